@@ -1,0 +1,115 @@
+"""The contract between harness and reports: every result has a declared name, a unit and a direction.
+
+Names read `phase/quantity_unit[_statistic]`. Values are stored in base units (bytes, FLOPs, parameters; times in the unit
+that the name says) and formatted late. Nothing is logged under a name that is not declared here, and nothing that is not a
+finite number. A `loss` is cross-entropy in nats for classes and a squared error in score points for regression tasks.
+"""
+
+import difflib
+import enum
+import math
+from dataclasses import dataclass
+
+PROTOCOL_TAG = "protocol"
+"""Tag that holds the hash of all that must be equal for a fair comparison."""
+
+PROTOCOL_FACTS_TAG = "protocol_facts"
+"""Tag that holds those facts themselves, as JSON `{dotted key: value}`, so that a report can name what differs."""
+
+PARAMETER_COMPONENTS = {
+    "token_embedding": "token embeddings",
+    "position_embedding": "position embeddings",
+    "type_embedding": "type embeddings",
+    "embedding_projection": "projection",
+    "embedding_norm": "embedding norm",
+    "layers": "layers",
+    "pooler": "pooler",
+    "head": "head",
+}
+"""Component of a model -> its row in the component table; the components of one model add up to its total."""
+
+
+class Direction(enum.Enum):
+    """Which way is better; NEITHER for facts that are no merit by themselves."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+    NEITHER = "neither"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One kind of result. `deterministic` results have no spread: they are counted, not timed or trained."""
+
+    name: str
+    unit: str
+    direction: Direction
+    title: str
+    deterministic: bool = False
+
+
+def _declare() -> dict[str, Metric]:
+    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
+    counted = [
+        Metric("model/params_total", "parameters", lower, "parameters", True),
+        Metric("model/params_trainable", "parameters", lower, "trainable parameters", True),
+        Metric("model/params_embedding", "parameters", lower, "embedding parameters", True),
+        Metric("model/params_encoder", "parameters", lower, "encoder layer parameters", True),
+        Metric("model/params_head", "parameters", neither, "pooler and head parameters", True),
+        Metric("model/params_effective", "parameters", neither, "effective parameters", True),
+        Metric("model/weights_bytes", "bytes", lower, "weights", True),
+        Metric("model/flops_forward", "FLOP", lower, "forward FLOPs", True),
+        Metric("model/flops_train_step", "FLOP", lower, "training step FLOPs", True),
+        Metric("published/params_total", "parameters", lower, "parameters at BERT-base dimensions", True),
+    ]
+    for component, title in PARAMETER_COMPONENTS.items():
+        counted.append(Metric(f"model/params_component_{component}", "parameters", lower, title, True))
+        counted.append(Metric(f"published/params_component_{component}", "parameters", lower, title, True))
+    measured = [
+        Metric("inference/latency_ms_min", "ms", lower, "latency min"),
+        Metric("inference/latency_ms_p50", "ms", lower, "latency p50"),
+        Metric("inference/latency_ms_p90", "ms", lower, "latency p90"),
+        Metric("inference/latency_ms_p99", "ms", lower, "latency p99"),
+        Metric("inference/tokens_per_s", "tokens/s", higher, "inference throughput"),
+        Metric("inference/peak_memory_bytes", "bytes", lower, "inference peak memory"),
+        Metric("finetune/loss", "loss", lower, "training loss"),
+        Metric("finetune/learning_rate", "1", neither, "learning rate"),
+        Metric("finetune/tokens_per_s", "tokens/s", higher, "training throughput"),
+        Metric("finetune/tokens", "tokens", neither, "tokens trained on"),
+        Metric("finetune/duration_s", "s", lower, "training time"),
+        Metric("finetune/peak_memory_bytes", "bytes", lower, "training peak memory"),
+        Metric("eval/loss", "loss", lower, "validation loss"),
+        Metric("eval/examples", "examples", neither, "validation examples"),
+        Metric("eval/majority_score", "score", neither, "score of the constant answer"),
+    ]
+    scores = {
+        "score": "score",
+        "accuracy": "accuracy",
+        "f1": "F1",
+        "matthews": "Matthews correlation",
+        "pearson": "Pearson correlation",
+        "spearman": "Spearman correlation",
+    }
+    evaluated = [Metric(f"eval/{name}", "score", higher, title) for name, title in scores.items()]
+    return {metric.name: metric for metric in (*counted, *measured, *evaluated)}
+
+
+METRICS = _declare()
+
+
+def get(name: str) -> Metric:
+    """The declared metric of this name; KeyError with the nearest declared name otherwise."""
+    if name not in METRICS:
+        near = difflib.get_close_matches(name, METRICS, n=1)
+        raise KeyError(f"metric {name!r} is not declared in harness/metrics.py" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return METRICS[name]
+
+
+def check(name: str, value: float) -> float:
+    """`value` as float, if the name is declared and the value finite; KeyError or ValueError otherwise."""
+    metric = get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"metric {metric.name!r} must be a number, not {value!r}")
+    if not math.isfinite(value):
+        raise ValueError(f"metric {metric.name!r} must be finite, not {value!r}; a diverged run is a state, not a number")
+    return float(value)
