@@ -73,7 +73,6 @@ def _declare() -> dict[str, Metric]:
         Metric("inference/tokens_per_s", "tokens/s", higher, "inference throughput"),
         Metric("inference/peak_memory_bytes", "bytes", lower, "inference peak memory"),
         Metric("finetune/loss", "loss", lower, "training loss"),
-        Metric("finetune/learning_rate", "1", neither, "learning rate"),
         Metric("finetune/tokens_per_s", "tokens/s", higher, "training throughput"),
         Metric("finetune/tokens", "tokens", neither, "tokens trained on"),
         Metric("finetune/duration_s", "s", lower, "training time"),

@@ -1,0 +1,113 @@
+"""From a command line to validated cells: Hydra composes `conf/` over the typed schema, and nothing runs here.
+
+A sweep is composed whole before its first cell starts, so one wrong value in it stops all of it while nothing is lost.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import ConfigCompositionException, HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from harness.config import RunConfig, from_node
+from harness.errors import InputError, unknown
+from harness.paths import conf_directory
+
+Run = Callable[[list[RunConfig]], int]
+
+
+def main(arguments: list[str], run: Run) -> int:
+    """Composes every cell that the command line names and hands them to `run`; returns its exit code.
+
+    InputError for whatever cannot be composed. A launcher plugin (joblib, submitit) hands `run` its cells in its own processes.
+    """
+    cells: list[RunConfig] = []
+
+    def collect(node: DictConfig) -> None:
+        composed = cells_of(node)
+        if HydraConfig.get().launcher._target_.endswith("BasicLauncher"):
+            cells.extend(composed)
+        elif run(composed):
+            raise RuntimeError("a cell failed; its log says why")
+
+    ConfigStore.instance().store(name="run_config", node=RunConfig)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra prints errors itself and leaves with 1
+    sys.argv[1:] = arguments
+    try:
+        hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        raise one_line(error) from error
+    return run(cells) if cells else 0
+
+
+def cells_of(node: DictConfig) -> list[RunConfig]:
+    """One cell for a task, or one for each member of a set of tasks."""
+    overrides = list(HydraConfig.get().overrides.task)
+    members = OmegaConf.select(node, "task.members")
+    if not members:
+        return [named(from_node(node), overrides)]
+    other = [override for override in overrides if not override.startswith("task=")]
+    composed = [from_node(hydra.compose("config", [*other, f"task={member}"])) for member in members]
+    return [named(config, overrides) for config in composed]
+
+
+def named(config: RunConfig, overrides: list[str]) -> RunConfig:
+    """The cell with its choices by name, its variant, and its twin at BERT-base dimensions."""
+    choices = HydraConfig.get().runtime.choices
+    names = [choices["model"], *sorted(config.enhancements)]
+    changes = [override.removeprefix("model.") for override in overrides if override.startswith("model.")]
+    variant = config.variant or ",".join(["+".join(names), *changes])
+    return replace(
+        config, variant=variant, model_name=choices["model"], scale_name=choices["scale"], published=published_model(overrides)
+    )
+
+
+def published_model(overrides: list[str]) -> Any:
+    """The same variant at scale base; values typed for the dimensions of another scale are left out."""
+    dimensions = OmegaConf.load(conf_directory() / "scale" / "base.yaml")
+    replaced = ("scale=", "task=", "+experiment=", *(f"model.{key}=" for key in dimensions))
+    kept = [override for override in overrides if not override.startswith(replaced)]
+    return from_node(hydra.compose("config", [*kept, "task=bag", "scale=base"])).model
+
+
+def one_line(error: Exception) -> InputError:
+    """The error as one line that names the key, what was given and the choices."""
+    if isinstance(error, InputError):
+        return error
+    text = str(error)
+    choice = re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL)
+    if choice:
+        group, given, listed = choice.groups()
+        return unknown(group, given, listed.split(), group)
+    cause = error.__cause__ if isinstance(error, ConfigCompositionException) and error.__cause__ else error
+    key = getattr(cause, "full_key", None) or _quoted(text)
+    if "is not in struct" in text + str(cause) or "not in 'RunConfig'" in text or "No match in the defaults list" in text:
+        return unknown("key", key, _siblings(key), "the command line")
+    told = " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
+    return InputError(f"{key}: {told}" if key and key not in told else told)
+
+
+def _quoted(text: str) -> str:
+    found = re.search(r"Could not override '([^']*)'", text)
+    return found.group(1) if found else ""
+
+
+def _siblings(key: str) -> list[str]:
+    """The keys that stand where the unknown one was looked for, with the config groups at the top."""
+    node: Any = OmegaConf.structured(RunConfig)
+    *parents, _ = key.split(".")
+    for parent in parents:
+        if not OmegaConf.is_dict(node) or parent not in node:
+            return []
+        node = node[parent]
+    prefix = ".".join(parents) + "." if parents else ""
+    groups = [] if parents else [path.name for path in conf_directory().iterdir() if path.is_dir()]
+    return sorted({*(f"{prefix}{name}" for name in node), *groups})

@@ -1,0 +1,112 @@
+"""On what a cell runs: device, arithmetic, threads, and the facts about them that a reader needs."""
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from harness.config import Device, Dtype, HardwareConfig
+
+PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "safetensors", "scikit-learn", "scipy", "mlflow", "hydra-core")
+
+
+def threads(config: HardwareConfig) -> int:
+    """CPU threads of training: the given number, or the cores that this process may use."""
+    return config.threads or len(os.sched_getaffinity(0))
+
+
+def device_name(config: HardwareConfig) -> str:
+    """The processor's or the GPU's own name."""
+    if config.device is Device.cuda:
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=0"]
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
+        return "unknown GPU"
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def description(config: HardwareConfig) -> str:
+    """One line for tags and report headers."""
+    return f"{device_name(config)}, {threads(config)} threads, {config.dtype.value}"
+
+
+def environment(config: HardwareConfig) -> dict[str, object]:
+    """Versions, machine and load at this moment; what cannot be read is None."""
+    versions = {name: _version(name) for name in PACKAGES}
+    return {
+        "python": platform.python_version(),
+        **versions,
+        "platform": platform.platform(),
+        "device": device_name(config),
+        "cores": os.cpu_count(),
+        "threads": threads(config),
+        "dtype": config.dtype.value,
+        "load_average": os.getloadavg()[0],
+        **git_state(),
+    }
+
+
+def git_state() -> dict[str, object]:
+    """Commit of the harness's own checkout and whether it has uncommitted changes; None when it is not one."""
+    folder = Path(__file__).resolve().parent.parent
+    if not (folder / ".git").exists():
+        return {"git_commit": None, "git_dirty": None}
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        return {"git_commit": commit, "git_dirty": bool(_git(folder, "status", "--porcelain"))}
+    except (OSError, subprocess.CalledProcessError):
+        return {"git_commit": None, "git_dirty": None}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+class Machine:
+    """The device as a worker uses it."""
+
+    def __init__(self, config: HardwareConfig) -> None:
+        """RuntimeError when the device is not there."""
+        import torch
+
+        if config.device is Device.cuda and not torch.cuda.is_available():
+            raise RuntimeError("hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu")
+        self.device = torch.device(config.device.value)
+        self._half = config.dtype is Dtype.bf16
+        self._threads = threads(config)
+        self.use_threads(self._threads)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether work is asynchronous and memory is the GPU's."""
+        return self.device.type == "cuda"
+
+    def use_threads(self, count: int | None = None) -> None:
+        """Sets the CPU threads, by default those of training."""
+        import torch
+
+        torch.set_num_threads(count or self._threads)
+
+    def autocast(self):
+        """Context of every forward pass: bfloat16 products over float32 weights, or nothing."""
+        import torch
+
+        return torch.autocast(self.device.type, dtype=torch.bfloat16) if self._half else contextlib.nullcontext()
+
+    def synchronise(self) -> None:
+        """Waits until the device has done what it was given."""
+        import torch
+
+        if self.is_cuda:
+            torch.cuda.synchronize()

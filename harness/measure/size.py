@@ -1,0 +1,70 @@
+"""Parameters of a model: each tensor once, and as used. Works on the meta device, so no memory is needed."""
+
+import torch
+from torch import nn
+
+from models.config import EncoderConfig
+from models.encoder import Encoder
+from models.heads import SequenceClassifier
+
+
+def on_meta(config: EncoderConfig, num_outputs: int) -> SequenceClassifier:
+    """The classifier's shapes without its values."""
+    with torch.device("meta"):
+        return SequenceClassifier(config, num_outputs)
+
+
+def count(module: nn.Module | None) -> int:
+    """Parameters of a module, a tensor that is used twice counted once; 0 for None."""
+    return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
+
+
+def components(model: SequenceClassifier) -> dict[str, int]:
+    """Component -> parameters, in the order of the component table; they add up to the total."""
+    embeddings = model.encoder.embeddings
+    return {
+        "token_embedding": count(embeddings.token_embedding),
+        "position_embedding": count(embeddings.position_embedding),
+        "type_embedding": count(embeddings.type_embedding),
+        "embedding_projection": count(embeddings.projection),
+        "embedding_norm": count(embeddings.norm),
+        "layers": count(model.encoder.layers),
+        "pooler": count(model.pooler),
+        "head": count(model.head),
+    }
+
+
+def effective(model: SequenceClassifier) -> int:
+    """Parameters with a shared layer counted at each of its uses: what the arithmetic sees."""
+    return count(model) + extra_uses(model.encoder)
+
+
+def extra_uses(encoder: Encoder) -> int:
+    """Parameters of all uses of shared layers beyond the first."""
+    return sum(count(layer) for layer in encoder.execution_order()) - count(encoder.layers)
+
+
+def sizes(model: SequenceClassifier) -> dict[str, int]:
+    """Metric name -> value; RuntimeError when the components do not add up."""
+    parts = components(model)
+    total = count(model)
+    if sum(parts.values()) != total:
+        raise RuntimeError(f"components add up to {sum(parts.values())} parameters, the model has {total}")
+    in_head = parts["pooler"] + parts["head"]
+    return {
+        "model/params_total": total,
+        "model/params_trainable": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "model/params_embedding": total - in_head - parts["layers"],
+        "model/params_encoder": parts["layers"],
+        "model/params_head": in_head,
+        "model/params_effective": effective(model),
+        "model/weights_bytes": sum(p.numel() * p.element_size() for p in model.parameters()),
+        **{f"model/params_component_{name}": value for name, value in parts.items()},
+    }
+
+
+def published_sizes(config: EncoderConfig, num_outputs: int) -> dict[str, int]:
+    """The component table of the variant at BERT-base dimensions: metric name -> parameters."""
+    parts = components(on_meta(config, num_outputs))
+    named = {f"published/params_component_{name}": value for name, value in parts.items()}
+    return {"published/params_total": sum(parts.values()), **named}

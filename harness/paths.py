@@ -1,0 +1,35 @@
+"""Where things lie: the configuration that is shipped, and what runs leave below `output`."""
+
+import re
+from pathlib import Path
+
+
+def conf_directory() -> Path:
+    """`conf/` beside the package in a checkout, inside it in an installed wheel."""
+    package = Path(__file__).resolve().parent
+    return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
+
+
+def cache_folder(output: str) -> Path:
+    """Tokenised data, keyed by content."""
+    return Path(output).absolute() / "cache"
+
+
+def cell_folder(output: str, study: str, name: str) -> Path:
+    """All that one cell leaves; `name` is made safe for any file system."""
+    return Path(output).absolute() / study / re.sub(r"[^A-Za-z0-9_.+@-]+", "_", name)
+
+
+def timing_lock(output: str) -> Path:
+    """Held while something is timed, so that cells that run side by side do not time each other."""
+    return Path(output).absolute() / ".timing.lock"
+
+
+def database_uri(output: str) -> str:
+    """The default tracking store, absolute, because MLflow's own default depends on the working directory."""
+    return f"sqlite:///{Path(output).absolute() / 'mlflow.db'}"
+
+
+def artifact_folder(output: str) -> Path:
+    """The default place of tracked files."""
+    return Path(output).absolute() / "artifacts"

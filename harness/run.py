@@ -1,0 +1,101 @@
+"""The worker: the story of one cell, in a process of its own. It knows torch and the journal, neither Hydra nor MLflow.
+
+    python -m harness.run FOLDER     reads config.yaml and cell.json there, leaves result.json
+"""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from filelock import FileLock
+
+from harness import config as configs
+from harness import data, hardware, measure, paths, tasks
+from harness.config import RunConfig
+from harness.data import Prepared
+from harness.finetune import evaluate, finetune, predict, write_predictions
+from harness.hardware import Machine
+from harness.journal import Journal, write_json
+from harness.measure import flops, size, speed
+from harness.measure.memory import PeakMemory
+from harness.train import DivergedError, Trained
+from models.heads import SequenceClassifier, build_classifier
+
+
+def main(folder: Path) -> None:
+    """Measures, trains and evaluates one cell; an exception leaves no result."""
+    config = configs.load(folder / "config.yaml")
+    cell = json.loads((folder / "cell.json").read_text())
+    journal = Journal(folder)
+    write_json(folder / "environment.json", hardware.environment(config.hardware) | {"measure_version": measure.VERSION})
+    machine = Machine(config.hardware)
+    prepared = data.read(config, cell["data_key"])
+    config = replace(config, model=replace(config.model, vocab_size=prepared.vocab_size, pad_token_id=prepared.pad_token_id))
+    memory = PeakMemory(machine)
+    model = measure_inference(config, prepared, machine, memory, journal)
+    try:
+        train_and_evaluate(config, model, prepared, machine, memory, journal)
+        journal.finish("finished")
+    except DivergedError as error:
+        print(f"diverged: {error}")
+        journal.finish("diverged")
+
+
+def measure_inference(
+    config: RunConfig, prepared: Prepared, machine: Machine, memory: PeakMemory, journal: Journal
+) -> SequenceClassifier:
+    """Counts and times the untrained model, each instrument in a pass of its own; returns that model."""
+    outputs, told = tasks.num_outputs(config.task), config.measure
+    journal.stage("measure")
+    built: list[SequenceClassifier] = []
+
+    def build_and_run() -> None:
+        built.append(build_classifier(config.model, outputs, config.seed).to(machine.device))
+        if told.enabled:
+            call = speed.forward(built[0], machine)
+            for batch in speed.sample_batches(prepared, told.batch_size, told.throughput_batches, machine):
+                call(batch)
+
+    peak = memory.of(build_and_run)
+    model = built[0]
+    for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs)).items():
+        journal.value(key, value)
+    if told.enabled:
+        journal.value("inference/peak_memory_bytes", peak)
+        journal.value("model/flops_forward", flops.counted(config.model, outputs, 1, told.length, backward=False))
+        batch_size = config.finetune.batch_size
+        journal.value("model/flops_train_step", flops.counted(config.model, outputs, batch_size, told.length, backward=True))
+        _write_speed(config, model, prepared, machine, journal)
+    return model
+
+
+def _write_speed(
+    config: RunConfig, model: SequenceClassifier, prepared: Prepared, machine: Machine, journal: Journal
+) -> None:
+    with FileLock(paths.timing_lock(config.output)):
+        values, tokens_per_s = speed.time_inference(model, prepared, config.measure, machine)
+    for key, value in speed.summary(values).items():
+        journal.value(key, value)
+    journal.value("inference/tokens_per_s", tokens_per_s)
+    write_json(journal.folder / "latency.json", {"unit": "ms", "batch_size": 1, "length": config.measure.length, "raw": values})
+
+
+def train_and_evaluate(
+    config: RunConfig, model: SequenceClassifier, prepared: Prepared, machine: Machine, memory: PeakMemory, journal: Journal
+) -> None:
+    """Fine-tunes, then answers and scores every validation item; DivergedError when training does."""
+    done: list[Trained] = []
+    peak = memory.of(lambda: done.append(finetune(config, model, prepared, machine, journal)))
+    journal.value("finetune/peak_memory_bytes", peak)
+    journal.value("finetune/tokens", done[0].tokens)
+    journal.value("finetune/duration_s", done[0].seconds)
+    journal.value("finetune/tokens_per_s", done[0].tokens / done[0].seconds)
+    journal.stage("evaluate")
+    predictions = predict(model, prepared.validation, config.finetune.eval_batch_size, prepared.pad_token_id, machine)
+    evaluate(config.task, predictions, prepared.majority_class, journal)
+    write_predictions(predictions, journal.folder / "predictions.parquet")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,190 @@
+"""The parent of all cells: prepares data, starts a fresh worker for each cell, watches its journal, and keeps the books.
+
+A worker never talks to the tracking store, and a store that is away never stops a run: `python -m harness.sync` tells it later.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from harness import cell as cells
+from harness import data, hardware, journal
+from harness.config import RunConfig
+from harness.progress import Progress
+
+LOOK_EVERY_S = 0.5
+TELL_EVERY_S = 10.0
+"""Seconds between looks at the journal, and between calls to the tracking store while a worker measures or trains."""
+
+
+@dataclass
+class Planned:
+    """A cell that can run: its data is prepared and its identity known."""
+
+    config: RunConfig
+    data_key: str
+    folder: Path
+
+
+def run_study(configs: list[RunConfig]) -> int:
+    """Runs every cell that is not finished yet; 0 when all ended well, 1 when one failed or diverged.
+
+    InputError, before any run exists, when the data of any of them cannot be used.
+    """
+    planned = plan(configs)
+    failures = 0
+    with _terminated_as_interrupt():
+        for number, item in enumerate(planned, 1):
+            label = f"[{number}/{len(planned)}] {cells.title(item.config)}"
+            failures += not _run_unless_done(item, label)
+    return 1 if failures else 0
+
+
+def plan(configs: list[RunConfig]) -> list[Planned]:
+    """Prepares the data of every cell, each data set once; a cell named twice is planned once."""
+    planned: dict[Path, Planned] = {}
+    keys: dict[str, str] = {}
+    for config in configs:
+        wanted = repr((config.task, config.data, config.tokenizer, config.output))
+        if wanted not in keys:
+            keys[wanted] = data.prepare(config)
+        folder = cells.folder_of(config, cells.fingerprint(config, keys[wanted]))
+        planned[folder] = Planned(config, keys[wanted], folder)
+    return list(planned.values())
+
+
+def _run_unless_done(item: Planned, label: str) -> bool:
+    """Whether the cell is finished afterwards."""
+    item.folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(FileLock(item.folder / ".lock", timeout=0))
+        except Timeout:
+            print(f"{label}: another process runs it; waiting", flush=True)
+            stack.enter_context(FileLock(item.folder / ".lock"))
+        ended = journal.result(item.folder)
+        if ended is not None and not item.config.rerun:
+            print(f"{label}: {ended['status']} already, skipped (rerun=true runs it again)", flush=True)
+            return ended["status"] == "finished"
+        return _run(item, label) == "finished"
+
+
+def _run(item: Planned, label: str) -> str:
+    cell = cells.describe(item.config, item.data_key)
+    cells.lay_out(item.folder, item.config, cell)
+    told = Told(item, cell)
+    status = "killed"
+    try:
+        with Progress(label) as progress:
+            status = _work(item, lambda entries: (progress.show(entries), told.entries(entries)))
+            result = journal.result(item.folder)
+            progress.end(status, result["metrics"] if result else {}, _last_line(item.folder))
+    finally:
+        told.end(status)
+    return status
+
+
+def _work(item: Planned, see: Callable[[list[dict[str, Any]]], object]) -> str:
+    """Runs the worker to its end and returns the cell's status; the worker is ended when this process is."""
+    threads = str(hardware.threads(item.config.hardware))
+    environment = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false"}
+    root = str(Path(__file__).resolve().parent.parent)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    reader = journal.Reader(item.folder)
+    with (item.folder / "log.txt").open("w") as log:
+        command = [sys.executable, "-m", "harness.run", str(item.folder)]
+        worker = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
+        try:
+            while worker.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    worker.wait(LOOK_EVERY_S)
+                see(reader.new_entries())
+        finally:
+            _end(worker)
+    see(reader.new_entries())
+    result = journal.result(item.folder)
+    return result["status"] if worker.returncode == 0 and result else "failed"
+
+
+def _end(worker: subprocess.Popen) -> None:
+    if worker.poll() is None:
+        worker.terminate()
+        try:
+            worker.wait(10)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+
+
+def _last_line(folder: Path) -> str:
+    lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
+    return f"{lines[-1] if lines else 'the worker said nothing'} (see {folder / 'log.txt'})"
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupt() -> Iterator[None]:
+    """A polite end (SIGTERM) takes the way of Ctrl-C, so that the books are closed."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Told:
+    """What the tracking store has been told of one cell; says so once when the store is away, and goes on without it."""
+
+    def __init__(self, item: Planned, cell: dict[str, Any]) -> None:
+        self._folder, self._pending, self._last = item.folder, [], time.monotonic()
+        self._tracker, self._run_id = None, ""
+        with self._or_without():
+            from harness.tracking import Tracker
+
+            tracker = Tracker(item.config.tracking.uri, item.config.output, item.config.study)
+            tracker.reap()
+            self._run_id = tracker.open(cell)
+            self._tracker = tracker
+
+    def entries(self, entries: list[dict[str, Any]]) -> None:
+        """Keeps entries and passes them on now and then."""
+        self._pending += entries
+        if self._tracker and time.monotonic() - self._last > TELL_EVERY_S:
+            self._flush()
+
+    def end(self, status: str) -> None:
+        """Passes on the rest and closes the run with its end state."""
+        self._flush()
+        if self._tracker:
+            with self._or_without():
+                self._tracker.close(self._run_id, self._folder, status)
+
+    def _flush(self) -> None:
+        self._last = time.monotonic()
+        if self._tracker:
+            with self._or_without():
+                self._tracker.log(self._run_id, self._pending)
+                self._pending = []
+
+    @contextlib.contextmanager
+    def _or_without(self) -> Iterator[None]:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            yield
+        except (MlflowException, OSError) as error:
+            self._tracker = None
+            reason = str(error).splitlines()[0][:200]
+            print(f"the tracking store is away ({reason}); the run goes on, `python -m harness.sync` tells it later", flush=True)

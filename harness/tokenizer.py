@@ -1,0 +1,71 @@
+"""Text to ids: WordPiece (arXiv:1609.08144) through `tokenizers`, trained on the training text or read from a vocabulary."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import TemplateProcessing
+from tokenizers.trainers import WordPieceTrainer
+
+from harness.config import TokenizerConfig
+from harness.errors import InputError
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    """A tokenizer that writes `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with segment numbers 0 and 1.
+
+    InputError when the vocabulary file is missing or lacks a special piece.
+    """
+    tokenizer = _read(config) if config.vocab_file else _train(config, texts)
+    cls, sep = (("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]")))
+    tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[cls, sep]
+    )
+    return tokenizer
+
+
+def vocabulary_bytes(config: TokenizerConfig) -> bytes:
+    """Content of the vocabulary file, empty without one; InputError when it cannot be read."""
+    if not config.vocab_file:
+        return b""
+    try:
+        return Path(config.vocab_file).read_bytes()
+    except OSError as error:
+        raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} cannot be read: {error.strerror}") from error
+
+
+def _empty(model: WordPiece, lowercase: bool) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.decoder = WordPieceDecoder()
+    return tokenizer
+
+
+def _train(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    tokenizer = _empty(WordPiece(unk_token="[UNK]"), config.lowercase)
+    trainer = WordPieceTrainer(
+        vocab_size=config.vocab_size, min_frequency=config.min_frequency, special_tokens=list(SPECIAL), show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def _read(config: TokenizerConfig) -> Tokenizer:
+    try:
+        pieces = vocabulary_bytes(config).decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} is not UTF-8 text: {error.reason}") from error
+    missing = [piece for piece in SPECIAL if piece not in pieces]
+    if missing:
+        raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} lacks the pieces {', '.join(missing)}")
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    tokenizer = _empty(WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100), config.lowercase)
+    tokenizer.add_special_tokens(list(SPECIAL))
+    return tokenizer

@@ -1,0 +1,1 @@
+"""What is compared: encoders described by plain data, built with torch alone."""

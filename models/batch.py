@@ -1,0 +1,23 @@
+"""What a model is given. B sequences, T tokens."""
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Batch:
+    """Token ids with what belongs to them; `attention_mask` is None when nothing is padded or hidden."""
+
+    input_ids: Tensor  # (B, T) int64
+    token_type_ids: Tensor | None = None  # (B, T) int64
+    attention_mask: Tensor | None = None  # (B, T) bool, True for real tokens, or (B, T, T), True where row may see column
+    position_ids: Tensor | None = None  # (B, T) int64; None: 0 to T - 1
+    labels: Tensor | None = None  # (B,) int64 classes or float32 scores
+    tokens: int = 0  # real tokens, padding not counted
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch with every tensor on `device`."""
+        moved = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Batch(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in moved.items()})
