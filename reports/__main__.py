@@ -1,0 +1,68 @@
+"""`python -m reports`: from the tracking store to `report.md`, its pictures and `summary.csv`."""
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from reports.errors import ReportError
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The command line; a wrong option ends with exit code 2."""
+    parser = argparse.ArgumentParser(
+        prog="python -m reports", description="Compare the variants of one study with its baseline."
+    )
+    parser.add_argument("--study", metavar="NAME", help="MLflow experiment to report on (default: the one with the newest run)")
+    parser.add_argument("--baseline", metavar="NAME", help="variant called 'before' (default: base, if the study has it)")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: multirun/reports/<study>)")
+    parser.add_argument("--uri", help="tracking store (default: the SQLite file multirun/mlflow.db)")
+    return parser.parse_args(arguments)
+
+
+def default_out(study: str) -> Path:
+    """A folder of its own for every study, whatever characters its name has."""
+    return Path("multirun", "reports", re.sub(r"[^\w.-]|^\.+", "_", study))
+
+
+def write(files: dict[str, bytes], out: Path) -> None:
+    """Every file whole or not at all; ReportError where `out` cannot be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out, prefix=".writing-") as scratch:
+            for name, content in files.items():
+                Path(scratch, name).write_bytes(content)
+            for name in files:
+                os.replace(Path(scratch, name), out / name)
+    except OSError as error:
+        raise ReportError(f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
+
+
+def report(options: argparse.Namespace) -> Path:
+    """The report.md that was written; ReportError, and nothing written, where the store cannot answer."""
+    from reports import compare, render, store  # heavy imports stay out of --help
+
+    client = store.connect(options.uri or f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}")
+    name, runs = store.read_study(client, options.study)
+    comparison = compare.compare(name, runs, options.baseline)
+    files = render.render(comparison, store.read_curves(client, comparison.runs, "finetune/loss"))
+    out = options.out or default_out(name)
+    write(files, out)
+    return out / "report.md"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0 and the path of the report on stdout, or 2 and one line on stderr."""
+    options = parse(arguments)
+    try:
+        print(report(options))
+    except ReportError as error:
+        print(f"python -m reports: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,236 @@
+"""Which runs are compared with which, and what changed: sections of rows, one section per task and protocol.
+
+Runs of different protocols never meet in one section. A change is computed from the seeds that a variant shares with the
+baseline; a counted metric does not depend on the seed.
+"""
+
+import enum
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness import metrics
+from harness.metrics import Direction, Metric
+from reports.errors import ReportError, unknown
+from reports.statistics import Spread, paired, spread
+from reports.store import Run
+
+FREE_SETTINGS = ("environment.", "tracking.")
+"""Settings that may differ between the runs of one variant without changing what it is."""
+
+
+class Verdict(enum.Enum):
+    """What may be said of a change; DIRECTION_* rest on one seed and carry no evidence."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    DIRECTION_BETTER = "direction better"
+    DIRECTION_WORSE = "direction worse"
+    EQUAL = "equal"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True)
+class Change:
+    """After minus before over the paired seeds; None where it is not known. `n` counts the pairs."""
+
+    n: int
+    baseline_mean: float
+    absolute: float
+    interval: tuple[float, float] | None
+    p: float | None
+    verdict: Verdict | None
+
+    @property
+    def percent(self) -> float | None:
+        """Of the baseline's size; None where the baseline is 0."""
+        return 100 * self.absolute / abs(self.baseline_mean) if self.baseline_mean else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """The finished runs of one variant in one section, by seed."""
+
+    label: str
+    runs: dict[str, Run]
+
+    def values(self, metric: str) -> dict[str, float]:
+        """Seed -> value, for the seeds that have one."""
+        return {seed: run.metrics[metric] for seed, run in self.runs.items() if metric in run.metrics}
+
+    def spread(self, metric: str) -> Spread | None:
+        """Over all of its own seeds; None where no run has the metric."""
+        values = list(self.values(metric).values())
+        return spread(values) if values else None
+
+    def mean(self, metric: str) -> float | None:
+        """Over all of its own seeds; None where no run has the metric."""
+        seen = self.spread(metric)
+        return seen.mean if seen else None
+
+
+@dataclass(frozen=True)
+class Section:
+    """All that may be compared: one task under one protocol, the baseline's row first where it exists."""
+
+    task: str
+    protocol: str
+    baseline: str
+    rows: tuple[Row, ...]
+    superseded: tuple[Run, ...]
+
+    @property
+    def runs(self) -> list[Run]:
+        return [run for row in self.rows for run in row.runs.values()]
+
+    @property
+    def before(self) -> Row | None:
+        """The baseline's row."""
+        return next((row for row in self.rows if row.label == self.baseline), None)
+
+    @property
+    def headline(self) -> str | None:
+        """Name of the task's headline score; None where no run says it."""
+        return next((run.params["task.headline"] for run in self.runs if "task.headline" in run.params), None)
+
+    def change(self, row: Row, metric: str) -> Change | None:
+        """Against the baseline; None for the baseline itself and where nothing can be paired."""
+        before = self.before
+        if before is None or before is row:
+            return None
+        return change(metrics.get(metric), before.values(metric), row.values(metric))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A whole study, made comparable."""
+
+    study: str
+    baseline: str
+    sections: tuple[Section, ...]
+    left_out: tuple[Run, ...]
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs that count."""
+        return [run for section in self.sections for run in section.runs]
+
+    @property
+    def labels(self) -> list[str]:
+        """Every row's label once, the baseline first."""
+        seen = dict.fromkeys(row.label for section in self.sections for row in section.rows)
+        return sorted(seen, key=lambda label: label != self.baseline)
+
+
+def compare(study: str, runs: list[Run], baseline: str | None = None) -> Comparison:
+    """The study's comparison, of runs given oldest first; ReportError without a finished run or without the baseline."""
+    finished = [run for run in runs if run.status == "finished"]
+    left_out = tuple(run for run in runs if run.status != "finished")
+    if not finished:
+        states = ", ".join(f"{count} {status}" for status, count in sorted(Counter(run.status for run in runs).items()))
+        raise ReportError(f"study {study!r} has no finished run ({states or 'no runs'}); a report needs at least one")
+    labels = label_runs(finished)
+    chosen = choose_baseline(finished, labels, baseline)
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in finished:
+        groups.setdefault((run.tags["task"], run.tags[metrics.PROTOCOL_TAG]), []).append(run)
+    sections = tuple(_section(group, labels, chosen) for group in groups.values())
+    return Comparison(study, chosen, sections, left_out)
+
+
+def label_runs(runs: list[Run]) -> dict[str, str]:
+    """Run id -> variant, or variant@scale in a study of several scales."""
+    several = len({run.tags["scale"] for run in runs}) > 1
+    return {run.run_id: f"{run.tags['variant']}@{run.tags['scale']}" if several else run.tags["variant"] for run in runs}
+
+
+def choose_baseline(runs: list[Run], labels: dict[str, str], given: str | None) -> str:
+    """The baseline's label; ReportError, listing the labels, for one that does not exist or could be several."""
+    choices = list(dict.fromkeys(labels.values()))
+    name = "base" if given is None else given
+    of_variant = list(dict.fromkeys(labels[run.run_id] for run in runs if run.tags["variant"] == name))
+    if name in choices:
+        return name
+    if len(of_variant) == 1:
+        return of_variant[0]
+    if of_variant:
+        raise ReportError(f"baseline {name!r} could be {' or '.join(of_variant)}; give one with --baseline")
+    if given is None:
+        raise ReportError(f"this study has no variant 'base' to compare with; name one with --baseline: {', '.join(choices)}")
+    raise unknown("baseline", given, choices)
+
+
+def _section(runs: list[Run], labels: dict[str, str], baseline: str) -> Section:
+    latest: dict[tuple[str, ...], Run] = {}
+    superseded = []
+    for run in runs:  # oldest first
+        if run.identity in latest:
+            superseded.append(latest[run.identity])
+        latest[run.identity] = run
+    rows: dict[str, dict[str, Run]] = {}
+    for run in sorted(latest.values(), key=lambda run: seed_order(run.tags["seed"])):
+        rows.setdefault(labels[run.run_id], {})[run.tags["seed"]] = run
+    first_seen = list(dict.fromkeys(labels[run.run_id] for run in runs))
+    order = sorted(first_seen, key=lambda label: label != baseline)
+    first = runs[0].tags
+    in_order = tuple(Row(label, rows[label]) for label in order)
+    return Section(first["task"], first[metrics.PROTOCOL_TAG], baseline, in_order, tuple(superseded))
+
+
+def seed_order(seed: str) -> tuple[int, str]:
+    """Sorts seeds as numbers, and what is no number behind them."""
+    return (int(seed), "") if seed.isdecimal() else (10**12, seed)
+
+
+def differing_settings(runs: Iterable[Run]) -> dict[str, list[str]]:
+    """Dotted key -> its values where these runs differ, apart from the seed and from what may differ."""
+    settings = [run.params for run in runs]
+    keys = sorted(set().union(*settings)) if settings else []
+    watched = [key for key in keys if not key.startswith(FREE_SETTINGS) and key.rpartition(".")[2] != "seed"]
+    values = {key: list(dict.fromkeys(setting.get(key, "not set") for setting in settings)) for key in watched}
+    return {key: seen for key, seen in values.items() if len(seen) > 1}
+
+
+def differing_facts(sections: list[Section]) -> dict[str, list[object]]:
+    """Protocol fact -> its value in each of these sections (None where unknown), for the facts that differ."""
+    facts = [section.runs[0].facts for section in sections]
+    keys = sorted(set().union(*facts))
+    values = {key: [fact.get(key) for fact in facts] for key in keys}
+    return {key: seen for key, seen in values.items() if any(value != seen[0] for value in seen)}
+
+
+def change(metric: Metric, before: dict[str, float], after: dict[str, float]) -> Change | None:
+    """Of one metric, from values by seed; None where no seed has both."""
+    if metric.deterministic:
+        return _counted_change(metric, before, after)
+    seeds = [seed for seed in after if seed in before]
+    if not seeds:
+        return None
+    earlier = [before[seed] for seed in seeds]
+    seen = paired(earlier, [after[seed] for seed in seeds])
+    sure = seen.interval is not None
+    unclear = sure and seen.interval[0] <= 0 <= seen.interval[1] and any(before[seed] != after[seed] for seed in seeds)
+    verdict = Verdict.UNCLEAR if unclear else judge(metric.direction, seen.mean, sure)
+    if metric.direction is Direction.NEITHER:
+        verdict = None
+    return Change(seen.n, spread(earlier).mean, seen.mean, seen.interval, seen.p, verdict)
+
+
+def _counted_change(metric: Metric, before: dict[str, float], after: dict[str, float]) -> Change | None:
+    if not before or not after:
+        return None
+    earlier, later = spread(list(before.values())), spread(list(after.values()))
+    absolute = later.mean - earlier.mean
+    return Change(min(earlier.n, later.n), earlier.mean, absolute, None, None, judge(metric.direction, absolute, True))
+
+
+def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
+    """Better or worse by the metric's own direction; None for a metric that is no merit."""
+    if direction is Direction.NEITHER:
+        return None
+    if absolute == 0:
+        return Verdict.EQUAL
+    better = (absolute < 0) == (direction is Direction.LOWER)
+    if sure:
+        return Verdict.BETTER if better else Verdict.WORSE
+    return Verdict.DIRECTION_BETTER if better else Verdict.DIRECTION_WORSE

@@ -1,0 +1,86 @@
+"""Numbers and names as a person reads them; values come in base units. MB is 10^6 bytes, k, M, G are powers of ten."""
+
+import html
+import re
+
+DASH = "–"
+MINUS = "−"
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP"}
+"""Units that take a prefix, and what stands behind it."""
+POINTS = 100
+"""Points in one whole score."""
+
+
+def escape(text: object) -> str:
+    """Text that Markdown shows as it is, inside a table too: no markup, no cell ends, one line."""
+    line = html.escape(" ".join(str(text).split()), quote=False)
+    line = re.sub(r"([\\`*\[\]|])", r"\\\1", line)
+    return re.sub(r"(?<![^\W_])_+|_+(?![^\W_])", lambda found: found.group().replace("_", r"\_"), line)
+
+
+def prefix(value: float) -> tuple[float, str]:
+    """The power of ten to divide by and its letter, such as (1e6, 'M')."""
+    return next(((factor, letter) for factor, letter in PREFIXES if abs(value) >= factor), (1.0, ""))
+
+
+def decimals(value: float) -> int:
+    """Digits behind the point that leave about three that count."""
+    size = abs(value)
+    if size >= 1000 or size == 0:
+        return 0
+    return next((digits for bound, digits in ((10, 1), (1, 2), (0.1, 3), (0.01, 4)) if size >= bound), 5)
+
+
+def scaling(unit: str, value: float) -> tuple[float, str, int]:
+    """How to show values of this size: what to divide by, the unit behind the number, digits behind the point."""
+    if unit in SCALED:
+        factor, letter = prefix(value)
+        return factor, letter + SCALED[unit], decimals(value / factor) if factor > 1 else 0
+    digits = 3 if unit in ("score", "loss") else decimals(value)
+    return 1.0, "" if unit in ("score", "loss", "1") else unit, digits
+
+
+def value(number: float, unit: str, sd: float | None = None) -> str:
+    """`12.3 ms`, or `12.3 ± 0.4 ms` with a standard deviation."""
+    factor, name, digits = scaling(unit, number)
+    shown = plain(number / factor, digits)
+    if sd is not None:
+        shown += f" ± {plain(sd / factor, digits)}"
+    return f"{shown} {name}".rstrip()
+
+
+def plain(number: float, digits: int) -> str:
+    """Thousands set apart, and a real minus."""
+    text = f"{number:,.{digits}f}"
+    return text.replace("-", MINUS) if float(text.replace(",", "")) else text.removeprefix("-")
+
+
+def signed(number: float, digits: int) -> str:
+    """A number with its sign, none for what rounds to zero."""
+    text = plain(number, digits)
+    return f"+{text}" if number > 0 and text.strip("0.,") else text
+
+
+def percent(number: float | None) -> str:
+    """`−12.3 %`, a dash where there is none."""
+    if number is None:
+        return DASH
+    digits = 0 if abs(number) >= 1000 else 1 if abs(number) >= 1 or number == 0 else 2
+    return f"{signed(number, digits)} %"
+
+
+def difference(number: float, unit: str, interval: tuple[float, float] | None = None) -> str:
+    """A signed difference in its unit, scores in points, and its interval in the same scale."""
+    largest = max(abs(number), *(abs(end) for end in interval)) if interval else abs(number)
+    factor, name, digits = (1 / POINTS, "points", 1) if unit == "score" else scaling(unit, largest)
+    shown = signed(number / factor, digits)
+    if interval:
+        shown += " [" + ", ".join(signed(end / factor, digits) for end in interval) + "]"
+    return f"{shown} {name}".rstrip()
+
+
+def table(header: list[str], rows: list[list[str]], left: int = 1) -> str:
+    """A Markdown table of finished cells; the first `left` columns are set left, the others right."""
+    rule = [":--"] * left + ["--:"] * (len(header) - left)
+    return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *rows])

@@ -1,0 +1,126 @@
+"""Puts the report together: the files' names and their whole content, before anything is written."""
+
+from reports import notes, plots, tables
+from reports.compare import Comparison, Section
+from reports.formats import escape
+from reports.statistics import CONFIDENCE, sign_flip_floor
+from reports.summary import summary
+
+LEGEND = """\
+**How to read the tables.** A cell shows the mean over seeds, ± its sample standard deviation where several seeds ran, and below
+it the change against {baseline}: in percent of the baseline's value, for a score in points (1 point = 0.01 of the score) and
+percent. Changes compare means over the seeds that both have.
+
+| mark | meaning |
+| :-- | :-- |
+| ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
+FLOPs, time and memory, more for throughput and scores. Filled: counted exactly, or the {level:.0%} interval of the \
+differences paired by seed leaves 0 out. |
+| △ better? / ▽ worse? | One seed only: a direction. One seed carries no evidence. |
+| ~ | Unclear: the {level:.0%} interval includes 0. |
+| = | No change. |
+| – | Not measured, or nothing to compare with. |
+
+k, M and G are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
+DIFFERENCES = """\
+Differences, variant minus {baseline}, paired by seed: mean [{level:.0%} t interval], verdict, and p of the exact sign-flip
+test (which {pairs} pairs cannot bring below {floor:.2g}). No interval is corrected for the number of comparisons."""
+COMPONENTS = "The components add up to the total; *effective* counts a shared layer once for every use."
+CAPTIONS = {
+    "score_parameters.svg": "Score against parameters; error bars are one standard deviation over seeds",
+    "score_latency.svg": "Score against latency; error bars are one standard deviation over seeds",
+    "loss.svg": "Training loss, mean over seeds at the steps that all have, smoothed over a twentieth of the curve",
+    "parameters.svg": "Parameters by component",
+}
+PHASES = {"model": "at the dimensions that were run", "published": "at the published dimensions (BERT-base)"}
+
+
+def render(comparison: Comparison, curves: dict[str, dict[int, float]]) -> dict[str, bytes]:
+    """File name -> content of `report.md`, `summary.csv` and those pictures that there are numbers for."""
+    groups = component_groups(comparison)
+    pictures = _pictures(comparison, groups, curves)
+    parts = [
+        f"# Report: {escape(comparison.study)}",
+        notes.header(comparison),
+        *_overview(comparison),
+        LEGEND.format(baseline=escape(comparison.baseline), level=CONFIDENCE),
+        *(part for section in comparison.sections for part in _section(comparison, section)),
+        *_pictured("Pictures", [name for name in pictures if name != "parameters.svg"]),
+        *_components(groups),
+        *_pictured("", [name for name in pictures if name == "parameters.svg"]),
+    ]
+    if comparison.left_out:
+        parts += ["## Runs that do not count", notes.left_out(comparison.left_out)]
+    report = "\n\n".join(parts) + "\n"
+    return pictures | {"summary.csv": summary(comparison), "report.md": report.encode()}
+
+
+def _overview(comparison: Comparison) -> list[str]:
+    if len(comparison.sections) < 2:
+        return []
+    return [
+        "## Overview",
+        "The headline score of every task, mean ± standard deviation over seeds.",
+        tables.overview(comparison),
+    ]
+
+
+def _section(comparison: Comparison, section: Section) -> list[str]:
+    protocols = notes.protocol_differences(comparison, section)
+    differences = tables.differences(section)
+    parts = [f"## {tables.section_name(comparison, section)}: before and after", f"Protocol {escape(section.protocol)}."]
+    parts += [protocols] if protocols else []
+    parts.append(tables.before_after(section))
+    parts += ["\n".join(f"- {note}" for note in section_notes)] if (section_notes := notes.section_notes(section)) else []
+    return parts + ([_differences_intro(section), differences] if differences else [])
+
+
+def _differences_intro(section: Section) -> str:
+    pairs = max(len(row.runs.keys() & section.before.runs.keys()) for row in section.rows if row is not section.before)
+    facts = {"pairs": pairs, "floor": sign_flip_floor(pairs), "level": CONFIDENCE}
+    return DIFFERENCES.format(baseline=escape(section.baseline), **facts)
+
+
+def component_groups(comparison: Comparison) -> list[tuple[str, str, Section]]:
+    """(heading, phase, section) for each distinct table of components; sections whose rows are all alike share one."""
+    groups = []
+    for phase, where in PHASES.items():
+        shared: list[list[Section]] = []
+        for section in sorted(comparison.sections, key=lambda section: -len(section.rows)):
+            counts = tables.component_counts(section, phase)
+            home = next((group for group in shared if counts <= tables.component_counts(group[0], phase)), None)
+            if home:
+                home.append(section)
+            elif counts:
+                shared.append([section])
+        for group in shared:
+            names = ", ".join(tables.section_name(comparison, section) for section in group)
+            groups.append((where + (f": {names}" if len(shared) > 1 else ""), phase, group[0]))
+    return groups
+
+
+def _components(groups: list[tuple[str, str, Section]]) -> list[str]:
+    headed = [
+        part
+        for heading, phase, section in groups
+        for part in (f"### {heading[0].upper()}{heading[1:]}", tables.components(section, phase))
+    ]
+    return ["## Parameters by component", COMPONENTS, *headed] if groups else []
+
+
+def _pictures(
+    comparison: Comparison, groups: list[tuple[str, str, Section]], curves: dict[str, dict[int, float]]
+) -> dict[str, bytes]:
+    names = plots.panel_names(comparison)
+    drawn = {
+        "score_parameters.svg": plots.draw(plots.score_against, comparison, names, "model/params_total"),
+        "score_latency.svg": plots.draw(plots.score_against, comparison, names, "inference/latency_ms_p50"),
+        "loss.svg": plots.draw(plots.loss_curves, comparison, names, curves),
+        "parameters.svg": plots.draw(plots.parameter_bars, groups),
+    }
+    return {name: picture for name, picture in drawn.items() if picture}
+
+
+def _pictured(heading: str, names: list[str]) -> list[str]:
+    shown = [f"![{CAPTIONS[name]}]({name})\n\n*{CAPTIONS[name]}.*" for name in names]
+    return [f"## {heading}", *shown] if heading and shown else shown

@@ -1,0 +1,148 @@
+"""From the MLflow tracking store to plain data; the only file of reports that knows MLflow.
+
+The store is only read: a database file that does not exist is an error, never a fresh empty database.
+"""
+
+import contextlib
+import json
+import math
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from harness import metrics
+from reports.errors import ReportError, unknown
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+IDENTITY_TAGS = ("variant", "scale", "task", "seed", metrics.PROTOCOL_TAG)
+PAGE = 1000
+
+
+@dataclass(frozen=True)
+class Run:
+    """One cell of a study as it was logged; `started` in ms since 1970, metrics at their highest step."""
+
+    run_id: str
+    name: str
+    started: int
+    tags: dict[str, str]
+    params: dict[str, str]
+    metrics: dict[str, float]
+
+    @property
+    def status(self) -> str:
+        """running, finished, failed or diverged; a run without its identity is told apart from all of these."""
+        if any(tag not in self.tags for tag in IDENTITY_TAGS):
+            return "unknown (tags missing)"
+        return self.tags.get("status", "unknown (tags missing)")
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What may occur once in a comparison: variant, scale, task, seed, protocol."""
+        return tuple(self.tags[tag] for tag in IDENTITY_TAGS)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What the protocol holds equal, by dotted key; empty where it was not recorded whole."""
+        try:
+            facts = json.loads(self.tags.get(metrics.PROTOCOL_FACTS_TAG, "{}"))
+        except json.JSONDecodeError:
+            return {}
+        return facts if isinstance(facts, dict) else {}
+
+
+def _require_database(uri: str) -> None:
+    path = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    if not path.is_file():
+        raise ReportError(
+            f"no tracking store at {str(path)!r}; expected the SQLite file that `python -m harness` writes, or --uri"
+        )
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as database:
+            tables = {name for (name,) in database.execute("select name from sqlite_master where type = 'table'")}
+    except sqlite3.DatabaseError as error:
+        raise ReportError(f"tracking store {str(path)!r} cannot be read ({error}); expected an MLflow SQLite file") from error
+    if not {"experiments", "runs"} <= tables:
+        raise ReportError(f"{str(path)!r} is not a tracking store; expected an MLflow SQLite file")
+
+
+@contextlib.contextmanager
+def _asking() -> Iterator[None]:
+    """MLflow's own errors and a missing database driver, as one line."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except (MlflowException, ImportError) as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ReportError(f"the tracking store does not answer: {first_line}") from error
+
+
+def connect(uri: str) -> "MlflowClient":
+    """A client of the store at `uri`; ReportError where there is none."""
+    if "://" not in uri:
+        raise ReportError(
+            f"--uri {uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or http://host:5000"
+        )
+    if uri.startswith("sqlite:"):
+        _require_database(uri)
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    from mlflow import MlflowClient
+
+    with _asking():
+        return MlflowClient(uri)
+
+
+def read_study(client: "MlflowClient", name: str | None) -> tuple[str, list[Run]]:
+    """The study's name and its runs, oldest first; without a name, the study with the newest run."""
+    with _asking():
+        experiments = {experiment.name: experiment.experiment_id for experiment in client.search_experiments()}
+        name = _newest_study(client, experiments) if name is None else name
+        if name not in experiments:
+            raise unknown("study", name, sorted(experiments))
+        runs = [_plain(run) for run in _pages(client, experiments[name])]
+    if not runs:
+        raise ReportError(f"study {name!r} has no runs; choices: {', '.join(sorted(experiments))}")
+    return name, sorted(runs, key=lambda run: (run.started, run.run_id))
+
+
+def _newest_study(client: "MlflowClient", experiments: dict[str, str]) -> str:
+    newest = client.search_runs(list(experiments.values()), max_results=1, order_by=["attributes.start_time DESC"])
+    if not newest:
+        raise ReportError(f"the tracking store has no runs in any study ({', '.join(sorted(experiments)) or 'none'})")
+    return {number: name for name, number in experiments.items()}[newest[0].info.experiment_id]
+
+
+def _pages(client: "MlflowClient", experiment_id: str) -> Iterator[object]:
+    token = None
+    while True:
+        page = client.search_runs([experiment_id], max_results=PAGE, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def _plain(run: object) -> Run:
+    values = {key: value for key, value in run.data.metrics.items() if key in metrics.METRICS and math.isfinite(value)}
+    info = run.info
+    return Run(
+        info.run_id, info.run_name or info.run_id, info.start_time or 0, dict(run.data.tags), dict(run.data.params), values
+    )
+
+
+def read_curves(client: "MlflowClient", runs: Iterable[Run], key: str) -> dict[str, dict[int, float]]:
+    """Run id -> {step: value} of the metric `key`, for the runs that logged it."""
+    with _asking():
+        histories = {run.run_id: client.get_metric_history(run.run_id, key) for run in runs if key in run.metrics}
+    return {
+        run_id: {point.step: point.value for point in sorted(history, key=lambda point: (point.step, point.timestamp))}
+        for run_id, history in histories.items()
+    }
