@@ -9,7 +9,7 @@ from harness.data import Split
 from harness.seeds import derive
 from models.batch import Batch
 
-POOL_BATCHES = 50
+POOL_BATCHES = 200
 """Batches that are drawn together and sorted by length: more pad less, fewer mix better."""
 
 

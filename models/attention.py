@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.config import EncoderConfig
+from models.dropout import dropout as drop
 
 MINIMUM_BLOCK = 16
 """Queries in a block at least, however small the window: below it the fixed cost of a block outweighs the saved products."""
@@ -43,7 +44,17 @@ def full_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | Non
     """Each (B, H, T, K) -> (B, H, T, K). No mask at all is passed on as None: an all-true one can rule out the fast kernel."""
     if mask is not None:
         mask = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]  # (B, 1, 1 or T, T)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+    return attend(query, key, value, mask, dropout)
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    """(..., N, K) queries over (..., M, K) keys; torch has no fused kernel with dropout on CPU, so that case is spelt out."""
+    if dropout == 0 or query.device.type != "cpu":
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)  # (..., N, M)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return drop(scores.softmax(dim=-1).to(value.dtype), dropout) @ value
 
 
 def windowed_attention(
@@ -64,7 +75,7 @@ def windowed_attention(
     allowed = _block_mask(mask, T, side, block, blocks, query.device)  # (B or 1, blocks, N, M)
     query, key, value = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))  # (B * blocks, H, N or M, K)
     allowed = allowed.expand(B, -1, -1, -1).flatten(0, 1)[:, None]  # (B * blocks, 1, N, M)
-    context = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed, dropout_p=dropout)
+    context = attend(query, key, value, allowed, dropout)
     context = context.view(B, blocks, H, block, K).transpose(1, 2).reshape(B, H, blocks * block, K)
     return context[:, :, :T]
 

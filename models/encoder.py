@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.dropout import Dropout
 from models.layers import Layer
 
 
@@ -20,7 +21,7 @@ class Embeddings(nn.Module):
         self.position_embedding = nn.Embedding(config.max_position_embeddings, width)
         self.type_embedding = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
         self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
         # With a bias, as the published ALBERT has it.
         self.projection = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
 
@@ -29,8 +30,9 @@ class Embeddings(nn.Module):
         B, T = batch.input_ids.shape
         if self.position_embedding.num_embeddings < T:
             raise ValueError(f"{T} tokens are more than model.max_position_embeddings={self.position_embedding.num_embeddings}")
-        positions = torch.arange(T, device=batch.input_ids.device) if batch.position_ids is None else batch.position_ids
-        embedded = self.token_embedding(batch.input_ids) + self.position_embedding(positions)  # (B, T, E)
+        places = self.position_embedding
+        positions = places.weight[:T] if batch.position_ids is None else places(batch.position_ids)  # (T, E) or (B, T, E)
+        embedded = self.token_embedding(batch.input_ids) + positions  # (B, T, E)
         if self.type_embedding is not None:
             types = torch.zeros_like(batch.input_ids) if batch.token_type_ids is None else batch.token_type_ids
             embedded = embedded + self.type_embedding(types)

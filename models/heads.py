@@ -5,6 +5,7 @@ from torch.nn import functional as F
 
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.dropout import Dropout
 from models.encoder import Encoder, initialise
 
 
@@ -28,7 +29,7 @@ class SequenceClassifier(nn.Module):
         self.encoder = Encoder(config)
         self.pooler = Pooler(config)
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.head = nn.Linear(config.hidden_size, num_outputs)
 
     def forward(self, batch: Batch) -> Tensor:

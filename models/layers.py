@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from models.attention import SelfAttention
 from models.config import Activation, EncoderConfig
+from models.dropout import Dropout
 
 ACTIVATIONS = {
     Activation.gelu: F.gelu,
@@ -45,7 +46,7 @@ class Layer(nn.Module):
         self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.feed_forward = FeedForward(config)
         self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
         """(B, T, D), mask as in SelfAttention -> (B, T, D)."""

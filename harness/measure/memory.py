@@ -63,7 +63,8 @@ class PeakMemory:
 
 
 def _touch_kernels(machine: Machine) -> None:
-    """Loads what every model needs (threads, matrix library, autograd), so that it counts for none of them."""
-    values = torch.randn(64, 64, device=machine.device, requires_grad=True)
+    """Loads what every training needs (threads, matrix library, autograd, optimiser), so that it counts for none of them."""
+    values = torch.nn.Parameter(torch.randn(64, 64, device=machine.device))
     with machine.autocast():
         (values @ values).sum().backward()
+    torch.optim.AdamW([values], fused=True).step()

@@ -1,0 +1,32 @@
+"""Dropout that does not dominate a CPU step: one 64-bit draw decides four elements, where torch draws for each."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+LEVELS = 65536
+"""A 16-bit draw decides an element, so the probability is a multiple of 1 / 65536; the scale makes up for it exactly."""
+
+
+def dropout(x: Tensor, probability: float) -> Tensor:
+    """Zeroes elements with the given probability and scales the rest so that the mean stays (arXiv:1207.0580)."""
+    if probability == 0:
+        return x
+    if x.device.type != "cpu":
+        return F.dropout(x, probability)
+    dropped = round(probability * LEVELS)
+    draws = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 4),), dtype=torch.int64).view(torch.int16)
+    kept = draws[: x.numel()].view(x.shape) >= dropped - LEVELS // 2
+    return x * kept.to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
+
+
+class Dropout(nn.Module):
+    """`dropout` while training, nothing otherwise."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Any shape in, the same out."""
+        return dropout(x, self.probability) if self.training else x
