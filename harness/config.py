@@ -49,7 +49,7 @@ class GrammarConfig:
     """A generated data set; read in `harness/grammar.py`."""
 
     rule: Rule = Rule.bag
-    train_examples: int = 1500
+    train_examples: int = 1000
     validation_examples: int = 500
     distance: int = 20  # tokens between the two words of the rule `distance`
     seed: int = 0

@@ -128,4 +128,3 @@ def _tokenise(tokenizer, rows: Rows, regression: bool) -> Split:
         labels=np.asarray(rows.labels, dtype=np.float32 if regression else np.int64),
         items=np.asarray(rows.items, dtype=np.int64),
     )
-

@@ -14,15 +14,39 @@ from harness.config import GrammarConfig, Rule
 from harness.errors import InputError
 from harness.seeds import derive
 
-PRAISE = "brilliant charming clever delightful graceful moving splendid warm".split()
-BLAME = "awful boring clumsy dreary hollow shallow tedious weak".split()
-HUNTERS = "fox hawk lynx owl pike wolf".split()
-PREY = "frog hare mouse perch sparrow vole".split()
-OPEN = "open raised unlocked".split()
-SHUT = "barred locked shut".split()
-VERBS = "follows hears passes sees smells watches".split()
-FILLERS = """above again along at before beneath beside between beyond by early later near often once past
-quietly slowly still there today under while yonder""".split()
+PRAISE = ["brilliant", "charming", "clever", "delightful", "graceful", "moving", "splendid", "warm"]
+BLAME = ["awful", "boring", "clumsy", "dreary", "hollow", "shallow", "tedious", "weak"]
+HUNTERS = ["fox", "hawk", "lynx", "owl", "pike", "wolf"]
+PREY = ["frog", "hare", "mouse", "perch", "sparrow", "vole"]
+OPEN = ["open", "raised", "unlocked"]
+SHUT = ["barred", "locked", "shut"]
+VERBS = ["follows", "hears", "passes", "sees", "smells", "watches"]
+FILLERS = [
+    "above",
+    "again",
+    "along",
+    "at",
+    "before",
+    "beneath",
+    "beside",
+    "between",
+    "beyond",
+    "by",
+    "early",
+    "later",
+    "near",
+    "often",
+    "once",
+    "past",
+    "quietly",
+    "slowly",
+    "still",
+    "there",
+    "today",
+    "under",
+    "while",
+    "yonder",
+]
 
 Row = dict[str, str | int]
 

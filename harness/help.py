@@ -28,7 +28,7 @@ Examples
   python -m harness -m model=base,albert,windowed seed=1,2,3
                                                           a sweep: every combination, one cell after the other
   python -m harness 'enhancement=[swiglu,windowed]' task=sst2 data=local data.root=FOLDER
-                                                          two changes stacked on the default model, on real data from a local folder
+                                                          two changes stacked on the default model, on real data
 
 Then read:    python -m reports --baseline base
 and browse:   mlflow ui --backend-store-uri sqlite:///multirun/mlflow.db
@@ -57,7 +57,7 @@ def help_text() -> str:
 
 def _defaults(text: str) -> dict[str, str]:
     pairs = (line.strip("- ").split(": ", 1) for line in text.splitlines() if line.startswith("  - ") and ": " in line)
-    return {group: choice for group, choice in pairs}
+    return dict(pairs)
 
 
 def _first_comment(path: Path) -> str:

@@ -100,7 +100,9 @@ def get(name: str) -> Metric:
     """The declared metric of this name; KeyError with the nearest declared name otherwise."""
     if name not in METRICS:
         near = difflib.get_close_matches(name, METRICS, n=1)
-        raise KeyError(f"metric {name!r} is not declared in harness/metrics.py" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise KeyError(
+            f"metric {name!r} is not declared in harness/metrics.py" + (f"; did you mean {near[0]!r}?" if near else "")
+        )
     return METRICS[name]
 
 

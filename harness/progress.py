@@ -35,18 +35,19 @@ class Progress:
 
     def show(self, entries: list[dict[str, Any]]) -> None:
         """Takes new entries in."""
-        for entry in entries:
+        for entry, following in zip(entries, [*entries[1:], {}], strict=False):
             if "stage" in entry:
                 self._begin(entry)
-        points = [entry for entry in entries if "key" in entry]
-        if points:
-            self._advance(points[-1])
+            elif "key" not in following:  # of points in a row the last says it all
+                self._advance(entry)
 
     def end(self, status: str, metrics: dict[str, float], last_line: str) -> None:
         """One closing line: the headline score, or why it failed."""
         seconds = f"{time.monotonic() - self._began:.0f} s"
         score = f", score {metrics['eval/score']:.4f}" if "eval/score" in metrics else ""
-        told = f"{self._label}: {status} in {seconds}{score}" if status == "finished" else f"{self._label}: {status}: {last_line}"
+        told = (
+            f"{self._label}: {status} in {seconds}{score}" if status == "finished" else f"{self._label}: {status}: {last_line}"
+        )
         if self._bar is not None:
             self._bar.write(told)
         else:

@@ -50,7 +50,9 @@ def _labels(task: TaskConfig, given: list, where: str) -> list:
     for row, label in enumerate(given):
         if not isinstance(label, int) or not 0 <= label < len(task.labels):
             hidden = " (hidden labels?)" if label == -1 else ""
-            raise InputError(f"{where}, row {row}: label {label!r} is not among 0 to {len(task.labels) - 1}, task.labels{hidden}")
+            raise InputError(
+                f"{where}, row {row}: label {label!r} is not among 0 to {len(task.labels) - 1}, task.labels{hidden}"
+            )
     return list(given)
 
 

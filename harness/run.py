@@ -1,6 +1,6 @@
 """The worker: the story of one cell, in a process of its own. It knows torch and the journal, neither Hydra nor MLflow.
 
-    python -m harness.run FOLDER     reads config.yaml and cell.json there, leaves result.json
+python -m harness.run FOLDER     reads config.yaml and cell.json there, leaves result.json
 """
 
 import json
@@ -70,9 +70,7 @@ def measure_inference(
     return model
 
 
-def _write_speed(
-    config: RunConfig, model: SequenceClassifier, prepared: Prepared, machine: Machine, journal: Journal
-) -> None:
+def _write_speed(config: RunConfig, model: SequenceClassifier, prepared: Prepared, machine: Machine, journal: Journal) -> None:
     with FileLock(paths.timing_lock(config.output)):
         values, tokens_per_s = speed.time_inference(model, prepared, config.measure, machine)
     for key, value in speed.summary(values).items():

@@ -180,11 +180,13 @@ class Told:
 
     @contextlib.contextmanager
     def _or_without(self) -> Iterator[None]:
-        from mlflow.exceptions import MlflowException
+        from harness.tracking import MlflowException
 
         try:
             yield
         except (MlflowException, OSError) as error:
             self._tracker = None
             reason = str(error).splitlines()[0][:200]
-            print(f"the tracking store is away ({reason}); the run goes on, `python -m harness.sync` tells it later", flush=True)
+            print(
+                f"the tracking store is away ({reason}); the run goes on, `python -m harness.sync` tells it later", flush=True
+            )

@@ -1,6 +1,6 @@
 """Tells the tracking store of cells that it has missed, from their folders; telling one twice changes nothing.
 
-    python -m harness.sync [--output multirun] [--uri URI]
+python -m harness.sync [--output multirun] [--uri URI]
 """
 
 import argparse

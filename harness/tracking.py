@@ -5,6 +5,7 @@ a run can be replayed from its folder at any time.
 """
 
 import json
+import logging
 import os
 import sqlite3
 from pathlib import Path
@@ -24,6 +25,9 @@ from harness import journal, paths
 
 END_STATES = {"finished": "FINISHED", "diverged": "FAILED", "failed": "FAILED", "killed": "KILLED"}
 """Status of a cell -> state of its run in MLflow."""
+
+logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # the first run would tell of tables and migrations
+logging.getLogger("alembic").setLevel(logging.WARNING)
 
 BATCH = 1000
 """Metrics or parameters that one call may carry."""

@@ -57,17 +57,17 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropo
     return drop(scores.softmax(dim=-1).to(value.dtype), dropout) @ value
 
 
-def windowed_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, window: int, dropout: float
-) -> Tensor:
+def windowed_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, window: int, dropout: float) -> Tensor:
     """Each (B, H, T, K) -> (B, H, T, K); token i sees tokens i - window/2 to i + window/2 that the mask allows.
 
     A padded token always sees itself, so that a row with nothing to see stays finite; its output means nothing.
     """
     B, H, T, K = query.shape
     side, block = window // 2, max(window, MINIMUM_BLOCK)
-    if T <= block + 2 * side:  # the keys around one block are the whole text
-        return full_attention(query, key, value, _block_mask(mask, T, side, T, 1, query.device)[:, 0, :, side : side + T], dropout)
+    if block + 2 * side >= T:  # the keys around one block are the whole text
+        return full_attention(
+            query, key, value, _block_mask(mask, T, side, T, 1, query.device)[:, 0, :, side : side + T], dropout
+        )
     blocks = -(-T // block)
     tail = blocks * block - T
     query = F.pad(query, (0, 0, 0, tail)).view(B, H, blocks, block, K)

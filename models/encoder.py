@@ -22,12 +22,11 @@ class Embeddings(nn.Module):
         self.type_embedding = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
         self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
-        # With a bias, as the published ALBERT has it.
         self.projection = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
 
     def forward(self, batch: Batch) -> Tensor:
         """Batch with (B, T) ids -> (B, T, D); ValueError for a text longer than the position table."""
-        B, T = batch.input_ids.shape
+        T = batch.input_ids.shape[1]
         if self.position_embedding.num_embeddings < T:
             raise ValueError(f"{T} tokens are more than model.max_position_embeddings={self.position_embedding.num_embeddings}")
         places = self.position_embedding

@@ -10,6 +10,8 @@ from reports.formats import escape
 from reports.store import Run
 
 SHOWN_VALUES = 5
+SAID_ELSEWHERE = ("device", "dtype", "threads", "git_commit", "git_dirty", "load_average", "measure_version")
+"""Facts of the environment that a header line of their own, or the protocol, tells already."""
 
 
 def header(comparison: Comparison) -> str:
@@ -26,9 +28,12 @@ def header(comparison: Comparison) -> str:
         "hardware": listed(run.tags.get("hardware", "not recorded") for run in runs),
         "code": listed(_commit(run) for run in runs),
     }
-    environment = sorted({key for run in runs for key in run.params if key.startswith("environment.")})
-    for key in environment:
-        facts[escape(key.removeprefix("environment."))] = listed(run.params.get(key, "not recorded") for run in runs)
+    facts["load average"] = _load_range(runs)
+    facts["versions"] = ", ".join(
+        f"{escape(key.removeprefix('environment.'))} {listed(run.params.get(key, 'not recorded') for run in runs)}"
+        for key in sorted({key for run in runs for key in run.params if key.startswith("environment.")})
+        if key.removeprefix("environment.") not in SAID_ELSEWHERE
+    )
     return "\n".join(f"- **{name}**: {fact}" for name, fact in facts.items())
 
 
@@ -38,6 +43,13 @@ def listed(values: Iterable[str], most: int | None = SHOWN_VALUES) -> str:
     shown = seen[:most]
     more = f" and {len(seen) - len(shown)} more" if len(seen) > len(shown) else ""
     return ", ".join(escape(value) for value in shown) + more
+
+
+def _load_range(runs: list[Run]) -> str:
+    """Load of the machine when the runs began: other work beside them disturbs what is timed."""
+    given = [run.params.get("environment.load_average", "") for run in runs]
+    loads = [float(value) for value in given if value.replace(".", "", 1).isdigit()]
+    return f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded"
 
 
 def _commit(run: Run) -> str:

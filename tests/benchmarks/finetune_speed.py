@@ -136,7 +136,9 @@ def main() -> None:
         rate(one, options.warmup if name != "padded" else 3)
     rounds = []
     for number in range(options.rounds):
-        rates = {name: rate(one, options.steps if name != "padded" else max(2, options.steps // 10)) for name, one in sides.items()}
+        rates = {
+            name: rate(one, options.steps if name != "padded" else max(2, options.steps // 10)) for name, one in sides.items()
+        }
         rounds.append(rates)
         print(f"round {number + 1}: " + ", ".join(f"{name} {value:,.0f} tokens/s" for name, value in rates.items()), flush=True)
     for name in sides:

@@ -1,0 +1,37 @@
+# Two commands set everything up: `make demo` and `make test`. Both make .venv if it is missing.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test test-slow lint benchmark clean
+
+demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
+	$(BIN)/python -m harness -m model=base,albert,windowed
+	$(BIN)/python -m reports --baseline base
+	@echo
+	@echo "The report:    multirun/reports/default/report.md"
+	@echo "The MLflow UI: $(BIN)/mlflow ui --backend-store-uri sqlite:///multirun/mlflow.db"
+	@echo "               then open http://127.0.0.1:5000/#/experiments?workflowType=machine_learning"
+
+test: $(INSTALLED)  ## the whole suite but what is marked slow
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-slow: $(INSTALLED)  ## what is marked slow
+	$(BIN)/python -m pytest -m slow
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+benchmark: $(INSTALLED)  ## speed, both sides interleaved; needs ../shared/data
+	$(BIN)/python tests/benchmarks/finetune_speed.py
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[test]'
+	touch $@
+
+clean:
+	rm -rf .venv build *.egg-info
