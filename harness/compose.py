@@ -13,9 +13,9 @@ from typing import Any
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import ConfigCompositionException, HydraException
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from harness.config import RunConfig, from_node
 from harness.errors import InputError, unknown
@@ -30,9 +30,14 @@ def main(arguments: list[str], run: Run) -> int:
     InputError for whatever cannot be composed. A launcher plugin (joblib, submitit) hands `run` its cells in its own processes.
     """
     cells: list[RunConfig] = []
+    errors: list[InputError] = []
 
     def collect(node: DictConfig) -> None:
-        composed = cells_of(node)
+        try:
+            composed = cells_of(node)
+        except (HydraException, OmegaConfBaseException, ValueError) as error:  # Hydra would print it in its own words
+            errors.append(one_line(error))
+            return
         if HydraConfig.get().launcher._target_.endswith("BasicLauncher"):
             cells.extend(composed)
         elif run(composed):
@@ -43,8 +48,10 @@ def main(arguments: list[str], run: Run) -> int:
     sys.argv[1:] = arguments
     try:
         hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
+    except (HydraException, OmegaConfBaseException) as error:
         raise one_line(error) from error
+    if errors:
+        raise errors[0]
     return run(cells) if cells else 0
 
 
@@ -83,21 +90,29 @@ def one_line(error: Exception) -> InputError:
     if isinstance(error, InputError):
         return error
     text = str(error)
-    choice = re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL)
+    choice = re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\n((?:\t\S+\n?)*)", text, re.DOTALL)
     if choice:
         group, given, listed = choice.groups()
         return unknown(group, given, listed.split(), group)
-    cause = error.__cause__ if isinstance(error, ConfigCompositionException) and error.__cause__ else error
-    key = getattr(cause, "full_key", None) or _quoted(text)
-    if "is not in struct" in text + str(cause) or "not in 'RunConfig'" in text or "No match in the defaults list" in text:
-        return unknown("key", key, _siblings(key), "the command line")
+    cause = _cause(error)
+    override = re.search(r"Could not override '([^']*)'", text)
+    key = getattr(cause, "full_key", None) or (override.group(1) if override else "")
+    if key in _groups() and "No match in the defaults list" in text:
+        return InputError(f"{key!r} has no default to replace: say +{key}=...")
+    if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
+        return unknown("key", key, _siblings(key), key.rpartition(".")[0] or "the command line")
     told = " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
     return InputError(f"{key}: {told}" if key and key not in told else told)
 
 
-def _quoted(text: str) -> str:
-    found = re.search(r"Could not override '([^']*)'", text)
-    return found.group(1) if found else ""
+def _cause(error: Exception) -> BaseException:
+    """The error of OmegaConf that Hydra wrapped, or the error itself."""
+    inner = error.__cause__ or error.__context__
+    return inner if isinstance(error, HydraException) and isinstance(inner, OmegaConfBaseException) else error
+
+
+def _groups() -> list[str]:
+    return [path.name for path in conf_directory().iterdir() if path.is_dir()]
 
 
 def _siblings(key: str) -> list[str]:
@@ -106,8 +121,7 @@ def _siblings(key: str) -> list[str]:
     *parents, _ = key.split(".")
     for parent in parents:
         if not OmegaConf.is_dict(node) or parent not in node:
-            return []
+            return _siblings(parents[0]) if len(parents) > 1 or "." in key else []
         node = node[parent]
-    prefix = ".".join(parents) + "." if parents else ""
-    groups = [] if parents else [path.name for path in conf_directory().iterdir() if path.is_dir()]
-    return sorted({*(f"{prefix}{name}" for name in node), *groups})
+    prefix = "".join(f"{parent}." for parent in parents)
+    return sorted({*(f"{prefix}{name}" for name in node), *([] if parents else _groups())})

@@ -191,9 +191,9 @@ def load(path: Path) -> RunConfig:
 def from_node(node: Any) -> RunConfig:
     """A validated RunConfig from an OmegaConf node; InputError names the key and what is wrong with it.
 
-    Merging into the schema once more closes what `+key=` slips past it.
+    Merging plain values into the schema once more closes what `+key=` slips past it.
     """
-    merged = OmegaConf.merge(OmegaConf.structured(RunConfig), node)
+    merged = OmegaConf.merge(OmegaConf.structured(RunConfig), OmegaConf.to_container(node, enum_to_str=True))
     config = OmegaConf.to_object(merged)
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")
