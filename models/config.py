@@ -54,7 +54,7 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         self._refuse_sizes_below_one()
-        self._refuse_impossible_probabilities()
+        self._refuse_impossible_fractions()
         self._refuse_impossible_shapes()
 
     @property
@@ -93,11 +93,14 @@ class EncoderConfig:
         if not 0 <= self.pad_token_id < self.vocab_size:
             raise ValueError(f"model.pad_token_id={self.pad_token_id} must be below model.vocab_size={self.vocab_size}")
 
-    def _refuse_impossible_probabilities(self) -> None:
+    def _refuse_impossible_fractions(self) -> None:
         for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
             value = getattr(self, key)
             if value is not None and not 0 <= value < 1:
                 raise ValueError(f"model.{key}={value} must be at least 0 and below 1")
+        for key in ("initializer_range", "layer_norm_eps"):
+            if getattr(self, key) < 0:
+                raise ValueError(f"model.{key}={getattr(self, key)} must be at least 0")
         if not 0 < self.embedding_fraction <= 1:
             raise ValueError(f"model.embedding_fraction={self.embedding_fraction} must be above 0 and at most 1")
 

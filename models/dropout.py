@@ -14,7 +14,7 @@ def dropout(x: Tensor, probability: float) -> Tensor:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, probability)
-    dropped = round(probability * LEVELS)
+    dropped = min(round(probability * LEVELS), LEVELS - 1)
     draws = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 4),), dtype=torch.int64).view(torch.int16)
     kept = draws[: x.numel()].view(x.shape) >= dropped - LEVELS // 2
     return x * kept.to(x.dtype).mul_(LEVELS / (LEVELS - dropped))

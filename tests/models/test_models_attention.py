@@ -1,0 +1,245 @@
+"""Attention, full and windowed. B sequences, T tokens, D hidden, H heads, K head size."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from models.attention import MINIMUM_BLOCK, SelfAttention, attend, full_attention, windowed_attention
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import Encoder, initialise
+
+WINDOWS = [2, 8, 64]
+LENGTHS = [1, 3, 5, 16, 17, 33, 70, 130]  # shorter than every window, one block, no multiple of any
+B, H, K = 3, 2, 4
+
+
+def config(**changes) -> EncoderConfig:
+    sizes = {
+        "vocab_size": 40,
+        "max_position_embeddings": 130,
+        "hidden_size": H * K,
+        "num_attention_heads": H,
+        "intermediate_size": 16,
+    }
+    return EncoderConfig(**{**sizes, "num_hidden_layers": 2, **changes})
+
+
+def heads(length: int, seed: int = 0) -> list[Tensor]:
+    """Query, key and value, each (B, H, T, K) and a leaf."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(B, H, length, K, generator=generator).requires_grad_() for _ in range(3)]
+
+
+def padding_mask(length: int) -> Tensor:
+    """(B, T): one whole text, one of two thirds, one of a single token."""
+    return torch.arange(length) < torch.tensor([length, math.ceil(length * 2 / 3), 1])[:, None]
+
+
+def pair_mask(length: int) -> Tensor:
+    """(B, T, T): every token sees itself and half of the others, drawn."""
+    drawn = torch.rand(B, length, length, generator=torch.Generator().manual_seed(3)) < 0.5
+    return drawn | torch.eye(length, dtype=torch.bool)
+
+
+def band_mask(mask: Tensor | None, length: int, window: int) -> Tensor:
+    """(B, T, T): what a window lets through, one pair at a time; every token sees itself."""
+    pairs = torch.ones(B, length, length, dtype=torch.bool) if mask is None else mask
+    pairs = pairs[:, None].expand(B, length, length) if pairs.dim() == 2 else pairs
+    near = torch.tensor([[abs(row - column) <= window / 2 for column in range(length)] for row in range(length)])
+    return (pairs & near) | torch.eye(length, dtype=torch.bool)
+
+
+def plain_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    """The textbook formula, mask (B, T, T)."""
+    scores = query @ key.transpose(-1, -2) / math.sqrt(K)
+    return scores.masked_fill(~mask[:, None], float("-inf")).softmax(-1) @ value
+
+
+def assert_same_with_gradients(output: Tensor, inputs: list[Tensor], expected: Tensor, their_inputs: list[Tensor]) -> None:
+    """Outputs and the gradients with respect to the inputs agree to 1e-5."""
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-5)
+    direction = torch.randn(output.shape, generator=torch.Generator().manual_seed(9))
+    ours = torch.autograd.grad((output * direction).sum(), inputs)
+    wanted = torch.autograd.grad((expected * direction).sum(), their_inputs)
+    for mine, other in zip(ours, wanted, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("make_mask", [lambda length: None, padding_mask, pair_mask], ids=["none", "padding", "pairs"])
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windowed_equals_masked_full_attention(window, length, make_mask):
+    mask, ours, theirs = make_mask(length), heads(length), heads(length)
+    output = windowed_attention(*ours, mask, window, 0.0)
+    expected = plain_attention(*theirs, band_mask(mask, length, window))
+    assert_same_with_gradients(output, ours, expected, theirs)
+
+
+@pytest.mark.parametrize("length", [5, 24, 25, 70])  # 24 is the longest text of one block at window 8
+@pytest.mark.parametrize("window", [2, 8])
+def test_token_sees_half_a_window_to_each_side(window, length):
+    """Reach is read off the gradient, so that a band off by one at either end is caught without a second mask."""
+    query, key, value = (x.detach() for x in heads(length))
+    value.requires_grad_()
+    output = windowed_attention(query, key, value, None, window, 0.0)
+    for token in range(length):
+        (gradient,) = torch.autograd.grad(output[0, 0, token, 0], value, retain_graph=True)
+        seen = gradient[0, 0, :, 0].nonzero().flatten().tolist()
+        assert seen == list(range(max(0, token - window // 2), min(length, token + window // 2 + 1)))
+
+
+@pytest.mark.parametrize("make_mask", [lambda length: None, padding_mask, pair_mask], ids=["none", "padding", "pairs"])
+@pytest.mark.parametrize("length", [5, 33, 70])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windowed_module_equals_banded_full_module(window, length, make_mask):
+    torch.manual_seed(0)
+    windowed, full = SelfAttention(config(attention_window=window)).eval(), SelfAttention(config()).eval()
+    full.load_state_dict(windowed.state_dict())
+    mask, hidden = make_mask(length), torch.randn(B, length, H * K)
+    ours, theirs = hidden.clone().requires_grad_(), hidden.clone().requires_grad_()
+    output, expected = windowed(ours, mask), full(theirs, band_mask(mask, length, window))
+    real = mask if mask is not None and mask.dim() == 2 else torch.ones(B, length, dtype=torch.bool)
+    inputs = [ours, *windowed.parameters()], [theirs, *full.parameters()]
+    assert_same_with_gradients(output[real], inputs[0], expected[real], inputs[1])
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windowed_encoder_equals_banded_full_encoder(window):
+    length = 70
+    shape = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    windowed, full = Encoder(config(attention_window=window, **shape)), Encoder(config(**shape))
+    initialise(windowed, 0.2, seed=1)
+    full.load_state_dict(windowed.state_dict())
+    ids = torch.randint(1, 40, (B, length), generator=torch.Generator().manual_seed(2))
+    real = padding_mask(length)
+    output = windowed(Batch(ids, attention_mask=real))[real]
+    expected = full(Batch(ids, attention_mask=band_mask(real, length, window)))[real]
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-5)
+    direction = torch.randn(output.shape, generator=torch.Generator().manual_seed(9)) / len(output)
+    (output * direction).sum().backward()
+    (expected * direction).sum().backward()
+    for (name, ours), theirs in zip(windowed.named_parameters(), full.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize(("window", "length"), [(2, 1), (2, 2), (8, 5), (64, 33), (138, 70)])
+def test_window_that_reaches_both_ends_is_full_attention(window, length):
+    mask, ours, theirs = padding_mask(length), heads(length), heads(length)
+    real = mask[:, None, :, None].expand(B, H, length, K)
+    output, expected = windowed_attention(*ours, mask, window, 0.0)[real], full_attention(*theirs, mask, 0.0)[real]
+    assert_same_with_gradients(output, ours, expected, theirs)
+
+
+def test_window_one_token_short_is_not_full_attention():
+    """The narrowest window that reaches from end to end is twice the distance; the next one changes the result."""
+    torch.manual_seed(0)
+    hidden, full = torch.randn(B, 9, H * K), SelfAttention(config()).eval()
+    wide, narrow = (SelfAttention(config(attention_window=window)).eval() for window in (16, 14))
+    wide.load_state_dict(full.state_dict())
+    narrow.load_state_dict(full.state_dict())
+    torch.testing.assert_close(wide(hidden, None), full(hidden, None))
+    assert not torch.allclose(narrow(hidden, None), full(hidden, None), atol=1e-4)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windowed_padding_is_finite_and_never_seen(window):
+    length, mask = 70, padding_mask(70)
+    query, key, value = (x.detach() for x in heads(length))
+    output = windowed_attention(query, key, value, mask, window, 0.0)
+    assert output.isfinite().all()
+    hidden = ~mask[:, None, :, None]
+    changed = windowed_attention(query, key + 50 * hidden, value - 50 * hidden, mask, window, 0.0)
+    real = mask[:, None, :, None].expand_as(output)
+    assert torch.equal(output[real], changed[real])
+
+
+# Cost
+
+
+class Elements(TorchDispatchMode):
+    """Counts the elements of every tensor that an operator returns: an upper bound of the memory a step can touch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = self.largest = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, Tensor):
+                self.total += tensor.numel()
+                self.largest = max(self.largest, tensor.numel())
+        return result
+
+
+def run_on_meta(window: int, length: int, mode) -> None:
+    """Windowed attention of one text forward and backward inside `mode`; nothing is computed."""
+    query, key, value = (torch.empty(1, H, length, K, device="meta", requires_grad=True) for _ in range(3))
+    mask = torch.ones(1, length, dtype=torch.bool, device="meta")
+    with sdpa_kernel(SDPBackend.MATH), mode:
+        windowed_attention(query, key, value, mask, window, 0.0).sum().backward()
+
+
+def flops(window: int, length: int) -> int:
+    counter = FlopCounterMode(display=False)
+    run_on_meta(window, length, counter)
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windowed_flops_are_those_of_the_blocks(window):
+    """Two products forward and four backward, of N queries with N + window keys in every block."""
+    length, block = 1024, max(window, MINIMUM_BLOCK)
+    multiply_adds = (length // block) * H * block * (block + window) * K
+    assert flops(window, length) == 6 * 2 * multiply_adds
+    assert flops(window, 4 * length) == 4 * flops(window, length)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windowed_memory_is_linear_in_length(window):
+    one, two, four = (Elements() for _ in range(3))
+    for length, elements in ((1024, one), (2048, two), (4096, four)):
+        run_on_meta(window, length, elements)
+    assert four.total - two.total == 2 * (two.total - one.total)
+    assert four.largest <= 4 * one.largest
+
+
+# Dropout
+
+
+def test_attend_with_a_dropout_that_never_strikes_equals_the_fused_kernel():
+    query, key, value = heads(33)
+    mask = padding_mask(33)[:, None, None]
+    explicit = attend(query, key, value, mask, 1e-9)
+    fused = scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    assert_same_with_gradients(explicit, [query, key, value], fused, [query, key, value])
+
+
+@pytest.mark.parametrize(
+    "attention", [full_attention, lambda *x: windowed_attention(*x[:-1], 4, x[-1])], ids=["full", "windowed"]
+)
+def test_dropped_attention_keeps_the_mean(attention):
+    torch.manual_seed(0)
+    length, draws = 30, 4000
+    query, key, value = (x[:1].detach() for x in heads(length))
+    kept = attention(query, key, value, None, 0.0)
+    many = [x.expand(draws, H, length, K) for x in (query, key, value)]
+    dropped = attention(*many, None, 0.3)
+    error = dropped.std(0) / math.sqrt(draws)
+    assert (error > 0).all()
+    assert ((dropped.mean(0) - kept[0]).abs() < 6 * error).all()
+
+
+def test_module_drops_only_while_training():
+    torch.manual_seed(0)
+    module, hidden = SelfAttention(config(attention_probs_dropout_prob=0.5)), torch.randn(B, 9, H * K)
+    assert not torch.equal(module(hidden, None), module(hidden, None))
+    module.eval()
+    assert torch.equal(module(hidden, None), module(hidden, None))

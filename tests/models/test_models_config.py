@@ -1,0 +1,112 @@
+"""What a configuration says, what follows from it and what it refuses."""
+
+import pytest
+
+from models.config import EncoderConfig, round_to
+from models.layers import FeedForward
+
+BELOW_ONE = [
+    "vocab_size",
+    "max_position_embeddings",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "embedding_size",
+    "num_hidden_groups",
+    "feed_forward_size",
+    "attention_window",
+]
+PROBABILITIES = ["hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"]
+
+
+def refusal(**fields) -> str:
+    with pytest.raises(ValueError, match="model") as refused:
+        EncoderConfig(**fields)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("key", BELOW_ONE)
+@pytest.mark.parametrize("value", [0, -1])
+def test_size_below_one_is_refused_by_name_and_value(key, value):
+    assert f"model.{key}={value} must be at least 1" in refusal(**{key: value})
+
+
+def test_negative_type_vocabulary_is_refused():
+    assert "model.type_vocab_size=-1 must be at least 0" in refusal(type_vocab_size=-1)
+    assert EncoderConfig(type_vocab_size=0).type_vocab_size == 0
+
+
+@pytest.mark.parametrize("padding", [-1, 50, 51])
+def test_padding_outside_the_vocabulary_is_refused_by_both_keys(padding):
+    message = refusal(pad_token_id=padding, vocab_size=50)
+    assert f"model.pad_token_id={padding}" in message
+    assert "model.vocab_size=50" in message
+
+
+@pytest.mark.parametrize("key", PROBABILITIES)
+@pytest.mark.parametrize("value", [-0.1, 1.0, 1.5])
+def test_impossible_probability_is_refused_by_name_and_value(key, value):
+    assert f"model.{key}={value} must be at least 0 and below 1" in refusal(**{key: value})
+
+
+@pytest.mark.parametrize("value", [0.0, -0.5, 1.01])
+def test_impossible_embedding_fraction_is_refused(value):
+    assert f"model.embedding_fraction={value} must be above 0 and at most 1" in refusal(embedding_fraction=value)
+
+
+def test_hidden_size_that_heads_do_not_divide_is_refused_by_both_keys():
+    message = refusal(hidden_size=100, num_attention_heads=12)
+    assert "model.hidden_size=100" in message
+    assert "model.num_attention_heads=12" in message
+
+
+def test_more_groups_than_layers_is_refused_by_both_keys():
+    message = refusal(num_hidden_groups=5, num_hidden_layers=4)
+    assert "model.num_hidden_groups=5" in message
+    assert "model.num_hidden_layers=4" in message
+
+
+def test_odd_window_is_refused():
+    assert "model.attention_window=7 must be even" in refusal(attention_window=7)
+
+
+@pytest.mark.parametrize(("hidden", "width"), [(768, 128), (256, 40), (128, 24), (1024, 168), (12, 8)])
+def test_a_sixth_of_the_hidden_size_in_multiples_of_8(hidden, width):
+    assert EncoderConfig(hidden_size=hidden, num_attention_heads=1, embedding_fraction=1 / 6).embedding_width == width
+
+
+def test_whole_embedding_fraction_is_the_hidden_size_unrounded():
+    assert EncoderConfig(hidden_size=100, num_attention_heads=10).embedding_width == 100
+
+
+@pytest.mark.parametrize(("intermediate", "width"), [(3072, 2048), (1024, 680), (512, 344), (4096, 2728)])
+def test_gated_width_is_two_thirds_in_multiples_of_8(intermediate, width):
+    assert EncoderConfig(intermediate_size=intermediate, gated_feed_forward=True).feed_forward_width == width
+    assert EncoderConfig(intermediate_size=intermediate).feed_forward_width == intermediate
+
+
+@pytest.mark.parametrize(("hidden", "intermediate"), [(128, 512), (256, 1024), (512, 2048), (768, 3072), (1024, 4096)])
+def test_gate_leaves_the_parameters_equal_within_one_percent(hidden, intermediate):
+    sizes = {"hidden_size": hidden, "intermediate_size": intermediate, "num_attention_heads": 2}
+    plain, gated = (
+        sum(parameter.numel() for parameter in FeedForward(EncoderConfig(**sizes, gated_feed_forward=gate)).parameters())
+        for gate in (False, True)
+    )
+    assert gated == pytest.approx(plain, rel=0.01)
+
+
+def test_explicit_sizes_switch_the_rules_off():
+    config = EncoderConfig(embedding_size=33, embedding_fraction=1 / 6, feed_forward_size=77, gated_feed_forward=True)
+    assert (config.embedding_width, config.feed_forward_width) == (33, 77)
+    assert EncoderConfig(feed_forward_size=77).feed_forward_width == 77
+
+
+def test_groups_are_the_layers_unless_said():
+    assert EncoderConfig(num_hidden_layers=5).groups == 5
+    assert EncoderConfig(num_hidden_layers=5, num_hidden_groups=2).groups == 2
+
+
+@pytest.mark.parametrize(("value", "rounded"), [(0.1, 8), (8, 8), (11.9, 8), (12, 16), (42.7, 40), (128, 128)])
+def test_round_to_takes_the_nearest_multiple_and_at_least_one(value, rounded):
+    assert round_to(value, 8) == rounded

@@ -1,0 +1,72 @@
+"""The classifier on the encoder. B sequences, T tokens, D hidden, C outputs."""
+
+import math
+
+import pytest
+import torch
+
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.heads import Pooler, SequenceClassifier, build_classifier
+
+CONFIG = EncoderConfig(
+    vocab_size=30,
+    max_position_embeddings=8,
+    hidden_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=16,
+)
+BATCH = Batch(torch.tensor([[5, 6, 7], [8, 9, 10]]))
+
+
+@pytest.fixture
+def classifier() -> SequenceClassifier:
+    return build_classifier(CONFIG, num_outputs=3, seed=0)
+
+
+def test_classification_loss_is_mean_cross_entropy_in_nats(classifier):
+    logits = torch.tensor([[0.0, math.log(2), 0.0], [math.log(6), 0.0, 0.0]])
+    expected = (-math.log(2 / 4) - math.log(1 / 8)) / 2
+    assert classifier.loss(logits, torch.tensor([1, 2])).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_regression_loss_is_mean_squared_error():
+    model = build_classifier(CONFIG, num_outputs=1, seed=0)
+    loss = model.loss(torch.tensor([[1.0], [2.0], [-1.0]]), torch.tensor([1.5, 0.0, 3.0]))
+    assert loss.item() == pytest.approx((0.25 + 4 + 16) / 3)
+
+
+@pytest.mark.parametrize(("outputs", "labels"), [(1, torch.tensor([0.5, 0.5])), (3, torch.tensor([0, 2]))])
+def test_loss_of_half_precision_outputs_is_float32(outputs, labels):
+    model = build_classifier(CONFIG, num_outputs=outputs, seed=0)
+    loss = model.loss(torch.ones(2, outputs, dtype=torch.bfloat16), labels)
+    assert loss.dtype == torch.float32
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 5])
+def test_one_row_of_outputs_per_sequence(outputs):
+    assert build_classifier(CONFIG, outputs, seed=0)(BATCH).shape == (2, outputs)
+
+
+def test_pooler_reads_the_first_token_only():
+    torch.manual_seed(0)
+    pooler, hidden = Pooler(CONFIG), torch.randn(2, 5, 8, requires_grad=True)
+    pooled = pooler(hidden)
+    torch.testing.assert_close(pooled, torch.tanh(hidden[:, 0] @ pooler.dense.weight.T + pooler.dense.bias))
+    pooled.sum().backward()
+    assert hidden.grad[:, 0].all()
+    assert not hidden.grad[:, 1:].any()
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, 0.2), (0.0, 0.0), (0.4, 0.4)])
+def test_classifier_dropout_follows_the_hidden_one_unless_said(given, used):
+    config = EncoderConfig(hidden_size=8, num_attention_heads=2, hidden_dropout_prob=0.2, classifier_dropout=given)
+    with torch.device("meta"):
+        assert SequenceClassifier(config, 2).dropout.probability == used
+
+
+def test_built_classifier_is_decided_by_its_seed():
+    one, same, other = (build_classifier(CONFIG, 3, seed).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not torch.equal(one["head.weight"], other["head.weight"])

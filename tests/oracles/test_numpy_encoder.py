@@ -1,0 +1,106 @@
+"""The torch encoder, its heads and all gradients against the same mathematics in NumPy."""
+
+import numpy as np
+import numpy_encoder as oracle
+import pytest
+import torch
+from oracle_models import LENGTH, PADDING, padded_batch, scrambled, small_config
+from torch import nn
+from torch.nn import functional as F
+
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import Encoder
+from models.heads import SequenceClassifier
+
+TOLERANCE = 1e-8
+
+
+class MaskedLM(nn.Module):
+    """BERT's head for masked tokens, tied to the token embeddings."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.encoder = Encoder(config)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, hidden, places):
+        """(B, T, D) -> (N, V)."""
+        normed = self.norm(F.gelu(self.dense(hidden[places])))
+        return F.linear(normed, self.encoder.embeddings.token_embedding.weight, self.bias)
+
+
+def arrays(model: nn.Module) -> dict[str, np.ndarray]:
+    return {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+
+
+def run_encoder(model: Encoder, batch: Batch, parameters: dict[str, np.ndarray]):
+    order = [list(model.layers).index(layer) for layer in model.execution_order()]
+    ids, types, mask = (x.numpy() for x in (batch.input_ids, batch.token_type_ids, batch.attention_mask))
+    return oracle.encoder(ids, types, mask, parameters, model.config.num_attention_heads, order)
+
+
+def assert_gradients_equal(model: nn.Module, gradients: dict[str, np.ndarray]) -> None:
+    assert gradients.keys() == dict(model.named_parameters()).keys()
+    for name, parameter in model.named_parameters():
+        np.testing.assert_allclose(parameter.grad.numpy(), gradients[name], rtol=0, atol=TOLERANCE, err_msg=name)
+
+
+@pytest.mark.parametrize("groups", [None, 2, 1])
+def test_encoder_equals_numpy(groups):
+    model, batch = scrambled(Encoder(small_config(num_hidden_groups=groups)).double()), padded_batch()
+    direction = torch.randn(3, LENGTH, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    hidden = model(batch)
+    (hidden * direction).sum().backward()
+    parameters = arrays(model)
+    expected, trace = run_encoder(model, batch, parameters)
+    np.testing.assert_allclose(hidden.detach().numpy(), expected, rtol=0, atol=TOLERANCE)
+    assert_gradients_equal(model, oracle.encoder_backward(direction.numpy(), parameters, trace, PADDING))
+
+
+def test_masked_lm_and_its_gradients_equal_numpy():
+    model, batch = scrambled(MaskedLM(small_config()).double()), padded_batch()
+    places = (torch.tensor([0, 0, 1, 2]), torch.tensor([1, 6, 3, 0]))
+    labels = torch.tensor([5, 18, 5, 0])
+    loss = F.cross_entropy(model(model.encoder(batch), places), labels)
+    loss.backward()
+
+    parameters, labels = arrays(model), labels.numpy()
+    table = parameters["encoder.embeddings.token_embedding.weight"]
+    inside, head = oracle.own(parameters, "encoder."), {k: v for k, v in parameters.items() if not k.startswith("encoder.")}
+    hidden, encoder_trace = run_encoder(model.encoder, batch, inside)
+    logits, trace = oracle.masked_lm(hidden, tuple(x.numpy() for x in places), head, table)
+    assert loss.item() == pytest.approx(oracle.cross_entropy(logits, labels), abs=TOLERANCE)
+
+    dlogits = oracle.cross_entropy_backward(logits, labels)
+    dhidden, gradients, dtable = oracle.masked_lm_backward(dlogits, head, table, trace)
+    oracle.add(gradients, "encoder.", oracle.encoder_backward(dhidden, inside, encoder_trace, PADDING))
+    oracle.add(gradients, "encoder.embeddings.token_embedding.", {"weight": dtable})
+    assert_gradients_equal(model, gradients)
+
+
+def test_classifier_and_its_gradients_equal_numpy():
+    model, batch = scrambled(SequenceClassifier(small_config(), 4).double()), padded_batch()
+    labels = torch.tensor([3, 0, 1])
+    outputs = model(batch)
+    F.cross_entropy(outputs, labels).backward()
+
+    parameters = arrays(model)
+    inside, head = oracle.own(parameters, "encoder."), {k: v for k, v in parameters.items() if not k.startswith("encoder.")}
+    hidden, encoder_trace = run_encoder(model.encoder, batch, inside)
+    logits, trace = oracle.classifier(hidden, head)
+    np.testing.assert_allclose(outputs.detach().numpy(), logits, rtol=0, atol=TOLERANCE)
+    assert model.loss(outputs, labels).item() == pytest.approx(oracle.cross_entropy(logits, labels.numpy()), abs=1e-6)
+
+    dhidden, gradients = oracle.classifier_backward(oracle.cross_entropy_backward(logits, labels.numpy()), head, trace)
+    oracle.add(gradients, "encoder.", oracle.encoder_backward(dhidden, inside, encoder_trace, PADDING))
+    assert_gradients_equal(model, gradients)
+
+
+def test_padding_row_gets_no_gradient_from_the_lookup():
+    model, batch = scrambled(Encoder(small_config()).double()), padded_batch()
+    _, trace = run_encoder(model, batch, arrays(model))
+    gradients = oracle.encoder_backward(np.ones((3, LENGTH, 12)), arrays(model), trace, PADDING)
+    assert not gradients["embeddings.token_embedding.weight"][PADDING].any()
