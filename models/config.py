@@ -1,7 +1,7 @@
 """The shape of one encoder as plain data; the defaults are BERT-base (arXiv:1810.04805).
 
 Fields are what was said; properties are what follows from it. A field that is None follows a rule, so that the same variant
-stays the same at every scale; an explicit value switches the rule off. Each field is read in one class (named beside it).
+stays the same at every scale; an explicit value switches the rule off. Each field is read in one class (named above its group).
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,66 @@ from enum import Enum
 
 
 class Activation(Enum):
-    """Non-linearity of the feed-forward layer."""
+    """A non-linearity, of the feed-forward layer or of the pooler."""
 
     gelu = "gelu"
     gelu_tanh = "gelu_tanh"
     relu = "relu"
     silu = "silu"
+    tanh = "tanh"
+
+
+class Body(Enum):
+    """What stands between embeddings and heads."""
+
+    transformer = "transformer"
+    encoder_decoder = "encoder_decoder"  # arXiv:1706.03762
+    lstm = "lstm"  # two directions, in ELMo's place (arXiv:1802.05365)
+    static = "static"  # nothing, in word2vec's place (arXiv:1301.3781)
+
+
+class Position(Enum):
+    """How a model knows where a token stands."""
+
+    learned = "learned"  # added to the embeddings
+    sinusoidal = "sinusoidal"  # added to the embeddings (arXiv:1706.03762)
+    rotary = "rotary"  # turns queries and keys (arXiv:2104.09864)
+    alibi = "alibi"  # a penalty on distance (arXiv:2108.12409)
+    bucketed = "bucketed"  # a learned bias by bucket of distance, shared over layers (arXiv:1910.10683)
+    disentangled = "disentangled"  # content-to-position and back (arXiv:2006.03654)
+    relative = "relative"  # relative attention with segment terms (arXiv:1906.08237)
+    none = "none"
+
+
+class Norm(Enum):
+    """Layer norm (arXiv:1607.06450) or root mean square norm (arXiv:1910.07467)."""
+
+    layer = "layer"
+    rms = "rms"
+
+
+class NormPlace(Enum):
+    """After the residual sum, or before attention and feed-forward with one more at the end of the stack."""
+
+    post = "post"
+    pre = "pre"
+
+
+class Sharing(Enum):
+    """What the layers of one hidden group have in common."""
+
+    all = "all"
+    attention = "attention"
+    feed_forward = "feed_forward"
+
+
+class Pooling(Enum):
+    """One vector from one per token: the first, the last real one, or the mean or maximum of the real ones."""
+
+    cls = "cls"
+    last = "last"
+    mean = "mean"
+    max = "max"
 
 
 def round_to(value: float, multiple: int) -> int:
@@ -26,36 +80,71 @@ def round_to(value: float, multiple: int) -> int:
 class EncoderConfig:
     """Names are those of the papers' own configuration files; lengths count tokens, sizes count features."""
 
+    # Encoder
+    body: Body = Body.transformer
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    depth_fraction: float = 1.0  # share of num_hidden_layers that is there
+    num_hidden_groups: int | None = None  # None: as many as layers, nothing is shared (arXiv:1909.11942)
+    sharing: Sharing = Sharing.all
+    initializer_range: float = 0.02
     # Embeddings
     vocab_size: int = 30522
     max_position_embeddings: int = 512
+    position_offset: int = 0  # number of the first position
     type_vocab_size: int = 2
     pad_token_id: int = 0
-    hidden_size: int = 768
     embedding_size: int | None = None  # None: hidden_size * embedding_fraction, rounded to a multiple of 8
     embedding_fraction: float = 1.0
-    # Stack
-    num_hidden_layers: int = 12
-    num_hidden_groups: int | None = None  # None: as many as layers, nothing is shared (arXiv:1909.11942)
+    embedding_norm: bool = True
+    # Norms and residuals
+    norm: Norm = Norm.layer
+    norm_place: NormPlace = NormPlace.post
+    norm_bias: bool = True
     layer_norm_eps: float = 1e-12
     hidden_dropout_prob: float = 0.1
     # Attention
+    position: Position = Position.learned
     num_attention_heads: int = 12
+    attention_bias: bool = True  # of the four projections
+    attention_scale: bool = True  # products divided by the root of the head size
     attention_window: int | None = None  # total width, half to each side; None: full attention (arXiv:2004.05150)
+    global_tokens: int = 0  # first tokens that see and are seen by all, with projections of their own (arXiv:2004.05150)
+    global_layer_every: int | None = None  # layers 0, n, 2n, ... see everything, the others a window (arXiv:2412.13663)
+    causal: bool = False
     attention_probs_dropout_prob: float = 0.1
+    rotary_theta: float = 10000.0
+    rotary_global_theta: float | None = None  # of the layers that see everything; None: rotary_theta
+    position_buckets: int | None = None  # bucketed: 32 by default; disentangled: None for one bucket a distance
+    max_relative_distance: int = 512  # farther tokens count as this far
+    share_position_projections: bool = False  # disentangled: positions use the content's projections
+    norm_relative_embeddings: bool = False  # disentangled
+    memory_length: int = 0  # relative: hidden states kept of the text before (arXiv:1901.02860)
     # Feed-forward
     intermediate_size: int = 3072  # width of a plain feed-forward
     feed_forward_size: int | None = None  # None: intermediate_size, or 2/3 of it when gated (arXiv:2002.05202)
     hidden_act: Activation = Activation.gelu
     gated_feed_forward: bool = False
-    # Heads and initialisation
+    feed_forward_bias: bool = True
+    # Heads
+    pooling: Pooling = Pooling.cls
+    pooler: Activation | None = Activation.tanh  # a dense layer with this non-linearity after pooling; None: no such layer
+    pooler_norm: bool = False
+    pooler_bias: bool = True
+    classifier_bias: bool = True
     classifier_dropout: float | None = None  # None: hidden_dropout_prob
-    initializer_range: float = 0.02
+    tie_masked_lm_head: bool = True  # its output matrix is the token embedding
 
     def __post_init__(self) -> None:
         self._refuse_sizes_below_one()
         self._refuse_impossible_fractions()
         self._refuse_impossible_shapes()
+        self._refuse_impossible_pairs()
+
+    @property
+    def depth(self) -> int:
+        """Layers that run."""
+        return max(1, round(self.num_hidden_layers * self.depth_fraction))
 
     @property
     def embedding_width(self) -> int:
@@ -73,23 +162,36 @@ class EncoderConfig:
 
     @property
     def groups(self) -> int:
-        """Number of distinct layers; layer i runs module `i * groups // num_hidden_layers`."""
-        return self.num_hidden_layers if self.num_hidden_groups is None else self.num_hidden_groups
+        """Number of distinct layers; layer i runs module `i * groups // depth`."""
+        return self.depth if self.num_hidden_groups is None else self.num_hidden_groups
 
     @property
     def head_size(self) -> int:
         """Features of one attention head."""
         return self.hidden_size // self.num_attention_heads
 
+    def window_of(self, layer: int) -> int | None:
+        """Attention window of a layer, None for one that sees everything."""
+        sees_all = self.global_layer_every is not None and layer % self.global_layer_every == 0
+        return None if sees_all else self.attention_window
+
     def _refuse_sizes_below_one(self) -> None:
         sizes = "vocab_size max_position_embeddings hidden_size num_hidden_layers num_attention_heads intermediate_size"
-        optional = "embedding_size num_hidden_groups feed_forward_size attention_window"
-        for key in (*sizes.split(), *optional.split()):
+        optional = "embedding_size num_hidden_groups feed_forward_size attention_window global_layer_every position_buckets"
+        for key in (*sizes.split(), *optional.split(), "max_relative_distance"):
             value = getattr(self, key)
             if value is not None and value < 1:
                 raise ValueError(f"model.{key}={value} must be at least 1")
-        if self.type_vocab_size < 0:
-            raise ValueError(f"model.type_vocab_size={self.type_vocab_size} must be at least 0")
+        for key in (
+            "type_vocab_size",
+            "position_offset",
+            "global_tokens",
+            "memory_length",
+            "initializer_range",
+            "layer_norm_eps",
+        ):
+            if getattr(self, key) < 0:
+                raise ValueError(f"model.{key}={getattr(self, key)} must be at least 0")
         if not 0 <= self.pad_token_id < self.vocab_size:
             raise ValueError(f"model.pad_token_id={self.pad_token_id} must be below model.vocab_size={self.vocab_size}")
 
@@ -98,11 +200,9 @@ class EncoderConfig:
             value = getattr(self, key)
             if value is not None and not 0 <= value < 1:
                 raise ValueError(f"model.{key}={value} must be at least 0 and below 1")
-        for key in ("initializer_range", "layer_norm_eps"):
-            if getattr(self, key) < 0:
-                raise ValueError(f"model.{key}={getattr(self, key)} must be at least 0")
-        if not 0 < self.embedding_fraction <= 1:
-            raise ValueError(f"model.embedding_fraction={self.embedding_fraction} must be above 0 and at most 1")
+        for key in ("embedding_fraction", "depth_fraction"):
+            if not 0 < getattr(self, key) <= 1:
+                raise ValueError(f"model.{key}={getattr(self, key)} must be above 0 and at most 1")
 
     def _refuse_impossible_shapes(self) -> None:
         if self.hidden_size % self.num_attention_heads:
@@ -110,9 +210,46 @@ class EncoderConfig:
                 f"model.hidden_size={self.hidden_size} must be a multiple of "
                 f"model.num_attention_heads={self.num_attention_heads}"
             )
-        if self.groups > self.num_hidden_layers:
+        if self.groups > self.depth:
             raise ValueError(
-                f"model.num_hidden_groups={self.groups} must be at most model.num_hidden_layers={self.num_hidden_layers}"
+                f"model.num_hidden_groups={self.groups} must be at most the layers that run, "
+                f"{self.depth} of model.num_hidden_layers={self.num_hidden_layers}"
             )
         if self.attention_window is not None and self.attention_window % 2:
             raise ValueError(f"model.attention_window={self.attention_window} must be even: half of it goes to each side")
+        if self.position is Position.rotary and self.head_size % 2:
+            raise ValueError(
+                f"model.position=rotary turns pairs: model.hidden_size={self.hidden_size} over "
+                f"model.num_attention_heads={self.num_attention_heads} must be even"
+            )
+
+    def _refuse_impossible_pairs(self) -> None:
+        own_attention = self.position in (Position.disentangled, Position.relative)
+        windowed = self.attention_window is not None
+        shared = self.groups != self.depth
+        pairs = {
+            f"position={self.position.value} and attention_window={self.attention_window}": own_attention and windowed,
+            f"position={self.position.value} and causal=true": own_attention and self.causal,
+            f"position={self.position.value} and global_tokens={self.global_tokens}": own_attention
+            and bool(self.global_tokens),
+            f"global_tokens={self.global_tokens} and attention_window=null": bool(self.global_tokens) and not windowed,
+            f"global_tokens={self.global_tokens} and causal=true": bool(self.global_tokens) and self.causal,
+            f"global_layer_every={self.global_layer_every} and attention_window=null": (
+                self.global_layer_every is not None and not windowed
+            ),
+            f"global_layer_every={self.global_layer_every} and num_hidden_groups={self.num_hidden_groups}": (
+                self.global_layer_every is not None and shared
+            ),
+            f"memory_length={self.memory_length} and position={self.position.value}": (
+                self.memory_length > 0 and self.position is not Position.relative
+            ),
+            f"body={self.body.value} and attention_window={self.attention_window}": (
+                self.body is not Body.transformer and windowed
+            ),
+            f"body={self.body.value} and num_hidden_groups={self.num_hidden_groups}": (
+                self.body is not Body.transformer and self.num_hidden_groups is not None
+            ),
+        }
+        for pair, impossible in pairs.items():
+            if impossible:
+                raise ValueError(f"model.{pair.replace(' and ', ' cannot be combined with model.')}")

@@ -5,10 +5,12 @@ import hashlib
 import torch
 from torch import Tensor, nn
 
+from models.attention import Context
 from models.batch import Batch
-from models.config import EncoderConfig
+from models.config import EncoderConfig, NormPlace, Position, Sharing
 from models.dropout import Dropout
-from models.layers import Layer
+from models.layers import AttentionBlock, FeedForwardBlock, make_norm
+from models.positions import BIASES, rotation, sinusoids
 
 
 class Embeddings(nn.Module):
@@ -17,48 +19,115 @@ class Embeddings(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         width = config.embedding_width
+        self.offset, self.longest = config.position_offset, config.max_position_embeddings - config.position_offset
+        self.sinusoidal = config.position is Position.sinusoidal
         self.token_embedding = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
-        self.position_embedding = nn.Embedding(config.max_position_embeddings, width)
+        learned = config.position is Position.learned
+        self.position_embedding = nn.Embedding(config.max_position_embeddings, width) if learned else None
         self.type_embedding = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
-        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.norm = make_norm(config, width) if config.embedding_norm else None
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.projection = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
 
     def forward(self, batch: Batch) -> Tensor:
         """Batch with (B, T) ids -> (B, T, D); ValueError for a text longer than the position table."""
-        T = batch.input_ids.shape[1]
-        if self.position_embedding.num_embeddings < T:
-            raise ValueError(f"{T} tokens are more than model.max_position_embeddings={self.position_embedding.num_embeddings}")
-        places = self.position_embedding
-        positions = places.weight[:T] if batch.position_ids is None else places(batch.position_ids)  # (T, E) or (B, T, E)
-        embedded = self.token_embedding(batch.input_ids) + positions  # (B, T, E)
+        embedded = self.token_embedding(batch.input_ids)  # (B, T, E)
+        positions = self._positions(batch)
+        embedded = embedded if positions is None else embedded + positions
         if self.type_embedding is not None:
             types = torch.zeros_like(batch.input_ids) if batch.token_type_ids is None else batch.token_type_ids
             embedded = embedded + self.type_embedding(types)
-        embedded = self.dropout(self.norm(embedded))
+        embedded = self.dropout(embedded if self.norm is None else self.norm(embedded))
         return embedded if self.projection is None else self.projection(embedded)
+
+    def _positions(self, batch: Batch) -> Tensor | None:
+        """(T, E) or (B, T, E)."""
+        T = batch.input_ids.shape[1]
+        if self.position_embedding is not None:
+            if self.longest < T:
+                raise ValueError(f"{T} tokens are more than the {self.longest} that model.max_position_embeddings has room for")
+            if batch.position_ids is None:
+                return self.position_embedding.weight[self.offset : self.offset + T]
+            return self.position_embedding(batch.position_ids + self.offset)
+        if self.sinusoidal:
+            width, device = self.token_embedding.embedding_dim, batch.input_ids.device
+            longest = T if batch.position_ids is None else self.longest
+            table = sinusoids(longest, width, device)
+            return table if batch.position_ids is None else table[batch.position_ids]
+        return None
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text: the projection alone multiplies."""
+        return 0 if self.projection is None else 2 * length * self.projection.weight.numel()
+
+
+class Stack(nn.Module):
+    """Layers in their order of execution: sharing runs fewer modules more often (arXiv:1909.11942)."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        attentions = config.depth if config.sharing is Sharing.feed_forward else config.groups
+        feed_forwards = config.depth if config.sharing is Sharing.attention else config.groups
+        self.attentions = nn.ModuleList(AttentionBlock(config, layer) for layer in range(attentions))
+        self.feed_forwards = nn.ModuleList(FeedForwardBlock(config) for _ in range(feed_forwards))
+        self.bias = BIASES[config.position](config) if config.position in BIASES else None
+        self.norm = make_norm(config, config.hidden_size) if config.norm_place is NormPlace.pre else None
+
+    def forward(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
+        """(B, T, D) -> the hidden states before the first and after every layer, each (B, T, D); the last one is normed."""
+        context = self._context(batch)
+        states = [hidden]
+        for attention, feed_forward in self.execution_order():
+            states.append(feed_forward(attention(states[-1], context)))
+        if self.norm is not None:
+            states[-1] = self.norm(states[-1])
+        return states
+
+    def execution_order(self) -> list[tuple[AttentionBlock, FeedForwardBlock]]:
+        """The modules that each of the layers runs."""
+        depth = self.config.depth
+        attentions = [self.attentions[layer * len(self.attentions) // depth] for layer in range(depth)]
+        feed_forwards = [self.feed_forwards[layer * len(self.feed_forwards) // depth] for layer in range(depth)]
+        return list(zip(attentions, feed_forwards, strict=True))
+
+    def _context(self, batch: Batch) -> Context:
+        context = Context(mask=batch.attention_mask, bias=self.bias, token_types=batch.token_type_ids)
+        if self.config.position is Position.rotary:
+            config = self.config
+            places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
+            places = places if batch.position_ids is None else batch.position_ids
+            context.rotation = rotation(places, config.head_size, config.rotary_theta)
+            if config.rotary_global_theta is not None:
+                context.global_rotation = rotation(places, config.head_size, config.rotary_global_theta)
+        return context
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text."""
+        order = self.execution_order()
+        return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in order)
 
 
 class Encoder(nn.Module):
-    """A stack of layers over embeddings; sharing is an execution order over fewer layers (arXiv:1909.11942)."""
+    """Embeddings and what stands on them."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.groups))
+        self.layers = Stack(config)
 
     def forward(self, batch: Batch) -> Tensor:
         """Batch with (B, T) ids -> (B, T, D)."""
-        hidden = self.embeddings(batch)
-        for layer in self.execution_order():
-            hidden = layer(hidden, batch.attention_mask)
-        return hidden
+        return self.hidden_states(batch)[-1]
 
-    def execution_order(self) -> list[Layer]:
-        """The layer module that each of the `num_hidden_layers` steps runs."""
-        depth, groups = self.config.num_hidden_layers, self.config.groups
-        return [self.layers[step * groups // depth] for step in range(depth)]
+    def hidden_states(self, batch: Batch) -> list[Tensor]:
+        """The embeddings and the output of every layer, each (B, T, D)."""
+        return self.layers(self.embeddings(batch), batch)
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
+        return self.embeddings.flops(length) + self.layers.flops(length)
 
 
 @torch.no_grad()
@@ -68,7 +137,8 @@ def initialise(model: nn.Module, initializer_range: float, seed: int) -> None:
     Every parameter draws from its own stream, keyed by seed and name: two variants of one seed start from the same values
     wherever they have the same tensor. Rows that stand for padding are zero.
     """
-    norms = {id(p) for module in model.modules() if isinstance(module, nn.LayerNorm) for p in module.parameters()}
+    kinds = (nn.LayerNorm, nn.RMSNorm)
+    norms = {id(p) for module in model.modules() if isinstance(module, kinds) for p in module.parameters()}
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             parameter.zero_()

@@ -1,24 +1,68 @@
 """What stands on an encoder for a task. B sequences, T tokens, D hidden, C outputs."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.batch import Batch
-from models.config import EncoderConfig
+from models.config import EncoderConfig, Pooling
 from models.dropout import Dropout
 from models.encoder import Encoder, initialise
+from models.layers import ACTIVATIONS, make_norm
+
+
+def pool(hidden: Tensor, mask: Tensor | None, pooling: Pooling) -> Tensor:
+    """(B, T, D) and the (B, T) mask of real tokens -> (B, D)."""
+    if pooling is Pooling.cls:
+        return hidden[:, 0]
+    if mask is None:
+        mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
+    if pooling is Pooling.last:
+        last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)
+        return hidden[torch.arange(len(hidden), device=hidden.device), last]
+    if pooling is Pooling.mean:
+        return (hidden * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+    return hidden.masked_fill(~mask[..., None], float("-inf")).amax(dim=1)
 
 
 class Pooler(nn.Module):
-    """The first token's vector through a dense layer and tanh (arXiv:1810.04805, section 3.1)."""
+    """One vector a text, through a dense layer where the variant has one (arXiv:1810.04805, section 3.1)."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.pooling = config.pooling
+        size = config.hidden_size
+        self.dense = None if config.pooler is None else nn.Linear(size, size, bias=config.pooler_bias)
+        self.activation = None if config.pooler is None else ACTIVATIONS[config.pooler]
+        self.norm = make_norm(config, size) if config.pooler_norm else None
+
+    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, T, D) and the (B, T) mask of real tokens -> (B, D)."""
+        pooled = pool(hidden, mask, self.pooling)
+        pooled = pooled if self.dense is None else self.activation(self.dense(pooled))
+        return pooled if self.norm is None else self.norm(pooled)
+
+    def flops(self) -> int:
+        """Of one text."""
+        return 0 if self.dense is None else 2 * self.dense.weight.numel()
+
+
+class MaskedLMHead(nn.Module):
+    """Scores over the vocabulary: dense, non-linearity and norm at the embedding size, then the token embedding again."""
+
+    def __init__(self, config: EncoderConfig, embedding: nn.Embedding) -> None:
+        super().__init__()
+        width = config.embedding_width
+        self.dense = nn.Linear(config.hidden_size, width)
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.norm = make_norm(config, width)
+        self.output = nn.Linear(width, config.vocab_size)
+        if config.tie_masked_lm_head:
+            self.output.weight = embedding.weight
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(B, T, D) -> (B, D)."""
-        return self.dense(hidden[:, 0]).tanh()
+        """(..., D) -> (..., V) logits."""
+        return self.output(self.norm(self.activation(self.dense(hidden))))
 
 
 class SequenceClassifier(nn.Module):
@@ -30,17 +74,21 @@ class SequenceClassifier(nn.Module):
         self.pooler = Pooler(config)
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         self.dropout = Dropout(dropout)
-        self.head = nn.Linear(config.hidden_size, num_outputs)
+        self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
 
     def forward(self, batch: Batch) -> Tensor:
         """Batch with (B, T) ids -> (B, C) logits or (B, 1) scores."""
-        return self.head(self.dropout(self.pooler(self.encoder(batch))))
+        return self.head(self.dropout(self.pooler(self.encoder(batch), batch.attention_mask)))
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy in nats over classes, squared error for a regression; mean over the batch."""
         if self.head.out_features == 1:
             return F.mse_loss(logits.squeeze(-1).float(), labels)
         return F.cross_entropy(logits.float(), labels)
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
+        return self.encoder.flops(length) + self.pooler.flops() + 2 * self.head.weight.numel()
 
 
 def build_classifier(config: EncoderConfig, num_outputs: int, seed: int) -> SequenceClassifier:

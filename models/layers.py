@@ -1,12 +1,13 @@
-"""One layer of the stack and its feed-forward. B sequences, T tokens, D hidden."""
+"""One layer of the stack, its norms and its feed-forward. B sequences, T tokens, D hidden."""
 
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.attention import SelfAttention
-from models.config import Activation, EncoderConfig
+from models.attention import Context, SelfAttention
+from models.config import Activation, EncoderConfig, Norm, NormPlace, Position
 from models.dropout import Dropout
 
 ACTIVATIONS = {
@@ -14,7 +15,28 @@ ACTIVATIONS = {
     Activation.gelu_tanh: partial(F.gelu, approximate="tanh"),
     Activation.relu: F.relu,
     Activation.silu: F.silu,
+    Activation.tanh: torch.tanh,
 }
+
+
+def make_norm(config: EncoderConfig, size: int) -> nn.Module:
+    """The configured norm over the last dimension."""
+    if config.norm is Norm.rms:
+        return nn.RMSNorm(size, eps=config.layer_norm_eps)
+    return nn.LayerNorm(size, eps=config.layer_norm_eps, bias=config.norm_bias)
+
+
+def make_attention(config: EncoderConfig, layer: int) -> nn.Module:
+    """The attention that the configured positions ask for."""
+    if config.position is Position.disentangled:
+        from models.disentangled import DisentangledAttention
+
+        return DisentangledAttention(config)
+    if config.position is Position.relative:
+        from models.relative import RelativeAttention
+
+        return RelativeAttention(config)
+    return SelfAttention(config, layer)
 
 
 class FeedForward(nn.Module):
@@ -24,9 +46,9 @@ class FeedForward(nn.Module):
         super().__init__()
         self.gated = config.gated_feed_forward
         self.activation = ACTIVATIONS[config.hidden_act]
-        width = config.feed_forward_width
-        self.input = nn.Linear(config.hidden_size, 2 * width if self.gated else width)
-        self.output = nn.Linear(width, config.hidden_size)
+        size, width, bias = config.hidden_size, config.feed_forward_width, config.feed_forward_bias
+        self.input = nn.Linear(size, 2 * width if self.gated else width, bias=bias)
+        self.output = nn.Linear(width, size, bias=bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
@@ -36,19 +58,42 @@ class FeedForward(nn.Module):
         gate, linear = inner.chunk(2, dim=-1)
         return self.output(self.activation(gate) * linear)
 
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text."""
+        return 2 * length * (self.input.weight.numel() + self.output.weight.numel())
 
-class Layer(nn.Module):
-    """Attention and feed-forward, each with dropout, residual and layer norm after it (arXiv:1706.03762)."""
+
+class AttentionBlock(nn.Module):
+    """Attention with dropout, residual and norm: after the sum (arXiv:1706.03762) or before it (arXiv:2002.04745)."""
+
+    def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
+        super().__init__()
+        self.pre_norm = config.norm_place is NormPlace.pre
+        self.attention = make_attention(config, layer)
+        # The first norm of a pre-norm stack would norm again what the embeddings have normed already (arXiv:2412.13663).
+        twice = self.pre_norm and layer == 0 and config.embedding_norm and config.groups == config.depth
+        self.norm = nn.Identity() if twice else make_norm(config, config.hidden_size)
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def forward(self, hidden: Tensor, context: Context) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        if self.pre_norm:
+            return hidden + self.dropout(self.attention(self.norm(hidden), context))
+        return self.norm(hidden + self.dropout(self.attention(hidden, context)))
+
+
+class FeedForwardBlock(nn.Module):
+    """Feed-forward with dropout, residual and norm, as in AttentionBlock."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.attention = SelfAttention(config)
-        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.pre_norm = config.norm_place is NormPlace.pre
         self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.norm = make_norm(config, config.hidden_size)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, T, D), mask as in SelfAttention -> (B, T, D)."""
-        hidden = self.attention_norm(hidden + self.dropout(self.attention(hidden, mask)))
-        return self.feed_forward_norm(hidden + self.dropout(self.feed_forward(hidden)))
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        if self.pre_norm:
+            return hidden + self.dropout(self.feed_forward(self.norm(hidden)))
+        return self.norm(hidden + self.dropout(self.feed_forward(hidden)))

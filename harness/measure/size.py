@@ -41,7 +41,8 @@ def effective(model: SequenceClassifier) -> int:
 
 def extra_uses(encoder: Encoder) -> int:
     """Parameters of all uses of shared layers beyond the first."""
-    return sum(count(layer) for layer in encoder.execution_order()) - count(encoder.layers)
+    uses = [block for blocks in encoder.layers.execution_order() for block in blocks]
+    return sum(count(block) for block in uses) - sum(count(block) for block in set(uses))
 
 
 def sizes(model: SequenceClassifier) -> dict[str, int]:

@@ -1,0 +1,83 @@
+"""Where tokens stand, as attention is told: turned queries and keys, or a bias by offset. T tokens, H heads, K head size."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from models.config import EncoderConfig, Position
+
+BUCKETS = 32
+"""Buckets of distance where the config names no number (arXiv:1910.10683)."""
+
+
+def sinusoids(length: int, width: int, device: torch.device | None = None) -> Tensor:
+    """(T, width): sine of falling frequencies at even features, cosine at odd ones (arXiv:1706.03762, section 3.5)."""
+    places = torch.arange(length, dtype=torch.float32, device=device)[:, None]
+    frequencies = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
+    table = torch.zeros(length, width, device=device)
+    table[:, 0::2] = (places * frequencies).sin()
+    table[:, 1::2] = (places * frequencies).cos()[:, : width // 2]
+    return table
+
+
+def rotation(positions: Tensor, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
+    """(T,) or (B, T) positions -> cosines and sines, each (..., T, K) (arXiv:2104.09864)."""
+    frequencies = theta ** (-torch.arange(0, head_size, 2, dtype=torch.float32, device=positions.device) / head_size)
+    angles = positions[..., None].float() * frequencies
+    angles = torch.cat([angles, angles], dim=-1)
+    return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, turned: tuple[Tensor, Tensor]) -> Tensor:
+    """(B, H, T, K) turned by its position: feature i pairs with feature i + K / 2."""
+    cosines, sines = (part if part.dim() == 2 else part[:, None] for part in turned)
+    first, second = x.chunk(2, dim=-1)
+    return (x * cosines + torch.cat([-second, first], dim=-1) * sines).to(x.dtype)
+
+
+class Alibi(nn.Module):
+    """A penalty that grows with distance, steeper for some heads than for others (arXiv:2108.12409, section 3)."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.num_heads = config.num_attention_heads
+
+    def forward(self, offsets: Tensor) -> Tensor:
+        """(N, M) key place minus query place -> (H, N, M)."""
+        closest = 2 ** math.floor(math.log2(self.num_heads))
+        slopes = [2 ** (-8 * (i + 1) / closest) for i in range(closest)]
+        slopes += [2 ** (-4 * (2 * i + 1) / closest) for i in range(self.num_heads - closest)]
+        return -torch.tensor(slopes, device=offsets.device)[:, None, None] * offsets.abs()
+
+
+class BucketedBias(nn.Module):
+    """A learned number for each head and bucket of distance; near distances have buckets of their own (arXiv:1910.10683)."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.buckets = config.position_buckets or BUCKETS
+        self.farthest = config.max_relative_distance
+        self.causal = config.causal
+        self.bias = nn.Embedding(self.buckets, config.num_attention_heads)
+
+    def forward(self, offsets: Tensor) -> Tensor:
+        """(N, M) key place minus query place -> (H, N, M)."""
+        return self.bias(self.bucket(offsets)).permute(2, 0, 1)
+
+    def bucket(self, offsets: Tensor) -> Tensor:
+        """Half of the buckets for each direction; in each, half exact and half by the logarithm of the distance."""
+        buckets, start = self.buckets, torch.zeros_like(offsets)
+        if self.causal:
+            distance = (-offsets).clamp(min=0)
+        else:
+            buckets //= 2
+            start, distance = (offsets > 0).long() * buckets, offsets.abs()
+        exact = buckets // 2
+        ratio = (distance.clamp(min=1).float() / exact).log() / math.log(self.farthest / exact)
+        far = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+        return start + torch.where(distance < exact, distance, far)
+
+
+BIASES = {Position.alibi: Alibi, Position.bucketed: BucketedBias}
+"""Positions that act as a bias on the scores, by offset alone."""
