@@ -6,13 +6,23 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from harness import hardware, journal, measure, metrics, paths
+from harness import checkpoint, hardware, journal, measure, metrics, paths
 from harness.config import RunConfig, flatten, save, to_dict
 
 INCOMPARABLE = ("task.", "finetune.", "measure.", "tokenizer.")
 """Groups of keys that must be equal for a fair comparison; device, threads, arithmetic and the data's content are added."""
 
-WITHOUT_EFFECT = ("study", "output", "rerun", "tracking.", "data.root", "tokenizer.vocab_file", "published.")
+WITHOUT_EFFECT = (
+    "study",
+    "output",
+    "rerun",
+    "tracking.",
+    "data.root",
+    "tokenizer.vocab_file",
+    "tokenizer.file",
+    "published.",
+    "model.init_from",
+)
 """Keys that change where results go or where the same content comes from, not the results."""
 
 
@@ -34,7 +44,7 @@ def fingerprint(config: RunConfig, data_key: str) -> str:
     """Hash of all that shapes the cell's results: config, data, code and machine."""
     flat = flatten(to_dict(config))
     told = {key: value for key, value in flat.items() if not key.startswith(WITHOUT_EFFECT)}
-    return _hash([told, protocol_facts(config, data_key), code_hash()])
+    return _hash([told, checkpoint.content_hash(config.model.init_from), protocol_facts(config, data_key), code_hash()])
 
 
 def code_hash() -> str:

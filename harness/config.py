@@ -45,6 +45,13 @@ class Device(Enum):
 
 
 @dataclass
+class ModelConfig(EncoderConfig):
+    """A variant: its shape, and published weights to start from; read in `harness/checkpoint.py`."""
+
+    init_from: str | None = None  # name on the hub or folder; its config.json then says the shape
+
+
+@dataclass
 class GrammarConfig:
     """A generated data set; read in `harness/grammar.py`."""
 
@@ -94,6 +101,7 @@ class TokenizerConfig:
     min_frequency: int = 2
     lowercase: bool = True
     vocab_file: str | None = None  # one piece a line, as BERT's vocab.txt
+    file: str | None = None  # a whole tokenizer of the library, tokenizer.json
 
 
 @dataclass
@@ -154,8 +162,8 @@ class RunConfig:
     seed: int = 0
     output: str = "multirun"
     rerun: bool = False  # run again what is already finished
-    model: EncoderConfig = field(default_factory=EncoderConfig)
-    published: EncoderConfig = field(default_factory=EncoderConfig)  # the same variant at BERT-base dimensions
+    model: ModelConfig = field(default_factory=ModelConfig)
+    published: ModelConfig = field(default_factory=ModelConfig)  # the same variant at BERT-base dimensions
     task: TaskConfig = field(default_factory=TaskConfig)
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)

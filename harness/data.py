@@ -15,7 +15,7 @@ import numpy as np
 from filelock import FileLock
 from safetensors.numpy import load_file, save_file
 
-from harness import paths, tasks
+from harness import checkpoint, paths, tasks
 from harness.config import RunConfig
 from harness.rows import Rows, load_rows
 
@@ -82,7 +82,7 @@ def _key(config: RunConfig, splits: dict[str, Rows]) -> str:
     from harness.tokenizer import vocabulary_bytes
 
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
-    spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file)}
+    spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
     spec |= {"version": PREPARE_VERSION, "max_length": config.task.max_length, "labels": config.task.labels}
     digest.update(json.dumps(spec, sort_keys=True).encode())
     for split, rows in splits.items():
@@ -94,6 +94,7 @@ def _write(config: RunConfig, splits: dict[str, Rows], folder: Path) -> None:
     from harness import tokenizer as tokenizers
 
     tokenizer = tokenizers.build(config.tokenizer, _texts(splits["train"]))
+    checkpoint.refuse_other_vocabulary(config, tokenizer.get_vocab_size())
     tokenizer.enable_truncation(config.task.max_length)
     building = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(building, ignore_errors=True)
@@ -103,7 +104,7 @@ def _write(config: RunConfig, splits: dict[str, Rows], folder: Path) -> None:
     labels = splits["train"].labels
     facts = {
         "vocab_size": tokenizer.get_vocab_size(),
-        "pad_token_id": tokenizer.token_to_id("[PAD]"),
+        "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
         "majority_class": 0 if tasks.is_regression(config.task) else int(np.bincount(labels).argmax()),
     }
     (building / "facts.json").write_text(json.dumps(facts))

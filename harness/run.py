@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from harness import config as configs
-from harness import data, hardware, measure, paths, tasks
+from harness import checkpoint, data, hardware, measure, paths, tasks
 from harness.config import RunConfig
 from harness.data import Prepared
 from harness.finetune import evaluate, finetune, predict, write_predictions
@@ -31,7 +31,9 @@ def main(folder: Path) -> None:
     write_json(folder / "environment.json", hardware.environment(config.hardware) | {"measure_version": measure.VERSION})
     machine = Machine(config.hardware)
     prepared = data.read(config, cell["data_key"])
-    config = replace(config, model=replace(config.model, vocab_size=prepared.vocab_size, pad_token_id=prepared.pad_token_id))
+    if config.model.init_from is None:
+        shape = replace(config.model, vocab_size=prepared.vocab_size, pad_token_id=prepared.pad_token_id)
+        config = replace(config, model=shape)
     memory = PeakMemory(machine)
     model = measure_inference(config, prepared, machine, memory, journal)
     try:
@@ -51,7 +53,7 @@ def measure_inference(
     built: list[SequenceClassifier] = []
 
     def build_and_run() -> None:
-        built.append(build_classifier(config.model, outputs, config.seed).to(machine.device))
+        built.append(_build(config).to(machine.device))
         if told.enabled:
             call = speed.forward(built[0], machine)
             for batch in speed.sample_batches(prepared, told.batch_size, told.throughput_batches, machine):
@@ -67,6 +69,14 @@ def measure_inference(
         batch_size = config.finetune.batch_size
         journal.value("model/flops_train_step", flops.counted(config.model, outputs, batch_size, told.length, backward=True))
         _write_speed(config, model, prepared, machine, journal)
+    return model
+
+
+def _build(config: RunConfig) -> SequenceClassifier:
+    """The classifier with fresh values, or with those of a checkpoint."""
+    model = build_classifier(config.model, tasks.num_outputs(config.task), config.seed)
+    if config.model.init_from is not None:
+        print("fresh values:", ", ".join(checkpoint.load_weights(config, model)) or "none")
     return model
 
 

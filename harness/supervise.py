@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from harness import cell as cells
-from harness import data, hardware, journal
+from harness import checkpoint, data, hardware, journal
 from harness.config import RunConfig
 from harness.progress import Progress
 
@@ -53,7 +53,7 @@ def plan(configs: list[RunConfig]) -> list[Planned]:
     """Prepares the data of every cell, each data set once; a cell named twice is planned once."""
     planned: dict[Path, Planned] = {}
     keys: dict[str, str] = {}
-    for config in configs:
+    for config in map(checkpoint.adopt, configs):
         wanted = repr((config.task, config.data, config.tokenizer, config.output))
         if wanted not in keys:
             keys[wanted] = data.prepare(config)

@@ -22,6 +22,8 @@ def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 
     InputError when the vocabulary file is missing or lacks a special piece.
     """
+    if config.file:
+        return _whole(config)
     tokenizer = _read(config) if config.vocab_file else _train(config, texts)
     cls, sep = (("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]")))
     tokenizer.post_processor = TemplateProcessing(
@@ -31,13 +33,31 @@ def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 
 
 def vocabulary_bytes(config: TokenizerConfig) -> bytes:
-    """Content of the vocabulary file, empty without one; InputError when it cannot be read."""
-    if not config.vocab_file:
+    """Content of the vocabulary or tokenizer file, empty without one; InputError when it cannot be read."""
+    key, path = ("file", config.file) if config.file else ("vocab_file", config.vocab_file)
+    if not path:
         return b""
     try:
-        return Path(config.vocab_file).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} cannot be read: {error.strerror}") from error
+        raise InputError(f"tokenizer.{key}={path!r} cannot be read: {error.strerror}") from error
+
+
+def _whole(config: TokenizerConfig) -> Tokenizer:
+    """A tokenizer as its makers saved it, padding and truncation left to us."""
+    try:
+        tokenizer = Tokenizer.from_str(vocabulary_bytes(config).decode("utf-8"))
+    except Exception as error:  # noqa: BLE001 - the library raises a bare Exception for a file it cannot read
+        raise InputError(f"tokenizer.file={config.file!r} is not a tokenizer.json: {error}") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def pad_token_id(tokenizer: Tokenizer) -> int | None:
+    """Id of the padding piece under any of its usual names, None where there is none."""
+    ids = (tokenizer.token_to_id(piece) for piece in ("[PAD]", "<pad>"))
+    return next((number for number in ids if number is not None), None)
 
 
 def _empty(model: WordPiece, lowercase: bool) -> Tokenizer:

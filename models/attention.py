@@ -28,6 +28,9 @@ class Context:
     global_rotation: tuple[Tensor, Tensor] | None = None  # for layers that see everything, where they differ
     bias: nn.Module | None = None  # (N, M) offsets -> (H, N, M)
     relative: Tensor | None = None  # vectors of relative positions, of the attention that uses them
+    relative_rows: Tensor | None = None  # (T, T), which of them stands between query and key, where it is not their order
+    positions: Tensor | None = None  # (B, T, M) which of `relative` lies between row and column, where order does not say
+    memory: Tensor | None = None  # (B, P, D) states of the text before, seen too by relative attention
     token_types: Tensor | None = None  # (B, T)
 
 
@@ -152,7 +155,7 @@ def windowed_attention(heads: Heads, window: int, global_tokens: int = 0) -> Ten
     """
     B, H, T, K = heads.query.shape
     shape = Blocks(T, window // 2, max(window, MINIMUM_BLOCK), global_tokens, heads.causal)
-    if T <= shape.size + window:  # the keys around one block are the whole text
+    if shape.size + window >= T:  # the keys around one block are the whole text
         return _within_one_block(heads, shape)
     blocks, device = shape.count, heads.query.device
     query = F.pad(heads.query, (0, 0, 0, blocks * shape.size - T)).view(B, H, blocks, shape.size, K)

@@ -97,6 +97,7 @@ class EncoderConfig:
     embedding_size: int | None = None  # None: hidden_size * embedding_fraction, rounded to a multiple of 8
     embedding_fraction: float = 1.0
     embedding_norm: bool = True
+    embedding_scale: bool = False  # token vectors times the root of their size (arXiv:1706.03762, section 3.4)
     # Norms and residuals
     norm: Norm = Norm.layer
     norm_place: NormPlace = NormPlace.post
@@ -217,6 +218,12 @@ class EncoderConfig:
             )
         if self.attention_window is not None and self.attention_window % 2:
             raise ValueError(f"model.attention_window={self.attention_window} must be even: half of it goes to each side")
+        buckets = self.position_buckets if self.position is Position.disentangled else None
+        if buckets is not None and not 1 <= buckets // 2 < self.max_relative_distance - 1:
+            raise ValueError(
+                f"model.position_buckets={buckets} must be at least 2, and half of it below "
+                f"model.max_relative_distance={self.max_relative_distance} - 1: the other half is for farther tokens"
+            )
         if self.position is Position.rotary and self.head_size % 2:
             raise ValueError(
                 f"model.position=rotary turns pairs: model.hidden_size={self.hidden_size} over "
@@ -227,6 +234,8 @@ class EncoderConfig:
         own_attention = self.position in (Position.disentangled, Position.relative)
         windowed = self.attention_window is not None
         shared = self.groups != self.depth
+        added_position = self.position in (Position.learned, Position.sinusoidal, Position.none)
+        without_attention = self.body in (Body.lstm, Body.static)
         pairs = {
             f"position={self.position.value} and attention_window={self.attention_window}": own_attention and windowed,
             f"position={self.position.value} and causal=true": own_attention and self.causal,
@@ -249,6 +258,12 @@ class EncoderConfig:
             f"body={self.body.value} and num_hidden_groups={self.num_hidden_groups}": (
                 self.body is not Body.transformer and self.num_hidden_groups is not None
             ),
+            f"body={self.body.value} and position={self.position.value}": (
+                (without_attention and not added_position) or (self.body is Body.encoder_decoder and own_attention)
+            ),
+            f"body={self.body.value} and causal=true": self.body is not Body.transformer and self.causal,
+            f"body={self.body.value} and gated_feed_forward=true": without_attention and self.gated_feed_forward,
+            f"body={self.body.value} and hidden_size={self.hidden_size}": self.body is Body.lstm and self.hidden_size % 2 == 1,
         }
         for pair, impossible in pairs.items():
             if impossible:

@@ -7,10 +7,12 @@ from torch import Tensor, nn
 
 from models.attention import Context
 from models.batch import Batch
-from models.config import EncoderConfig, NormPlace, Position, Sharing
+from models.config import Body, EncoderConfig, NormPlace, Position, Sharing
+from models.disentangled import RelativePositions
 from models.dropout import Dropout
 from models.layers import AttentionBlock, FeedForwardBlock, make_norm
 from models.positions import BIASES, rotation, sinusoids
+from models.relative import relative_context
 
 
 class Embeddings(nn.Module):
@@ -20,10 +22,13 @@ class Embeddings(nn.Module):
         super().__init__()
         width = config.embedding_width
         self.offset, self.longest = config.position_offset, config.max_position_embeddings - config.position_offset
+        self.scale = width**0.5 if config.embedding_scale else 1.0
         self.sinusoidal = config.position is Position.sinusoidal
         self.token_embedding = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
         learned = config.position is Position.learned
         self.position_embedding = nn.Embedding(config.max_position_embeddings, width) if learned else None
+        queried = config.position is Position.relative  # the query of permutation training (arXiv:1906.08237)
+        self.mask_embedding = nn.Parameter(torch.zeros(width)) if queried else None
         self.type_embedding = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
         self.norm = make_norm(config, width) if config.embedding_norm else None
         self.dropout = Dropout(config.hidden_dropout_prob)
@@ -31,11 +36,14 @@ class Embeddings(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Batch with (B, T) ids -> (B, T, D); ValueError for a text longer than the position table."""
-        embedded = self.token_embedding(batch.input_ids)  # (B, T, E)
+        embedded = self.token_embedding(batch.input_ids) * self.scale  # (B, T, E)
+        if batch.queries is not None:
+            embedded = torch.where(batch.queries[..., None], self.mask_embedding, embedded)
         positions = self._positions(batch)
         embedded = embedded if positions is None else embedded + positions
         if self.type_embedding is not None:
-            types = torch.zeros_like(batch.input_ids) if batch.token_type_ids is None else batch.token_type_ids
+            alone = batch.token_type_ids is None or self.type_embedding.num_embeddings == 1  # RoBERTa's one type is for all
+            types = torch.zeros_like(batch.input_ids) if alone else batch.token_type_ids
             embedded = embedded + self.type_embedding(types)
         embedded = self.dropout(embedded if self.norm is None else self.norm(embedded))
         return embedded if self.projection is None else self.projection(embedded)
@@ -45,7 +53,7 @@ class Embeddings(nn.Module):
         T = batch.input_ids.shape[1]
         if self.position_embedding is not None:
             if self.longest < T:
-                raise ValueError(f"{T} tokens are more than the {self.longest} that model.max_position_embeddings has room for")
+                raise ValueError(f"{T} tokens are more than model.max_position_embeddings={self.longest} holds")
             if batch.position_ids is None:
                 return self.position_embedding.weight[self.offset : self.offset + T]
             return self.position_embedding(batch.position_ids + self.offset)
@@ -72,11 +80,12 @@ class Stack(nn.Module):
         self.attentions = nn.ModuleList(AttentionBlock(config, layer) for layer in range(attentions))
         self.feed_forwards = nn.ModuleList(FeedForwardBlock(config) for _ in range(feed_forwards))
         self.bias = BIASES[config.position](config) if config.position in BIASES else None
+        self.relative = RelativePositions(config) if config.position is Position.disentangled else None
         self.norm = make_norm(config, config.hidden_size) if config.norm_place is NormPlace.pre else None
 
     def forward(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
         """(B, T, D) -> the hidden states before the first and after every layer, each (B, T, D); the last one is normed."""
-        context = self._context(batch)
+        context = self.context(batch)
         states = [hidden]
         for attention, feed_forward in self.execution_order():
             states.append(feed_forward(attention(states[-1], context)))
@@ -91,8 +100,13 @@ class Stack(nn.Module):
         feed_forwards = [self.feed_forwards[layer * len(self.feed_forwards) // depth] for layer in range(depth)]
         return list(zip(attentions, feed_forwards, strict=True))
 
-    def _context(self, batch: Batch) -> Context:
+    def context(self, batch: Batch) -> Context:
+        """What every attention of one forward pass is told."""
+        if self.config.position is Position.relative:
+            return relative_context(batch, self.config.hidden_size)
         context = Context(mask=batch.attention_mask, bias=self.bias, token_types=batch.token_type_ids)
+        if self.relative is not None:
+            context.relative, context.relative_rows = self.relative(batch.input_ids.shape[1])
         if self.config.position is Position.rotary:
             config = self.config
             places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
@@ -108,6 +122,15 @@ class Stack(nn.Module):
         return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in order)
 
 
+def make_body(config: EncoderConfig) -> nn.Module:
+    """What stands between embeddings and heads; all bodies have the interface of Stack."""
+    from models.decoder import EncoderDecoder  # is made of this module's Stack
+    from models.recurrent import Recurrent, Static
+
+    bodies = {Body.transformer: Stack, Body.encoder_decoder: EncoderDecoder, Body.lstm: Recurrent, Body.static: Static}
+    return bodies[config.body](config)
+
+
 class Encoder(nn.Module):
     """Embeddings and what stands on them."""
 
@@ -115,7 +138,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers = Stack(config)
+        self.layers = make_body(config)
 
     def forward(self, batch: Batch) -> Tensor:
         """Batch with (B, T) ids -> (B, T, D)."""
@@ -140,7 +163,7 @@ def initialise(model: nn.Module, initializer_range: float, seed: int) -> None:
     kinds = (nn.LayerNorm, nn.RMSNorm)
     norms = {id(p) for module in model.modules() if isinstance(module, kinds) for p in module.parameters()}
     for name, parameter in model.named_parameters():
-        if name.endswith("bias"):
+        if name.rpartition(".")[2].startswith("bias"):
             parameter.zero_()
         elif id(parameter) in norms:
             parameter.fill_(1.0)

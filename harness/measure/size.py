@@ -22,8 +22,9 @@ def count(module: nn.Module | None) -> int:
 def components(model: SequenceClassifier) -> dict[str, int]:
     """Component -> parameters, in the order of the component table; they add up to the total."""
     embeddings = model.encoder.embeddings
+    queried = embeddings.mask_embedding  # stands in for a token that is asked for
     return {
-        "token_embedding": count(embeddings.token_embedding),
+        "token_embedding": count(embeddings.token_embedding) + (0 if queried is None else queried.numel()),
         "position_embedding": count(embeddings.position_embedding),
         "type_embedding": count(embeddings.type_embedding),
         "embedding_projection": count(embeddings.projection),

@@ -10,7 +10,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.attention import MINIMUM_BLOCK, SelfAttention, attend, full_attention, windowed_attention
+from models import attention
+from models.attention import MINIMUM_BLOCK, Context, Heads, SelfAttention
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder, initialise
@@ -18,6 +19,14 @@ from models.encoder import Encoder, initialise
 WINDOWS = [2, 8, 64]
 LENGTHS = [1, 3, 5, 16, 17, 33, 70, 130]  # shorter than every window, one block, no multiple of any
 B, H, K = 3, 2, 4
+
+
+def full_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    return attention.full_attention(Heads(query, key, value, mask, dropout=dropout))
+
+
+def windowed_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, window: int, dropout: float) -> Tensor:
+    return attention.windowed_attention(Heads(query, key, value, mask, dropout=dropout), window)
 
 
 def config(**changes) -> EncoderConfig:
@@ -104,7 +113,7 @@ def test_windowed_module_equals_banded_full_module(window, length, make_mask):
     full.load_state_dict(windowed.state_dict())
     mask, hidden = make_mask(length), torch.randn(B, length, H * K)
     ours, theirs = hidden.clone().requires_grad_(), hidden.clone().requires_grad_()
-    output, expected = windowed(ours, mask), full(theirs, band_mask(mask, length, window))
+    output, expected = windowed(ours, Context(mask)), full(theirs, Context(band_mask(mask, length, window)))
     real = mask if mask is not None and mask.dim() == 2 else torch.ones(B, length, dtype=torch.bool)
     inputs = [ours, *windowed.parameters()], [theirs, *full.parameters()]
     assert_same_with_gradients(output[real], inputs[0], expected[real], inputs[1])
@@ -144,8 +153,8 @@ def test_window_one_token_short_is_not_full_attention():
     wide, narrow = (SelfAttention(config(attention_window=window)).eval() for window in (16, 14))
     wide.load_state_dict(full.state_dict())
     narrow.load_state_dict(full.state_dict())
-    torch.testing.assert_close(wide(hidden, None), full(hidden, None))
-    assert not torch.allclose(narrow(hidden, None), full(hidden, None), atol=1e-4)
+    torch.testing.assert_close(wide(hidden, Context()), full(hidden, Context()))
+    assert not torch.allclose(narrow(hidden, Context()), full(hidden, Context()), atol=1e-4)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -217,21 +226,19 @@ def test_windowed_memory_is_linear_in_length(window):
 def test_attend_with_a_dropout_that_never_strikes_equals_the_fused_kernel():
     query, key, value = heads(33)
     mask = padding_mask(33)[:, None, None]
-    explicit = attend(query, key, value, mask, 1e-9)
+    explicit = attention.attend(Heads(query, key, value, None, dropout=1e-9), mask, None)
     fused = scaled_dot_product_attention(query, key, value, attn_mask=mask)
     assert_same_with_gradients(explicit, [query, key, value], fused, [query, key, value])
 
 
-@pytest.mark.parametrize(
-    "attention", [full_attention, lambda *x: windowed_attention(*x[:-1], 4, x[-1])], ids=["full", "windowed"]
-)
-def test_dropped_attention_keeps_the_mean(attention):
+@pytest.mark.parametrize("attend", [full_attention, lambda *x: windowed_attention(*x[:-1], 4, x[-1])], ids=["full", "windowed"])
+def test_dropped_attention_keeps_the_mean(attend):
     torch.manual_seed(0)
     length, draws = 30, 4000
     query, key, value = (x[:1].detach() for x in heads(length))
-    kept = attention(query, key, value, None, 0.0)
+    kept = attend(query, key, value, None, 0.0)
     many = [x.expand(draws, H, length, K) for x in (query, key, value)]
-    dropped = attention(*many, None, 0.3)
+    dropped = attend(*many, None, 0.3)
     error = dropped.std(0) / math.sqrt(draws)
     assert (error > 0).all()
     assert ((dropped.mean(0) - kept[0]).abs() < 6 * error).all()
@@ -240,6 +247,6 @@ def test_dropped_attention_keeps_the_mean(attention):
 def test_module_drops_only_while_training():
     torch.manual_seed(0)
     module, hidden = SelfAttention(config(attention_probs_dropout_prob=0.5)), torch.randn(B, 9, H * K)
-    assert not torch.equal(module(hidden, None), module(hidden, None))
+    assert not torch.equal(module(hidden, Context()), module(hidden, Context()))
     module.eval()
-    assert torch.equal(module(hidden, None), module(hidden, None))
+    assert torch.equal(module(hidden, Context()), module(hidden, Context()))

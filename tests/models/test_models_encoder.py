@@ -9,8 +9,9 @@ import torch
 from omegaconf import OmegaConf
 from torch import nn
 
+from models.attention import Context
 from models.batch import Batch
-from models.config import Activation, EncoderConfig
+from models.config import Activation, EncoderConfig, Sharing
 from models.encoder import Encoder, initialise
 from models.heads import SequenceClassifier, build_classifier
 
@@ -142,15 +143,29 @@ def test_padding_row_is_not_trained():
 )
 def test_execution_order_spreads_groups_over_the_depth(depth, groups, order):
     encoder = Encoder(small_config(num_hidden_layers=depth, num_hidden_groups=groups))
-    assert len(encoder.layers) == max(order) + 1
-    assert [list(encoder.layers).index(layer) for layer in encoder.execution_order()] == order
+    run = encoder.layers.execution_order()
+    assert len(encoder.layers.attentions) == len(encoder.layers.feed_forwards) == max(order) + 1
+    assert [list(encoder.layers.attentions).index(block) for block, _ in run] == order
+    assert [list(encoder.layers.feed_forwards).index(block) for _, block in run] == order
+
+
+@pytest.mark.parametrize(
+    ("sharing", "attentions", "feed_forwards"), [("attention", 1, 4), ("feed_forward", 4, 1), ("all", 1, 1)]
+)
+def test_one_half_of_a_layer_can_be_shared_alone(sharing, attentions, feed_forwards):
+    encoder = Encoder(small_config(num_hidden_layers=4, num_hidden_groups=1, sharing=Sharing[sharing]))
+    assert (len(encoder.layers.attentions), len(encoder.layers.feed_forwards)) == (attentions, feed_forwards)
+    run = encoder.layers.execution_order()
+    assert len({id(block) for block, _ in run}) == attentions
+    assert len({id(block) for _, block in run}) == feed_forwards
 
 
 def test_forward_runs_the_execution_order():
     encoder, batch = built(small_config(num_hidden_layers=3, num_hidden_groups=2)), padded_batch()
     hidden = encoder.embeddings(batch)
     for index in (0, 0, 1):
-        hidden = encoder.layers[index](hidden, batch.attention_mask)
+        hidden = encoder.layers.attentions[index](hidden, Context(batch.attention_mask))
+        hidden = encoder.layers.feed_forwards[index](hidden)
     assert torch.equal(encoder(batch), hidden)
 
 
@@ -163,8 +178,12 @@ def test_as_many_groups_as_layers_is_no_sharing():
 def test_shared_layer_equals_copies_of_it():
     shared, copies = built(small_config(num_hidden_groups=1)), Encoder(small_config()).eval()
     copies.embeddings.load_state_dict(shared.embeddings.state_dict())
-    for layer in copies.layers:
-        layer.load_state_dict(shared.layers[0].state_dict())
+    for halves, once in (
+        (copies.layers.attentions, shared.layers.attentions),
+        (copies.layers.feed_forwards, shared.layers.feed_forwards),
+    ):
+        for half in halves:
+            half.load_state_dict(once[0].state_dict())
     assert torch.equal(shared(padded_batch()), copies(padded_batch()))
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import Pooler, SequenceClassifier, build_classifier
+from models.config import EncoderConfig, Pooling
+from models.heads import Pooler, SequenceClassifier, build_classifier, pool
 
 CONFIG = EncoderConfig(
     vocab_size=30,
@@ -52,7 +52,7 @@ def test_one_row_of_outputs_per_sequence(outputs):
 def test_pooler_reads_the_first_token_only():
     torch.manual_seed(0)
     pooler, hidden = Pooler(CONFIG), torch.randn(2, 5, 8, requires_grad=True)
-    pooled = pooler(hidden)
+    pooled = pooler(hidden, None)
     torch.testing.assert_close(pooled, torch.tanh(hidden[:, 0] @ pooler.dense.weight.T + pooler.dense.bias))
     pooled.sum().backward()
     assert hidden.grad[:, 0].all()
@@ -70,3 +70,16 @@ def test_built_classifier_is_decided_by_its_seed():
     one, same, other = (build_classifier(CONFIG, 3, seed).state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(one[name], same[name]) for name in one)
     assert not torch.equal(one["head.weight"], other["head.weight"])
+
+
+MASK = torch.tensor([[True, True, True, False], [True, True, True, True]])
+
+
+@pytest.mark.parametrize(
+    ("pooling", "expected"),
+    [("cls", [[0.0], [4.0]]), ("last", [[2.0], [7.0]]), ("mean", [[1.0], [5.5]]), ("max", [[2.0], [7.0]])],
+)
+def test_pooling_sees_real_tokens_only(pooling, expected):
+    hidden = torch.arange(8.0).view(2, 4, 1)
+    assert pool(hidden, MASK, Pooling[pooling]).tolist() == expected
+    assert pool(hidden, torch.ones_like(MASK), Pooling[pooling]).tolist() == pool(hidden, None, Pooling[pooling]).tolist()

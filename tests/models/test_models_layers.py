@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from models.config import Activation, EncoderConfig
-from models.layers import ACTIVATIONS, FeedForward, Layer
+from models.attention import Context
+from models.config import Activation, EncoderConfig, NormPlace
+from models.layers import ACTIVATIONS, AttentionBlock, FeedForward, FeedForwardBlock
 
 CONFIG = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 24}
 VALUES = [-3.0, -0.5, 0.0, 0.7, 2.0]
@@ -20,6 +21,7 @@ VALUES = [-3.0, -0.5, 0.0, 0.7, 2.0]
         (Activation.gelu_tanh, lambda x: x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2),
         (Activation.relu, lambda x: max(x, 0.0)),
         (Activation.silu, lambda x: x / (1 + math.exp(-x))),
+        (Activation.tanh, math.tanh),
     ],
 )
 def test_activation_follows_its_formula(activation, formula):
@@ -49,21 +51,44 @@ def test_gated_feed_forward_activates_the_first_half_and_multiplies_by_the_secon
     torch.testing.assert_close(module(hidden), expected)
 
 
-def test_layer_norms_after_each_residual():
-    torch.manual_seed(0)
-    layer, hidden = Layer(EncoderConfig(**CONFIG)).eval(), torch.randn(2, 3, 8)
-    middle = F.layer_norm(hidden + layer.attention(hidden, None), (8,), eps=1e-12)
-    torch.testing.assert_close(layer(hidden, None), F.layer_norm(middle + layer.feed_forward(middle), (8,), eps=1e-12))
+def blocks(**changes) -> list:
+    """The two halves of a layer as functions of the hidden states, with the modules in them."""
+    config = EncoderConfig(**CONFIG, **changes)
+    attention, feed_forward = AttentionBlock(config, layer=1), FeedForwardBlock(config)
+    return [
+        (
+            attention,
+            attention.attention,
+            lambda hidden: attention(hidden, Context()),
+            lambda x: attention.attention(x, Context()),
+        ),
+        (feed_forward, feed_forward.feed_forward, feed_forward, feed_forward.feed_forward),
+    ]
 
 
-@pytest.mark.parametrize("silent", ["attention", "feed_forward"])
-def test_layer_drops_out_of_both_branches(silent):
-    """With the other branch silenced, what still changes from one draw to the next is dropout of this one."""
+@pytest.mark.parametrize("half", [0, 1], ids=["attention", "feed_forward"])
+def test_post_norm_norms_the_sum(half):
     torch.manual_seed(0)
-    layer = Layer(EncoderConfig(**CONFIG, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.0))
+    block, _, run, branch = blocks()[half]
+    block.eval()
     hidden = torch.randn(2, 3, 8)
-    for parameter in getattr(layer, silent).output.parameters():
-        torch.nn.init.zeros_(parameter)
-    assert not torch.allclose(layer(hidden, None), layer(hidden, None))
-    layer.eval()
-    assert torch.equal(layer(hidden, None), layer(hidden, None))
+    torch.testing.assert_close(run(hidden), F.layer_norm(hidden + branch(hidden), (8,), eps=1e-12))
+
+
+@pytest.mark.parametrize("half", [0, 1], ids=["attention", "feed_forward"])
+def test_pre_norm_norms_what_the_branch_sees(half):
+    torch.manual_seed(0)
+    block, _, run, branch = blocks(norm_place=NormPlace.pre)[half]
+    block.eval()
+    hidden = 3 * torch.randn(2, 3, 8)
+    torch.testing.assert_close(run(hidden), hidden + branch(F.layer_norm(hidden, (8,), eps=1e-12)))
+
+
+@pytest.mark.parametrize("half", [0, 1], ids=["attention", "feed_forward"])
+def test_both_halves_drop_out_while_training(half):
+    torch.manual_seed(0)
+    block, _, run, _ = blocks(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.0)[half]
+    hidden = torch.randn(2, 3, 8)
+    assert not torch.allclose(run(hidden), run(hidden))
+    block.eval()
+    assert torch.equal(run(hidden), run(hidden))

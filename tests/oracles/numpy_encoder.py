@@ -183,29 +183,29 @@ def feed_forward_backward(dy, p, trace):
     return dx, gradients
 
 
-def layer(x, p, mask, heads):
+def layer(x, attention_block, feed_forward_block, mask, heads):
     """a = norm(x + attention(x)), y = norm(a + feed_forward(a)): the norm comes after the sum."""
-    attended, attention_trace = attention(x, own(p, "attention."), mask, heads)
+    attended, attention_trace = attention(x, own(attention_block, "attention."), mask, heads)
     first = x + attended
-    middle = layer_norm(first, own(p, "attention_norm."))
-    fed, feed_forward_trace = feed_forward(middle, own(p, "feed_forward."))
+    middle = layer_norm(first, own(attention_block, "norm."))
+    fed, feed_forward_trace = feed_forward(middle, own(feed_forward_block, "feed_forward."))
     second = middle + fed
-    return layer_norm(second, own(p, "feed_forward_norm.")), (first, second, attention_trace, feed_forward_trace)
+    return layer_norm(second, own(feed_forward_block, "norm.")), (first, second, attention_trace, feed_forward_trace)
 
 
-def layer_backward(dy, p, trace):
+def layer_backward(dy, attention_block, feed_forward_block, trace):
     """A sum hands its gradient to both terms, so each residual adds its own path to that of its branch."""
     first, second, attention_trace, feed_forward_trace = trace
-    gradients = {}
-    dsecond, part = layer_norm_backward(dy, second, own(p, "feed_forward_norm."))
-    add(gradients, "feed_forward_norm.", part)
-    dmiddle, part = feed_forward_backward(dsecond, own(p, "feed_forward."), feed_forward_trace)
-    add(gradients, "feed_forward.", part)
-    dfirst, part = layer_norm_backward(dsecond + dmiddle, first, own(p, "attention_norm."))
-    add(gradients, "attention_norm.", part)
-    dx, part = attention_backward(dfirst, own(p, "attention."), attention_trace)
-    add(gradients, "attention.", part)
-    return dfirst + dx, gradients
+    attention_gradients, feed_forward_gradients = {}, {}
+    dsecond, part = layer_norm_backward(dy, second, own(feed_forward_block, "norm."))
+    add(feed_forward_gradients, "norm.", part)
+    dmiddle, part = feed_forward_backward(dsecond, own(feed_forward_block, "feed_forward."), feed_forward_trace)
+    add(feed_forward_gradients, "feed_forward.", part)
+    dfirst, part = layer_norm_backward(dsecond + dmiddle, first, own(attention_block, "norm."))
+    add(attention_gradients, "norm.", part)
+    dx, part = attention_backward(dfirst, own(attention_block, "attention."), attention_trace)
+    add(attention_gradients, "attention.", part)
+    return dfirst + dx, attention_gradients, feed_forward_gradients
 
 
 # Encoder
@@ -230,12 +230,17 @@ def embeddings_backward(dy, p, trace, padding):
     return gradients
 
 
+def blocks(p, index):
+    """The parameters of a layer's two halves."""
+    return own(p, f"layers.attentions.{index}."), own(p, f"layers.feed_forwards.{index}.")
+
+
 def encoder(ids, types, mask, p, heads, order):
     """Embeddings, then the layers that `order` lists, a shared one more than once: (B, T) -> (B, T, D)."""
     hidden, embeddings_trace = embeddings(ids, types, own(p, "embeddings."))
     traces = []
     for index in order:
-        hidden, trace = layer(hidden, own(p, f"layers.{index}."), mask, heads)
+        hidden, trace = layer(hidden, *blocks(p, index), mask, heads)
         traces.append(trace)
     return hidden, (embeddings_trace, traces, order)
 
@@ -245,8 +250,9 @@ def encoder_backward(dhidden, p, trace, padding):
     embeddings_trace, traces, order = trace
     gradients = {}
     for index, layer_trace in zip(reversed(order), reversed(traces), strict=True):
-        dhidden, part = layer_backward(dhidden, own(p, f"layers.{index}."), layer_trace)
-        add(gradients, f"layers.{index}.", part)
+        dhidden, attention_part, feed_forward_part = layer_backward(dhidden, *blocks(p, index), layer_trace)
+        add(gradients, f"layers.attentions.{index}.", attention_part)
+        add(gradients, f"layers.feed_forwards.{index}.", feed_forward_part)
     add(gradients, "embeddings.", embeddings_backward(dhidden, own(p, "embeddings."), embeddings_trace, padding))
     return gradients
 

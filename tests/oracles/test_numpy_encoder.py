@@ -37,7 +37,7 @@ def arrays(model: nn.Module) -> dict[str, np.ndarray]:
 
 
 def run_encoder(model: Encoder, batch: Batch, parameters: dict[str, np.ndarray]):
-    order = [list(model.layers).index(layer) for layer in model.execution_order()]
+    order = [list(model.layers.attentions).index(block) for block, _ in model.layers.execution_order()]
     ids, types, mask = (x.numpy() for x in (batch.input_ids, batch.token_type_ids, batch.attention_mask))
     return oracle.encoder(ids, types, mask, parameters, model.config.num_attention_heads, order)
 

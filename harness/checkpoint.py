@@ -1,0 +1,115 @@
+"""Published weights: a folder with config.json, model.safetensors and tokenizer files, local or fetched from the hub by name.
+
+Only safetensors are read: a pickle could run anything.
+"""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.config import RunConfig
+from harness.errors import InputError
+
+WEIGHTS = "model.safetensors"
+WANTED = ["config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
+
+
+def folder_of(init_from: str) -> Path:
+    """The checkpoint's folder; InputError when it is neither a folder nor to be had from the hub, or lacks a file."""
+    folder = Path(init_from)
+    if not folder.is_dir():
+        folder = _fetched(init_from)
+    for name in ("config.json", WEIGHTS):
+        if not (folder / name).exists():
+            raise InputError(f"model.init_from={init_from!r} lacks {name}; only config.json with {WEIGHTS} can be read")
+    return folder
+
+
+def _fetched(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=WANTED))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        raise InputError(
+            f"model.init_from={name!r} is no folder and cannot be had from the hub ({type(error).__name__}); name a folder"
+        ) from error
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The checkpoint's config.json; InputError when it is no JSON object."""
+    try:
+        given = json.loads((folder / "config.json").read_text())
+    except json.JSONDecodeError as error:
+        raise InputError(f"model.init_from: {folder / 'config.json'} is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise InputError(f"model.init_from: {folder / 'config.json'} must hold an object")
+    return given
+
+
+def adopt(config: RunConfig) -> RunConfig:
+    """The run with the checkpoint's architecture and tokenizer in place of the configured ones; unchanged without one.
+
+    InputError for a family that is not known or a checkpoint without tokenizer files.
+    """
+    if config.model.init_from is None:
+        return config
+    from models.huggingface import config_of
+
+    folder = folder_of(config.model.init_from)
+    given = read_config(folder)
+    try:
+        shape = config_of(given)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
+    model = replace(config.model, **vars(shape))
+    return replace(config, model=model, tokenizer=_tokenizer(config, folder))
+
+
+def _tokenizer(config: RunConfig, folder: Path) -> Any:
+    """The tokenizer of the checkpoint unless one is configured by file."""
+    if config.tokenizer.vocab_file or config.tokenizer.file:
+        return config.tokenizer
+    if (folder / "tokenizer.json").exists():
+        return replace(config.tokenizer, file=str(folder / "tokenizer.json"))
+    if (folder / "vocab.txt").exists():
+        told = folder / "tokenizer_config.json"
+        lowercase = json.loads(told.read_text()).get("do_lower_case", True) if told.exists() else True
+        return replace(config.tokenizer, vocab_file=str(folder / "vocab.txt"), lowercase=lowercase)
+    raise InputError(f"model.init_from: {folder} has neither tokenizer.json nor vocab.txt; set tokenizer.file or vocab_file")
+
+
+def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
+    """InputError when the tokenizer knows more pieces than the checkpoint has vectors."""
+    if config.model.init_from is not None and vocab_size > config.model.vocab_size:
+        raise InputError(
+            f"model.init_from={config.model.init_from!r} has {config.model.vocab_size} token embeddings, "
+            f"but the tokenizer has {vocab_size} pieces: set tokenizer.vocab_file or tokenizer.file to the checkpoint's own"
+        )
+
+
+def load_weights(config: RunConfig, model: Any) -> list[str]:
+    """Loads the checkpoint into a classifier; returns the tensors that keep their fresh values.
+
+    InputError that names what is missing, left over or of another shape.
+    """
+    from safetensors.torch import load_file
+
+    from models.huggingface import load
+
+    folder = folder_of(config.model.init_from)
+    try:
+        return load(model, load_file(folder / WEIGHTS), read_config(folder))
+    except ValueError as error:
+        raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
+
+
+def content_hash(init_from: str | None) -> str | None:
+    """Hash of the checkpoint's weights, for the identity of a run."""
+    if init_from is None:
+        return None
+    with (folder_of(init_from) / WEIGHTS).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

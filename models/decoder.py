@@ -1,0 +1,112 @@
+"""An encoder and a decoder that read the same text (arXiv:1706.03762; for classification arXiv:1910.13461, section 3.1).
+
+B sequences, T tokens, D hidden, K head size.
+"""
+
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from models.attention import Heads, full_attention
+from models.batch import Batch
+from models.config import Body, EncoderConfig, NormPlace
+from models.dropout import Dropout
+from models.encoder import Stack
+from models.layers import AttentionBlock, FeedForwardBlock, make_norm
+
+
+class CrossAttention(nn.Module):
+    """Every token of the decoder over all real tokens of the encoder."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        size = config.hidden_size
+        self.num_heads, self.head_size = config.num_attention_heads, config.head_size
+        self.scale, self.dropout = None if config.attention_scale else 1.0, config.attention_probs_dropout_prob
+        self.query = nn.Linear(size, size, bias=config.attention_bias)
+        self.key_value = nn.Linear(size, 2 * size, bias=config.attention_bias)
+        self.output = nn.Linear(size, size, bias=config.attention_bias)
+
+    def forward(self, hidden: Tensor, encoded: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, T, D) of the decoder and of the encoder, and the encoder's mask -> (B, T, D)."""
+        key, value = self.key_value(encoded).chunk(2, dim=-1)
+        query, key, value = (self._split(x) for x in (self.query(hidden), key, value))
+        dropout = self.dropout if self.training else 0.0
+        seen = full_attention(Heads(query, key, value, mask, scale=self.scale, dropout=dropout))
+        return self.output(seen.transpose(1, 2).reshape(hidden.shape))
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(1, 2)  # (B, H, T, K)
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text: projections and products."""
+        size = self.num_heads * self.head_size
+        return 2 * length * size * 4 * size + 2 * 2 * length * length * size
+
+
+class CrossAttentionBlock(nn.Module):
+    """Cross-attention with dropout, residual and norm, as in AttentionBlock."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.pre_norm = config.norm_place is NormPlace.pre
+        self.attention = CrossAttention(config)
+        self.norm = make_norm(config, config.hidden_size)
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def forward(self, hidden: Tensor, encoded: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, T, D) of the decoder and of the encoder, and the encoder's mask -> (B, T, D)."""
+        if self.pre_norm:
+            return hidden + self.dropout(self.attention(self.norm(hidden), encoded, mask))
+        return self.norm(hidden + self.dropout(self.attention(hidden, encoded, mask)))
+
+
+class Decoder(nn.Module):
+    """A causal stack with cross-attention between the attention and the feed-forward of every layer."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.stack = Stack(replace(config, body=Body.transformer, causal=True))
+        self.crosses = nn.ModuleList(CrossAttentionBlock(config) for _ in range(config.depth))
+
+    def forward(self, hidden: Tensor, encoded: Tensor, batch: Batch) -> list[Tensor]:
+        """(B, T, D) of the embeddings and of the encoder -> the hidden states after every layer; the last one is normed."""
+        context = self.stack.context(batch)
+        states = []
+        for attention, cross, feed_forward in self.execution_order():
+            hidden = feed_forward(cross(attention(hidden, context), encoded, batch.attention_mask))
+            states.append(hidden)
+        if self.stack.norm is not None:
+            states[-1] = self.stack.norm(states[-1])
+        return states
+
+    def execution_order(self) -> list[tuple[AttentionBlock, CrossAttentionBlock, FeedForwardBlock]]:
+        """The modules that each of the layers runs."""
+        order = zip(self.stack.execution_order(), self.crosses, strict=True)
+        return [(attention, cross, feed_forward) for (attention, feed_forward), cross in order]
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text."""
+        return self.stack.flops(length) + sum(cross.attention.flops(length) for cross in self.crosses)
+
+
+class EncoderDecoder(nn.Module):
+    """Both stacks read the same embeddings; the decoder's last real token has seen the whole text twice."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.encoder = Stack(config)
+        self.decoder = Decoder(config)
+
+    def forward(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
+        """(B, T, D) -> the hidden states before the first layer, after every encoder layer, and after every decoder layer."""
+        encoded = self.encoder(hidden, batch)
+        return encoded + self.decoder(hidden, encoded[-1], batch)
+
+    def execution_order(self) -> list[tuple[nn.Module, ...]]:
+        """The modules that each of the layers runs, the encoder's first."""
+        return [*self.encoder.execution_order(), *self.decoder.execution_order()]
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text."""
+        return self.encoder.flops(length) + self.decoder.flops(length)

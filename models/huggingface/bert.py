@@ -1,0 +1,180 @@
+"""BERT (arXiv:1810.04805), ALBERT (arXiv:1909.11942), RoBERTa (arXiv:1907.11692), DistilBERT (arXiv:1910.01108) and ELECTRA
+(arXiv:2003.10555).
+
+Their tensor names never contradict each other, so one table serves all five.
+"""
+
+from torch import Tensor
+
+from models.config import Activation, EncoderConfig
+from models.huggingface import Names, activation, refuse, renamed
+
+EMBEDDINGS = {
+    r"embeddings\.word_embeddings": "encoder.embeddings.token_embedding",
+    r"embeddings\.position_embeddings": "encoder.embeddings.position_embedding",
+    r"embeddings\.token_type_embeddings": "encoder.embeddings.type_embedding",
+    r"embeddings\.LayerNorm": "encoder.embeddings.norm",
+    r"encoder\.embedding_hidden_mapping_in|embeddings_project": "encoder.embeddings.projection",
+}
+ATTENTION, FEED_FORWARD = r"encoder.layers.attentions.\1", r"encoder.layers.feed_forwards.\1"
+BERT_LAYER = {
+    r"encoder\.layer\.(\d+)\.attention\.self\.query": f"{ATTENTION}.attention.query_key_value#0",
+    r"encoder\.layer\.(\d+)\.attention\.self\.key": f"{ATTENTION}.attention.query_key_value#1",
+    r"encoder\.layer\.(\d+)\.attention\.self\.value": f"{ATTENTION}.attention.query_key_value#2",
+    r"encoder\.layer\.(\d+)\.attention\.output\.dense": f"{ATTENTION}.attention.output",
+    r"encoder\.layer\.(\d+)\.attention\.output\.LayerNorm": f"{ATTENTION}.norm",
+    r"encoder\.layer\.(\d+)\.intermediate\.dense": f"{FEED_FORWARD}.feed_forward.input",
+    r"encoder\.layer\.(\d+)\.output\.dense": f"{FEED_FORWARD}.feed_forward.output",
+    r"encoder\.layer\.(\d+)\.output\.LayerNorm": f"{FEED_FORWARD}.norm",
+}
+ALBERT_GROUP = r"encoder\.albert_layer_groups\.(\d+)\.albert_layers\.0"
+ALBERT_LAYER = {
+    rf"{ALBERT_GROUP}\.attention\.query": f"{ATTENTION}.attention.query_key_value#0",
+    rf"{ALBERT_GROUP}\.attention\.key": f"{ATTENTION}.attention.query_key_value#1",
+    rf"{ALBERT_GROUP}\.attention\.value": f"{ATTENTION}.attention.query_key_value#2",
+    rf"{ALBERT_GROUP}\.attention\.dense": f"{ATTENTION}.attention.output",
+    rf"{ALBERT_GROUP}\.attention\.LayerNorm": f"{ATTENTION}.norm",
+    rf"{ALBERT_GROUP}\.ffn": f"{FEED_FORWARD}.feed_forward.input",
+    rf"{ALBERT_GROUP}\.ffn_output": f"{FEED_FORWARD}.feed_forward.output",
+    rf"{ALBERT_GROUP}\.full_layer_layer_norm": f"{FEED_FORWARD}.norm",
+}
+DISTILBERT_LAYER = {
+    r"transformer\.layer\.(\d+)\.attention\.q_lin": f"{ATTENTION}.attention.query_key_value#0",
+    r"transformer\.layer\.(\d+)\.attention\.k_lin": f"{ATTENTION}.attention.query_key_value#1",
+    r"transformer\.layer\.(\d+)\.attention\.v_lin": f"{ATTENTION}.attention.query_key_value#2",
+    r"transformer\.layer\.(\d+)\.attention\.out_lin": f"{ATTENTION}.attention.output",
+    r"transformer\.layer\.(\d+)\.sa_layer_norm": f"{ATTENTION}.norm",
+    r"transformer\.layer\.(\d+)\.ffn\.lin1": f"{FEED_FORWARD}.feed_forward.input",
+    r"transformer\.layer\.(\d+)\.ffn\.lin2": f"{FEED_FORWARD}.feed_forward.output",
+    r"transformer\.layer\.(\d+)\.output_layer_norm": f"{FEED_FORWARD}.norm",
+}
+HEADS = {
+    r"pooler|pooler\.dense|pre_classifier|classifier\.dense": "pooler.dense",
+    r"classifier|classifier\.out_proj": "head",
+}
+IGNORED = {
+    "bert": r"^cls\.",
+    "albert": r"^(predictions|sop_classifier)\.",
+    "roberta": r"^lm_head\.",
+    "distilbert": r"^vocab_(transform|layer_norm|projector)\.",
+    "electra": r"^(generator_predictions|generator_lm_head|discriminator_predictions)\.",
+}
+"""Heads of pretraining, which a classifier does without."""
+
+NAMES = Names(
+    prefix=r"(bert|albert|roberta|distilbert|electra)\.",
+    modules=EMBEDDINGS | BERT_LAYER | ALBERT_LAYER | DISTILBERT_LAYER | HEADS,
+    ignored="|".join(IGNORED.values()),
+)
+
+DEFAULTS = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "layer_norm_eps": 1e-12,
+    "initializer_range": 0.02,
+}
+"""Keys that a config.json may leave out; ours have the same names."""
+
+FAMILY_DEFAULTS = {
+    "bert": {},
+    "roberta": {"vocab_size": 50265, "pad_token_id": 1},
+    "albert": {
+        "vocab_size": 30000,
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "intermediate_size": 16384,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    },
+    "electra": {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
+}
+
+
+def config(given: dict) -> EncoderConfig:
+    """Of any of the five; ValueError naming a key that ours cannot express."""
+    refuse(given, {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"})
+    if given["model_type"] == "distilbert":
+        return _distilbert(given)
+    given = FAMILY_DEFAULTS[given["model_type"]] | given
+    shape = sizes(given)
+    return {"bert": _bert, "albert": _albert, "roberta": roberta, "electra": _electra}[given["model_type"]](given, shape)
+
+
+def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
+    """Under our names; the head that was fine-tuned wins over the pooler that RoBERTa was published with."""
+    if any(name.startswith("classifier.dense.") for name in state):
+        state = {name: tensor for name, tensor in state.items() if not name.startswith("roberta.pooler.")}
+    return renamed(state, NAMES)
+
+
+def sizes(given: dict) -> dict:
+    """Fields that are called the same here and there."""
+    shape = {key: given.get(key, default) for key, default in DEFAULTS.items()}
+    return shape | {"pad_token_id": given.get("pad_token_id") or 0}
+
+
+def _bert(given: dict, shape: dict) -> EncoderConfig:
+    return EncoderConfig(
+        **shape, hidden_act=activation(given, "hidden_act", "gelu"), classifier_dropout=given.get("classifier_dropout")
+    )
+
+
+def _albert(given: dict, shape: dict) -> EncoderConfig:
+    refuse(given, {"inner_group_num": 1})
+    width = given.get("embedding_size", 128)
+    if width == shape["hidden_size"]:
+        raise ValueError(f"embedding_size={width} cannot be expressed: a projection that changes no size is left out here")
+    return EncoderConfig(
+        **shape,
+        embedding_size=width,
+        num_hidden_groups=given.get("num_hidden_groups", 1),
+        hidden_act=activation(given, "hidden_act", "gelu_new"),
+        classifier_dropout=given.get("classifier_dropout_prob", 0.1),
+    )
+
+
+def roberta(given: dict, shape: dict) -> EncoderConfig:
+    """Positions are numbered from the one after the padding token's id."""
+    return EncoderConfig(
+        **shape,
+        position_offset=shape["pad_token_id"] + 1,
+        hidden_act=activation(given, "hidden_act", "gelu"),
+        classifier_dropout=given.get("classifier_dropout"),
+    )
+
+
+def _electra(given: dict, shape: dict) -> EncoderConfig:
+    return EncoderConfig(
+        **shape,
+        embedding_size=given.get("embedding_size", 128),
+        hidden_act=activation(given, "hidden_act", "gelu"),
+        classifier_dropout=given.get("classifier_dropout"),
+        pooler=Activation.gelu,
+    )
+
+
+def _distilbert(given: dict) -> EncoderConfig:
+    """Sinusoidal positions are published as a table like any other, so they load as one."""
+    return EncoderConfig(
+        vocab_size=given.get("vocab_size", 30522),
+        max_position_embeddings=given.get("max_position_embeddings", 512),
+        hidden_size=given.get("dim", 768),
+        num_hidden_layers=given.get("n_layers", 6),
+        num_attention_heads=given.get("n_heads", 12),
+        intermediate_size=given.get("hidden_dim", 3072),
+        type_vocab_size=0,
+        hidden_act=activation(given, "activation", "gelu"),
+        hidden_dropout_prob=given.get("dropout", 0.1),
+        attention_probs_dropout_prob=given.get("attention_dropout", 0.1),
+        classifier_dropout=given.get("seq_classif_dropout", 0.2),
+        initializer_range=given.get("initializer_range", 0.02),
+        pad_token_id=given.get("pad_token_id") or 0,
+        pooler=Activation.relu,
+    )

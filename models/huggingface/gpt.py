@@ -1,0 +1,77 @@
+"""GPT (Radford et al., 2018, "Improving Language Understanding by Generative Pre-Training") and GPT-2 (Radford et al., 2019,
+"Language Models are Unsupervised Multitask Learners"); neither is on arXiv.
+"""
+
+from torch import Tensor
+
+from models.config import Activation, EncoderConfig, NormPlace, Pooling
+from models.huggingface import Names, activation, refuse, renamed
+
+NAMES = Names(
+    prefix=r"transformer\.",
+    modules={
+        r"wte|tokens_embed": "encoder.embeddings.token_embedding",
+        r"wpe|positions_embed": "encoder.embeddings.position_embedding",
+        r"h\.(\d+)\.attn\.c_attn": r"encoder.layers.attentions.\1.attention.query_key_value",
+        r"h\.(\d+)\.attn\.c_proj": r"encoder.layers.attentions.\1.attention.output",
+        r"h\.(\d+)\.ln_1": r"encoder.layers.attentions.\1.norm",
+        r"h\.(\d+)\.mlp\.c_fc": r"encoder.layers.feed_forwards.\1.feed_forward.input",
+        r"h\.(\d+)\.mlp\.c_proj": r"encoder.layers.feed_forwards.\1.feed_forward.output",
+        r"h\.(\d+)\.ln_2": r"encoder.layers.feed_forwards.\1.norm",
+        r"ln_f": "encoder.layers.norm",
+        r"score": "head",
+    },
+    ignored=r"^lm_head\.|^h\.\d+\.attn\.(bias|masked_bias)$",
+)
+TRANSPOSED = (".query_key_value.weight", ".output.weight", ".input.weight")
+"""Matrices that are published as (inputs, outputs)."""
+
+
+def config(given: dict) -> EncoderConfig:
+    """ValueError naming a key that ours cannot express."""
+    refuse(given, {"add_cross_attention": False, "scale_attn_by_inverse_layer_idx": False})
+    refuse(given, {"embd_pdrop": given.get("resid_pdrop", 0.1)})
+    first = given["model_type"] == "openai-gpt"
+    width = given.get("n_embd", 768)
+    return EncoderConfig(
+        vocab_size=given.get("vocab_size", 40478 if first else 50257),
+        max_position_embeddings=given.get("n_positions", 512 if first else 1024),
+        hidden_size=width,
+        num_hidden_layers=given.get("n_layer", 12),
+        num_attention_heads=given.get("n_head", 12),
+        intermediate_size=given.get("n_inner") or 4 * width,
+        type_vocab_size=0,
+        pad_token_id=_padding(given),
+        embedding_norm=False,
+        norm_place=NormPlace.post if first else NormPlace.pre,
+        layer_norm_eps=given.get("layer_norm_epsilon", 1e-5),
+        hidden_act=_activation(given, first),
+        attention_scale=given.get("scale_attn_weights", True),
+        causal=True,
+        hidden_dropout_prob=given.get("resid_pdrop", 0.1),
+        attention_probs_dropout_prob=given.get("attn_pdrop", 0.1),
+        initializer_range=given.get("initializer_range", 0.02),
+        pooling=Pooling.last,
+        pooler=None,
+        classifier_bias=False,
+        classifier_dropout=0.0,
+    )
+
+
+def _activation(given: dict, first: bool) -> Activation:
+    """The first GPT says gelu and means its approximation by tanh."""
+    chosen = activation(given, "afn", "gelu") if first else activation(given, "activation_function", "gelu_new")
+    return Activation.gelu_tanh if first and chosen is Activation.gelu else chosen
+
+
+def _padding(given: dict) -> int:
+    """The token that ends a text stands for padding where none does."""
+    end = given.get("eos_token_id")
+    candidates = (given.get("pad_token_id"), end[0] if isinstance(end, list) else end, 0)
+    return next(token for token in candidates if token is not None)
+
+
+def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
+    """Under our names, matrices of the layers as (outputs, inputs)."""
+    found = renamed(state, NAMES)
+    return {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in found.items()}

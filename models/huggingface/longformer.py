@@ -1,0 +1,34 @@
+"""Longformer (arXiv:2004.05150): RoBERTa with a window and a first token that sees and is seen by all."""
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from models.config import EncoderConfig
+from models.huggingface import Names, refuse, renamed
+from models.huggingface.bert import ATTENTION, BERT_LAYER, EMBEDDINGS, HEADS, roberta, sizes
+
+GLOBAL = {
+    r"encoder\.layer\.(\d+)\.attention\.self\.query_global": f"{ATTENTION}.attention.global_query_key_value#0",
+    r"encoder\.layer\.(\d+)\.attention\.self\.key_global": f"{ATTENTION}.attention.global_query_key_value#1",
+    r"encoder\.layer\.(\d+)\.attention\.self\.value_global": f"{ATTENTION}.attention.global_query_key_value#2",
+}
+NAMES = Names(prefix=r"longformer\.", modules=EMBEDDINGS | BERT_LAYER | GLOBAL | HEADS, ignored=r"^lm_head\.")
+
+
+def config(given: dict) -> EncoderConfig:
+    """With global attention on the first token; ValueError for windows that differ from layer to layer."""
+    refuse(given, {"is_decoder": False, "position_embedding_type": "absolute"})
+    given = {"pad_token_id": 1} | given
+    windows = given.get("attention_window", 512)
+    windows = {windows} if isinstance(windows, int) else set(windows)
+    if len(windows) > 1:
+        raise ValueError(f"attention_window={given['attention_window']} cannot be expressed: only one for all layers can")
+    return replace(roberta(given, sizes(given)), attention_window=windows.pop(), global_tokens=1)
+
+
+def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
+    """Under our names; the head that was fine-tuned wins over the pooler."""
+    if any(name.startswith("classifier.dense.") for name in state):
+        state = {name: tensor for name, tensor in state.items() if not name.startswith("longformer.pooler.")}
+    return renamed(state, NAMES)

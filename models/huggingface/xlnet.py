@@ -1,0 +1,96 @@
+"""XLNet checkpoints (arXiv:1906.08237). D hidden, H heads, K head size.
+
+The published classifier reads the very last place, which must hold a token; ours reads the last real one.
+"""
+
+from torch import Tensor
+
+from models.config import EncoderConfig, Pooling, Position
+from models.huggingface import Names, activation, refuse, renamed
+
+ALLOWED = {
+    "attn_type": "bi",
+    "bi_data": False,
+    "same_length": False,
+    "clamp_len": -1,
+    "untie_r": True,
+    "summary_use_proj": True,
+    "summary_proj_to_labels": False,
+    "summary_first_dropout": 0,
+}
+POOLINGS = {"last": Pooling.last, "first": Pooling.cls}
+LAYER, ATTENTION, FEED_FORWARD = r"layer\.(\d+)", r"encoder.layers.attentions.\1", r"encoder.layers.feed_forwards.\1"
+NAMES = Names(
+    prefix=r"transformer\.",
+    modules={
+        r"": "encoder.embeddings",
+        r"word_embedding": "encoder.embeddings.token_embedding",
+        rf"{LAYER}\.rel_attn": rf"{ATTENTION}.attention",
+        rf"{LAYER}\.rel_attn\.q": rf"{ATTENTION}.attention.query",
+        rf"{LAYER}\.rel_attn\.k": rf"{ATTENTION}.attention.key_value#0",
+        rf"{LAYER}\.rel_attn\.v": rf"{ATTENTION}.attention.key_value#1",
+        rf"{LAYER}\.rel_attn\.r": rf"{ATTENTION}.attention.position",
+        rf"{LAYER}\.rel_attn\.o": rf"{ATTENTION}.attention.output",
+        rf"{LAYER}\.rel_attn\.layer_norm": rf"{ATTENTION}.norm",
+        rf"{LAYER}\.ff\.layer_1": rf"{FEED_FORWARD}.feed_forward.input",
+        rf"{LAYER}\.ff\.layer_2": rf"{FEED_FORWARD}.feed_forward.output",
+        rf"{LAYER}\.ff\.layer_norm": rf"{FEED_FORWARD}.norm",
+        r"sequence_summary\.summary": "pooler.dense",
+        r"logits_proj": "head",
+    },
+    ignored=r"^lm_loss\.",
+)
+VECTORS = {
+    "mask_emb": "mask_embedding",
+    "r_w_bias": "content_bias",
+    "r_r_bias": "position_bias",
+    "r_s_bias": "segment_bias",
+}
+"""Published parameters that are one vector of all heads with ours."""
+
+
+def config(given: dict) -> EncoderConfig:
+    """ValueError names the key that ours cannot express; a memory of no said length is none."""
+    refuse(given, ALLOWED)
+    if given.get("d_head") is not None:
+        refuse(given, {"d_head": given["d_model"] // given["n_head"]})
+    if given.get("summary_type", "last") not in POOLINGS:
+        raise ValueError(f"summary_type={given['summary_type']!r} is none of {', '.join(POOLINGS)}")
+    return EncoderConfig(
+        vocab_size=given["vocab_size"],
+        hidden_size=given["d_model"],
+        num_hidden_layers=given["n_layer"],
+        num_attention_heads=given["n_head"],
+        intermediate_size=given["d_inner"],
+        hidden_act=activation(given, "ff_activation", "gelu"),
+        hidden_dropout_prob=given.get("dropout", 0.1),
+        attention_probs_dropout_prob=given.get("dropout", 0.1),
+        classifier_dropout=given.get("summary_last_dropout", 0.1),
+        initializer_range=given.get("initializer_range", 0.02),
+        layer_norm_eps=given.get("layer_norm_eps", 1e-12),
+        pad_token_id=given.get("pad_token_id", 5),
+        memory_length=given.get("mem_len") or 0,
+        pooling=POOLINGS[given.get("summary_type", "last")],
+        pooler=activation(given, "summary_activation", "tanh"),
+        position=Position.relative,
+        type_vocab_size=0,
+        embedding_norm=False,
+        attention_bias=False,
+    )
+
+
+def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
+    """Published names -> those of SequenceClassifier, of what is there; an unknown tensor keeps its published name."""
+    return renamed(dict(_unheaded(name, tensor) for name, tensor in state.items()), NAMES)
+
+
+def _unheaded(name: str, tensor: Tensor) -> tuple[str, Tensor]:
+    """Heads side by side: (D, H, K) published as input, heads, features of a head, but output first for `o`."""
+    module, dot, kind = name.rpartition(".")
+    if kind in VECTORS:
+        return f"{module}{dot}{VECTORS[kind]}", tensor.flatten()
+    if kind == "seg_embed":
+        return f"{module}.segment_embedding", tensor.flatten(1)
+    if kind in ("q", "k", "v", "r"):
+        return f"{name}.weight", tensor.flatten(1).T.contiguous()
+    return (f"{name}.weight", tensor.flatten(1)) if kind == "o" else (name, tensor)

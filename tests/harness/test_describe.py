@@ -1,0 +1,242 @@
+"""What `python -m harness.describe` prints and draws. The whole command runs, in this process."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from harness import architecture, describe, picture
+from harness.architecture import Box, Group, Pattern, Repeat, fold
+from harness.config import RunConfig
+from harness.measure.size import count, on_meta
+from models.config import EncoderConfig, NormPlace, Position, Sharing
+
+CONF = Path(__file__).parents[2] / "conf"
+MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+LONG = "num_hidden_layers=6 hidden_size=32 num_attention_heads=2 intermediate_size=64 vocab_size=90"
+SMALL = {key: int(value) for key, value in (pair.split("=") for pair in LONG.split())}
+
+
+def said(capsys, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    code = describe.main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def drawn(**changes) -> architecture.Architecture:
+    return architecture.of(on_meta(EncoderConfig(**{**SMALL, **changes}), 2), "title", "subtitle")
+
+
+def composed(name: str, scale: str = "tiny") -> EncoderConfig:
+    """As Hydra composes it, without its seconds."""
+    files = (OmegaConf.load(CONF / f"{file}.yaml") for file in (f"scale/{scale}", f"model/{name}"))
+    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), *files))
+
+
+def groups(of: architecture.Architecture) -> list[Group]:
+    patterns = [item for column in of.columns for item in column if isinstance(item, Pattern)]
+    return [group for pattern in patterns for group in pattern.groups]
+
+
+def parameters(of: architecture.Architecture) -> int:
+    return sum(box.copies * box.parameters for box in of.boxes())
+
+
+# The command
+
+
+def test_albert_is_told_by_its_difference_from_base(capsys, tmp_path):
+    code, out, _ = said(capsys, "model=albert", "scale=base", "--out", str(tmp_path))
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    first = lines.index(["key", "base", "albert"])
+    assert sorted(lines[first + 2 : lines.index([], first)]) == sorted(
+        [
+            ["vocab_size", "30522", "30000"],
+            ["embedding_fraction", "1", "0.1667"],
+            ["num_hidden_groups", "null", "1"],
+            ["hidden_act", "gelu", "gelu_tanh"],
+            ["hidden_dropout_prob", "0.1", "0"],
+            ["attention_probs_dropout_prob", "0.1", "0"],
+            ["classifier_dropout", "null", "0.1"],
+            ["=", "embedding_width", "768", "128"],
+        ]
+    )
+    assert ["total", "109,483,778", "11,685,122", "-89.3", "%"] in lines
+    assert ["effective", "109,483,778", "89,651,714", "-18.1", "%"] in lines
+    assert ["embedding_projection", "-", "99,072", "new"] in lines
+    assert [[str(tmp_path / f"albert-base.{ending}")] for ending in ("png", "svg")] == lines[-2:]
+    assert (tmp_path / "albert-base.png").read_bytes().startswith(b"\x89PNG")
+    assert "one layer" in (tmp_path / "albert-base.svg").read_text()
+
+
+def test_tables_are_aligned(capsys, tmp_path):
+    _, out, _ = said(capsys, "model=enhanced", "scale=tiny", "--out", str(tmp_path))
+    rows = [line for line in out.splitlines() if line.startswith(("key", "num_hidden_groups", "= feed", "hidden_act"))]
+    assert len(rows) == 4
+    assert all(len(one) == len(other) for one, other in pairwise(rows))
+
+
+def test_base_has_no_difference(capsys, tmp_path):
+    _, out, _ = said(capsys, "scale=tiny", "--out", str(tmp_path))
+    assert "no difference from base" in out
+    assert "%" not in out
+
+
+def test_difference_is_from_base_at_the_same_scale(capsys, tmp_path):
+    _, out, _ = said(capsys, "model=enhanced_shallow", "scale=tiny", "--out", str(tmp_path))
+    rows = [line.split() for line in out.splitlines()]
+    assert ["num_hidden_layers", "2", "1"] in rows
+    assert not any(row[:1] == ["hidden_size"] for row in rows)
+
+
+def test_sweep_describes_every_variant(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(picture, "files", lambda of: {})
+    code, out, _ = said(capsys, "-m", "model=base,swiglu", "scale=tiny", "--out", str(tmp_path))
+    assert code == 0
+    assert [line for line in out.splitlines() if " at scale " in line] == ["base at scale tiny", "swiglu at scale tiny"]
+
+
+def test_own_models_and_scales_are_found(capsys, tmp_path):
+    for folder, text in (("model", "gated_feed_forward: true"), ("scale", "# @package model\nhidden_size: 96")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.yaml").write_text(text)
+    code, out, _ = said(capsys, "--config-dir", str(tmp_path), "model=mine", "scale=mine", "--out", str(tmp_path))
+    assert code == 0
+    assert "gated_feed_forward" in out
+    assert "hidden_size" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["model=albrt"], "unknown model 'albrt'; did you mean 'albert'?"),
+        (["model.hidden_sise=8"], "unknown key 'model.hidden_sise'; did you mean 'model.hidden_size'?"),
+        (["model.attention_window=7"], "model.attention_window=7 must be even"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, arguments, told):
+    code, out, err = said(capsys, *arguments, "--out", str(tmp_path / "never"))
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert told in err
+    assert not (tmp_path / "never").exists()
+
+
+def test_folder_that_cannot_be_written_is_one_line(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = said(capsys, "scale=tiny", "--out", str(tmp_path / "file"))
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "--out" in err
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_can_be_described_to_the_last_parameter(tmp_path, monkeypatch, name):
+    seen = []
+    monkeypatch.setattr(picture, "files", lambda of: seen.append(of) or {})
+    out = describe.describe(RunConfig(variant=name, scale_name="tiny", model=composed(name)), composed("base"), tmp_path)
+    lines = out.partition("\nparameters")[2].strip().splitlines()[2:]
+    rows = {line.split()[0]: line.split()[2].replace(",", "") for line in lines}
+    total = int(rows.pop("total"))
+    assert int(rows.pop("effective")) >= total
+    assert sum(int(value) for value in rows.values() if value != "-") == total == parameters(seen[0])
+    picture.draw(seen[0])
+
+
+# The architecture
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attention_window": 4, "global_layer_every": 3},
+        {"attention_window": 4, "global_layer_every": 3, "norm_place": NormPlace.pre, "num_hidden_layers": 8},
+        {"num_hidden_groups": 4},
+        {"num_hidden_groups": 2, "sharing": Sharing.attention},
+        {"position": Position.bucketed, "norm_place": NormPlace.pre},
+    ],
+)
+def test_boxes_hold_all_parameters(changes):
+    assert parameters(drawn(**changes)) == count(on_meta(EncoderConfig(**{**SMALL, **changes}), 2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({}, "× 6"),
+        ({"num_hidden_groups": 1}, "one layer,\nruns 6 times"),
+        ({"num_hidden_groups": 4}, "4 layers,\nrun 6 times"),
+        ({"num_hidden_groups": 1, "sharing": Sharing.attention}, "× 6,\npartly\nshared"),
+    ],
+)
+def test_layers_that_look_the_same_are_one_group_that_says_how_often_it_runs(changes, note):
+    (group,) = groups(drawn(**changes))
+    assert (group.layers, group.note) == (6, note)
+
+
+def test_layers_that_see_everything_come_again_between_windows():
+    of = drawn(attention_window=4, global_layer_every=3)
+    assert [(group.boxes[0].title, group.layers) for group in groups(of)] == [
+        ("Global self-attention", 1),
+        ("Windowed self-attention", 2),
+    ]
+    (pattern,) = (item for item in of.columns[0] if isinstance(item, Pattern))
+    assert (pattern.times, pattern.whole) == (2, True)
+    assert [group.boxes[0].copies for group in pattern.groups] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("looks", "parts"),
+    [
+        ("aaaa", [Repeat(0, 1, 4)]),
+        ("baaa", [Repeat(0, 1, 1), Repeat(1, 1, 3)]),
+        ("abbabb", [Repeat(0, 3, 6)]),
+        ("xbbabbabb", [Repeat(0, 1, 1), Repeat(1, 3, 8)]),
+        ("ab", [Repeat(0, 1, 1), Repeat(1, 1, 1)]),
+    ],
+)
+def test_fold_cuts_where_most_repeats(looks, parts):
+    assert fold(looks) == parts
+
+
+def test_norm_stands_where_the_config_puts_it():
+    after, before = (groups(drawn(norm_place=place))[-1] for place in (NormPlace.post, NormPlace.pre))
+    assert [box.title for box in after.boxes][:2] == ["Full self-attention", "Add, LayerNorm"]
+    assert [box.title for box in before.boxes][:3] == ["LayerNorm", "Full self-attention", "Add"]
+
+
+# The picture
+
+
+def test_same_architecture_is_the_same_file_byte_by_byte():
+    one, other, changed = (picture.files(drawn(attention_window=window)) for window in (4, 4, 6))
+    assert one == other
+    assert one["svg"] != changed["svg"]
+
+
+def test_depth_does_not_change_the_size_of_the_picture():
+    deep, shallow = (picture.draw(drawn(num_hidden_layers=layers)).get_size_inches() for layers in (24, 2))
+    assert tuple(deep) == tuple(shallow)
+
+
+@pytest.mark.parametrize("name", ["base", "modern", "encoder_decoder", "longformer", "xlnet", "bilstm"])
+def test_no_text_leaves_the_picture_and_none_covers_another(name):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = picture.draw(architecture.of(on_meta(composed(name, "large"), 2), f"{name} " * 20, "subtitle"))
+    canvas = FigureCanvasAgg(figure)
+    boxes = [text.get_window_extent(canvas.get_renderer()) for text in figure.axes[0].texts if text.get_text()]
+    assert len(boxes) > 8
+    width, height = figure.get_size_inches() * figure.dpi
+    for number, box in enumerate(boxes):
+        assert 0 <= box.x0 < box.x1 <= width
+        assert 0 <= box.y0 < box.y1 <= height
+        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+
+
+def test_long_detail_is_wrapped_into_a_taller_box():
+    short, long = Box("title", "head", "few words"), Box("title", "head", "many words " * 12)
+    assert picture._height(long) > picture._height(short)

@@ -1,0 +1,170 @@
+"""Parameters of the variants in conf/ at published dimensions, to the last weight."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from omegaconf import OmegaConf
+from torch import nn
+
+from models.config import EncoderConfig
+from models.heads import MaskedLMHead, SequenceClassifier
+from models.huggingface import config_of
+
+ROOT = Path(__file__).parents[2]
+FILES = {
+    "bert-base": ("scale/base", "model/base"),
+    "bert-large": ("scale/large", "model/base"),
+    "mbert-cased": ("scale/base", "model/mbert"),
+    "albert-base": ("scale/base", "model/albert"),
+    "roberta-base": ("scale/base", "model/roberta"),
+    "roberta-large": ("scale/large", "model/roberta"),
+    "distilbert-base": ("scale/base", "model/distilbert"),
+    "electra-small": ("scale/electra_small", "model/electra"),
+    "electra-base": ("scale/base", "model/electra"),
+    "electra-large": ("scale/large", "model/electra"),
+    "gpt": ("scale/base", "model/gpt"),
+    "gpt2": ("scale/base", "model/gpt2"),
+    "t5-base": ("scale/base", "model/t5"),
+    "longformer-base": ("scale/base", "model/longformer"),
+    "modernbert-base": ("scale/base", "model/modern"),
+    "mini-bert": ("scale/mini_bert", "model/base"),
+    "larger-bert": ("scale/larger_bert", "model/base"),
+}
+ROWS = dict.fromkeys(FILES, ("encoder",)) | {
+    "bert-base": ("encoder", "encoder_and_pooler", "sequence_classification_2", "masked_lm_tied", "mlm_and_nsp"),
+    "bert-large": ("encoder", "encoder_and_pooler"),
+    "mbert-cased": ("encoder_and_pooler",),
+    "albert-base": ("encoder", "encoder_and_pooler", "sequence_classification_2"),
+    "roberta-base": ("encoder", "encoder_and_pooler"),
+    "roberta-large": ("encoder_and_pooler",),
+    "longformer-base": ("encoder_and_pooler",),
+    "mini-bert": ("encoder", "masked_lm_tied"),
+    "larger-bert": ("encoder", "masked_lm_tied", "masked_lm_untied"),
+}
+OVERRIDES = {
+    # Its depth and width belong to no scale of BERT: deep and narrow on purpose.
+    ("modernbert-base", "encoder"): {"num_hidden_layers": 22, "feed_forward_size": 1152},
+    # The reference counts this one row with a single token type.
+    ("mini-bert", "encoder"): {"type_vocab_size": 1},
+}
+UNREACHABLE = {("t5-base", "encoder_and_decoder")}
+"""Half of these weights are a decoder with attention to the encoder, which no encoder has."""
+
+
+def reference_counts() -> dict[str, dict]:
+    """Counts by model; empty where the reference is not beside the repository and HARNESS_SHARED does not say where."""
+    folders = [ROOT.parent / "shared", *(Path(folder) for folder in [os.environ.get("HARNESS_SHARED")] if folder)]
+    for folder in folders:
+        path = folder / "reference" / "parameters.json"
+        if path.exists():
+            return json.loads(path.read_text())["counts"]
+    return {}
+
+
+COUNTS = reference_counts()
+needs_counts = pytest.mark.skipif(
+    not COUNTS, reason="no reference/parameters.json in ../shared beside the repository nor in HARNESS_SHARED"
+)
+
+
+def published(name: str, row: str) -> EncoderConfig:
+    """The configuration that the files of a model make together."""
+    parts = [OmegaConf.load(ROOT / "conf" / f"{file}.yaml") for file in FILES[name]]
+    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), *parts, OVERRIDES.get((name, row), {})))
+
+
+def counted(*modules: nn.Module) -> int:
+    """Weights of all modules, each tensor once."""
+    return sum(parameter.numel() for parameter in nn.ModuleList(modules).parameters())
+
+
+def count_of(config: EncoderConfig, row: str) -> int:
+    """Weights of the parts that a row of the reference is about."""
+    config.tie_masked_lm_head = row != "masked_lm_untied"
+    with torch.device("meta"):
+        model = SequenceClassifier(config, num_outputs=2)
+        masked_lm = MaskedLMHead(config, model.encoder.embeddings.token_embedding)
+        next_sentence = nn.Linear(config.hidden_size, 2)
+    parts = {
+        "encoder": (model.encoder,),
+        "encoder_and_pooler": (model.encoder, model.pooler),
+        "sequence_classification_2": (model,),
+        "masked_lm_tied": (model.encoder, masked_lm),
+        "masked_lm_untied": (model.encoder, masked_lm),
+        "mlm_and_nsp": (model.encoder, masked_lm, model.pooler, next_sentence),
+    }
+    return counted(*parts[row])
+
+
+@needs_counts
+@pytest.mark.parametrize(("name", "row"), [(name, row) for name, rows in ROWS.items() for row in rows])
+def test_parameters_equal_the_published_count(name, row):
+    config = published(name, row)
+    # Untied, the published head carries a second bias over the vocabulary that its forward pass never reads.
+    unread = config.vocab_size if row == "masked_lm_untied" else 0
+    assert count_of(config, row) == COUNTS[name][row] - unread
+
+
+@needs_counts
+def test_every_count_of_a_listed_model_is_compared():
+    listed = {(name, row) for name in FILES for row in COUNTS[name] if row != "config"}
+    assert listed - {(name, row) for name, rows in ROWS.items() for row in rows} == UNREACHABLE
+
+
+def test_distilbert_is_half_as_deep_at_every_scale():
+    for scale in ("tiny", "mini", "base", "large"):
+        parts = [OmegaConf.load(ROOT / "conf" / f"{file}.yaml") for file in (f"scale/{scale}", "model/distilbert")]
+        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), *parts))
+        assert 2 * config.depth == config.num_hidden_layers
+
+
+# Everything else that a published config says
+
+BASE = {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
+PUBLISHED = {
+    "base": ("Bert", {}, {}),
+    "albert": ("Albert", BASE, {}),
+    "roberta": ("Roberta", {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5}, {}),
+    "mbert": ("Bert", {"vocab_size": 119547}, {}),
+    "distilbert": ("DistilBert", {}, {}),
+    "electra": ("Electra", BASE | {"embedding_size": 768}, {}),
+    "gpt": ("OpenAIGPT", {}, {}),
+    "gpt2": ("GPT2", {}, {}),
+    "t5": ("T5", {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}, {"max_position_embeddings": 512}),
+    "longformer": (
+        "Longformer",
+        {"vocab_size": 50265, "max_position_embeddings": 4098, "type_vocab_size": 1, "layer_norm_eps": 1e-5},
+        {},
+    ),
+    "modern": ("ModernBert", {"num_hidden_layers": 12, "intermediate_size": 2048}, {}),
+}
+
+
+def resolved(config: EncoderConfig) -> EncoderConfig:
+    """With values in place of the rules that they follow from; the padding token is the tokenizer's affair."""
+    return replace(
+        config,
+        pad_token_id=0,
+        embedding_size=config.embedding_width,
+        embedding_fraction=1.0,
+        num_hidden_layers=config.depth,
+        depth_fraction=1.0,
+        num_hidden_groups=config.groups,
+        feed_forward_size=config.feed_forward_width,
+        intermediate_size=1,
+        classifier_dropout=config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout,
+    )
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_variant_says_what_the_published_config_says(name):
+    family, told, unread = PUBLISHED[name]
+    given = getattr(transformers, f"{family}Config")(**told).to_dict()
+    files = [OmegaConf.load(ROOT / "conf" / f"{file}.yaml") for file in ("scale/base", f"model/{name}")]
+    variant = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), *files, unread))
+    assert resolved(variant) == resolved(config_of(given))

@@ -1,0 +1,298 @@
+"""Published families against transformers: same hidden states, logits and gradients from the same tensors."""
+
+import copy
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+
+import pytest
+import torch
+import transformers
+from torch.nn import functional as F
+
+from models.batch import Batch
+from models.heads import SequenceClassifier, build_classifier
+from models.huggingface import FAMILIES, config_of, load
+
+LENGTHS = (60, 37, 13, 1)
+VOCABULARY = 50
+LABELS = torch.tensor([0, 2, 1, 2])
+
+SIZES = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
+BERT = SIZES | {"num_hidden_layers": 3, "max_position_embeddings": 70}
+ALBERT = BERT | {"embedding_size": 16}
+ROBERTA = BERT | {"pad_token_id": 1, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+GPT = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 70, "pad_token_id": 0}
+GPT2 = GPT | {"bos_token_id": 2, "eos_token_id": 2}
+DISTILBERT = {"vocab_size": VOCABULARY, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 70}
+T5 = {"vocab_size": VOCABULARY, "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 3}
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "cls_token_id": 1, "eos_token_id": 2, "sep_token_id": 2}
+MODERN = SIZES | SPECIAL | {"num_hidden_layers": 5}
+
+
+@dataclass
+class Family:
+    """A small model of transformers: its class, what its config is told, and how it is called."""
+
+    name: str
+    changes: dict = field(default_factory=dict)
+    types: bool = False  # whether it is told token types
+    lengths: tuple[int, ...] = LENGTHS
+    suffix: str = "ForSequenceClassification"
+    spread: float = 0.25  # standard deviation of matrices; less where sums are not normed, for float32 to resolve 1e-5
+
+    def config(self) -> transformers.PretrainedConfig:
+        return getattr(transformers, f"{self.name}Config")(**self.changes, num_labels=3)
+
+    def build(self) -> transformers.PreTrainedModel:
+        """With weights so large that attention is far from uniform."""
+        model = getattr(transformers, f"{self.name}{self.suffix}")(self.config()).eval()
+        generator = torch.Generator().manual_seed(11)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                noise = torch.randn(parameter.shape, generator=generator)
+                norm = parameter.dim() == 1 and name.endswith("weight")
+                parameter.copy_(1 + 0.1 * noise if norm else self.spread * noise)
+        return model
+
+
+FAMILY = {
+    "bert": Family("Bert", BERT, types=True),
+    "bert relu": Family("Bert", BERT | {"hidden_act": "relu"}, types=True),
+    "albert": Family("Albert", ALBERT, types=True),
+    "albert groups": Family("Albert", ALBERT | {"num_hidden_layers": 4, "num_hidden_groups": 2}, types=True),
+    "roberta": Family("Roberta", ROBERTA),
+    "distilbert": Family("DistilBert", DISTILBERT),
+    "electra": Family("Electra", BERT | {"embedding_size": 16}, types=True),
+    "electra one size": Family("Electra", BERT | {"embedding_size": 32}, types=True),
+    "gpt": Family("OpenAIGPT", GPT),
+    "gpt2": Family("GPT2", GPT2, spread=0.15),
+    "gpt2 unscaled": Family("GPT2", GPT2 | {"scale_attn_weights": False, "n_inner": 40}),
+    "t5": Family("T5", T5, lengths=(300, 37, 13, 1), suffix="EncoderModel", spread=0.15),
+    "t5 gated": Family("T5", T5 | {"feed_forward_proj": "gated-gelu"}, suffix="EncoderModel", spread=0.15),
+    "longformer": Family("Longformer", ROBERTA | {"attention_window": 8}),
+    "longformer short": Family("Longformer", ROBERTA | {"attention_window": 32}, lengths=(20, 9, 3, 1)),
+    "modernbert": Family("ModernBert", MODERN | {"local_attention": 8}, spread=0.15),
+    "modernbert mean": Family(
+        "ModernBert", MODERN | {"local_attention": 32, "classifier_pooling": "mean", "mlp_bias": True}, spread=0.15
+    ),
+}
+
+
+def batch_of(family: Family, padding: int) -> Batch:
+    """Texts of unlike lengths, padded on the right."""
+    generator = torch.Generator().manual_seed(7)
+    mask = torch.arange(max(family.lengths)) < torch.tensor(family.lengths)[:, None]
+    ids = torch.randint(3, VOCABULARY, mask.shape, generator=generator).masked_fill(~mask, padding)
+    types = torch.randint(0, 2, mask.shape, generator=generator) if family.types else None
+    return Batch(ids, types, mask, labels=LABELS)
+
+
+def theirs(family: Family, model: transformers.PreTrainedModel, batch: Batch) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Hidden states and logits, the latter None for a model without a head."""
+    told = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask.long(), "output_hidden_states": True}
+    if family.types:
+        told["token_type_ids"] = batch.token_type_ids
+    if family.name == "Longformer":
+        told["global_attention_mask"] = torch.zeros_like(batch.input_ids).index_fill(1, torch.tensor([0]), 1)
+    given = model(**told)
+    return list(given.hidden_states), getattr(given, "logits", None)
+
+
+def loaded(given: dict, state: dict[str, torch.Tensor]) -> tuple[SequenceClassifier, list[str]]:
+    model = build_classifier(config_of(given), num_outputs=3, seed=1).eval()
+    return model, load(model, state, given)
+
+
+def loss_of(states: list[torch.Tensor], logits: torch.Tensor | None, batch: Batch) -> torch.Tensor:
+    """Cross-entropy, or a fixed direction of the last hidden states where there are no logits."""
+    if logits is not None:
+        return F.cross_entropy(logits, batch.labels)
+    direction = torch.randn(states[-1].shape, generator=torch.Generator().manual_seed(5))
+    return (states[-1] * direction * batch.attention_mask[..., None]).sum() / batch.attention_mask.sum()
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_family_equals_transformers(name):
+    family = FAMILY[name]
+    reference = family.build()
+    model, fresh = loaded(reference.config.to_dict(), reference.state_dict())
+    batch = batch_of(family, reference.config.pad_token_id)
+    mask = batch.attention_mask
+
+    states, logits = theirs(family, reference, batch)
+    ours = model.encoder.hidden_states(batch)
+    assert len(ours) == len(states)
+    for mine, wanted in zip(ours, states, strict=True):
+        torch.testing.assert_close(mine[mask], wanted[mask], rtol=0, atol=1e-5)
+    assert fresh == ([] if logits is not None else [f"head.{kind}" for kind in model.head.state_dict()])
+    if logits is not None:
+        torch.testing.assert_close(model(batch), logits, rtol=0, atol=1e-5)
+
+    loss_of(states, logits, batch).backward()
+    loss_of(ours, None if logits is None else model(batch), batch).backward()
+    gradient = model.encoder.embeddings.token_embedding.weight.grad
+    wanted = reference.get_input_embeddings().weight.grad
+    real = [token for token in range(VOCABULARY) if token != reference.config.pad_token_id]
+    assert wanted.abs().max() > 1e-3
+    torch.testing.assert_close(gradient[real], wanted[real], rtol=0, atol=1e-4)
+
+
+# What a checkpoint may lack, hold beside, or get wrong
+
+
+def bert(**changes) -> tuple[dict, dict[str, torch.Tensor]]:
+    """config.json and tensors of a small classifier."""
+    reference = replace(FAMILY["bert"], changes=BERT | changes).build()
+    return reference.config.to_dict(), dict(reference.state_dict())
+
+
+PRETRAINED = {
+    "BertForPreTraining": ("bert", ["head"]),
+    "AlbertForPreTraining": ("albert", ["head"]),
+    "RobertaForMaskedLM": ("roberta", ["pooler", "head"]),
+    "DistilBertForMaskedLM": ("distilbert", ["pooler", "head"]),
+    "ElectraForMaskedLM": ("electra", ["pooler", "head"]),
+    "ElectraForPreTraining": ("electra", ["pooler", "head"]),
+    "LongformerForMaskedLM": ("longformer", ["pooler", "head"]),
+    "ModernBertForMaskedLM": ("modernbert", ["head"]),
+    "OpenAIGPTLMHeadModel": ("gpt", ["head"]),
+    "GPT2LMHeadModel": ("gpt2", ["head"]),
+    "T5ForConditionalGeneration": ("t5", ["head"]),
+    "BertModel": ("bert", ["head"]),
+    "RobertaModel": ("roberta", ["head"]),
+    "ModernBertModel": ("modernbert", ["pooler", "head"]),
+    "GPT2Model": ("gpt2", ["head"]),
+}
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_pretrained_checkpoint_loads_all_but_the_fresh_parts(name):
+    family, fresh_parts = PRETRAINED[name]
+    reference = getattr(transformers, name)(FAMILY[family].config())
+    model, fresh = loaded(reference.config.to_dict(), reference.state_dict())
+    assert fresh == [f"{part}.{tensor}" for part in fresh_parts for tensor in getattr(model, part).state_dict()]
+    kept = build_classifier(config_of(reference.config.to_dict()), num_outputs=3, seed=1).state_dict()
+    same = {tensor for tensor, value in model.state_dict().items() if value.dim() > 1 and torch.equal(value, kept[tensor])}
+    assert same == {tensor for tensor in fresh if kept[tensor].dim() > 1}
+
+
+def test_old_names_and_buffers_are_understood():
+    given, state = bert()
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in state.items()
+    }
+    old |= {"bert.embeddings.position_ids": torch.arange(70)[None], "cls.seq_relationship.weight": torch.ones(2, 32)}
+    assert old.keys() - state.keys()
+    wanted, found = loaded(given, state)[0].state_dict(), loaded(given, old)[0].state_dict()
+    assert all(torch.equal(tensor, found[name]) for name, tensor in wanted.items())
+
+
+def test_causal_buffers_of_old_gpt2_are_left_out():
+    reference = FAMILY["gpt2"].build()
+    state = reference.state_dict() | {
+        "transformer.h.0.attn.bias": torch.ones(1, 1, 70, 70),
+        "transformer.h.0.attn.masked_bias": torch.ones(()),
+    }
+    assert loaded(reference.config.to_dict(), state)[1] == []
+
+
+def test_finetuned_head_wins_over_the_published_pooler():
+    reference = FAMILY["roberta"].build()
+    pooler = {
+        f"roberta.pooler.dense.{kind}": torch.zeros_like(reference.state_dict()[f"classifier.dense.{kind}"])
+        for kind in ("weight", "bias")
+    }
+    for state in (pooler | reference.state_dict(), reference.state_dict() | pooler):
+        model, _ = loaded(reference.config.to_dict(), state)
+        assert torch.equal(model.pooler.dense.weight, reference.classifier.dense.weight)
+
+
+def test_load_names_missing_left_over_and_misshapen_tensors():
+    given, state = bert()
+    state["bert.encoder.layer.9.output.dense.weight"] = state.pop("bert.encoder.layer.1.output.dense.weight")
+    state["unheard_of.weight"] = torch.ones(1)
+    state["classifier.weight"] = torch.ones(5, 32)
+    model = build_classifier(config_of(given), num_outputs=3, seed=1)
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ValueError, match="do not fit the model") as error:
+        load(model, state, given)
+    missing, left_over, misshapen = str(error.value).split("; ")
+    assert missing.endswith("missing: encoder.layers.feed_forwards.1.feed_forward.output.weight")
+    assert left_over == "left over: encoder.layers.feed_forwards.9.feed_forward.output.weight, unheard_of.weight"
+    assert misshapen == "of another shape: head.weight (5, 32) instead of (3, 32)"
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_half_a_pooler_is_missing_not_fresh():
+    given, state = bert()
+    del state["bert.pooler.dense.bias"]
+    with pytest.raises(ValueError, match=r"missing: pooler\.dense\.bias$"):
+        loaded(given, state)
+
+
+def test_long_lists_are_shortened():
+    given, state = bert()
+    with pytest.raises(ValueError, match=r"missing: (encoder\.\S+, ){7}encoder\.\S+ and \d+ more$"):
+        loaded(given, {name: tensor for name, tensor in state.items() if "encoder.layer" not in name})
+
+
+def test_part_of_a_fused_matrix_is_told():
+    given, state = bert()
+    del state["bert.encoder.layer.0.attention.self.key.weight"]
+    with pytest.raises(ValueError, match=r"query_key_value\.weight \(64, 32\) instead of \(96, 32\)"):
+        loaded(given, state)
+
+
+# Configs
+
+
+def test_unknown_model_type_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"model_type='bart' is none of albert, bert, .*, xlnet"):
+        config_of({"model_type": "bart"})
+
+
+@pytest.mark.parametrize(
+    ("family", "key", "value"),
+    [
+        ("bert", "hidden_act", "mish"),
+        ("bert", "is_decoder", True),
+        ("bert", "position_embedding_type", "relative_key"),
+        ("albert", "inner_group_num", 2),
+        ("albert", "embedding_size", 32),
+        ("distilbert", "activation", "mish"),
+        ("gpt2", "scale_attn_by_inverse_layer_idx", True),
+        ("gpt2", "embd_pdrop", 0.3),
+        ("t5", "d_kv", 4),
+        ("t5", "feed_forward_proj", "gated-mish"),
+        ("longformer", "attention_window", [8, 8, 16]),
+        ("modernbert", "layer_types", ["full_attention", "full_attention", "sliding_attention"] + ["full_attention"] * 2),
+        ("modernbert", "mlp_dropout", 0.1),
+    ],
+)
+def test_config_refuses_what_ours_cannot_express(family, key, value):
+    with pytest.raises(ValueError, match=f"^{key}="):
+        config_of(FAMILY[family].config().to_dict() | {key: value})
+
+
+@pytest.mark.parametrize("layer_types", [None, ["full_attention", "sliding_attention"] * 2])
+def test_modernbert_reads_old_and_new_keys(layer_types):
+    old = {"model_type": "modernbert", "global_rope_theta": 5e4, "local_rope_theta": 2e3, "global_attn_every_n_layers": 2}
+    config = config_of(old | {"layer_types": layer_types, "num_hidden_layers": 4})
+    assert (config.rotary_global_theta, config.rotary_theta, config.global_layer_every) == (5e4, 2e3, 2)
+
+
+@pytest.mark.parametrize("module", sorted(set(FAMILIES.values())))
+def test_family_module_is_there(module):
+    found = import_module(f"models.huggingface.{module}")
+    assert callable(found.config)
+    assert callable(found.tensors)
+
+
+def test_single_token_type_serves_texts_of_two():
+    family = FAMILY["roberta"]
+    reference = family.build()
+    model, _ = loaded(reference.config.to_dict(), reference.state_dict())
+    batch = batch_of(family, padding=1)
+    second = replace(batch, token_type_ids=torch.ones_like(batch.input_ids))
+    assert torch.equal(model(second), model(batch))

@@ -1,0 +1,122 @@
+"""Relative attention and recurrence by themselves. B sequences, T tokens, D hidden."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from harness.measure import flops
+from models.batch import Batch
+from models.config import EncoderConfig, NormPlace, Pooling, Position
+from models.encoder import Encoder, initialise
+from models.heads import build_classifier
+from models.relative import RelativeAttention, relative_context, relative_shift, with_memory
+
+MEMORY = 7
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def small_config(**changes) -> EncoderConfig:
+    sizes = {"vocab_size": 60, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 80}
+    return EncoderConfig(**{**sizes, "position": Position.relative, "type_vocab_size": 0, **changes})
+
+
+def built(**changes) -> Encoder:
+    """With weights large enough for every part of a score to matter, outside training."""
+    encoder = Encoder(small_config(**changes)).eval()
+    initialise(encoder, 0.2, seed=0)
+    return encoder
+
+
+def words(rows: int, length: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """(B, T) ids and types, the second type last."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(1, 60, (rows, length), generator=generator)
+    starts = torch.randint(1, length + 1, (rows, 1), generator=generator)
+    return ids, (torch.arange(length) >= starts).long()
+
+
+def assert_near(ours: Tensor, theirs: Tensor) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("length", "past"), [(1, 0), (1, 3), (2, 0), (5, 4)])
+def test_relative_shift_gathers_offsets(length, past):
+    offsets = torch.arange(past + length, -length, -1)
+    rows, columns = torch.arange(length)[:, None] + past, torch.arange(past + length)
+    assert torch.equal(relative_shift(offsets.expand(2, length, -1).clone()), (rows - columns).expand(2, -1, -1))
+
+
+def test_a_row_that_sees_nothing_gets_zeros():
+    config = small_config(attention_bias=False)
+    attention = RelativeAttention(config).eval()
+    initialise(attention, 0.2, seed=0)
+    mask = torch.ones(1, 4, 4, dtype=torch.bool)
+    mask[0, 2] = False
+    batch = Batch(torch.zeros(1, 4, dtype=torch.int64), attention_mask=mask)
+    seen = attention(torch.randn(1, 4, 48), relative_context(batch, 48))
+    assert (seen.abs().amax(dim=-1) > 0).tolist() == [[True, True, False, True]]
+
+
+@pytest.mark.parametrize("length", [1, 2, 33])
+def test_told_positions_equal_the_relative_shift(length):
+    encoder = built(memory_length=MEMORY)
+    ids, types = words(2, length)
+    told = Batch(ids, types, position_ids=torch.arange(length).expand(2, -1))
+    assert_near(encoder(told), encoder(Batch(ids, types)))
+    memory = with_memory(encoder, Batch(*words(2, 5, seed=1)))[1]
+    assert_near(with_memory(encoder, told, memory)[0][-1], with_memory(encoder, Batch(ids, types), memory)[0][-1])
+
+
+def test_only_differences_of_positions_matter_and_they_do():
+    encoder = built()
+    ids, types = words(2, 12)
+    plain, shuffled = encoder(Batch(ids, types)), torch.randperm(12).expand(2, -1)
+    assert_near(encoder(Batch(ids, types, position_ids=torch.arange(12).expand(2, -1) + 300)), plain)
+    assert not torch.allclose(encoder(Batch(ids, types, position_ids=shuffled)), plain, atol=1e-2)
+
+
+def test_one_segment_is_as_none_whichever_it_is():
+    encoder = built()
+    ids, types = words(2, 12)
+    plain = encoder(Batch(ids))
+    assert_near(encoder(Batch(ids, torch.ones_like(ids))), plain)
+    assert not torch.allclose(encoder(Batch(ids, types)), plain, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm_place": NormPlace.pre, "embedding_norm": False}, {"attention_bias": True, "attention_scale": False}]
+)
+def test_memory_of_all_equals_one_longer_text_in_one_layer(changes):
+    """A single layer reads of the past what it would read of it in one text, so the later half must not differ."""
+    encoder = built(num_hidden_layers=1, memory_length=9, **changes)
+    ids, _ = words(2, 20)
+    whole = encoder(Batch(ids))[:, 9:]
+    memory = with_memory(encoder, Batch(ids[:, :9]))[1]
+    states, kept = with_memory(encoder, Batch(ids[:, 9:], attention_mask=torch.ones(2, 11, dtype=torch.bool)), memory)
+    assert_near(states[-1], whole)
+    assert not any(state.requires_grad for state in kept)
+    assert not torch.allclose(encoder(Batch(ids[:, 9:])), whole, atol=1e-2)
+
+
+def test_no_memory_length_keeps_nothing():
+    encoder = built()
+    assert [kept.shape for kept in with_memory(encoder, Batch(words(2, 5)[0]))[1]] == [(2, 0, 48)] * 2
+
+
+@pytest.mark.parametrize("length", [1, 8, 65])
+def test_flops_formula_equals_the_count(length):
+    config = small_config(attention_bias=False, pooling=Pooling.last)
+    count = flops.counted(config, 2, 1, length, backward=False)
+    assert count == build_classifier(config, 2, seed=0).flops(length)
+
+
+def test_flops_of_a_training_step_share_the_offsets():
+    config = small_config(attention_bias=False)
+    assert flops.counted(config, 2, 8, 32, backward=True) < 8 * 3 * build_classifier(config, 2, seed=0).flops(32)

@@ -1,0 +1,293 @@
+"""XLNet against transformers' own, and the mathematics that the two share. B sequences, T tokens, D hidden."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+
+from models.batch import Batch
+from models.config import EncoderConfig, Pooling, Position
+from models.encoder import Encoder
+from models.heads import SequenceClassifier, build_classifier
+from models.huggingface import load, xlnet
+from models.relative import with_memory
+
+ROOT = Path(__file__).parents[2]
+COUNTS = ROOT.parent / "shared" / "reference" / "parameters.json"
+SIZES = {"vocab_size": 60, "d_model": 48, "n_layer": 3, "n_head": 4, "d_inner": 80, "pad_token_id": 5, "num_labels": 3}
+MEMORY = 7
+FIRST_WORD = 6
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def small_config(**changes) -> EncoderConfig:
+    sizes = {"vocab_size": 60, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 80}
+    return EncoderConfig(**{**sizes, "position": Position.relative, "type_vocab_size": 0, **changes})
+
+
+def both(**changes) -> tuple[transformers.XLNetForSequenceClassification, SequenceClassifier]:
+    """Theirs with large random weights, and ours with the same, both outside training."""
+    torch.manual_seed(0)
+    theirs = transformers.XLNetForSequenceClassification(transformers.XLNetConfig(**{**SIZES, **changes})).eval()
+    for name, parameter in theirs.named_parameters():
+        centre = 1.0 if "layer_norm.weight" in name else 0.0
+        nn.init.normal_(parameter, centre, 1.0 if "embedding" in name else 0.2)
+    config = xlnet.config(theirs.config.to_dict())
+    ours = SequenceClassifier(config, SIZES["num_labels"]).eval()
+    assert load(ours, theirs.state_dict(), theirs.config.to_dict()) == []
+    return theirs, ours
+
+
+def words(rows: int, length: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """(B, T) ids without padding and types, the second type last."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(FIRST_WORD, SIZES["vocab_size"], (rows, length), generator=generator)
+    starts = torch.randint(1, length + 1, (rows, 1), generator=generator)
+    return ids, (torch.arange(length) >= starts).long()
+
+
+def padded(lengths: list[int], left: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, types and mask of real tokens, each (B, T)."""
+    ids, types = words(len(lengths), max(lengths))
+    places, numbers = torch.arange(max(lengths)), torch.tensor(lengths)[:, None]
+    mask = places >= max(lengths) - numbers if left else places < numbers
+    return ids.masked_fill(~mask, SIZES["pad_token_id"]), types, mask
+
+
+def assert_near(ours: Tensor, theirs: Tensor, tolerance: float = 1e-5) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
+
+
+def gradient_of_tokens(logits: Tensor, embedding: nn.Embedding) -> Tensor:
+    labels = torch.arange(len(logits)) % SIZES["num_labels"]
+    return torch.autograd.grad(nn.functional.cross_entropy(logits, labels), embedding.weight)[0]
+
+
+# Against transformers
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("lengths", [[1], [2, 1], [40, 23, 9, 1]])
+def test_hidden_states_equal_those_of_transformers(lengths, left):
+    theirs, ours = both()
+    ids, types, mask = padded(lengths, left)
+    expected = theirs(ids, mask.float(), token_type_ids=types, output_hidden_states=True).hidden_states
+    states = ours.encoder.hidden_states(Batch(ids, types, mask))
+    assert len(states) == len(expected) == SIZES["n_layer"] + 1
+    for state, other in zip(states, expected, strict=True):
+        assert_near(state[mask], other[mask])
+
+
+@pytest.mark.parametrize("lengths", [[12, 12], [40, 23, 9, 1]])
+@pytest.mark.parametrize("typed", [False, True])
+def test_logits_and_gradients_equal_those_of_transformers(lengths, typed):
+    theirs, ours = both()
+    ids, types, mask = padded(lengths, left=True)  # theirs reads the very last place, padding or not
+    expected = theirs(ids, mask.float(), token_type_ids=types if typed else None).logits
+    logits = ours(Batch(ids, types if typed else None, mask))
+    assert_near(logits, expected)
+    gradients = gradient_of_tokens(logits, ours.encoder.embeddings.token_embedding)
+    assert gradients.abs().max() > 1e-2
+    assert_near(gradients, gradient_of_tokens(expected, theirs.transformer.word_embedding), 1e-4)
+
+
+def test_pooling_reads_the_last_real_token():
+    theirs, ours = both()
+    ids, types, mask = padded([20, 13, 1], left=False)
+    logits = ours(Batch(ids, types, mask))
+    for row, length in enumerate(mask.sum(dim=1).tolist()):
+        alone = theirs(ids[row : row + 1, :length], token_type_ids=types[row : row + 1, :length]).logits
+        assert_near(logits[row : row + 1], alone)
+
+
+def test_attention_of_the_comparison_is_not_uniform():
+    theirs, _ = both()
+    ids, types = words(2, 30)
+    theirs.set_attn_implementation("eager")
+    for probabilities in theirs(ids, token_type_ids=types, output_attentions=True).attentions:
+        assert probabilities.amax(dim=-1).mean() > 3 / 30
+
+
+@pytest.mark.parametrize("reuse", [None, 4])
+@pytest.mark.parametrize("typed", [False, True])
+def test_memory_equals_that_of_transformers(reuse, typed):
+    theirs, ours = both(mem_len=MEMORY, reuse_len=reuse)
+    memory = expected = None
+    for seed, length in enumerate([5, 9, 1, 6]):
+        ids, types = words(2, length, seed)
+        types = types if typed else None
+        other = theirs.transformer(ids, token_type_ids=types, mems=expected, use_mems=True, output_hidden_states=True)
+        with torch.no_grad():
+            states, memory = with_memory(ours.encoder, Batch(ids, types), memory, reuse)
+        expected = other.mems
+        for state, its in zip(states, other.hidden_states, strict=True):
+            assert_near(state, its)
+        for kept, its in zip(memory, expected, strict=True):
+            assert_near(kept, its.transpose(0, 1))
+    assert {kept.shape[1] for kept in memory} == {MEMORY}
+
+
+def drawn_order(rows: int, length: int, targets: int) -> tuple[Tensor, Tensor]:
+    """(B, T, T) True where the column is earlier in the drawn order, and the (B, P) places drawn last."""
+    generator = torch.Generator().manual_seed(3)
+    order = torch.stack([torch.randperm(length, generator=generator) for _ in range(rows)])
+    rank = order.argsort(dim=1)
+    return rank[:, None, :] < rank[:, :, None], order[:, -targets:]
+
+
+def one_stream(ids: Tensor, types: Tensor, earlier: Tensor, targets: Tensor) -> Batch:
+    """The text with one query appended for each target."""
+    rows, length = ids.shape
+    number = targets.shape[1]
+    content = torch.cat(
+        [earlier | torch.eye(length, dtype=torch.bool), torch.zeros(rows, length, number, dtype=torch.bool)], -1
+    )
+    asked = earlier.gather(1, targets[..., None].expand(-1, -1, length))
+    asked = torch.cat([asked, torch.zeros(rows, number, number, dtype=torch.bool)], -1)
+    queries = (torch.arange(length + number) >= length).expand(rows, -1)
+    return Batch(
+        input_ids=torch.cat([ids, torch.full_like(targets, SIZES["pad_token_id"])], 1),
+        token_type_ids=torch.cat([types, types.gather(1, targets)], 1),
+        attention_mask=torch.cat([content, asked], 1),
+        position_ids=torch.cat([torch.arange(length).expand(rows, -1), targets], 1),
+        queries=queries,
+    )
+
+
+@pytest.mark.parametrize("past", [0, MEMORY])
+def test_two_streams_equal_one_with_appended_queries(past):
+    theirs, ours = both(mem_len=MEMORY)
+    memory = expected = None
+    if past:
+        ids, types = words(3, past, seed=1)
+        expected = theirs.transformer(ids, token_type_ids=types, use_mems=True).mems
+        memory = with_memory(ours.encoder, Batch(ids, types))[1]
+    ids, types = words(3, 14)
+    earlier, targets = drawn_order(3, 14, targets=5)
+    mapping = nn.functional.one_hot(targets, 14).float()
+    given = {"perm_mask": (~earlier).float(), "target_mapping": mapping, "token_type_ids": types, "mems": expected}
+    other = theirs.transformer(ids, **given, use_mems=True, output_hidden_states=True).hidden_states
+    states, _ = with_memory(ours.encoder, one_stream(ids, types, earlier, targets), memory, reuse=14)
+    for state, content, query in zip(states, other[::2], other[1::2], strict=True):
+        assert_near(state[:, :14], content)
+        assert_near(state[:, 14:], query)
+
+
+# What holds by itself
+
+
+def test_queries_train_the_mask_vector():
+    _, ours = both()
+    ids, types = words(2, 10)
+    ours.encoder(one_stream(ids, types, *drawn_order(2, 10, targets=4)))[:, 10:].sum().backward()
+    assert ours.encoder.embeddings.mask_embedding.grad.abs().min() > 0
+
+
+def test_a_query_does_not_see_its_target_but_what_was_drawn_before():
+    _, ours = both()
+    ids, types = words(2, 10)
+    earlier, targets = drawn_order(2, 10, targets=4)
+
+    def last_query(changed: Tensor) -> Tensor:
+        other = ids.scatter(1, changed, SIZES["vocab_size"] - 1 - ids.gather(1, changed) + FIRST_WORD)
+        return ours.encoder(one_stream(other, types, earlier, targets))[:, -1]
+
+    plain = ours.encoder(one_stream(ids, types, earlier, targets))[:, -1]
+    assert_near(last_query(targets[:, 3:]), plain)
+    assert not torch.allclose(last_query(targets[:, 2:3]), plain, atol=1e-2)
+
+
+def test_a_query_that_sees_nothing_stays_finite_with_its_gradient():
+    config = small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.1)
+    model = build_classifier(config, 2, seed=0)
+    ids, types = words(2, 6)
+    earlier, targets = drawn_order(2, 6, targets=6)
+    states = model.encoder(one_stream(ids, types, earlier, targets))
+    states.square().sum().backward()
+    assert states.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in model.encoder.parameters())
+
+
+def test_classification_reaches_all_but_the_mask_vector():
+    model = build_classifier(small_config(attention_bias=False, pooling=Pooling.last), 2, seed=0)
+    ids, types = words(3, 9)
+    logits = model(Batch(ids, types, torch.ones_like(ids, dtype=torch.bool)))
+    model.loss(logits, torch.tensor([0, 1, 1])).backward()
+    untouched = {name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()}
+    assert untouched == {"encoder.embeddings.mask_embedding"}
+
+
+# Size and cost
+
+
+def published() -> EncoderConfig:
+    told = OmegaConf.load(ROOT / "conf" / "model" / "xlnet.yaml")
+    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), told))
+
+
+def test_published_dimensions_count_to_the_last_weight():
+    with torch.device("meta"):
+        encoder = Encoder(published())
+    expected = json.loads(COUNTS.read_text())["counts"]["xlnet-base"]["encoder"] if COUNTS.exists() else 116718336
+    assert sum(parameter.numel() for parameter in encoder.parameters()) == expected == 116718336
+
+
+def test_configuration_file_is_the_published_model():
+    given = transformers.XLNetConfig(d_model=768, n_layer=12, n_head=12, d_inner=3072, mem_len=None).to_dict()
+    assert replace(xlnet.config(given), classifier_dropout=None) == published()
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("attn_type", "uni"),
+        ("bi_data", True),
+        ("same_length", True),
+        ("untie_r", False),
+        ("clamp_len", 20),
+        ("d_head", 5),
+        ("ff_activation", "mish"),
+        ("summary_type", "mean"),
+        ("summary_use_proj", False),
+        ("summary_activation", None),
+    ],
+)
+def test_configuration_that_ours_cannot_express_is_refused(key, value):
+    with pytest.raises(ValueError, match=key):
+        xlnet.config({**transformers.XLNetConfig(**SIZES).to_dict(), key: value})
+
+
+def test_a_bare_encoder_and_a_language_model_translate_as_the_classifier_does():
+    theirs, ours = both()
+    whole = xlnet.tensors(theirs.state_dict(), ours.encoder.config)
+    expected = {name: value for name, value in whole.items() if name.startswith("encoder.")}
+    bare = theirs.transformer.state_dict()
+    language_model = {f"transformer.{name}": value for name, value in bare.items()} | {"lm_loss.bias": torch.zeros(60)}
+    for state in (bare, language_model):
+        translated = xlnet.tensors(state, ours.encoder.config)
+        assert translated.keys() == expected.keys()
+        assert all(torch.equal(translated[name], expected[name]) for name in expected)
+
+
+def test_a_layer_too_many_and_one_too_few_are_refused():
+    theirs, ours = both()
+    given = theirs.config.to_dict()
+    for layers, problem in ((2, r"left over: encoder\.layers\.attentions\.2"), (4, r"missing: encoder\.layers\.attentions\.3")):
+        model = SequenceClassifier(replace(ours.encoder.config, num_hidden_layers=layers), SIZES["num_labels"])
+        with pytest.raises(ValueError, match=problem):
+            load(model, theirs.state_dict(), given)
