@@ -3,7 +3,9 @@
 python -m harness.run FOLDER     reads config.yaml and cell.json there, leaves result.json
 """
 
+import ctypes
 import json
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,10 @@ from harness.measure import flops, size, speed
 from harness.measure.memory import PeakMemory
 from harness.train import DivergedError, Trained
 from models.heads import SequenceClassifier, build_classifier
+
+
+PR_SET_PDEATHSIG = 1
+"""Number of that request in linux/prctl.h."""
 
 
 def main(folder: Path) -> None:
@@ -95,5 +101,12 @@ def train_and_evaluate(
     write_predictions(predictions, journal.folder / "predictions.parquet")
 
 
+def end_with_parent() -> None:
+    """Asks the kernel, where it can be asked, to end this process when its supervisor is gone, however that ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 if __name__ == "__main__":
+    end_with_parent()
     main(Path(sys.argv[1]))
