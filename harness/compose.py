@@ -94,6 +94,10 @@ def one_line(error: Exception) -> InputError:
     if choice:
         group, given, listed = choice.groups()
         return unknown(group, given, listed.split(), group)
+    listed_choice = re.search(r"Could not load '([^']*)/([^'/]*)'", text)  # of a group that takes a list
+    if listed_choice:
+        group, given = listed_choice.groups()
+        return unknown(group, given, [path.stem for path in (conf_directory() / group).glob("*.yaml")], group)
     cause = _cause(error)
     override = re.search(r"Could not override '([^']*)'", text)
     key = getattr(cause, "full_key", None) or (override.group(1) if override else "")

@@ -5,7 +5,6 @@ The cache is written whole or not at all, under a lock, and may be shared by pro
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ from harness import checkpoint, paths, tasks
 from harness.config import RunConfig
 from harness.rows import Rows, load_rows
 
-PREPARE_VERSION = 1
+PREPARE_VERSION = 2
 """Raised when the same rows would be prepared otherwise; part of the cache key."""
 
 
@@ -91,26 +90,34 @@ def _key(config: RunConfig, splits: dict[str, Rows]) -> str:
 
 
 def _write(config: RunConfig, splits: dict[str, Rows], folder: Path) -> None:
+    """Builds the entry beside its place and moves it there whole; what a killed process left is swept away first."""
+    building = folder.with_name(f"{folder.name}.tmp")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir()
+    try:
+        _fill(config, splits, building)
+        building.rename(folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _fill(config: RunConfig, splits: dict[str, Rows], folder: Path) -> None:
     from harness import tokenizer as tokenizers
 
     tokenizer = tokenizers.build(config.tokenizer, _texts(splits["train"]))
     checkpoint.refuse_other_vocabulary(config, tokenizer.get_vocab_size())
     tokenizer.enable_truncation(config.task.max_length)
-    building = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir()
+    regression = tasks.is_regression(config.task)
     for split, rows in splits.items():
-        save_file(vars(_tokenise(tokenizer, rows, tasks.is_regression(config.task))), building / f"{split}.safetensors")
-    labels = splits["train"].labels
+        save_file(vars(_tokenise(tokenizer, rows, regression)), folder / f"{split}.safetensors")
     facts = {
         "vocab_size": tokenizer.get_vocab_size(),
         "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
-        "majority_class": 0 if tasks.is_regression(config.task) else int(np.bincount(labels).argmax()),
+        "majority_class": 0 if regression else int(np.bincount(splits["train"].labels).argmax()),
     }
-    (building / "facts.json").write_text(json.dumps(facts))
+    (folder / "facts.json").write_text(json.dumps(facts))
     tokenizer.no_truncation()
-    tokenizer.save(str(building / "tokenizer.json"))
-    building.rename(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
 
 
 def _texts(rows: Rows) -> Iterator[str]:

@@ -77,7 +77,7 @@ def _fillers(stream: random.Random, low: int, high: int) -> list[str]:
 def _bag(stream: random.Random, config: GrammarConfig) -> Row:
     label = stream.randint(0, 1)
     more, fewer = (PRAISE, BLAME) if label else (BLAME, PRAISE)
-    lengths = stream.randint(2, 4), stream.randint(2, 4)
+    lengths = stream.randint(2, 3), stream.randint(2, 3)
     total = sum(lengths)
     majority = stream.randint(total // 2 + 1, total)
     words = stream.choices(more, k=majority) + stream.choices(fewer, k=total - majority)
@@ -85,7 +85,7 @@ def _bag(stream: random.Random, config: GrammarConfig) -> Row:
     reviews = words[: lengths[0]], words[lengths[0] :]
     texts = []
     for review in reviews:
-        text = review + _fillers(stream, 1, 4)
+        text = review + _fillers(stream, 1, 3)
         stream.shuffle(text)
         texts.append(" ".join(text))
     return {"sentence1": texts[0], "sentence2": texts[1], "label": label}

@@ -3,15 +3,17 @@
 python -m harness.run FOLDER     reads config.yaml and cell.json there, leaves result.json
 """
 
+import ctypes
 import json
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock
 
-from harness import config as configs
 from harness import checkpoint, data, hardware, measure, paths, tasks
+from harness import config as configs
 from harness.config import RunConfig
 from harness.data import Prepared
 from harness.finetune import evaluate, finetune, predict, write_predictions
@@ -21,6 +23,9 @@ from harness.measure import flops, size, speed
 from harness.measure.memory import PeakMemory
 from harness.train import DivergedError, Trained
 from models.heads import SequenceClassifier, build_classifier
+
+PR_SET_PDEATHSIG = 1
+"""Number of that request in linux/prctl.h."""
 
 
 def main(folder: Path) -> None:
@@ -105,5 +110,12 @@ def train_and_evaluate(
     write_predictions(predictions, journal.folder / "predictions.parquet")
 
 
+def end_with_parent() -> None:
+    """Asks the kernel, where it can be asked, to end this process when its supervisor is gone, however that ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 if __name__ == "__main__":
+    end_with_parent()
     main(Path(sys.argv[1]))

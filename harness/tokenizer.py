@@ -47,7 +47,7 @@ def _whole(config: TokenizerConfig) -> Tokenizer:
     """A tokenizer as its makers saved it, padding and truncation left to us."""
     try:
         tokenizer = Tokenizer.from_str(vocabulary_bytes(config).decode("utf-8"))
-    except Exception as error:  # noqa: BLE001 - the library raises a bare Exception for a file it cannot read
+    except Exception as error:
         raise InputError(f"tokenizer.file={config.file!r} is not a tokenizer.json: {error}") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -69,12 +69,23 @@ def _empty(model: WordPiece, lowercase: bool) -> Tokenizer:
 
 
 def _train(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    tokenizer = _empty(WordPiece(unk_token="[UNK]"), config.lowercase)
+    """The same pieces with the same ids each time.
+
+    The trainer numbers the letters inside of words in the order of a hash map, other in every process, and merges ties by
+    number: so those letters are given to it in order, as if they were special.
+    """
+    texts = list(texts)
+    learner = _empty(WordPiece(unk_token="[UNK]"), config.lowercase)
+    normalise, cut = learner.normalizer.normalize_str, learner.pre_tokenizer.pre_tokenize_str
+    inner = sorted({f"##{letter}" for text in texts for word, _ in cut(normalise(text)) for letter in word[1:]})
     trainer = WordPieceTrainer(
-        vocab_size=config.vocab_size, min_frequency=config.min_frequency, special_tokens=list(SPECIAL), show_progress=False
+        vocab_size=config.vocab_size,
+        min_frequency=config.min_frequency,
+        special_tokens=[*SPECIAL, *inner],
+        show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer
+    learner.train_from_iterator(texts, trainer)
+    return _with_vocabulary(learner.get_vocab(with_added_tokens=False), config)
 
 
 def _read(config: TokenizerConfig) -> Tokenizer:
@@ -85,7 +96,10 @@ def _read(config: TokenizerConfig) -> Tokenizer:
     missing = [piece for piece in SPECIAL if piece not in pieces]
     if missing:
         raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} lacks the pieces {', '.join(missing)}")
-    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    return _with_vocabulary({piece: index for index, piece in enumerate(pieces)}, config)
+
+
+def _with_vocabulary(vocabulary: dict[str, int], config: TokenizerConfig) -> Tokenizer:
     tokenizer = _empty(WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100), config.lowercase)
     tokenizer.add_special_tokens(list(SPECIAL))
     return tokenizer

@@ -1,0 +1,50 @@
+"""Parameters: components add up, sharing is seen once and used often."""
+
+import pytest
+
+from harness import metrics
+from harness.measure.size import components, effective, on_meta, published_sizes, sizes
+from harness.paths import conf_directory
+from models.config import EncoderConfig
+from models.heads import build_classifier
+
+MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("scale", ["tiny", "base"])
+def test_components_add_up_to_the_total(compose, name, scale):
+    (config,) = compose("task=bag", f"scale={scale}", f"model={name}")
+    model = on_meta(config.model, 2)
+    total = sum(parameter.numel() for parameter in model.parameters())
+    values = sizes(model)
+    assert sum(components(model).values()) == total == values["model/params_total"]
+    summands = ("model/params_embedding", "model/params_encoder", "model/params_head")
+    assert sum(values[key] for key in summands) == total
+    assert set(components(model)) == set(metrics.PARAMETER_COMPONENTS)
+    assert set(values) <= set(metrics.METRICS)
+
+
+def test_bert_base_has_its_published_size():
+    values = published_sizes(EncoderConfig(), 2)
+    assert values["published/params_total"] == 109_482_240 + 2 * 768 + 2  # BERT-base with pooler, and a head of two classes
+    assert values["published/params_component_layers"] == 12 * 7_087_872
+
+
+def test_components_that_do_not_add_up_are_an_error():
+    model = on_meta(EncoderConfig(hidden_size=24), 2)
+    model.extra = on_meta(EncoderConfig(hidden_size=24), 2).head
+    with pytest.raises(RuntimeError, match="components add up to"):
+        sizes(model)
+
+
+def test_a_shared_layer_counts_once_and_effectively_at_each_use():
+    once, apart = (on_meta(EncoderConfig(num_hidden_groups=groups), 2) for groups in (1, None))
+    assert components(apart)["layers"] == 12 * components(once)["layers"]
+    assert effective(once) == effective(apart) == sizes(apart)["model/params_total"]
+
+
+def test_weights_take_four_bytes_a_parameter():
+    values = sizes(build_classifier(EncoderConfig(hidden_size=24, num_hidden_layers=1), 2, seed=0))
+    assert values["model/weights_bytes"] == 4 * values["model/params_total"]
+    assert values["model/params_trainable"] == values["model/params_total"]

@@ -1,0 +1,170 @@
+"""From files and a command line to cells."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from harness import config as configs
+from harness.config import Device, Dtype
+from harness.paths import conf_directory
+from models.config import EncoderConfig
+
+CONF = conf_directory()
+SINGLE = ("factorized", "windowed", "swiglu", "shared")
+GROUPED = sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name not in ("enhancement", "experiment"))
+TINY = ("task=bag", "scale=tiny")
+BERT_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+
+
+@pytest.mark.parametrize("path", GROUPED, ids=lambda path: f"{path.parent.name}={path.stem}")
+def test_every_choice_composes_alone_and_is_what_the_file_says(compose, path):
+    group, choice = path.parent.name, path.stem
+    cells = compose(f"{group}={choice}") if group == "task" else compose("task=bag", f"{group}={choice}")
+    assert len(cells) == (3 if choice == "builtin" else 1)
+    section = "model" if group == "scale" else group
+    for cell in cells:
+        flat = configs.flatten(configs.to_dict(cell))
+        said = configs.flatten(OmegaConf.to_container(OmegaConf.load(path)) or {}) if choice != "builtin" else {}
+        assert {key: flat[f"{section}.{key}"] for key in said} == said
+
+
+@pytest.mark.parametrize("path", sorted(CONF.glob("experiment/*.yaml")), ids=lambda path: path.stem)
+def test_every_experiment_is_the_sweep_it_says(compose, path):
+    cells = compose(f"+experiment={path.stem}", "task=bag", "seed=4")
+    models = OmegaConf.load(path).hydra.sweeper.params.model.split(",")
+    assert [(cell.model_name, cell.seed, cell.study) for cell in cells] == [(model, 4, path.stem) for model in models]
+
+
+def test_the_experiment_of_all_variants_names_every_model():
+    models = OmegaConf.load(CONF / "experiment" / "variants.yaml").hydra.sweeper.params.model
+    assert set(models.split(",")) == {path.stem for path in CONF.glob("model/*.yaml")}
+
+
+def test_without_arguments_the_built_in_tasks_run(compose):
+    assert [(cell.model_name, cell.scale_name, cell.task.name) for cell in compose()] == [
+        ("base", "mini", "bag"),
+        ("base", "mini", "order"),
+        ("base", "mini", "distance"),
+    ]
+
+
+def test_user_folder_adds_a_model(compose, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text("# mine\nattention_window: 32\n")
+    (cell,) = compose("--config-dir", str(tmp_path), "model=mine", "task=bag")
+    assert (cell.variant, cell.model.attention_window, cell.published.attention_window) == ("mine", 32, 32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variant"),
+    [
+        ([], "base"),
+        (["model=albert"], "albert"),
+        (["enhancement=[windowed,swiglu]"], "base+swiglu+windowed"),
+        (["model=albert", "enhancement=[swiglu]"], "albert+swiglu"),
+        (["model.attention_window=32"], "base,attention_window=32"),
+        (["enhancement=[swiglu]", "model.attention_window=32"], "base+swiglu,attention_window=32"),
+        (["variant=before"], "before"),
+        (["scale=tiny", "seed=3"], "base"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_variant_is_named_after_what_was_chosen(compose, arguments, variant):
+    (cell,) = compose("task=bag", *arguments)
+    assert cell.variant == variant
+
+
+def test_choices_are_kept_by_name(compose):
+    (cell,) = compose("task=bag", "model=shared", "scale=small", "enhancement=[swiglu,factorized]")
+    assert (cell.model_name, cell.scale_name, set(cell.enhancements)) == ("shared", "small", {"factorized", "swiglu"})
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_an_enhancement_on_base_is_the_model_of_its_name(compose, name):
+    (stacked,), (named,) = compose("task=bag", "scale=tiny", f"enhancement=[{name}]"), compose(*TINY, f"model={name}")
+    assert stacked.model == named.model
+    assert stacked.published == named.published
+
+
+def test_all_four_enhancements_are_the_enhanced_model_in_any_order(compose):
+    (enhanced,) = compose("task=bag", "model=enhanced")
+    for order in (SINGLE, SINGLE[::-1]):
+        (stacked,) = compose("task=bag", f"enhancement=[{','.join(order)}]")
+        assert stacked.model == enhanced.model
+
+
+@pytest.mark.parametrize("model", sorted(path.stem for path in CONF.glob("model/*.yaml")))
+def test_published_twin_is_the_variant_at_bert_base_dimensions(compose, model):
+    (small,) = compose(*TINY, f"model={model}")
+    (full,) = compose("task=bag", "scale=base", f"model={model}")
+    assert small.published == full.model
+    same = BERT_BASE if model != "enhanced_shallow" else {key: value for key, value in BERT_BASE.items() if "layers" not in key}
+    assert {key: getattr(small.published, key) for key in same} == same
+
+
+def test_base_at_scale_base_is_bert_base_as_published(compose):
+    (cell,) = compose("task=bag", "scale=base")
+    assert cell.model == cell.published == EncoderConfig()
+
+
+def test_published_twin_leaves_typed_dimensions_out_and_keeps_the_rest(compose):
+    (cell,) = compose("task=bag", "model.hidden_size=64", "model.num_hidden_layers=3", "model.attention_window=32")
+    assert (cell.model.hidden_size, cell.model.num_hidden_layers) == (64, 3)
+    assert cell.published == replace(EncoderConfig(), attention_window=32)
+
+
+def test_a_set_of_tasks_is_a_cell_for_each_with_everything_else_kept(compose):
+    other = ("seed=5", "model=windowed", "finetune.learning_rate=0.01", "hardware.dtype=bf16")
+    cells = compose("task=builtin", *other)
+    assert [cell.task.name for cell in cells] == ["bag", "order", "distance"]
+    assert compose("task=distance", *other) == [cells[2]]
+    assert {(cell.seed, cell.finetune.learning_rate, cell.model.attention_window) for cell in cells} == {(5, 0.01, 8)}
+
+
+def test_keys_of_a_task_reach_every_member_of_a_set(compose):
+    assert [cell.task.max_length for cell in compose("task=builtin", "task.max_length=48")] == [48, 48, 48]
+
+
+def test_a_sweep_is_every_combination(compose):
+    cells = compose("-m", "task=bag,order", "seed=1,2")
+    assert [(cell.task.name, cell.seed) for cell in cells] == [("bag", 1), ("bag", 2), ("order", 1), ("order", 2)]
+
+
+def test_hardware_gpu_is_bf16_on_cuda(compose):
+    (cell,) = compose("task=bag", "hardware=gpu")
+    assert (cell.hardware.device, cell.hardware.dtype) == (Device.cuda, Dtype.bf16)
+
+
+def test_a_saved_config_loads_equal(compose, tmp_path: Path):
+    (cell,) = compose("task=order", "model=albert", "enhancement=[windowed]", "hardware.dtype=bf16", "data.root=/data")
+    configs.save(cell, tmp_path / "config.yaml")
+    assert configs.load(tmp_path / "config.yaml") == cell
+
+
+def test_fingerprint_changes_with_what_shapes_results_alone(small_config):
+    from harness import cell
+
+    seen = cell.fingerprint(small_config, "key")
+    assert cell.fingerprint(replace(small_config, output="elsewhere", study="other", rerun=True), "key") == seen
+    others = [
+        replace(small_config, seed=1),
+        replace(small_config, model=replace(small_config.model, attention_window=8)),
+        replace(small_config, finetune=replace(small_config.finetune, learning_rate=1e-3)),
+        replace(small_config, measure=replace(small_config.measure, repeats=31)),
+        replace(small_config, hardware=replace(small_config.hardware, dtype=Dtype.bf16)),
+    ]
+    prints = [cell.fingerprint(other, "key") for other in others] + [cell.fingerprint(small_config, "other data"), seen]
+    assert len(set(prints)) == len(prints)
+
+
+def test_protocol_is_equal_across_variants_and_seeds_and_no_further(compose):
+    from harness import cell
+
+    base, albert = compose("-m", "model=base,albert", "task=bag")
+    facts = cell.protocol_facts(base, "key")
+    assert cell.protocol_facts(albert, "key") == facts == cell.protocol_facts(replace(base, seed=9), "key")
+    longer = replace(base, finetune=replace(base.finetune, epochs=3.0))
+    differing = {key for key, value in cell.protocol_facts(longer, "other").items() if facts[key] != value}
+    assert differing == {"finetune.epochs", "data.key"}

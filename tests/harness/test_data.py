@@ -1,0 +1,204 @@
+"""Prepared data: what its key depends on, and that its cache holds whole entries alone."""
+
+import multiprocessing
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+from tokenizers import Tokenizer
+
+from harness import data, paths, tokenizer
+from harness.config import DataConfig, DataSource, GrammarConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.rows import load_rows
+
+README = """\
+---
+configs:
+- config_name: tiny
+  data_files: [{split: train, path: tiny/train*}, {split: validation, path: tiny/validation*}]
+---
+"""
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Callable[..., RunConfig]:
+    """A config on a small local data set that is written first."""
+
+    def make(root: str, words: str = "a fine film") -> RunConfig:
+        folder = tmp_path / root / "set" / "tiny"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder.parent / "README.md").write_text(README)
+        for split in ("train", "validation"):
+            rows = {"text": [f"{words} {index % 3}" for index in range(12)], "label": [index % 2 for index in range(12)]}
+            parquet.write_table(pyarrow.table(rows), folder / f"{split}-00000-of-00001.parquet")
+        task = TaskConfig(name="tiny", folder="set", subset="tiny", fields=["text"], labels=["no", "yes"], scores=["accuracy"])
+        task.headline = "accuracy"
+        source = DataConfig(source=DataSource.local, root=str(tmp_path / root))
+        return RunConfig(task=task, data=source, output=str(tmp_path / "out"))
+
+    return make
+
+
+def entries(config: RunConfig) -> list[str]:
+    """What the cache holds, locks aside."""
+    folder = paths.cache_folder(config.output)
+    return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
+
+
+def test_same_content_in_another_folder_has_the_same_key(local):
+    assert data.prepare(local("here")) == data.prepare(local("there"))
+
+
+def test_other_content_has_another_key(local):
+    """Even in a folder that differs from one seen before in its rows alone."""
+    assert data.prepare(local("here")) != data.prepare(local("there", "a dull film"))
+
+
+def test_content_changed_in_place_has_another_key(local):
+    before = data.prepare(local("here"))
+    config = local("here", "a dull film")
+    assert data.prepare(config) != before
+    assert load_rows(config, "train").texts[0] == ["a dull film 0"]
+
+
+def test_tokenizer_and_length_are_part_of_the_key(small_config, tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwarm\n")
+    tokenizers = [
+        small_config.tokenizer,
+        TokenizerConfig(vocab_size=100),
+        TokenizerConfig(lowercase=False),
+        TokenizerConfig(vocab_file=str(vocabulary)),
+    ]
+    configs = [replace(small_config, tokenizer=told) for told in tokenizers]
+    configs.append(replace(small_config, task=replace(small_config.task, max_length=16)))
+    keys = [data.prepare(config) for config in configs]
+    assert len(set(keys)) == len(keys)
+
+
+def test_vocabulary_counts_by_content_not_by_place(small_config, tmp_path):
+    keys = []
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwarm\n")
+        keys.append(data.prepare(replace(small_config, tokenizer=TokenizerConfig(vocab_file=str(tmp_path / name)))))
+    assert keys[0] == keys[1]
+
+
+def test_seed_model_and_budget_are_no_part_of_the_key(small_config):
+    other = replace(small_config, seed=9, model=replace(small_config.model, hidden_size=64), finetune=small_config.finetune)
+    assert data.prepare(other) == data.prepare(small_config)
+
+
+def test_prepared_rows_decode_to_the_texts(small_config):
+    prepared = data.read(small_config, data.prepare(small_config))
+    folder = paths.cache_folder(small_config.output) / prepared.key
+    decoder = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    rows = load_rows(small_config, "validation")
+    for index, (first, second) in enumerate(rows.texts):
+        span = slice(prepared.validation.starts[index], prepared.validation.starts[index + 1])
+        ids, types = prepared.validation.ids[span], prepared.validation.types[span]
+        assert decoder.decode(ids[types == 0].tolist()) == first
+        assert decoder.decode(ids[types == 1].tolist()) == second
+    assert prepared.validation.labels.tolist() == rows.labels
+    assert prepared.validation.items.tolist() == rows.items
+
+
+def test_examples_are_cut_to_the_tasks_length(small_config):
+    config = replace(small_config, task=replace(small_config.task, max_length=6))
+    prepared = data.read(config, data.prepare(config))
+    assert prepared.train.lengths.max() == 6
+
+
+def test_majority_class_is_the_most_frequent_of_train(local):
+    config = local("here")
+    path = Path(config.data.root) / "set" / "tiny" / "train-00000-of-00001.parquet"
+    parquet.write_table(pyarrow.table({"text": ["x"] * 5, "label": [1, 1, 0, 1, 0]}), path)
+    assert data.read(config, data.prepare(config)).majority_class == 1
+
+
+def test_first_examples_alone_are_taken_where_asked(small_config):
+    config = replace(small_config, data=replace(small_config.data, train_examples=7))
+    prepared = data.read(config, data.prepare(config))
+    assert (len(prepared.train), len(prepared.validation)) == (7, 60)
+    assert load_rows(config, "train").texts == load_rows(small_config, "train").texts[:7]
+
+
+def test_processes_side_by_side_make_one_entry(small_config):
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(2) as pool:
+        keys = pool.map(data.prepare, [small_config, small_config], chunksize=1)
+    assert keys[0] == keys[1]
+    assert entries(small_config) == [keys[0]]
+    assert len(data.read(small_config, keys[0]).train) == 100
+
+
+def test_failure_in_the_middle_leaves_no_entry_and_the_next_try_succeeds(small_config, monkeypatch):
+    whole = data._tokenise
+
+    def fails_on_the_second(built, rows, regression):
+        if len(rows.labels) == 60:
+            raise RuntimeError("no room on the disk")
+        return whole(built, rows, regression)
+
+    monkeypatch.setattr(data, "_tokenise", fails_on_the_second)
+    with pytest.raises(RuntimeError, match="no room"):
+        data.prepare(small_config)
+    assert entries(small_config) == []
+    monkeypatch.setattr(data, "_tokenise", whole)
+    key = data.prepare(small_config)
+    assert entries(small_config) == [key]
+    assert len(data.read(small_config, key).validation) == 60
+
+
+def test_tokenizer_that_cannot_be_built_leaves_nothing(small_config, monkeypatch):
+    def fails(*_: object) -> None:
+        raise RuntimeError("no tokenizer")
+
+    monkeypatch.setattr(tokenizer, "build", fails)
+    with pytest.raises(RuntimeError, match="no tokenizer"):
+        data.prepare(small_config)
+    assert entries(small_config) == []
+
+
+def test_prepared_data_is_not_made_twice(small_config, monkeypatch):
+    key = data.prepare(small_config)
+    monkeypatch.setattr(data, "_write", lambda *_: pytest.fail("written again"))
+    assert data.prepare(small_config) == key
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "validation"),
+    [("sst2", 67349, 872), ("cola", 8551, 1043), ("mrpc", 3668, 408), ("rte", 2490, 277), ("stsb", 5749, 1500)],
+)
+def test_real_tasks_load_whole(compose, shared_data, name, train, validation):
+    (config,) = compose(f"task={name}", "data=local", f"data.root={shared_data}")
+    assert [len(load_rows(config, split).labels) for split in ("train", "validation")] == [train, validation]
+
+
+def test_a_real_regression_task_has_numbers_for_labels(compose, shared_data, tmp_path):
+    (config,) = compose("task=stsb", "data=local", f"data.root={shared_data}", "data.train_examples=50", f"output={tmp_path}")
+    prepared = data.read(config, data.prepare(config))
+    assert prepared.train.labels.dtype == np.float32
+    assert 0 <= prepared.validation.labels.min() < prepared.validation.labels.max() == 5
+
+
+def test_labels_named_otherwise_than_the_data_set_are_refused(compose, shared_data):
+    (config,) = compose("task=rte", "data=local", f"data.root={shared_data}", "task.labels=[not_entailment,entailment]")
+    with pytest.raises(ValueError, match="must be the data set's own: \\['entailment', 'not_entailment'\\]"):
+        load_rows(config, "validation")
+
+
+def test_generated_rows_need_no_data_source(small_config, tmp_path):
+    nowhere = replace(small_config, data=DataConfig(source=DataSource.local, root=str(tmp_path / "nowhere")))
+    assert load_rows(nowhere, "train").texts == load_rows(small_config, "train").texts
+
+
+def test_grammar_seed_is_part_of_the_key(small_config):
+    grammar = replace(small_config.task.grammar, seed=1)
+    assert isinstance(grammar, GrammarConfig)
+    other = replace(small_config, task=replace(small_config.task, grammar=grammar))
+    assert data.prepare(other) != data.prepare(small_config)

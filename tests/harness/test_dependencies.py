@@ -1,0 +1,90 @@
+"""Who may import whom, held over the syntax trees of all files."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = ("harness", "models", "reports")
+
+
+def imported(path: Path) -> set[str]:
+    """Dotted names that a file imports, wherever in it: `from a import b` is `a.b`."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def top_levels(path: Path) -> set[str]:
+    """The packages that a file imports from."""
+    return {name.split(".")[0] for name in imported(path)}
+
+
+def files(package: str) -> list[Path]:
+    found = sorted((ROOT / package).rglob("*.py"))
+    assert found
+    return found
+
+
+def importers(package: str, library: str) -> list[str]:
+    """Files of the package that import the library."""
+    return [str(path.relative_to(ROOT)) for path in files(package) if library in top_levels(path)]
+
+
+def test_models_import_torch_and_the_standard_library_alone():
+    allowed = {"torch", "models"} | sys.stdlib_module_names
+    for path in files("models"):
+        assert top_levels(path) <= allowed, path
+
+
+def test_harness_never_imports_reports():
+    assert importers("harness", "reports") == []
+
+
+def test_reports_know_of_the_project_only_the_metrics_and_themselves():
+    for path in files("reports"):
+        inside = {name for name in imported(path) if name.split(".")[0] in PROJECT}
+        assert all(name.startswith(("harness.metrics", "reports.")) for name in inside), path
+
+
+def test_nothing_imports_a_main():
+    for package in PROJECT:
+        for path in files(package):
+            assert not any("__main__" in name.split(".") for name in imported(path)), path
+
+
+def test_hydra_is_known_to_one_file():
+    assert [path for package in PROJECT for path in importers(package, "hydra")] == ["harness/compose.py"]
+
+
+def test_mlflow_is_known_to_one_file_of_harness_and_one_of_reports():
+    assert importers("models", "mlflow") == []
+    assert importers("harness", "mlflow") == ["harness/tracking.py"]
+    assert len(importers("reports", "mlflow")) == 1
+
+
+def test_transformers_is_for_tests_alone():
+    assert [path for package in PROJECT for path in importers(package, "transformers")] == []
+
+
+def loaded_after(code: str, *libraries: str) -> list[str]:
+    """Which of the libraries a fresh interpreter has loaded after running the code."""
+    ask = f"import sys; print([name for name in {libraries!r} if name in sys.modules])"
+    command = [sys.executable, "-c", f"{code}\n{ask}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return ast.literal_eval(done.stdout.splitlines()[-1])
+
+
+def test_a_worker_loads_neither_hydra_nor_mlflow():
+    assert loaded_after("import harness.run", "torch", "hydra", "mlflow") == ["torch"]
+
+
+def test_help_loads_nothing_heavy():
+    code = "import runpy, sys; sys.argv = ['harness', '--help']; runpy.run_module('harness', run_name='__main__')"
+    assert loaded_after(code, "argparse", "torch", "mlflow", "hydra", "datasets", "numpy") == []

@@ -1,0 +1,300 @@
+"""A wrong input is one line on stderr and exit code 2, before anything runs."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from harness import supervise
+from harness.__main__ import main
+from harness.errors import InputError, unknown
+
+README = """\
+---
+configs:
+- config_name: sst2
+  data_files:
+  - {split: train, path: sst2/train*}
+  - {split: validation, path: sst2/validation*}
+---
+"""
+
+
+@dataclass
+class Told:
+    """What a command said and left."""
+
+    code: int
+    out: str
+    err: str
+    left: list[str]
+
+
+@pytest.fixture
+def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Told]:
+    """Runs the command in this process, in an empty folder."""
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(supervise, "_run", lambda item, label: pytest.fail(f"{label} was run"))
+
+    def command(*arguments: str) -> Told:
+        monkeypatch.setattr(sys, "argv", ["harness", *arguments, f"output={tmp_path / 'out'}"])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        files = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()]
+        return Told(
+            left.value.code, out, err, [str(path) for path in files if path.suffix != ".lock" and path.parts[0] != ".hydra"]
+        )
+
+    return command
+
+
+def assert_refused(told: Told, *fragments: str) -> None:
+    """One line with all of the fragments, and nothing else anywhere."""
+    assert told.code == 2
+    assert told.out == ""
+    assert told.err.startswith("harness: ")
+    assert told.err.count("\n") == 1, told.err
+    assert told.err.endswith("\n")
+    assert "Traceback" not in told.err
+    for fragment in fragments:
+        assert fragment in told.err
+    assert told.left == []
+
+
+MODELS = "albert, base, enhanced, enhanced_shallow, factorized, shared, swiglu, windowed\n"
+TYPED = [
+    (["model=bse"], ["unknown model 'bse'", "did you mean 'base'", "choices for `model`: " + MODELS]),
+    (["scale=huge"], ["unknown scale 'huge'", "choices for `scale`: base, large, medium, mini, small, tiny\n"]),
+    (
+        ["task=nope"],
+        ["unknown task 'nope'", "choices for `task`: bag, builtin, cola, distance, mrpc, order, rte, sst2, stsb\n"],
+    ),
+    (["enhancement=[swiglu,window]"], ["'window'", "did you mean 'windowed'", "factorized, shared, swiglu, windowed\n"]),
+    (["+experiment=all"], ["unknown experiment 'all'", "before_after, enhancements, variants"]),
+    (["seeds=1"], ["unknown key 'seeds'", "did you mean 'seed'", "finetune"]),
+    (["model.atention_window=8"], ["unknown key 'model.atention_window'", "did you mean 'model.attention_window'"]),
+    (["finetune.lr=1"], ["unknown key 'finetune.lr'", "finetune.learning_rate"]),
+    (["modle=base"], ["unknown key 'modle'", "did you mean 'model'"]),
+    (["+new=1"], ["'new'"]),
+    (["+new.key=1"], ["'new'"]),
+    (["+model.layers=1"], ["'model.layers'"]),
+    (["seed=abc"], ["seed", "abc", "Integer"]),
+    (["finetune.epochs=many"], ["finetune.epochs", "many", "Float"]),
+    (["rerun=perhaps"], ["rerun", "perhaps", "bool"]),
+    (["model.hidden_size=null"], ["model.hidden_size", "not Optional"]),
+    (["hardware.dtype=bf8"], ["hardware.dtype", "bf8", "fp32", "bf16"]),
+    (["model.hidden_act=swish"], ["model.hidden_act", "swish", "gelu"]),
+    (["data.source=disk"], ["data.source", "disk", "hub", "local"]),
+    (["scale=base", "model.hidden_size=770"], ["model.hidden_size=770", "model.num_attention_heads=12"]),
+    (["model.attention_window=7"], ["model.attention_window=7", "even"]),
+    (["model.num_hidden_groups=9"], ["model.num_hidden_groups=9", "model.num_hidden_layers=4"]),
+    (["model.hidden_dropout_prob=1.5"], ["model.hidden_dropout_prob=1.5", "below 1"]),
+    (["finetune.batch_size=0"], ["finetune.batch_size=0", "at least 1"]),
+    (["finetune.epochs=0"], ["finetune.epochs=0", "above 0"]),
+    (["finetune.warmup_fraction=2"], ["finetune.warmup_fraction=2", "between 0 and 1"]),
+    (["finetune.batch_size=32", "finetune.accumulation=5"], ["finetune.batch_size=32", "finetune.accumulation=5"]),
+    (["measure.length=1024"], ["measure.length=1024", "model.max_position_embeddings=512"]),
+    (["study=a/b"], ["study='a/b'", "slashes"]),
+    (["study="], ["study=''"]),
+    (["task=bag", "task.scores=[acuracy]"], ["'acuracy'", "task.scores", "did you mean 'accuracy'", "pearson"]),
+    (["task=bag", "task.scores=[pearson]"], ["task.scores", "pearson", "classification"]),
+    (["task=bag", "task.headline=f1"], ["'f1'", "task.headline", "accuracy"]),
+    (["task=bag", "task.fields=[]"], ["task.fields=[]", "one or two"]),
+    (["task=bag", "task.fields=[sentence]"], ["'sentence'", "task.fields", "sentence1, sentence2"]),
+    (["task=distance", "task.grammar.distance=1"], ["task.grammar.distance=1", "at least 2"]),
+    (["task=bag", "task.grammar.train_examples=1"], ["task.grammar.train_examples=1", "at least 2"]),
+    (["-m", "model=base,nope"], ["unknown model 'nope'", MODELS]),
+    (["-m", "task=bag,order", "seed=1,x"], ["seed", "'x'", "Integer"]),
+    (["-m", "scale=mini,base", "model.hidden_size=770"], ["model.hidden_size=770"]),
+    (["model=[base"], ["[base"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "fragments"), TYPED, ids=[" ".join(arguments) for arguments, _ in TYPED])
+def test_wrong_input_is_one_line(tell, arguments, fragments):
+    assert_refused(tell(*arguments), *fragments)
+
+
+def test_a_user_folder_with_an_unknown_key_is_refused(tell, tmp_path):
+    (tmp_path / "conf" / "model").mkdir(parents=True)
+    (tmp_path / "conf" / "model" / "mine.yaml").write_text("# mine\nhidden_sise: 128\n")
+    assert_refused(tell("--config-dir", str(tmp_path / "conf"), "model=mine"), "hidden_sise")
+
+
+def test_one_bad_value_in_a_sweep_stops_all_of_it_in_a_process_too(run_module, tmp_path):
+    """The same as in this process, and nothing of Hydra's own is printed or left."""
+    done = run_module("harness", "-m", "model=base,nope", "task=bag")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("harness: unknown model 'nope'; choices for `model`: ")
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] in ([], ["multirun.yaml"])  # Hydra's own note
+
+
+ROWS = {"sentence": ["a fine film", "a dull film", "good", "bad"] * 10, "label": [1, 0, 1, 0] * 10, "idx": list(range(40))}
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    """A folder with one small data set, laid out as the hub's repositories."""
+    root = tmp_path / "data"
+    (root / "glue" / "sst2").mkdir(parents=True)
+    (root / "glue" / "README.md").write_text(README)
+    for split in ("train", "validation"):
+        write(root, split, ROWS)
+    return root
+
+
+def file_of(root: Path, split: str) -> Path:
+    return root / "glue" / "sst2" / f"{split}-00000-of-00001.parquet"
+
+
+def write(root: Path, split: str, rows: dict) -> None:
+    parquet.write_table(pyarrow.table(rows), file_of(root, split))
+
+
+def on_local(root: Path, *more: str) -> list[str]:
+    return ["task=sst2", "data=local", f"data.root={root}", *more]
+
+
+def test_local_data_is_accepted_to_begin_with(compose, local, tmp_path):
+    from harness import data
+
+    (config,) = compose(*on_local(local, f"output={tmp_path / 'out'}"))
+    assert len(data.read(config, data.prepare(config)).train) == 40
+
+
+def test_missing_data_root(tell):
+    assert_refused(tell("task=sst2", "data=local", "data.root=/nope"), "data.root='/nope'", "is not a folder")
+
+
+def test_data_root_that_nobody_set(tell):
+    assert_refused(tell("task=sst2", "data=local"), "data=local", "set data.root")
+
+
+def test_missing_data_folder_names_those_there(tell, local):
+    assert_refused(tell(*on_local(local, "task.folder=gleu")), "gleu", "task.folder", "glue")
+
+
+def test_missing_subset_names_those_there(tell, local):
+    assert_refused(tell(*on_local(local, "task.subset=sst3")), "sst3", "sst2")
+
+
+def test_missing_split_names_those_there(tell, local):
+    assert_refused(tell(*on_local(local, "task.validation_split=dev")), "dev", "validation", "train")
+
+
+def test_truncated_parquet_names_the_file(tell, local):
+    path = file_of(local, "train")
+    path.write_bytes(path.read_bytes()[:-100])
+    assert_refused(tell(*on_local(local)), str(path), "not a readable parquet file", "data.root")
+
+
+def test_torn_data_is_one_line_in_a_process_too(run_module, local):
+    """Where the libraries' own logging has not been captured by a test."""
+    path = file_of(local, "train")
+    path.write_bytes(path.read_bytes()[:-100])
+    done = run_module("harness", *on_local(local))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith(f"harness: task 'sst2', train: {path} is not a readable parquet file")
+
+
+def test_parquet_with_flipped_bytes_names_the_file(tell, local):
+    path = file_of(local, "train")
+    parquet.write_table(pyarrow.table(ROWS), path, compression="zstd", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    for place in range(20, 120):
+        content[place] ^= 0xFF
+    path.write_bytes(content)
+    assert_refused(tell(*on_local(local)), str(path), "not a readable parquet file")
+
+
+def test_empty_parquet_file_is_refused(tell, local):
+    file_of(local, "validation").write_bytes(b"")
+    assert_refused(tell(*on_local(local)), str(file_of(local, "validation")))
+
+
+def test_missing_column_names_those_there(tell, local):
+    for split in ("train", "validation"):
+        write(local, split, {"text": ROWS["sentence"], "label": ROWS["label"]})
+    assert_refused(tell(*on_local(local)), "'sentence'", "task.fields", "label, text")
+
+
+@pytest.mark.parametrize(("label", "hint"), [(2, "0 to 1"), (-1, "hidden labels?")])
+def test_label_out_of_range_names_the_row(tell, local, label, hint):
+    write(local, "validation", ROWS | {"label": [*ROWS["label"][:-1], label]})
+    assert_refused(tell(*on_local(local)), "validation, row 39", f"label {label}", "task.labels", hint)
+
+
+def test_missing_label_is_refused(tell, local):
+    write(local, "train", ROWS | {"label": [None, *ROWS["label"][1:]]})
+    assert_refused(tell(*on_local(local)), "train, row 0", "label None")
+
+
+def test_missing_text_names_the_row(tell, local):
+    write(local, "train", ROWS | {"sentence": [*ROWS["sentence"][:5], None, *ROWS["sentence"][6:]]})
+    assert_refused(tell(*on_local(local)), "train, row 5", "task.fields")
+
+
+def test_data_set_without_rows_is_refused(tell, local):
+    table = pyarrow.table(ROWS)
+    parquet.write_table(table.slice(0, 0), file_of(local, "validation"))
+    assert_refused(tell(*on_local(local)), "sst2", "cannot be loaded")
+
+
+def test_hub_out_of_reach_points_to_local_data(tell):
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    assert_refused(tell("task=sst2"), "hub cannot be reached", "nyu-mll/glue", "data=local data.root=FOLDER")
+
+
+def test_missing_vocabulary_file(tell):
+    assert_refused(tell("task=bag", "tokenizer.vocab_file=/nope.txt"), "tokenizer.vocab_file='/nope.txt'", "No such file")
+
+
+def test_vocabulary_without_a_special_piece(tell, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\n")
+    assert_refused(tell("task=bag", f"tokenizer.vocab_file={path}"), str(path), "lacks", "[MASK]")
+
+
+def test_vocabulary_that_is_not_text(tell, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert_refused(tell("task=bag", f"tokenizer.vocab_file={path}"), str(path), "UTF-8")
+
+
+def test_wrong_data_in_a_later_cell_stops_the_sweep_before_the_first(tell, local):
+    shutil.rmtree(local / "glue")
+    assert_refused(tell("-m", "task=sst2,sst2", "data=local", f"data.root={local}", "seed=1,2"), "task.folder")
+
+
+def test_interrupt_before_any_cell_leaves_with_130(monkeypatch, capsys):
+    from harness import compose
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compose, "main", interrupt)
+    monkeypatch.setattr(sys, "argv", ["harness"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "harness: interrupted\n"
+
+
+def test_unknown_names_nearest_and_all_choices():
+    error = unknown("dish", "sup", ["soup", "salad"], "menu.first")
+    assert isinstance(error, InputError)
+    assert str(error) == "unknown dish 'sup'; did you mean 'soup'? choices for `menu.first`: salad, soup"
+
+
+def test_unknown_without_choices_says_none():
+    assert str(unknown("dish", "sup", [], "menu")) == "unknown dish 'sup'; choices for `menu`: none"

@@ -1,0 +1,159 @@
+"""The built-in tasks: labels follow the stated rule, and what a model can know without understanding is bounded."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness import grammar, tokenizer
+from harness.config import GrammarConfig, Rule, TokenizerConfig
+from harness.errors import InputError
+from harness.grammar import BLAME, FILLERS, HUNTERS, OPEN, PRAISE, PREY, SHUT, VERBS, generate
+from harness.rows import load_rows
+
+WORDS = [*PRAISE, *BLAME, *HUNTERS, *PREY, *OPEN, *SHUT, *VERBS, *FILLERS]
+
+
+def rows(rule: Rule, split: str = "train", **keys) -> list[dict]:
+    return generate(GrammarConfig(rule=rule, **keys), split)
+
+
+def texts(row: dict) -> list[str]:
+    return [row[name] for name in ("sentence", "sentence1", "sentence2") if name in row]
+
+
+def expected_label(rule: Rule, row: dict, distance: int = 20) -> int:
+    """The label by the words alone."""
+    words = " ".join(texts(row)).split()
+    if rule is Rule.bag:
+        praise, blame = sum(word in PRAISE for word in words), sum(word in BLAME for word in words)
+        assert praise != blame
+        return int(praise > blame)
+    if rule is Rule.order:
+        (hunter,) = (place for place, word in enumerate(words) if word in HUNTERS)
+        (prey,) = (place for place, word in enumerate(words) if word in PREY)
+        return int(hunter < prey)
+    return int(words[0] in OPEN and words[distance] in OPEN)
+
+
+@pytest.mark.parametrize("rule", Rule)
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_every_label_follows_the_rule(rule, split):
+    for row in rows(rule, split):
+        assert row["label"] == expected_label(rule, row), row
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_same_seed_gives_the_same_rows_and_another_other_ones(rule):
+    assert rows(rule) == rows(rule)
+    assert rows(rule, seed=1) != rows(rule)
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_train_and_validation_are_drawn_apart(rule):
+    train, validation = ([texts(row) for row in rows(rule, split)] for split in ("train", "validation"))
+    assert train[: len(validation)] != validation
+    if rule is not Rule.order:  # short sentences of few words do repeat
+        seen = {tuple(row) for row in train}
+        assert sum(tuple(row) in seen for row in validation) < len(validation) / 20
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_labels_are_balanced(rule):
+    labels = [row["label"] for row in rows(rule)]
+    assert 0.45 < sum(labels) / len(labels) < 0.55
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_rows_are_numbered_and_as_many_as_asked(rule):
+    made = rows(rule, train_examples=37, validation_examples=11)
+    assert [row["idx"] for row in made] == list(range(37))
+    assert len(rows(rule, "validation", train_examples=37, validation_examples=11)) == 11
+
+
+def test_lists_of_words_do_not_overlap():
+    assert len(set(WORDS)) == len(WORDS)
+
+
+def test_bag_of_words_tells_nothing_of_order():
+    made = rows(Rule.order, train_examples=4000)
+    for label in (0, 1):
+        counts = [Counter(row["sentence"].split()) for row in made if row["label"] == label]
+        for words in (HUNTERS, PREY, VERBS):
+            assert all(sum(count[word] for word in words) == 1 for count in counts)
+    total = {label: Counter() for label in (0, 1)}
+    for row in made:
+        total[row["label"]].update(row["sentence"].split())
+    for word in total[0] | total[1]:
+        both = total[0][word] + total[1][word]
+        assert abs(total[0][word] - total[1][word]) < 4 * both**0.5 + 1, word
+
+
+@pytest.mark.parametrize("distance", [2, 5, 20, 40])
+def test_gates_are_exactly_so_many_tokens_apart(distance):
+    gates = {*OPEN, *SHUT}
+    for row in rows(Rule.distance, distance=distance):
+        places = [place for place, word in enumerate(row["sentence"].split()) if word in gates]
+        assert places == [0, distance]
+
+
+def test_first_gate_alone_gives_three_quarters_at_best():
+    made = rows(Rule.distance, train_examples=20000)
+    labels = Counter((row["sentence"].split()[0] in OPEN, row["label"]) for row in made)
+    best = sum(max(labels[state, 0], labels[state, 1]) for state in (True, False)) / len(made)
+    assert best == pytest.approx(grammar.ceiling_without_reach(Rule.distance), abs=0.015)
+
+
+def test_words_beside_the_gates_tell_nothing():
+    made = rows(Rule.distance, train_examples=4000)
+    total = {label: Counter() for label in (0, 1)}
+    for row in made:
+        total[row["label"]].update(word for word in row["sentence"].split() if word in FILLERS)
+    for word in FILLERS:
+        both = total[0][word] + total[1][word]
+        assert abs(total[0][word] - total[1][word]) < 5 * both**0.5, word
+
+
+@pytest.mark.parametrize("rule", [Rule.bag, Rule.order])
+def test_only_distance_has_a_ceiling(rule):
+    with pytest.raises(ValueError, match="only the rule 'distance'"):
+        grammar.ceiling_without_reach(rule)
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_every_word_is_one_piece_of_the_trained_tokenizer(compose, rule):
+    (config,) = compose(f"task={rule.value}")
+    splits = {split: load_rows(config, split).texts for split in ("train", "validation")}
+    built = tokenizer.build(config.tokenizer, (text for row in splits["train"] for text in row))
+    for row in (*splits["train"], *splits["validation"]):
+        for text in row:
+            assert built.encode(text, add_special_tokens=False).tokens == text.split()
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_no_row_is_cut_by_the_tasks_length(compose, rule):
+    (config,) = compose(f"task={rule.value}")
+    built = tokenizer.build(TokenizerConfig(), WORDS * 2)
+    rows_of = (row for split in ("train", "validation") for row in load_rows(config, split).texts)
+    assert max(len(built.encode(*row).ids) for row in rows_of) <= config.task.max_length
+
+
+def test_distance_that_leaves_no_room_is_refused():
+    with pytest.raises(InputError, match=r"task\.grammar\.distance=1 must be at least 2"):
+        rows(Rule.distance, distance=1)
+
+
+@pytest.mark.slow
+def test_full_attention_solves_distance_and_a_window_that_does_not_reach_cannot(run_module, output):
+    """The right answer is known: windowed at scale mini reaches (8 / 2) * 4 = 16 tokens, the second gate is 20 away."""
+    arguments = ["-m", "model=base,windowed", "task=distance", "measure=none", "study=reach", f"output={output}"]
+    done = run_module("harness", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    def accuracy(model: str) -> float:
+        (folder,) = Path(output, "reach").glob(f"{model}-*")
+        return json.loads((folder / "result.json").read_text())["metrics"]["eval/accuracy"]
+
+    assert accuracy("base") > 0.95
+    assert accuracy("windowed") <= 0.80

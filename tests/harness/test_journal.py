@@ -1,0 +1,98 @@
+"""The worker's journal: whole or not at all, line by line, declared names alone."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import journal
+from harness.journal import Journal, Reader
+
+
+@pytest.fixture
+def pen(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path)
+    yield journal
+    journal.finish("finished")
+
+
+def test_result_is_what_was_written(pen, tmp_path):
+    pen.value("eval/score", 0.5)
+    pen.value("eval/loss", None)
+    pen.finish("finished")
+    result = journal.result(tmp_path)
+    assert (result["status"], result["metrics"]) == ("finished", {"eval/score": 0.5})
+
+
+def test_there_is_no_result_before_the_end(pen, tmp_path):
+    pen.value("eval/score", 0.5)
+    assert journal.result(tmp_path) is None
+
+
+@pytest.mark.parametrize("broken", ["fsync", "replace"])
+def test_crash_while_writing_leaves_the_result_before_or_none(tmp_path, monkeypatch, broken):
+    def crash(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    for before in (None, {"status": "finished", "time": 1, "metrics": {}}):
+        if before:
+            journal.write_json(tmp_path / "result.json", before)
+        with monkeypatch.context() as patch:
+            patch.setattr(*((os, "fsync") if broken == "fsync" else (Path, "replace")), crash)
+            with pytest.raises(OSError, match="no space"):
+                journal.write_json(tmp_path / "result.json", {"status": "failed", "time": 2, "metrics": {"eval/score": 1}})
+        assert journal.result(tmp_path) == before
+
+
+def test_value_that_cannot_be_written_leaves_the_file_before(tmp_path):
+    journal.write_json(tmp_path / "latency.json", {"raw": [1.0]})
+    with pytest.raises(ValueError, match="JSON compliant"):
+        journal.write_json(tmp_path / "latency.json", {"raw": [float("nan")]})
+    assert json.loads((tmp_path / "latency.json").read_text()) == {"raw": [1.0]}
+
+
+def test_reader_sees_every_entry_once_and_in_order(pen, tmp_path):
+    reader = Reader(tmp_path)
+    assert reader.new_entries() == []
+    pen.stage("finetune", 3)
+    pen.curve("finetune/loss", 1, 0.75, 100)
+    first = reader.new_entries()
+    assert [entry.get("stage", entry.get("key")) for entry in first] == ["finetune", "finetune/loss"]
+    assert (first[1]["step"], first[1]["value"], first[1]["tokens"]) == (1, 0.75, 100)
+    pen.curve("finetune/loss", 2, 0.5, 200)
+    assert [entry["step"] for entry in reader.new_entries()] == [2]
+    assert reader.new_entries() == []
+
+
+def test_reader_leaves_a_torn_last_line_for_later(tmp_path):
+    reader = Reader(tmp_path)
+    with (tmp_path / "metrics.jsonl").open("w") as file:
+        file.write('{"step": 1}\n{"st')
+        file.flush()
+        assert reader.new_entries() == [{"step": 1}]
+        assert reader.new_entries() == []
+        file.write('ep": 2}\n')
+    assert reader.new_entries() == [{"step": 2}]
+
+
+def test_reader_of_a_folder_without_a_journal_sees_nothing(tmp_path):
+    assert Reader(tmp_path / "nowhere").new_entries() == []
+
+
+def test_undeclared_keys_are_refused_and_not_written(pen, tmp_path):
+    with pytest.raises(KeyError, match="not declared"):
+        pen.value("eval/scoer", 0.5)
+    with pytest.raises(KeyError, match="not declared"):
+        pen.curve("loss", 1, 0.5, 10)
+    pen.finish("finished")
+    assert journal.result(tmp_path)["metrics"] == {}
+    assert Reader(tmp_path).new_entries() == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), True])
+def test_what_is_no_finite_number_is_refused_and_not_written(pen, tmp_path, value):
+    with pytest.raises(ValueError, match="must be"):
+        pen.curve("finetune/loss", 1, value, 10)
+    assert Reader(tmp_path).new_entries() == []

@@ -1,0 +1,54 @@
+"""What may be logged, and under which names."""
+
+import math
+import re
+
+import pytest
+
+from harness import metrics
+from harness.scores import SCORES
+
+PHASES = {"model", "published", "inference", "finetune", "eval"}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, False, None, "0.5", [0.5]])
+def test_what_is_not_a_finite_number_is_refused(value):
+    with pytest.raises(ValueError, match="'eval/score' must be"):
+        metrics.check("eval/score", value)
+
+
+def test_undeclared_name_is_refused_with_the_nearest():
+    with pytest.raises(KeyError, match="did you mean 'eval/accuracy'"):
+        metrics.check("eval/acuracy", 0.5)
+
+
+@pytest.mark.parametrize("value", [0, 7, -0.5, 1e300])
+def test_finite_number_passes_as_float(value):
+    assert metrics.check("eval/score", value) == value
+    assert type(metrics.check("eval/score", value)) is float
+
+
+@pytest.mark.parametrize("metric", metrics.METRICS.values(), ids=lambda metric: metric.name)
+def test_name_reads_phase_slash_quantity_and_says_its_unit(metric):
+    assert re.fullmatch(r"[a-z]+/[a-z0-9_]+", metric.name)
+    phase, quantity = metric.name.split("/")
+    assert phase in PHASES
+    said = {"bytes": "bytes", "ms": "_ms_", "s": "_s", "tokens/s": "tokens_per_s", "FLOP": "flops", "parameters": "params"}
+    assert said.get(metric.unit, "") in quantity
+
+
+def test_names_are_keys_and_titles_are_told_apart():
+    assert all(name == metric.name for name, metric in metrics.METRICS.items())
+    titles = [(metric.name.split("/")[0], metric.title) for metric in metrics.METRICS.values()]
+    assert len(set(titles)) == len(titles)
+
+
+def test_every_component_is_declared_for_both_tables():
+    for component in metrics.PARAMETER_COMPONENTS:
+        assert metrics.get(f"model/params_component_{component}").deterministic
+        assert metrics.get(f"published/params_component_{component}").deterministic
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_every_score_is_declared_as_better_when_higher(score):
+    assert metrics.get(f"eval/{score}").direction is metrics.Direction.HIGHER

@@ -1,0 +1,54 @@
+"""What is seen of a running cell where there is no terminal."""
+
+from harness import progress
+from harness.progress import Progress
+
+
+def point(step: int, ms: int, tokens: int) -> dict:
+    return {"time": ms, "step": step, "key": "finetune/loss", "value": 0.5, "tokens": tokens}
+
+
+def test_plain_lines_without_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_EVERY_S", -1.0)
+    with Progress("[1/2] base") as shown:
+        shown.show([{"time": 0, "stage": "finetune", "steps": 40}])
+        shown.show([point(10, 2000, 1000)])
+        shown.end("finished", {"eval/score": 0.75}, "")
+    out, err = capsys.readouterr()
+    started, step, ended = out.splitlines()
+    assert started == "[1/2] base: started"
+    assert step == "[1/2] base: finetune step 10/40, loss 0.500, 500 tokens/s, 6 s left"
+    assert ended.startswith("[1/2] base: finished in ")
+    assert ended.endswith(" s, score 0.7500")
+    assert err == ""
+    assert "\r" not in out
+
+
+def test_of_points_in_a_row_the_last_is_shown(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_EVERY_S", -1.0)
+    with Progress("cell") as shown:
+        shown.show([{"time": 0, "stage": "finetune", "steps": 3}, *(point(step, 1000 * step, 10) for step in (1, 2, 3))])
+    assert [line for line in capsys.readouterr().out.splitlines() if "step" in line] == [
+        "cell: finetune step 3/3, loss 0.500, 3 tokens/s, 0 s left"
+    ]
+
+
+def test_nothing_new_says_nothing(capsys):
+    with Progress("cell") as shown:
+        capsys.readouterr()
+        shown.show([])
+    assert capsys.readouterr().out == ""
+
+
+def test_lines_are_seconds_apart(capsys):
+    with Progress("cell") as shown:
+        shown.show([{"time": 0, "stage": "finetune", "steps": 40}])
+        for step in range(1, 20):
+            shown.show([point(step, step, 10)])
+    assert "step" not in capsys.readouterr().out
+
+
+def test_a_failure_says_why(capsys):
+    with Progress("cell") as shown:
+        shown.end("failed", {}, "RuntimeError: no room (see log.txt)")
+    assert capsys.readouterr().out.splitlines()[-1] == "cell: failed: RuntimeError: no room (see log.txt)"

@@ -1,0 +1,180 @@
+"""Life and death of cells: skipped, run again, killed, ended, run side by side, and without a tracking store."""
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import journal
+
+ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none"]
+SHORT = ["finetune.max_steps=2", "measure=none"]
+REPEATED = {"eval/accuracy", "eval/score", "eval/loss", "eval/majority_score", "finetune/tokens", "model/flops_forward"}
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> object:
+    """What the condition gives once it holds; fails when the process ends before."""
+    for _ in range(1200):
+        found = condition()
+        if found:
+            return found
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("waited in vain")
+
+
+def workers(process: subprocess.Popen) -> list[psutil.Process]:
+    """The supervisor's workers that run now."""
+    found = []
+    for child in psutil.Process(process.pid).children():
+        try:
+            if "harness.run" in child.cmdline():
+                found.append(child)
+        except psutil.Error:
+            continue
+    return found
+
+
+def is_training(output: Path) -> bool:
+    return any('"key"' in path.read_text() for path in output.glob("*/*/metrics.jsonl"))
+
+
+@pytest.fixture
+def supervisor(start_harness, small, output) -> Iterator[tuple[subprocess.Popen, psutil.Process]]:
+    """A command in the middle of an endless training, and its worker."""
+    process = start_harness(*small, *ENDLESS, "study=s", f"output={output}")
+    wait_for(lambda: is_training(output), process)
+    (worker,) = workers(process)
+    yield process, worker
+    for left in (process, worker):
+        if left.poll() is None if isinstance(left, subprocess.Popen) else left.is_running():
+            left.kill()
+    process.communicate()
+
+
+def repeated(folder: Path) -> dict[str, float]:
+    """The numbers of a cell that do not depend on the clock."""
+    return {key: value for key, value in journal.result(folder)["metrics"].items() if key in REPEATED}
+
+
+def losses(folder: Path) -> list[float]:
+    return [entry["value"] for entry in journal.Reader(folder).new_entries() if "key" in entry]
+
+
+def test_identical_command_skips_every_cell_and_makes_no_run(sweep, run_module, runs_of):
+    before = [run.info.run_id for run in runs_of(sweep.output, "sweep")]
+    done = run_module("harness", *sweep.arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split(": ", 1)[1] for line in done.stdout.splitlines()] == [
+        "finished already, skipped (rerun=true runs it again)"
+    ] * 2
+    assert [run.info.run_id for run in runs_of(sweep.output, "sweep")] == before
+
+
+def test_plain_lines_tell_of_every_cell(sweep):
+    lines = sweep.text.splitlines()
+    assert [line for line in lines if line.endswith("started")] == [
+        f"[{number}/2] {model} tiny bag seed 1: started" for number, model in enumerate(("base", "enhanced"), 1)
+    ]
+    assert sum(": finished in " in line and ", score 0." in line for line in lines) == 2
+    assert "\r" not in sweep.text
+
+
+def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_sweep(
+    sweep, start_harness, run_module, small, tmp_path, runs_of, curve_of
+):
+    """Same command, same seed, another folder: the same scores and losses bit by bit; and again with rerun=true."""
+    output = tmp_path / "fresh"
+    common = [*small, "study=sweep", "seed=1", f"output={output}"]
+    both = [start_harness(*common, f"model={model}") for model in ("base", "enhanced")]
+    for process in both:
+        out, err = process.communicate()
+        assert process.returncode == 0, out + err
+    for model in ("base", "enhanced"):
+        (folder,) = (output / "sweep").glob(f"{model}-*")
+        assert folder.name == sweep.folder(model).name
+        assert losses(folder) == losses(sweep.folder(model))
+        assert repeated(folder) == repeated(sweep.folder(model))
+        assert repeated(folder).keys() == REPEATED
+    again = run_module("harness", *common, "model=base", "rerun=true")
+    assert again.returncode == 0, again.stdout + again.stderr
+    runs = [run for run in runs_of(output, "sweep") if run.data.tags["variant"] == "base"]
+    assert [run.info.status for run in runs] == ["FINISHED", "FINISHED"]
+    first, second = (sorted(curve_of(output, run.info.run_id)) for run in runs)
+    assert first == second
+    assert len(first) == 12
+
+
+def test_worker_that_dies_fails_its_cell_and_no_other(start_harness, small, output, runs_of):
+    process = start_harness("-m", *small, *SHORT, "study=s", "seed=1,2", f"output={output}")
+    (worker,) = wait_for(lambda: workers(process), process)
+    worker.kill()
+    out, err = process.communicate()
+    assert process.returncode == 1, out + err
+    runs = {run.data.tags["seed"]: (run.info.status, run.data.tags["status"]) for run in runs_of(output, "s")}
+    assert runs == {"1": ("FAILED", "failed"), "2": ("FINISHED", "finished")}
+    assert "seed 1: failed: " in out
+    assert "log.txt" in out
+    assert err == ""
+
+
+def test_device_that_is_not_there_fails_its_cell_with_the_reason(run_module, small, output, runs_of):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    done = run_module("harness", *small, *SHORT, "hardware=gpu", "study=s", f"output={output}")
+    assert done.returncode == 1
+    assert "hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu" in done.stdout
+    (run,) = runs_of(output, "s")
+    assert (run.info.status, run.data.tags["status"]) == ("FAILED", "failed")
+    assert list(output.glob("s/*/result.json")) == []
+
+
+def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(supervisor, output, runs_of):
+    process, worker = supervisor
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (130, "harness: interrupted\n")
+    assert not worker.is_running()
+    (run,) = runs_of(output, "s")
+    assert (run.info.status, run.data.tags["status"]) == ("KILLED", "killed")
+    assert list(output.glob("s/*/result.json")) == []
+
+
+def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(supervisor, run_module, small, output, runs_of):
+    """A worker that lived on would write into the folder that the next command lays out anew."""
+    process, worker = supervisor
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs([worker], timeout=10)
+    (run,) = runs_of(output, "s")
+    assert run.info.status == "RUNNING"
+    done = run_module("harness", *small, *SHORT, "study=s", f"output={output}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    states = [(run.info.status, run.data.tags["status"]) for run in runs_of(output, "s")]
+    assert states == [("KILLED", "killed"), ("FINISHED", "finished")]
+    assert alive == []
+
+
+def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_module, small, output, runs_of, curve_of):
+    done = run_module("harness", *small, "study=s", "measure=none", "tracking.uri=http://127.0.0.1:9", f"output={output}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("the tracking store is away") == 1
+    assert "`python -m harness.sync` tells it later" in done.stdout
+    assert runs_of(output, "s") == []
+    for _ in range(2):
+        told = run_module("harness.sync", "--output", str(output))
+        assert (told.returncode, told.stdout, told.stderr) == (0, "told of 1 cells\n", "")
+    (folder,) = (output / "s").glob("base-*")
+    (run,) = runs_of(output, "s")
+    assert (run.info.status, run.data.tags["status"]) == ("FINISHED", "finished")
+    assert [value for _, value in sorted(curve_of(output, run.info.run_id))] == losses(folder)
+    values = json.loads((folder / "result.json").read_text())["metrics"]
+    assert {key: value for key, value in run.data.metrics.items() if key != "finetune/loss"} == values
+    assert Path(run.info.artifact_uri.removeprefix("file://"), "predictions.parquet").exists()

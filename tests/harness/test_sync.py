@@ -1,0 +1,41 @@
+"""The command that tells a store what it has missed; that it does is shown beside the run that missed it."""
+
+import shutil
+
+from harness.sync import sync
+
+
+def test_folder_that_is_not_there_is_one_line(run_module):
+    done = run_module("harness.sync", "--output", "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "harness.sync: --output='nowhere' is not a folder\n"
+
+
+def test_store_that_is_away_is_one_line(run_module, sweep):
+    done = run_module("harness.sync", "--output", str(sweep.output), "--uri", "http://127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("harness.sync: the tracking store is away: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_folder_without_cells_tells_nothing(output):
+    assert sync(str(output), None) == 0
+
+
+def test_sweep_told_to_another_store_is_the_same_there(sweep, output, runs_of, curve_of):
+    shutil.copytree(sweep.output / "sweep", output / "sweep")
+    assert sync(str(output), None) == 2
+    told, known = ({run.data.tags["variant"]: run for run in runs_of(folder, "sweep")} for folder in (output, sweep.output))
+    assert told.keys() == known.keys()
+    for variant, run in told.items():
+        assert run.data.metrics == known[variant].data.metrics
+        assert run.data.params == known[variant].data.params
+        assert run.data.tags["fingerprint"] == known[variant].data.tags["fingerprint"]
+        curves = (curve_of(output, run.info.run_id), curve_of(sweep.output, known[variant].info.run_id))
+        assert sorted(curves[0]) == sorted(curves[1])
+
+
+def test_sweep_told_to_its_own_store_changes_nothing(sweep, runs_of):
+    before = [(run.info.run_id, run.data.metrics, run.info.end_time) for run in runs_of(sweep.output, "sweep")]
+    assert sync(str(sweep.output), None) == 2
+    assert [(run.info.run_id, run.data.metrics, run.info.end_time) for run in runs_of(sweep.output, "sweep")] == before

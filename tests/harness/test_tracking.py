@@ -1,0 +1,179 @@
+"""What a finished sweep tells MLflow, and what becomes of runs whose process is gone."""
+
+import json
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+from pyarrow import parquet
+
+from harness import journal
+from harness.tracking import MlflowException, Tracker
+
+MODELS = ("base", "enhanced")
+TAGS = {"study", "variant", "model", "scale", "enhancements", "task", "seed", "protocol", "protocol_facts", "fingerprint"}
+TAGS |= {"status", "git_commit", "git_dirty", "hardware"}
+FILES = {"config.yaml", "environment.json", "predictions.parquet", "result.json", "latency.json", "log.txt"}
+
+
+@pytest.fixture
+def runs(sweep, runs_of) -> dict:
+    """Variant -> its run in the sweep's store."""
+    return {run.data.tags["variant"]: run for run in runs_of(sweep.output, "sweep")}
+
+
+def test_every_cell_is_one_finished_flat_run(sweep, runs, runs_of):
+    found = runs_of(sweep.output, "sweep")
+    assert len(found) == len(MODELS) == len(runs)
+    for run in found:
+        assert run.info.status == "FINISHED"
+        assert run.info.end_time >= run.info.start_time
+        assert "mlflow.parentRunId" not in run.data.tags
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_tags_say_what_the_cell_was(runs, model):
+    tags = runs[model].data.tags
+    assert set(tags) >= TAGS
+    told = {key: tags[key] for key in ("study", "model", "scale", "task", "seed", "status", "enhancements")}
+    assert told == {
+        "study": "sweep",
+        "model": model,
+        "scale": "tiny",
+        "task": "bag",
+        "seed": "1",
+        "status": "finished",
+        "enhancements": "",
+    }
+
+
+def test_cells_of_a_sweep_share_a_protocol_and_no_fingerprint(runs):
+    assert len({run.data.tags["protocol"] for run in runs.values()}) == 1
+    assert len({run.data.tags["fingerprint"] for run in runs.values()}) == len(MODELS)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_parameters_are_the_config(runs, model):
+    parameters = runs[model].data.params
+    assert (parameters["model.hidden_size"], parameters["finetune.max_steps"], parameters["task.name"]) == ("128", "12", "bag")
+    assert parameters["model.num_hidden_groups"] == ("None" if model == "base" else "1")
+    assert parameters["environment.threads"] == "1"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_loss_curve_has_every_step_with_the_journals_values(sweep, runs, curve_of, model):
+    points = [entry for entry in journal.Reader(sweep.folder(model)).new_entries() if "key" in entry]
+    curve = curve_of(sweep.output, runs[model].info.run_id)
+    assert sorted(curve) == [(point["step"], point["value"]) for point in points]
+    assert [step for step, _ in sorted(curve)] == list(range(1, 13))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_numbers_are_those_of_the_result_file(sweep, runs, model):
+    values = journal.result(sweep.folder(model))["metrics"]
+    tracked = {key: value for key, value in runs[model].data.metrics.items() if key != "finetune/loss"}
+    assert tracked == values
+    assert {"eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes", "model/flops_forward"} <= set(values)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_files_are_tracked_as_they_are(sweep, runs, model):
+    tracked = Path(runs[model].info.artifact_uri.removeprefix("file://"))
+    assert {path.name for path in tracked.iterdir()} == FILES
+    for name in FILES:
+        assert (tracked / name).read_bytes() == (sweep.folder(model) / name).read_bytes()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_predictions_give_the_score_that_was_told(sweep, model):
+    table = parquet.read_table(sweep.folder(model) / "predictions.parquet").to_pydict()
+    values = journal.result(sweep.folder(model))["metrics"]
+    right = [label == prediction for label, prediction in zip(table["label"], table["prediction"], strict=True)]
+    assert sorted(table["item"]) == list(range(60))
+    assert values["eval/accuracy"] == values["eval/score"] == pytest.approx(sum(right) / 60)
+    logits = zip(table["logit_0"], table["logit_1"], strict=True)
+    assert table["prediction"] == [int(one > zero) for zero, one in logits]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_raw_latencies_give_the_quantiles_that_were_told(sweep, model):
+    told = json.loads((sweep.folder(model) / "latency.json").read_text())
+    values = journal.result(sweep.folder(model))["metrics"]
+    assert len(told["raw"]) == 30
+    assert min(told["raw"]) == values["inference/latency_ms_min"] <= values["inference/latency_ms_p50"]
+    assert values["inference/latency_ms_p50"] <= values["inference/latency_ms_p90"] <= values["inference/latency_ms_p99"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_measured_numbers_fit_together(sweep, model):
+    values = journal.result(sweep.folder(model))["metrics"]
+    assert values["finetune/tokens_per_s"] * values["finetune/duration_s"] == pytest.approx(values["finetune/tokens"])
+    assert values["finetune/peak_memory_bytes"] >= values["inference/peak_memory_bytes"] >= 0.9 * values["model/weights_bytes"]
+    parts = [value for key, value in values.items() if key.startswith("model/params_component_")]
+    assert sum(parts) == values["model/params_total"]
+
+
+def cell(attempt: str = "a1") -> dict:
+    return {"attempt": attempt, "name": "base tiny", "started": 1, "tags": {"study": "s"}, "parameters": {"seed": 0}}
+
+
+@pytest.fixture
+def tracker(output) -> Tracker:
+    return Tracker(None, str(output), "s")
+
+
+def status_of(tracker: Tracker, run_id: str) -> tuple[str, str]:
+    run = tracker._client.get_run(run_id)
+    return run.info.status, run.data.tags["status"]
+
+
+def test_opening_one_attempt_twice_is_one_run(tracker):
+    assert tracker.open(cell()) == tracker.open(cell())
+    assert tracker.open(cell("a2")) != tracker.open(cell())
+
+
+def test_logging_one_curve_twice_is_one_curve(tracker, output, curve_of):
+    run_id = tracker.open(cell())
+    points = [{"key": "finetune/loss", "value": 1 / step, "time": step, "step": step, "tokens": 1} for step in range(1, 2501)]
+    for _ in range(2):
+        tracker.log(run_id, [{"stage": "finetune", "steps": 2500, "time": 0}, *points])
+    assert curve_of(output, run_id) == [(step, 1 / step) for step in range(1, 2501)]
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [("finished", "FINISHED"), ("diverged", "FAILED"), ("failed", "FAILED"), ("killed", "KILLED")]
+)
+def test_every_end_has_its_state(tracker, tmp_path, status, state):
+    run_id = tracker.open(cell())
+    tracker.close(run_id, tmp_path, status)
+    assert status_of(tracker, run_id) == (state, status)
+
+
+def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
+    host = os.uname().nodename
+    me = psutil.Process()
+    others = {
+        "gone": f"{host}:{2**22 + 1}:1",
+        "number used again": f"{host}:{me.pid}:{me.create_time() - 1000:.0f}",
+        "alive": f"{host}:{me.pid}:{me.create_time():.0f}",
+        "another machine": f"not-{host}:{2**22 + 1}:1",
+    }
+    run_ids = {name: tracker.open(cell(name)) for name in others}
+    for name, process in others.items():
+        tracker._client.set_tag(run_ids[name], "process", process)
+    assert tracker.reap() == 2
+    states = {name: status_of(tracker, run_id) for name, run_id in run_ids.items()}
+    assert states["gone"] == states["number used again"] == ("KILLED", "killed")
+    assert states["alive"] == states["another machine"] == ("RUNNING", "running")
+    assert tracker.reap() == 0
+
+
+def test_deleted_study_comes_back(tracker, output):
+    tracker._client.delete_experiment(tracker._experiment)
+    assert Tracker(None, str(output), "s").open(cell())
+
+
+def test_store_that_is_away_is_told_by_its_own_error(tmp_path):
+    with pytest.raises(MlflowException):
+        Tracker("http://127.0.0.1:9", str(tmp_path), "s")

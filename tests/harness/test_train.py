@@ -1,0 +1,219 @@
+"""The loop: what a step does, what it draws, and that it says when the loss is no number."""
+
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from harness import train as loop
+from harness.config import FinetuneConfig, HardwareConfig
+from harness.finetune import planned_steps
+from harness.hardware import Machine
+from harness.journal import Journal, Reader
+from harness.train import DivergedError, Training, learning_rate_factor, make_optimiser, train
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.heads import SequenceClassifier, build_classifier
+
+SHAPE = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return Machine(HardwareConfig(threads=1))
+
+
+def classifier(dropout: float = 0.0, seed: int = 0) -> SequenceClassifier:
+    config = EncoderConfig(**SHAPE, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    return build_classifier(config, 2, seed)
+
+
+def batches(size: int = 16, seed: int = 0) -> Iterator[Batch]:
+    """Texts of 8 tokens; the label says whether the second token is an even one."""
+    stream = torch.Generator().manual_seed(seed)
+    while True:
+        ids = torch.randint(1, 50, (size, 8), generator=stream)
+        mask = torch.arange(8) < torch.randint(3, 9, (size, 1), generator=stream)
+        yield Batch(ids, attention_mask=mask, labels=1 - ids[:, 1] % 2, tokens=int(mask.sum()))
+
+
+def training(model: nn.Module, steps: int, seed: int = 0, **keys) -> Training:
+    keys = {"learning_rate": 3e-3, "warmup_fraction": 0.1} | keys
+    loss = lambda batch: model.loss(model(batch), batch.labels)  # noqa: E731
+    return Training(model, loss, batches(), steps, "finetune", FinetuneConfig(**keys), seed)
+
+
+@pytest.fixture
+def curve(machine: Machine, tmp_path: Path) -> Callable[[Training], list[float]]:
+    """Trains and gives the losses in the order of the steps."""
+    made = []
+
+    def trained(told: Training) -> list[float]:
+        made.append(told)
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        journal = Journal(folder)
+        try:
+            train(told, machine, journal)
+        finally:
+            journal.finish("finished")
+        points = [entry for entry in Reader(folder).new_entries() if "key" in entry]
+        assert [point["step"] for point in points] == list(range(1, told.steps + 1))
+        return [point["value"] for point in points]
+
+    return trained
+
+
+@pytest.mark.parametrize("accumulation", [2, 4, 16])
+def test_accumulation_gives_the_gradients_of_one_batch(machine, accumulation):
+    batch = next(batches())
+    whole, cut = classifier().double(), classifier().double()
+    loss = loop._backward(training(whole, 1), batch, machine)
+    loss_of_pieces = loop._backward(training(cut, 1, batch_size=16, accumulation=accumulation), batch, machine)
+    torch.testing.assert_close(loss_of_pieces, loss, rtol=1e-5, atol=0)
+    for (name, a), b in zip(whole.named_parameters(), cut.parameters(), strict=True):
+        torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-8, msg=name)
+
+
+def test_accumulation_gives_the_parameters_of_one_batch(curve):
+    whole, cut = classifier(), classifier()
+    first = curve(training(whole, 5, adam_eps=1e-3))
+    second = curve(training(cut, 5, adam_eps=1e-3, batch_size=16, accumulation=4))
+    assert second == pytest.approx(first, rel=1e-4)
+    for a, b in zip(whole.parameters(), cut.parameters(), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-5)
+
+
+def test_uneven_pieces_weigh_by_their_examples(machine):
+    batch = next(batches(size=7))
+    whole, cut = classifier().double(), classifier().double()
+    loop._backward(training(whole, 1), batch, machine)
+    loop._backward(training(cut, 1, batch_size=8, accumulation=2), batch, machine)
+    torch.testing.assert_close(cut.head.weight.grad, whole.head.weight.grad, rtol=1e-4, atol=1e-8)
+
+
+def test_biases_and_norms_do_not_decay():
+    model = classifier()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+        parameter.grad = torch.zeros_like(parameter)
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    make_optimiser(model, FinetuneConfig(learning_rate=0.1, weight_decay=0.5)).step()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias") or "norm" in name:
+            assert torch.equal(parameter, before[name]), name
+        else:
+            torch.testing.assert_close(parameter, before[name] * (1 - 0.1 * 0.5), msg=name)
+
+
+def test_every_trainable_parameter_is_optimised_once():
+    model = classifier()
+    model.head.bias.requires_grad_(False)
+    groups = make_optimiser(model, FinetuneConfig()).param_groups
+    told = [id(parameter) for group in groups for parameter in group["params"]]
+    assert sorted(told) == sorted(id(parameter) for parameter in model.parameters() if parameter.requires_grad)
+
+
+def test_schedule_equals_the_hand_worked_one():
+    factors = [learning_rate_factor(step, 10, 0.2) for step in range(11)]
+    assert factors == pytest.approx([1 / 2, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8, 0])
+
+
+def test_schedule_without_warm_up_starts_at_the_full_rate():
+    assert [learning_rate_factor(step, 4, 0.0) for step in range(4)] == [1, 3 / 4, 2 / 4, 1 / 4]
+
+
+@pytest.mark.parametrize(("steps", "fraction"), [(1, 0.1), (1, 1.0), (7, 1.0), (100, 0.06)])
+def test_no_step_has_a_rate_of_zero_or_above_one(steps, fraction):
+    assert all(0 < learning_rate_factor(step, steps, fraction) <= 1 for step in range(steps))
+
+
+@pytest.mark.parametrize(
+    ("keys", "examples", "steps"),
+    [
+        ({"epochs": 2, "batch_size": 32}, 100, 8),
+        ({"epochs": 0.5, "batch_size": 10}, 100, 5),
+        ({"epochs": 0.001, "batch_size": 10}, 100, 1),
+        ({"epochs": 2, "batch_size": 32, "max_steps": 5}, 100, 5),
+        ({"epochs": 2, "batch_size": 32, "max_steps": 50}, 100, 8),
+    ],
+)
+def test_budget_is_counted_in_steps(keys, examples, steps):
+    assert planned_steps(FinetuneConfig(**keys), examples) == steps
+
+
+class Drawing(nn.Module):
+    """Draws a random number a step, and `more` after it, as dropout would in a larger model."""
+
+    def __init__(self, more: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2, 2))
+        self.more, self.drawn = more, []
+
+    def step_loss(self, batch: Batch) -> torch.Tensor:
+        self.drawn.append(torch.rand(()).item())
+        torch.rand(self.more)
+        return self.weight.sum()
+
+
+def draws(curve: Callable, more: int, seed: int, steps: int = 4) -> list[float]:
+    model = Drawing(more)
+    curve(Training(model, model.step_loss, repeat(next(batches())), steps, "finetune", FinetuneConfig(), seed))
+    return model.drawn
+
+
+def test_draws_of_a_step_depend_on_seed_and_step_alone(curve):
+    first = draws(curve, more=0, seed=1)
+    assert len(set(first)) == 4
+    torch.manual_seed(99)
+    assert draws(curve, more=1000, seed=1) == first
+    assert draws(curve, more=0, seed=1, steps=2) == first[:2]
+    assert not set(draws(curve, more=0, seed=2)) & set(first)
+
+
+def test_loss_falls_on_a_task_that_can_be_learned(curve):
+    losses = curve(training(classifier(), 120))
+    assert sum(losses[:5]) / 5 > 0.6
+    assert sum(losses[-10:]) / 10 < 0.3
+
+
+def test_same_seed_gives_the_same_curve_bit_by_bit(curve):
+    first = curve(training(classifier(dropout=0.1), 12, seed=1))
+    torch.rand(7)
+    assert curve(training(classifier(dropout=0.1), 12, seed=1)) == first
+    assert curve(training(classifier(dropout=0.1), 12, seed=2)) != first
+    assert curve(training(classifier(dropout=0.1, seed=1), 12, seed=1)) != first
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_loss_that_is_no_number_is_divergence_told_with_its_step(machine, tmp_path, value):
+    model = Drawing(0)
+    scale = iter([1.0, 1.0, value, 1.0])
+    told = Training(
+        model, lambda batch: model.weight.sum() * next(scale), repeat(next(batches())), 4, "finetune", FinetuneConfig(), 0
+    )
+    journal = Journal(tmp_path)
+    with pytest.raises(DivergedError, match="the loss of step 3 is"):
+        train(told, machine, journal)
+    journal.finish("diverged")
+    assert [entry["step"] for entry in Reader(tmp_path).new_entries() if "key" in entry] == [1, 2]
+
+
+def test_a_learning_rate_beyond_all_reason_diverges(machine, tmp_path):
+    journal = Journal(tmp_path)
+    with pytest.raises(DivergedError):
+        train(training(classifier(), 30, learning_rate=1e38), machine, journal)
+    journal.finish("diverged")
+
+
+def test_real_tokens_of_all_steps_are_counted(machine, tmp_path):
+    source = batches()
+    expected = sum(next(source).tokens for _ in range(3))
+    journal = Journal(tmp_path)
+    done = train(training(classifier(), 3), machine, journal)
+    journal.finish("finished")
+    assert done.tokens == expected
+    assert done.seconds > 0
