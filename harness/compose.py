@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -20,6 +21,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from harness.config import RunConfig, from_node
 from harness.errors import InputError, unknown
 from harness.paths import conf_directory
+from models.config import EncoderConfig
 
 Run = Callable[[list[RunConfig]], int]
 
@@ -83,6 +85,13 @@ def published_model(overrides: list[str]) -> Any:
     replaced = ("scale=", "task=", "+experiment=", *(f"model.{key}=" for key in dimensions))
     kept = [override for override in overrides if not override.startswith(replaced)]
     return from_node(hydra.compose("config", [*kept, "task=bag", "scale=base"])).model
+
+
+def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
+    """The model `base` at the named scale, outside of a Hydra command; `config_dir` is searched too."""
+    searched = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir else []
+    with hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
+        return from_node(hydra.compose("config", ["model=base", f"scale={scale}", "task=bag", *searched])).model
 
 
 def one_line(error: Exception) -> InputError:

@@ -44,6 +44,10 @@ class Device(Enum):
     cuda = "cuda"
 
 
+MEASURED_LENGTH = 128
+"""Tokens of the measured text where no length is given."""
+
+
 @dataclass
 class ModelConfig(EncoderConfig):
     """A variant: its shape, and published weights to start from; read in `harness/checkpoint.py`."""
@@ -126,7 +130,7 @@ class MeasureConfig:
     """What is measured beside training, and how often; read in `harness/measure/`."""
 
     enabled: bool = True
-    length: int = 128  # tokens of the measured text, latency and FLOPs
+    length: int | None = None  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
     warmup: int = 5  # calls before the first that counts
     repeats: int = 30  # timed calls
     batch_size: int = 32  # texts of one throughput batch
@@ -205,6 +209,8 @@ def from_node(node: Any) -> RunConfig:
     config = OmegaConf.to_object(merged)
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")
+    if config.measure.length is None:  # resolved here, so that the protocol says what was measured
+        config.measure.length = min(MEASURED_LENGTH, config.model.longest_text)
     refuse_impossible(config)
     return config
 
@@ -231,9 +237,9 @@ def refuse_impossible(config: RunConfig) -> None:
             f"finetune.accumulation={config.finetune.accumulation}"
         )
     for key in ("measure.length", "task.max_length"):
-        if flat[key] > config.model.max_position_embeddings:
+        if flat[key] > config.model.longest_text:
             raise InputError(
-                f"{key}={flat[key]} must be at most model.max_position_embeddings={config.model.max_position_embeddings}"
+                f"{key}={flat[key]} must be at most the {config.model.longest_text} of model.max_position_embeddings"
             )
     if not config.study or any(character in config.study for character in "/\\\0"):
         raise InputError(f"study={config.study!r} must be a name without slashes: it becomes a folder")

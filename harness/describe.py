@@ -10,9 +10,8 @@ from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 
-from harness.config import RunConfig, from_node
+from harness.config import RunConfig
 from harness.errors import InputError
-from harness.paths import conf_directory
 from models.config import EncoderConfig
 
 OUTPUTS = 2
@@ -49,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     def describe_each(cells: list[RunConfig]) -> int:
         variants = {(cell.variant, cell.scale_name): cell for cell in cells}
         for cell in variants.values():
-            print(describe(cell, base_model(cell.scale_name, options.config_dir), options.out))
+            print(describe(cell, compose.base_model(cell.scale_name, options.config_dir), options.out))
         return 0
 
     try:
@@ -57,15 +56,6 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"harness.describe: {error}", file=sys.stderr)
         return 2
-
-
-def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
-    """The model `base` at the named scale."""
-    import hydra
-
-    searched = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir else []
-    with hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
-        return from_node(hydra.compose("config", ["model=base", f"scale={scale}", "task=bag", *searched])).model
 
 
 def describe(cell: RunConfig, base: EncoderConfig, out: Path) -> str:

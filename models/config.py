@@ -171,6 +171,11 @@ class EncoderConfig:
         """Features of one attention head."""
         return self.hidden_size // self.num_attention_heads
 
+    @property
+    def longest_text(self) -> int:
+        """Tokens that the position table has room for."""
+        return self.max_position_embeddings - self.position_offset
+
     def window_of(self, layer: int) -> int | None:
         """Attention window of a layer, None for one that sees everything."""
         sees_all = self.global_layer_every is not None and layer % self.global_layer_every == 0

@@ -72,6 +72,8 @@ class DisentangledAttention(nn.Module):
     the content.
     """
 
+    positions_are_constant = False
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         size, bias = config.hidden_size, config.attention_bias

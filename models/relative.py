@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class RelativeAttention(nn.Module):
     """Attention by content, by offset from query to key, and by equal or unequal segment (arXiv:1906.08237)."""
 
+    positions_are_constant = True
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         size, bias = config.hidden_size, config.attention_bias

@@ -11,7 +11,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from harness.measure.size import on_meta
 from models.batch import Batch
 from models.config import EncoderConfig
-from models.heads import SequenceClassifier
 
 TOLERANCE = 0.02
 """Count and formula may differ by so much before one of them must be wrong."""
@@ -29,16 +28,18 @@ def counted(config: EncoderConfig, num_outputs: int, batch_size: int, length: in
         logits = model(batch)
         if backward:
             logits.sum().backward()
-    count = counter.get_total_flops()
-    forward = batch_size * model.flops(length) - (batch_size - 1) * _once(model, length)
-    expected = forward * (3 if backward else 1)  # a backward pass costs twice a forward one
+    count, expected = counter.get_total_flops(), formula(config, num_outputs, batch_size, length, backward)
     if abs(count - expected) > TOLERANCE * expected:
         raise RuntimeError(f"counted {count} FLOPs, but the formula of this variant gives {expected}")
     return count
 
 
-def _once(model: SequenceClassifier, length: int) -> int:
-    """The part of the formula that a batch of any size needs only once, of each layer that has such a part."""
+def formula(config: EncoderConfig, num_outputs: int, batch_size: int, length: int, backward: bool = False) -> int:
+    """What the shapes of all matrix products give; a backward pass costs twice a forward one."""
+    model = on_meta(config, num_outputs)
     blocks = [block for blocks in model.encoder.layers.execution_order() for block in blocks]
     parts = [part for block in blocks for part in block.modules() if hasattr(part, "flops_once")]
-    return sum(part.flops_once(length) for part in parts)
+    once = sum(part.flops_once(length) for part in parts)  # what a batch of any size needs a single time
+    forward = batch_size * model.flops(length) - (batch_size - 1) * once
+    constant = sum(part.flops_once(length) for part in parts if part.positions_are_constant)  # needs no gradient of its input
+    return 3 * forward - constant if backward else forward

@@ -7,9 +7,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from harness import config as configs
-from harness.config import Device, Dtype
+from harness.config import Device, Dtype, ModelConfig
 from harness.paths import conf_directory
-from models.config import EncoderConfig
 
 CONF = conf_directory()
 SINGLE = ("factorized", "windowed", "swiglu", "shared")
@@ -100,19 +99,23 @@ def test_published_twin_is_the_variant_at_bert_base_dimensions(compose, model):
     (small,) = compose(*TINY, f"model={model}")
     (full,) = compose("task=bag", "scale=base", f"model={model}")
     assert small.published == full.model
-    same = BERT_BASE if model != "enhanced_shallow" else {key: value for key, value in BERT_BASE.items() if "layers" not in key}
+    same = (
+        BERT_BASE
+        if model not in ("enhanced_shallow", "bilstm")
+        else {key: value for key, value in BERT_BASE.items() if "layers" not in key}
+    )
     assert {key: getattr(small.published, key) for key in same} == same
 
 
 def test_base_at_scale_base_is_bert_base_as_published(compose):
     (cell,) = compose("task=bag", "scale=base")
-    assert cell.model == cell.published == EncoderConfig()
+    assert cell.model == cell.published == ModelConfig()
 
 
 def test_published_twin_leaves_typed_dimensions_out_and_keeps_the_rest(compose):
     (cell,) = compose("task=bag", "model.hidden_size=64", "model.num_hidden_layers=3", "model.attention_window=32")
     assert (cell.model.hidden_size, cell.model.num_hidden_layers) == (64, 3)
-    assert cell.published == replace(EncoderConfig(), attention_window=32)
+    assert cell.published == replace(ModelConfig(), attention_window=32)
 
 
 def test_a_set_of_tasks_is_a_cell_for_each_with_everything_else_kept(compose):

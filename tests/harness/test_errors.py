@@ -14,6 +14,7 @@ from pyarrow import parquet
 from harness import supervise
 from harness.__main__ import main
 from harness.errors import InputError, unknown
+from harness.paths import conf_directory
 
 README = """\
 ---
@@ -69,10 +70,16 @@ def assert_refused(told: Told, *fragments: str) -> None:
     assert told.left == []
 
 
-MODELS = "albert, base, enhanced, enhanced_shallow, factorized, shared, swiglu, windowed\n"
+MODELS = ", ".join(sorted(path.stem for path in conf_directory().glob("model/*.yaml"))) + "\n"
 TYPED = [
     (["model=bse"], ["unknown model 'bse'", "did you mean 'base'", "choices for `model`: " + MODELS]),
-    (["scale=huge"], ["unknown scale 'huge'", "choices for `scale`: base, large, medium, mini, small, tiny\n"]),
+    (
+        ["scale=huge"],
+        [
+            "unknown scale 'huge'",
+            "choices for `scale`: base, electra_small, large, larger_bert, ",
+        ],
+    ),
     (
         ["task=nope"],
         ["unknown task 'nope'", "choices for `task`: bag, builtin, cola, distance, mrpc, order, rte, sst2, stsb\n"],
@@ -101,7 +108,7 @@ TYPED = [
     (["finetune.epochs=0"], ["finetune.epochs=0", "above 0"]),
     (["finetune.warmup_fraction=2"], ["finetune.warmup_fraction=2", "between 0 and 1"]),
     (["finetune.batch_size=32", "finetune.accumulation=5"], ["finetune.batch_size=32", "finetune.accumulation=5"]),
-    (["measure.length=1024"], ["measure.length=1024", "model.max_position_embeddings=512"]),
+    (["measure.length=1024"], ["measure.length=1024", "at most the 512 of model.max_position_embeddings"]),
     (["study=a/b"], ["study='a/b'", "slashes"]),
     (["study="], ["study=''"]),
     (["task=bag", "task.scores=[acuracy]"], ["'acuracy'", "task.scores", "did you mean 'accuracy'", "pearson"]),
