@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.config import RunConfig
+from harness.config import RunConfig, refuse_impossible
 from harness.errors import InputError
 
 WEIGHTS = "model.safetensors"
@@ -66,7 +66,10 @@ def adopt(config: RunConfig) -> RunConfig:
     except (ValueError, KeyError) as error:
         raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
     model = replace(config.model, **vars(shape))
-    return replace(config, model=model, tokenizer=_tokenizer(config, folder))
+    measured = replace(config.measure, length=min(config.measure.length, model.longest_text))
+    adopted = replace(config, model=model, published=model, measure=measured, tokenizer=_tokenizer(config, folder))
+    refuse_impossible(adopted)
+    return adopted
 
 
 def _tokenizer(config: RunConfig, folder: Path) -> Any:
@@ -91,20 +94,37 @@ def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
         )
 
 
-def load_weights(config: RunConfig, model: Any) -> list[str]:
-    """Loads the checkpoint into a classifier; returns the tensors that keep their fresh values.
-
-    InputError that names what is missing, left over or of another shape.
-    """
-    from safetensors.torch import load_file
-
-    from models.huggingface import load
+def refuse_misfit(config: RunConfig) -> None:
+    """InputError that names the tensors that are missing, left over or of another shape; nothing is copied."""
+    if config.model.init_from is None:
+        return
+    from harness.measure.size import on_meta
+    from harness.tasks import num_outputs
+    from models.huggingface import translated
 
     folder = folder_of(config.model.init_from)
     try:
-        return load(model, load_file(folder / WEIGHTS), read_config(folder))
+        translated(on_meta(config.model, num_outputs(config.task)), _weights(folder), read_config(folder))
     except ValueError as error:
         raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
+
+
+def load_weights(config: RunConfig, model: Any) -> list[str]:
+    """Loads the checkpoint into a classifier; returns the tensors that keep their fresh values."""
+    from models.huggingface import load
+
+    folder = folder_of(config.model.init_from)
+    return load(model, _weights(folder), read_config(folder))
+
+
+def _weights(folder: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(folder / WEIGHTS)
+    except SafetensorError as error:
+        raise InputError(f"model.init_from: {folder / WEIGHTS} cannot be read: {error}") from error
 
 
 def content_hash(init_from: str | None) -> str | None:

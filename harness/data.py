@@ -66,6 +66,7 @@ def prepare(config: RunConfig) -> str:
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             _write(config, splits, folder)
+    checkpoint.refuse_other_vocabulary(config, json.loads((folder / "facts.json").read_text())["vocab_size"])
     return key
 
 
@@ -105,7 +106,6 @@ def _fill(config: RunConfig, splits: dict[str, Rows], folder: Path) -> None:
     from harness import tokenizer as tokenizers
 
     tokenizer = tokenizers.build(config.tokenizer, _texts(splits["train"]))
-    checkpoint.refuse_other_vocabulary(config, tokenizer.get_vocab_size())
     tokenizer.enable_truncation(config.task.max_length)
     regression = tasks.is_regression(config.task)
     for split, rows in splits.items():

@@ -54,9 +54,10 @@ def plan(configs: list[RunConfig]) -> list[Planned]:
     planned: dict[Path, Planned] = {}
     keys: dict[str, str] = {}
     for config in map(checkpoint.adopt, configs):
-        wanted = repr((config.task, config.data, config.tokenizer, config.output))
+        wanted = repr((config.task, config.data, config.tokenizer, config.output, config.model.init_from))
         if wanted not in keys:
             keys[wanted] = data.prepare(config)
+            checkpoint.refuse_misfit(config)
         folder = cells.folder_of(config, cells.fingerprint(config, keys[wanted]))
         planned[folder] = Planned(config, keys[wanted], folder)
     return list(planned.values())

@@ -55,9 +55,19 @@ def config_of(given: dict) -> EncoderConfig:
 
 
 def load(model: SequenceClassifier, state: dict[str, Tensor], given: dict) -> list[str]:
-    """Names that keep their fresh values: a pooler or a head that the checkpoint does not have.
+    """Puts published tensors into the model; returns the names of a missing pooler or head, which keep their fresh values.
 
-    ValueError, before anything is copied, for tensors that are missing, left over or of another shape.
+    ValueError as `translated` raises it, before anything is copied.
+    """
+    found, fresh = translated(model, state, given)
+    model.load_state_dict(found, strict=False)
+    return fresh
+
+
+def translated(model: SequenceClassifier, state: dict[str, Tensor], given: dict) -> tuple[dict[str, Tensor], list[str]]:
+    """The published tensors under our names, and the names of a missing pooler or head; a model on the meta device will do.
+
+    ValueError for tensors that are missing, left over or of another shape.
     """
     wanted = model.state_dict()
     found = _family(given).tensors(state, model.encoder.config)
@@ -71,8 +81,7 @@ def load(model: SequenceClassifier, state: dict[str, Tensor], given: dict) -> li
     if any(problems.values()):
         told = "; ".join(f"{kind}: {_shortened(names)}" for kind, names in problems.items() if names)
         raise ValueError(f"model_type={given['model_type']!r} tensors do not fit the model: {told}")
-    model.load_state_dict(found, strict=False)
-    return fresh
+    return found, fresh
 
 
 def _family(given: dict) -> ModuleType:

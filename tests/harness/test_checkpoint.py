@@ -1,0 +1,168 @@
+"""Published weights through the user's door: a folder as `save_pretrained` writes it, with its own tokenizer files."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertForSequenceClassification, BertModel
+
+from harness import checkpoint
+from harness.cell import fingerprint
+from harness.errors import InputError
+from harness.supervise import plan
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+SHAPE = BertConfig(
+    vocab_size=len(PIECES),
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=96,
+)
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A small BERT classifier with a vocabulary of letters."""
+    torch.manual_seed(0)
+    BertForSequenceClassification(SHAPE).save_pretrained(tmp_path / "published")
+    (tmp_path / "published" / "vocab.txt").write_text("\n".join(PIECES))
+    return tmp_path / "published"
+
+
+def cell_of(compose, folder: Path, *more: str):
+    """The cell of a checkpoint, its output beside it."""
+    (cell,) = compose(
+        "task=bag", "scale=tiny", "task.max_length=64", f"model.init_from={folder}", f"output={folder.parent / 'out'}", *more
+    )
+    return cell
+
+
+def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
+    adopted = checkpoint.adopt(cell_of(compose, published))
+    assert (adopted.model.hidden_size, adopted.model.num_hidden_layers, adopted.model.vocab_size) == (32, 2, len(PIECES))
+    assert adopted.published == adopted.model
+    assert adopted.tokenizer.vocab_file == str(published / "vocab.txt")
+    assert adopted.tokenizer.lowercase
+
+
+def test_without_a_checkpoint_nothing_changes(compose):
+    (cell,) = compose("task=bag")
+    assert checkpoint.adopt(cell) is cell
+
+
+def test_weights_are_loaded_and_fresh_ones_named(compose, published):
+    from harness.run import _build
+
+    given = load_file(published / "model.safetensors")
+    model = _build(checkpoint.adopt(cell_of(compose, published)))
+    assert torch.equal(model.encoder.embeddings.token_embedding.weight, given["bert.embeddings.word_embeddings.weight"])
+    assert torch.equal(model.head.weight, given["classifier.weight"])
+    BertModel(SHAPE, add_pooling_layer=False).save_pretrained(published)
+    fresh = checkpoint.load_weights(cell_of(compose, published), model)
+    assert {name.split(".")[0] for name in fresh} == {"pooler", "head"}
+
+
+def test_a_cell_trains_from_a_checkpoint(published, tmp_path, run_module, small, output):
+    more = ["task.max_length=64", f"model.init_from={published}", "measure=none", f"output={output}"]
+    done = run_module("harness", *small, *more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (output / "default").iterdir()
+    result = json.loads((folder / "result.json").read_text())
+    assert result["metrics"]["model/params_component_token_embedding"] == len(PIECES) * 32
+    assert "fresh values: none" in (folder / "log.txt").read_text()
+
+
+def test_other_weights_are_another_run(compose, published):
+    cell = cell_of(compose, published)
+    before = fingerprint(checkpoint.adopt(cell), "key")
+    weights = load_file(published / "model.safetensors")
+    weights["classifier.bias"] = weights["classifier.bias"] + 1
+    save_file(weights, published / "model.safetensors")
+    assert fingerprint(checkpoint.adopt(cell), "key") != before
+
+
+def test_the_folder_of_the_same_weights_does_not_matter(compose, published, tmp_path):
+    shutil.copytree(published, tmp_path / "copy")
+    prints = []
+    for folder in (published, tmp_path / "copy"):
+        cell = replace(cell_of(compose, folder), variant="same")
+        prints.append(fingerprint(checkpoint.adopt(cell), "key"))
+    assert prints[0] == prints[1]
+
+
+def broken(folder: Path, how: str) -> None:
+    weights = load_file(folder / "model.safetensors")
+    if how == "missing":
+        del weights["bert.encoder.layer.1.output.dense.weight"]
+    elif how == "left over":
+        weights["bert.encoder.layer.1.surprise.weight"] = torch.zeros(2)
+    else:
+        weights["bert.encoder.layer.0.intermediate.dense.bias"] = torch.zeros(3)
+    save_file(weights, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("how", "named"),
+    [("missing", "feed_forwards.1"), ("left over", "surprise.weight"), ("of another shape", r"\(3,\) instead of \(64,\)")],
+)
+def test_tensors_that_do_not_fit_are_named(compose, published, how, named):
+    broken(published, how)
+    with pytest.raises(InputError, match=rf"model\.init_from=.*{how}: .*{named}") as told:
+        plan([cell_of(compose, published)])
+    assert "\n" not in str(told.value)
+
+
+def test_more_pieces_than_token_embeddings_are_refused(compose, published):
+    with (published / "vocab.txt").open("a") as file:
+        file.write("\nextra")
+    with pytest.raises(InputError, match=rf"{len(PIECES)} token embeddings, but the tokenizer has {len(PIECES) + 1} pieces"):
+        plan([cell_of(compose, published)])
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_folder_without_its_files_is_refused(compose, published, name):
+    (published / name).unlink()
+    with pytest.raises(InputError, match=f"lacks {name}"):
+        plan([cell_of(compose, published)])
+
+
+def test_a_folder_without_tokenizer_is_refused(compose, published):
+    (published / "vocab.txt").unlink()
+    with pytest.raises(InputError, match=r"neither tokenizer\.json nor vocab\.txt"):
+        plan([cell_of(compose, published)])
+
+
+def test_a_family_that_is_not_known_is_refused(compose, published):
+    given = json.loads((published / "config.json").read_text())
+    (published / "config.json").write_text(json.dumps(given | {"model_type": "mamba"}))
+    with pytest.raises(InputError, match=r"model_type='mamba' is none of .*albert"):
+        plan([cell_of(compose, published)])
+
+
+def test_a_name_that_is_no_folder_asks_the_hub(compose, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"model\.init_from='nobody/nothing' is no folder and cannot be had from the hub"):
+        plan([cell_of(compose, Path("nobody/nothing"))])
+
+
+def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.pre_tokenizers import Whitespace
+
+    whole = Tokenizer(WordPiece({piece: index for index, piece in enumerate(PIECES)}, unk_token="[UNK]"))
+    whole.pre_tokenizer = Whitespace()
+    whole.save(str(published / "tokenizer.json"))
+    (item,) = plan([cell_of(compose, published)])
+    assert item.config.tokenizer.file == str(published / "tokenizer.json")
+    from harness import data
+
+    first = data.read(item.config, item.data_key).train
+    assert first.ids[0] != PIECES.index("[CLS]")  # this one adds no special pieces
