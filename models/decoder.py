@@ -3,6 +3,7 @@
 B sequences, T tokens, D hidden, K head size.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from torch import Tensor, nn
@@ -69,16 +70,12 @@ class Decoder(nn.Module):
         self.stack = Stack(replace(config, body=Body.transformer, causal=True))
         self.crosses = nn.ModuleList(CrossAttentionBlock(config) for _ in range(config.depth))
 
-    def forward(self, hidden: Tensor, encoded: Tensor, batch: Batch) -> list[Tensor]:
+    def forward(self, hidden: Tensor, encoded: Tensor, batch: Batch) -> Iterator[Tensor]:
         """(B, T, D) of the embeddings and of the encoder -> the hidden states after every layer; the last one is normed."""
-        context = self.stack.context(batch)
-        states = []
-        for attention, cross, feed_forward in self.execution_order():
+        context, order, norm = self.stack.context(batch), self.execution_order(), self.stack.norm
+        for layer, (attention, cross, feed_forward) in enumerate(order, 1):
             hidden = feed_forward(cross(attention(hidden, context), encoded, batch.attention_mask))
-            states.append(hidden)
-        if self.stack.norm is not None:
-            states[-1] = self.stack.norm(states[-1])
-        return states
+            yield norm(hidden) if norm is not None and layer == len(order) else hidden
 
     def execution_order(self) -> list[tuple[AttentionBlock, CrossAttentionBlock, FeedForwardBlock]]:
         """The modules that each of the layers runs."""
@@ -98,10 +95,13 @@ class EncoderDecoder(nn.Module):
         self.encoder = Stack(config)
         self.decoder = Decoder(config)
 
-    def forward(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
+    def forward(self, hidden: Tensor, batch: Batch) -> Iterator[Tensor]:
         """(B, T, D) -> the hidden states before the first layer, after every encoder layer, and after every decoder layer."""
-        encoded = self.encoder(hidden, batch)
-        return encoded + self.decoder(hidden, encoded[-1], batch)
+        encoded = hidden
+        for state in self.encoder(hidden, batch):
+            encoded = state
+            yield state
+        yield from self.decoder(hidden, encoded, batch)
 
     def execution_order(self) -> list[tuple[nn.Module, ...]]:
         """The modules that each of the layers runs, the encoder's first."""

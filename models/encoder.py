@@ -1,6 +1,7 @@
 """Token ids in, one vector per token out. B sequences, T tokens, E embedding size, D hidden."""
 
 import hashlib
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -83,15 +84,16 @@ class Stack(nn.Module):
         self.relative = RelativePositions(config) if config.position is Position.disentangled else None
         self.norm = make_norm(config, config.hidden_size) if config.norm_place is NormPlace.pre else None
 
-    def forward(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
-        """(B, T, D) -> the hidden states before the first and after every layer, each (B, T, D); the last one is normed."""
-        context = self.context(batch)
-        states = [hidden]
-        for attention, feed_forward in self.execution_order():
-            states.append(feed_forward(attention(states[-1], context)))
-        if self.norm is not None:
-            states[-1] = self.norm(states[-1])
-        return states
+    def forward(self, hidden: Tensor, batch: Batch) -> Iterator[Tensor]:
+        """(B, T, D) -> the hidden states before the first and after every layer, each (B, T, D); the last one is normed.
+
+        One after the other, so that inference need not hold them all.
+        """
+        context, order = self.context(batch), self.execution_order()
+        yield hidden
+        for layer, (attention, feed_forward) in enumerate(order, 1):
+            hidden = feed_forward(attention(hidden, context))
+            yield self.norm(hidden) if self.norm is not None and layer == len(order) else hidden
 
     def execution_order(self) -> list[tuple[AttentionBlock, FeedForwardBlock]]:
         """The modules that each of the layers runs."""
@@ -142,11 +144,14 @@ class Encoder(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Batch with (B, T) ids -> (B, T, D)."""
-        return self.hidden_states(batch)[-1]
+        hidden = self.embeddings(batch)
+        for state in self.layers(hidden, batch):
+            hidden = state
+        return hidden
 
     def hidden_states(self, batch: Batch) -> list[Tensor]:
         """The embeddings and the output of every layer, each (B, T, D)."""
-        return self.layers(self.embeddings(batch), batch)
+        return list(self.layers(self.embeddings(batch), batch))
 
     def flops(self, length: int) -> int:
         """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""

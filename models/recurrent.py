@@ -1,5 +1,7 @@
 """Bodies without attention: two LSTM directions, or nothing. B sequences, T tokens, D hidden."""
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -47,14 +49,13 @@ class Recurrent(nn.Module):
         self.backwards = nn.ModuleList(Direction(size, size // 2, batch_first=True) for _ in range(config.depth))
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
+    def forward(self, hidden: Tensor, batch: Batch) -> Iterator[Tensor]:
         """(B, T, D) -> the hidden states before the first and after every layer; ValueError for a mask of rows and columns."""
         onward, back = orders(batch)
-        states = [hidden]
+        yield hidden
         for there, again in self.execution_order():
-            read = torch.cat([_in_order(there, states[-1], onward), _in_order(again, states[-1], back)], dim=-1)
-            states.append(self.dropout(read))
-        return states
+            hidden = self.dropout(torch.cat([_in_order(there, hidden, onward), _in_order(again, hidden, back)], dim=-1))
+            yield hidden
 
     def execution_order(self) -> list[tuple[Direction, Direction]]:
         """The two directions of each layer."""
@@ -89,9 +90,9 @@ class Static(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
 
-    def forward(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
+    def forward(self, hidden: Tensor, batch: Batch) -> Iterator[Tensor]:
         """(B, T, D) -> the same, alone."""
-        return [hidden]
+        yield hidden
 
     def execution_order(self) -> list[tuple[nn.Module, ...]]:
         """No layer runs."""
