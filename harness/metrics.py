@@ -29,6 +29,17 @@ PARAMETER_COMPONENTS = {
 """Component of a model -> its row in the component table; the components of one model add up to its total."""
 
 
+SCORE_TITLES = {
+    "score": "score",
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "matthews": "Matthews correlation",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+}
+"""Score of a task -> its title."""
+
+
 class Direction(enum.Enum):
     """Which way is better; NEITHER for facts that are no merit by themselves."""
 
@@ -81,15 +92,7 @@ def _declare() -> dict[str, Metric]:
         Metric("eval/examples", "examples", neither, "validation examples"),
         Metric("eval/majority_score", "score", neither, "score of the constant answer"),
     ]
-    scores = {
-        "score": "score",
-        "accuracy": "accuracy",
-        "f1": "F1",
-        "matthews": "Matthews correlation",
-        "pearson": "Pearson correlation",
-        "spearman": "Spearman correlation",
-    }
-    evaluated = [Metric(f"eval/{name}", "score", higher, title) for name, title in scores.items()]
+    evaluated = [Metric(f"eval/{name}", "score", higher, title) for name, title in SCORE_TITLES.items()]
     return {metric.name: metric for metric in (*counted, *measured, *evaluated)}
 
 
