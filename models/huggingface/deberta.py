@@ -4,17 +4,8 @@ import re
 
 from torch import Tensor
 
-from models.config import Activation, EncoderConfig, Position
-
-ACTIVATIONS = {
-    "gelu": Activation.gelu,
-    "gelu_new": Activation.gelu_tanh,
-    "gelu_pytorch_tanh": Activation.gelu_tanh,
-    "relu": Activation.relu,
-    "silu": Activation.silu,
-    "swish": Activation.silu,
-    "tanh": Activation.tanh,
-}
+from models.config import EncoderConfig, Position
+from models.huggingface import activation
 
 SAME = (
     "vocab_size",
@@ -101,19 +92,12 @@ def config(given: dict) -> EncoderConfig:
         position_buckets=buckets if buckets > 0 else None,
         share_position_projections=later and given.get("share_att_key", False),
         norm_relative_embeddings=later and "layer_norm" in given.get("norm_rel_ebd", "none").lower(),
-        hidden_act=_activation(given, "hidden_act"),
-        pooler=_activation(given, "pooler_hidden_act"),
+        hidden_act=activation(given, "hidden_act", "gelu"),
+        pooler=activation(given, "pooler_hidden_act", "gelu"),
         classifier_dropout=given.get("cls_dropout"),
     )
     _refuse(given, ours, later)
     return ours
-
-
-def _activation(given: dict, key: str) -> Activation:
-    name = given.get(key, "gelu")
-    if name not in ACTIVATIONS:
-        raise ValueError(f"{key}={name} is none of {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[name]
 
 
 def _refuse(given: dict, ours: EncoderConfig, later: bool) -> None:
