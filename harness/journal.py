@@ -44,9 +44,10 @@ class Journal:
         """Says what begins now, and of how many steps it is."""
         self._write({"stage": name, "steps": steps})
 
-    def curve(self, key: str, step: int, value: float, tokens: int) -> None:
-        """One point of a curve; KeyError or ValueError for an undeclared key or a value that is not finite."""
-        self._write({"step": step, "key": key, "value": metrics.check(key, value), "tokens": tokens})
+    def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
+        """One point of a curve, of now unless a time is given; KeyError or ValueError for an undeclared key or no finite value."""
+        point = {"step": step, "key": key, "value": metrics.check(key, value), "tokens": tokens}
+        self._write(point if time_ms is None else point | {"time": time_ms})
 
     def value(self, key: str, value: float | None) -> None:
         """One result; None is left out, which a report shows as a dash."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from harness.batches import pieces
 from harness.config import FinetuneConfig
 from harness.hardware import Machine
-from harness.journal import Journal
+from harness.journal import Journal, now_ms
 from harness.seeds import derive
 from models.batch import Batch
 
@@ -52,7 +52,7 @@ def train(training: Training, machine: Machine, journal: Journal) -> Trained:
     )
     training.model.train()
     journal.stage(training.phase, training.steps)
-    seen: list[tuple[int, Tensor, int]] = []
+    seen: list[tuple[int, Tensor, int, int]] = []
     tokens, started = 0, _clock(machine)
     for step in range(1, training.steps + 1):
         batch = next(training.batches)
@@ -63,7 +63,7 @@ def train(training: Training, machine: Machine, journal: Journal) -> Trained:
         schedule.step()
         optimiser.zero_grad(set_to_none=True)
         tokens += batch.tokens
-        seen.append((step, loss, tokens))
+        seen.append((step, loss, tokens, now_ms()))
         if step % LOG_EVERY == 0 or step == training.steps:
             _write_losses(seen, training.phase, journal)
     return Trained(tokens, _clock(machine) - started)
@@ -100,12 +100,12 @@ def _backward(training: Training, batch: Batch, machine: Machine) -> Tensor:
     return total
 
 
-def _write_losses(seen: list[tuple[int, Tensor, int]], phase: str, journal: Journal) -> None:
-    for step, loss, tokens in seen:
+def _write_losses(seen: list[tuple[int, Tensor, int, int]], phase: str, journal: Journal) -> None:
+    for step, loss, tokens, time_ms in seen:
         value = loss.item()
         if not math.isfinite(value):
             raise DivergedError(f"the loss of step {step} is {value}")
-        journal.curve(f"{phase}/loss", step, value, tokens)
+        journal.curve(f"{phase}/loss", step, value, tokens, time_ms)
     seen.clear()
 
 

@@ -96,3 +96,11 @@ def test_what_is_no_finite_number_is_refused_and_not_written(pen, tmp_path, valu
     with pytest.raises(ValueError, match="must be"):
         pen.curve("finetune/loss", 1, value, 10)
     assert Reader(tmp_path).new_entries() == []
+
+
+def test_a_point_keeps_the_time_of_its_step(tmp_path):
+    journal = Journal(tmp_path)
+    journal.curve("finetune/loss", 1, 0.7, 10, time_ms=1234)
+    (entry,) = Reader(tmp_path).new_entries()
+    assert entry["time"] == 1234
+    journal.finish("finished")
