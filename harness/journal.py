@@ -45,7 +45,7 @@ class Journal:
         self._write({"stage": name, "steps": steps})
 
     def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
-        """One point of a curve, of now unless a time is given; KeyError or ValueError for an undeclared key or no finite value."""
+        """One point of a curve, of now unless a time is given; KeyError or ValueError as `metrics.check` raises them."""
         point = {"step": step, "key": key, "value": metrics.check(key, value), "tokens": tokens}
         self._write(point if time_ms is None else point | {"time": time_ms})
 
