@@ -8,28 +8,41 @@ import numpy as np
 import torch
 
 from harness import scores, tasks
-from harness.batches import collate, evaluation_order, training_batches
+from harness.batches import collate, evaluation_order, pieces, training_batches
 from harness.config import FinetuneConfig, RunConfig, TaskConfig
 from harness.data import Prepared, Split
 from harness.hardware import Machine
 from harness.journal import Journal
-from harness.train import Trained, Training, train
+from harness.train import Limit, Position, Step, Training, make_optimiser, train
+from models.batch import Batch
 from models.heads import SequenceClassifier
 
 
-def finetune(config: RunConfig, model: SequenceClassifier, data: Prepared, machine: Machine, journal: Journal) -> Trained:
-    """Trains the model in place on the task's training split."""
+def finetune(config: RunConfig, model: SequenceClassifier, data: Prepared, machine: Machine, journal: Journal) -> Position:
+    """Trains the model in place on the task's training split; returns how far it came."""
     budget = config.finetune
+    batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
+    steps = planned_steps(budget, len(data.train))
     training = Training(
         model=model,
         loss=lambda batch: model.loss(model(batch), batch.labels),
-        batches=training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id),
-        steps=planned_steps(budget, len(data.train)),
+        next_step=lambda position: step_of(next(batches), budget.accumulation),
+        limit=Limit("step", steps),
+        planned_steps=steps,
         phase="finetune",
         config=budget,
         seed=config.seed,
     )
-    return train(training, machine, journal)
+    position = Position()
+    train(training, make_optimiser(model, budget), position, machine, journal)
+    return position
+
+
+def step_of(batch: Batch, accumulation: int) -> Step:
+    """The batch in pieces, each weighed by its share of the examples: its loss is their mean."""
+    rows = len(batch.input_ids)
+    cut = pieces(batch, accumulation)
+    return Step(cut, rows, batch.tokens, shares=[len(piece.input_ids) / rows for piece in cut])
 
 
 def planned_steps(budget: FinetuneConfig, examples: int) -> int:

@@ -33,10 +33,11 @@ def now_ms() -> int:
 
 
 class Journal:
-    """The worker's pen."""
+    """The worker's pen. Points of a curve that an earlier process wrote are kept as they are: a resumed one passes by again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._steps = _written_steps(folder / "metrics.jsonl")
         self._lines = (folder / "metrics.jsonl").open("a", buffering=1)
         self._values: dict[str, float] = {}
 
@@ -47,6 +48,9 @@ class Journal:
     def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
         """One point of a curve, of now unless a time is given; KeyError or ValueError as `metrics.check` raises them."""
         point = {"step": step, "key": key, "value": metrics.check(key, value), "tokens": tokens}
+        if step <= self._steps.get(key, -1):
+            return
+        self._steps[key] = step
         self._write(point if time_ms is None else point | {"time": time_ms})
 
     def value(self, key: str, value: float | None) -> None:
@@ -57,10 +61,24 @@ class Journal:
     def finish(self, status: str) -> None:
         """Writes `result.json`."""
         self._lines.close()
-        write_json(self.folder / "result.json", {"status": status, "time": now_ms(), "metrics": self._values})
+        steps = {key: step for key, step in self._steps.items() if key in self._values}
+        result = {"status": status, "time": now_ms(), "metrics": self._values, "steps": steps}
+        write_json(self.folder / "result.json", result)
 
     def _write(self, entry: dict[str, Any]) -> None:
         self._lines.write(json.dumps({"time": now_ms(), **entry}, allow_nan=False) + "\n")
+
+
+def _written_steps(path: Path) -> dict[str, int]:
+    """Key -> highest step in the file; a line that a killed process left torn is cut off."""
+    if not path.exists():
+        return {}
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if len(whole) < len(text):
+        os.truncate(path, len(whole))
+    points = [entry for entry in map(json.loads, whole.splitlines()) if "key" in entry]
+    return {point["key"]: point["step"] for point in points}
 
 
 class Reader:

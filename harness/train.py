@@ -1,19 +1,19 @@
 """The one loop for everything that trains: AdamW, linear warm-up and decay, clipping, accumulation."""
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from harness.batches import pieces
-from harness.config import FinetuneConfig
+from harness.config import OptimiserConfig
 from harness.hardware import Machine
 from harness.journal import Journal, now_ms
 from harness.seeds import derive
-from models.batch import Batch
 
 LOG_EVERY = 10
 """Steps between looks at the losses: each look waits for the device."""
@@ -23,53 +23,115 @@ class DivergedError(Exception):
     """The loss is no longer a finite number: a state of the run, not a result."""
 
 
+@dataclass
+class Position:
+    """How far a training has come: real tokens, padding not counted, and synchronised seconds of training alone."""
+
+    step: int = 0
+    rows: int = 0  # examples or sequences
+    tokens: int = 0
+    flops: float = 0.0
+    seconds: float = 0.0
+    paused_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Where a training ends: at so many of a field of Position."""
+
+    unit: str  # step, tokens, flops or seconds
+    total: float
+
+    def done(self, position: Position) -> float:
+        """How much of `total` is done."""
+        return getattr(position, self.unit)
+
+    def size(self, step: "Step") -> float:
+        """How much of `total` one step does; that of time is not known before."""
+        return {"step": 1, "tokens": step.tokens, "flops": step.flops, "seconds": 0.0}[self.unit]
+
+    def reached(self, position: Position) -> bool:
+        """Whether nothing is left."""
+        return self.done(position) >= self.total
+
+
+@dataclass
+class Step:
+    """The data of one optimiser step, in pieces that go through the model one after the other."""
+
+    pieces: list[Any]
+    rows: int
+    tokens: int
+    flops: float = 0.0
+    shares: list[float] = field(default_factory=list)  # factor of each piece's loss; none: the losses add up as they are
+
+
+class Pauses(Protocol):
+    """What happens between steps and is not counted as training time."""
+
+    def due(self, position: Position) -> bool:
+        """Whether there is something to do after this step."""
+
+    def take(self, position: Position) -> None:
+        """Does it; the journal has all losses up to here."""
+
+
 @dataclass(frozen=True)
 class Training:
-    """What is trained how: `loss(batch)` is a mean over the batch's examples."""
+    """What is trained how."""
 
     model: nn.Module
-    loss: Callable[[Batch], Tensor]
-    batches: Iterator[Batch]
-    steps: int
-    phase: str  # first part of the curve's name
-    config: FinetuneConfig
+    loss: Callable[[Any], Tensor]  # of a piece on the device
+    next_step: Callable[[Position], Step]
+    limit: Limit
+    planned_steps: int  # 0 where the clock decides
+    phase: str  # first part of the curves' names
+    config: OptimiserConfig
     seed: int
+    pauses: "Pauses | None" = None
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Real tokens, padding not counted, and synchronised seconds of the whole loop."""
-
-    tokens: int
-    seconds: float
-
-
-def train(training: Training, machine: Machine, journal: Journal) -> Trained:
-    """Runs all steps and writes the loss curve; DivergedError at the first look that finds a loss not finite."""
-    optimiser = make_optimiser(training.model, training.config)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: learning_rate_factor(step, training.steps, training.config.warmup_fraction)
-    )
+def train(training: Training, optimiser: torch.optim.Optimizer, position: Position, machine: Machine, journal: Journal) -> None:
+    """Trains from the position to the limit and keeps the position true; DivergedError at a loss that is not finite."""
     training.model.train()
-    journal.stage(training.phase, training.steps)
-    seen: list[tuple[int, Tensor, int, int]] = []
-    tokens, started = 0, _clock(machine)
-    for step in range(1, training.steps + 1):
-        batch = next(training.batches)
-        torch.manual_seed(derive(training.seed, "dropout", step))
-        loss = _backward(training, batch, machine)
-        nn.utils.clip_grad_norm_(training.model.parameters(), training.config.max_grad_norm)
-        optimiser.step()
-        schedule.step()
-        optimiser.zero_grad(set_to_none=True)
-        tokens += batch.tokens
-        seen.append((step, loss, tokens, now_ms()))
-        if step % LOG_EVERY == 0 or step == training.steps:
-            _write_losses(seen, training.phase, journal)
-    return Trained(tokens, _clock(machine) - started)
+    journal.stage(training.phase, training.planned_steps)
+    losses = Losses(training.phase, journal)
+    clock = Clock(machine, position.seconds)
+    while not training.limit.reached(position):
+        _one_step(training, optimiser, position, machine, losses)
+        position.seconds = clock.read()
+        if position.step % LOG_EVERY == 0 or training.limit.reached(position):
+            losses.write()
+            position.seconds = clock.read()
+        if training.pauses is not None and training.pauses.due(position):
+            losses.write()
+            position.seconds = clock.read()
+            with clock.stopped():
+                training.pauses.take(position)
+                training.model.train()
 
 
-def make_optimiser(model: nn.Module, config: FinetuneConfig) -> torch.optim.AdamW:
+def _one_step(
+    training: Training, optimiser: torch.optim.Optimizer, position: Position, machine: Machine, losses: "Losses"
+) -> None:
+    step = training.next_step(position)
+    done, size = training.limit.done(position), training.limit.size(step)
+    rate = learning_rate_factor(done, training.limit.total, training.config.warmup_fraction, size)
+    for group in optimiser.param_groups:
+        group["lr"] = training.config.learning_rate * rate
+    position.step += 1
+    torch.manual_seed(derive(training.seed, "dropout", position.step))
+    loss = _backward(training, step, machine)
+    nn.utils.clip_grad_norm_(training.model.parameters(), training.config.max_grad_norm)
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+    position.rows += step.rows
+    position.tokens += step.tokens
+    position.flops += step.flops
+    losses.add(position, loss)
+
+
+def make_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.AdamW:
     """AdamW (arXiv:1711.05101) that decays matrices, not biases and norms."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
@@ -80,19 +142,22 @@ def make_optimiser(model: nn.Module, config: FinetuneConfig) -> torch.optim.Adam
     return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, eps=config.adam_eps, fused=True)
 
 
-def learning_rate_factor(step: int, steps: int, warmup_fraction: float) -> float:
-    """Share of the learning rate at a step counted from 0: up over the warm-up, then down towards 0 at the end."""
-    warmup = math.ceil(steps * warmup_fraction)
-    if step < warmup:
-        return (step + 1) / warmup
-    return max(0.0, (steps - step) / max(1, steps - warmup))
+def learning_rate_factor(done: float, total: float, warmup_fraction: float, size: float = 1) -> float:
+    """Share of the learning rate for a step of `size` where `done` of `total` is done.
+
+    Up over the warm-up, then down towards 0 at the end.
+    """
+    warmup = math.ceil(total * warmup_fraction)
+    if done < warmup:
+        return min(1.0, (done + size) / warmup)
+    return max(0.0, (total - done) / max(size, total - warmup))
 
 
-def _backward(training: Training, batch: Batch, machine: Machine) -> Tensor:
-    """Gradients of the mean loss over the batch, piece by piece; the loss is detached and stays on the device."""
+def _backward(training: Training, step: Step, machine: Machine) -> Tensor:
+    """Gradients of the loss over the whole step, piece by piece; the loss is detached and stays on the device."""
     total = torch.zeros((), device=machine.device)
-    for piece in pieces(batch, training.config.accumulation):
-        share = len(piece.input_ids) / len(batch.input_ids)
+    shares = step.shares or [1.0] * len(step.pieces)
+    for piece, share in zip(step.pieces, shares, strict=True):
         with machine.autocast():
             loss = training.loss(piece.to(machine.device)) * share
         loss.backward()
@@ -100,15 +165,46 @@ def _backward(training: Training, batch: Batch, machine: Machine) -> Tensor:
     return total
 
 
-def _write_losses(seen: list[tuple[int, Tensor, int, int]], phase: str, journal: Journal) -> None:
-    for step, loss, tokens, time_ms in seen:
-        value = loss.item()
-        if not math.isfinite(value):
-            raise DivergedError(f"the loss of step {step} is {value}")
-        journal.curve(f"{phase}/loss", step, value, tokens, time_ms)
-    seen.clear()
+class Losses:
+    """The loss curve: values wait on the device until they are looked at together."""
+
+    def __init__(self, phase: str, journal: Journal) -> None:
+        self._key, self._journal = f"{phase}/loss", journal
+        self._waiting: list[tuple[int, Tensor, int, int]] = []
+
+    def add(self, position: Position, loss: Tensor) -> None:
+        """One more step's loss."""
+        self._waiting.append((position.step, loss, position.tokens, now_ms()))
+
+    def write(self) -> None:
+        """Looks at all that wait; DivergedError for the first that is not finite."""
+        for step, loss, tokens, time_ms in self._waiting:
+            value = loss.item()
+            if not math.isfinite(value):
+                raise DivergedError(f"the loss of step {step} is {value}")
+            self._journal.curve(self._key, step, value, tokens, time_ms)
+        self._waiting.clear()
 
 
-def _clock(machine: Machine) -> float:
+class Clock:
+    """Synchronised seconds, on top of those of earlier processes, less what is not training."""
+
+    def __init__(self, machine: Machine, seconds: float) -> None:
+        self._machine = machine
+        self._started = _now(machine) - seconds
+
+    def read(self) -> float:
+        """Seconds so far; not synchronised, so that reading costs nothing: whoever needs it exact looks at a loss before."""
+        return time.perf_counter() - self._started
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """What happens inside takes no time."""
+        before = _now(self._machine)
+        yield
+        self._started += _now(self._machine) - before
+
+
+def _now(machine: Machine) -> float:
     machine.synchronise()
     return time.perf_counter()

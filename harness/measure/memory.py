@@ -47,19 +47,25 @@ class PeakMemory:
 
     def of(self, work: Callable[[], object]) -> int | None:
         """Peak bytes above the baseline while `work` runs; None where the kernel gives no such mark."""
+        self.start()
+        work()
+        return self.peak()
+
+    def start(self) -> None:
+        """Forgets all peaks before."""
+        release()
         if self._machine.is_cuda:
             torch.cuda.reset_peak_memory_stats()
-            work()
+        elif CLEAR.exists():
+            CLEAR.write_text("5")
+
+    def peak(self) -> int | None:
+        """Peak bytes above the baseline since the start; None where the kernel gives no such mark."""
+        if self._machine.is_cuda:
             self._machine.synchronise()
             return torch.cuda.max_memory_allocated()
-        release()
-        if self._baseline is None or not CLEAR.exists():
-            work()
-            return None
-        CLEAR.write_text("5")
-        work()
         peak = _field("VmHWM")
-        return None if peak is None else max(0, peak - self._baseline)
+        return None if self._baseline is None or peak is None or not CLEAR.exists() else max(0, peak - self._baseline)
 
 
 def _touch_kernels(machine: Machine) -> None:

@@ -104,3 +104,20 @@ def test_a_point_keeps_the_time_of_its_step(tmp_path):
     (entry,) = Reader(tmp_path).new_entries()
     assert entry["time"] == 1234
     journal.finish("finished")
+
+
+def test_points_that_an_earlier_process_wrote_are_kept_and_a_torn_line_is_cut_off(tmp_path):
+    first = Journal(tmp_path)
+    for step in (1, 2, 3):
+        first.curve("pretrain/loss", step, step / 2, 100 * step)
+    first._lines.close()
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "key": "pretr')
+    second = Journal(tmp_path)
+    for step in (2, 3, 4):
+        second.curve("pretrain/loss", step, 9.0, 100 * step)
+    second.value("pretrain/loss", 9.0)
+    second.finish("finished")
+    points = [(entry["step"], entry["value"]) for entry in Reader(tmp_path).new_entries()]
+    assert points == [(1, 0.5), (2, 1.0), (3, 1.5), (4, 9.0)]
+    assert journal.result(tmp_path)["steps"] == {"pretrain/loss": 4}

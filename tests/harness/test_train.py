@@ -10,10 +10,10 @@ from torch import nn
 
 from harness import train as loop
 from harness.config import FinetuneConfig, HardwareConfig
-from harness.finetune import planned_steps
+from harness.finetune import planned_steps, step_of
 from harness.hardware import Machine
 from harness.journal import Journal, Reader
-from harness.train import DivergedError, Training, learning_rate_factor, make_optimiser, train
+from harness.train import DivergedError, Limit, Position, Training, learning_rate_factor, make_optimiser, train
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, build_classifier
@@ -43,7 +43,20 @@ def batches(size: int = 16, seed: int = 0) -> Iterator[Batch]:
 def training(model: nn.Module, steps: int, seed: int = 0, **keys) -> Training:
     keys = {"learning_rate": 3e-3, "warmup_fraction": 0.1} | keys
     loss = lambda batch: model.loss(model(batch), batch.labels)  # noqa: E731
-    return Training(model, loss, batches(), steps, "finetune", FinetuneConfig(**keys), seed)
+    return told(model, loss, batches(), steps, FinetuneConfig(**keys), seed)
+
+
+def told(model: nn.Module, loss: Callable, given: Iterator[Batch], steps: int, config: FinetuneConfig, seed: int) -> Training:
+    """A training of so many steps over these batches."""
+    following = lambda position: step_of(next(given), config.accumulation)  # noqa: E731
+    return Training(model, loss, following, Limit("step", steps), steps, "finetune", config, seed)
+
+
+def run(training: Training, machine: Machine, journal: Journal) -> Position:
+    """From the first step to the last."""
+    position = Position()
+    train(training, make_optimiser(training.model, training.config), position, machine, journal)
+    return position
 
 
 @pytest.fixture
@@ -57,11 +70,11 @@ def curve(machine: Machine, tmp_path: Path) -> Callable[[Training], list[float]]
         folder.mkdir()
         journal = Journal(folder)
         try:
-            train(told, machine, journal)
+            run(told, machine, journal)
         finally:
             journal.finish("finished")
         points = [entry for entry in Reader(folder).new_entries() if "key" in entry]
-        assert [point["step"] for point in points] == list(range(1, told.steps + 1))
+        assert [point["step"] for point in points] == list(range(1, told.planned_steps + 1))
         return [point["value"] for point in points]
 
     return trained
@@ -71,8 +84,8 @@ def curve(machine: Machine, tmp_path: Path) -> Callable[[Training], list[float]]
 def test_accumulation_gives_the_gradients_of_one_batch(machine, accumulation):
     batch = next(batches())
     whole, cut = classifier().double(), classifier().double()
-    loss = loop._backward(training(whole, 1), batch, machine)
-    loss_of_pieces = loop._backward(training(cut, 1, batch_size=16, accumulation=accumulation), batch, machine)
+    loss = loop._backward(training(whole, 1), step_of(batch, 1), machine)
+    loss_of_pieces = loop._backward(training(cut, 1), step_of(batch, accumulation), machine)
     torch.testing.assert_close(loss_of_pieces, loss, rtol=1e-5, atol=0)
     for (name, a), b in zip(whole.named_parameters(), cut.parameters(), strict=True):
         torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-8, msg=name)
@@ -90,8 +103,8 @@ def test_accumulation_gives_the_parameters_of_one_batch(curve):
 def test_uneven_pieces_weigh_by_their_examples(machine):
     batch = next(batches(size=7))
     whole, cut = classifier().double(), classifier().double()
-    loop._backward(training(whole, 1), batch, machine)
-    loop._backward(training(cut, 1, batch_size=8, accumulation=2), batch, machine)
+    loop._backward(training(whole, 1), step_of(batch, 1), machine)
+    loop._backward(training(cut, 1), step_of(batch, 2), machine)
     torch.testing.assert_close(cut.head.weight.grad, whole.head.weight.grad, rtol=1e-4, atol=1e-8)
 
 
@@ -161,7 +174,7 @@ class Drawing(nn.Module):
 
 def draws(curve: Callable, more: int, seed: int, steps: int = 4) -> list[float]:
     model = Drawing(more)
-    curve(Training(model, model.step_loss, repeat(next(batches())), steps, "finetune", FinetuneConfig(), seed))
+    curve(told(model, model.step_loss, repeat(next(batches())), steps, FinetuneConfig(), seed))
     return model.drawn
 
 
@@ -192,12 +205,11 @@ def test_same_seed_gives_the_same_curve_bit_by_bit(curve):
 def test_loss_that_is_no_number_is_divergence_told_with_its_step(machine, tmp_path, value):
     model = Drawing(0)
     scale = iter([1.0, 1.0, value, 1.0])
-    told = Training(
-        model, lambda batch: model.weight.sum() * next(scale), repeat(next(batches())), 4, "finetune", FinetuneConfig(), 0
-    )
+    endless = repeat(next(batches()))
+    failing = told(model, lambda batch: model.weight.sum() * next(scale), endless, 4, FinetuneConfig(), 0)
     journal = Journal(tmp_path)
     with pytest.raises(DivergedError, match="the loss of step 3 is"):
-        train(told, machine, journal)
+        run(failing, machine, journal)
     journal.finish("diverged")
     assert [entry["step"] for entry in Reader(tmp_path).new_entries() if "key" in entry] == [1, 2]
 
@@ -205,7 +217,7 @@ def test_loss_that_is_no_number_is_divergence_told_with_its_step(machine, tmp_pa
 def test_a_learning_rate_beyond_all_reason_diverges(machine, tmp_path):
     journal = Journal(tmp_path)
     with pytest.raises(DivergedError):
-        train(training(classifier(), 30, learning_rate=1e38), machine, journal)
+        run(training(classifier(), 30, learning_rate=1e38), machine, journal)
     journal.finish("diverged")
 
 
@@ -213,7 +225,7 @@ def test_real_tokens_of_all_steps_are_counted(machine, tmp_path):
     source = batches()
     expected = sum(next(source).tokens for _ in range(3))
     journal = Journal(tmp_path)
-    done = train(training(classifier(), 3), machine, journal)
+    done = run(training(classifier(), 3), machine, journal)
     journal.finish("finished")
     assert done.tokens == expected
     assert done.seconds > 0
