@@ -16,6 +16,7 @@ class Batch:
     position_ids: Tensor | None = None  # (B, T) int64; None: 0 to T - 1
     labels: Tensor | None = None  # (B,) int64 classes or float32 scores
     tokens: int = 0  # real tokens, padding not counted
+    position_limit: int | None = None  # all position_ids are below it; None: unknown, and looked at where it matters
     queries: Tensor | None = None  # (B, T) bool, True where the learned query vector stands in for the token
 
     def to(self, device: torch.device | str) -> "Batch":

@@ -53,9 +53,9 @@ class Embeddings(nn.Module):
         """(T, E) or (B, T, E)."""
         T = batch.input_ids.shape[1]
         if self.position_embedding is not None:
-            if self.longest < T:
-                raise ValueError(f"{T} tokens are more than model.max_position_embeddings={self.longest} holds")
             if batch.position_ids is None:
+                if self.longest < T:
+                    raise ValueError(f"{T} tokens are more than model.max_position_embeddings={self.longest} holds")
                 return self.position_embedding.weight[self.offset : self.offset + T]
             return self.position_embedding(batch.position_ids + self.offset)
         if self.sinusoidal:

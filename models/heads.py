@@ -64,6 +64,10 @@ class MaskedLMHead(nn.Module):
         """(..., D) -> (..., V) logits."""
         return self.output(self.norm(self.activation(self.dense(hidden))))
 
+    def flops(self) -> int:
+        """Of one token."""
+        return 2 * (self.dense.weight.numel() + self.output.weight.numel())
+
 
 class SequenceClassifier(nn.Module):
     """Encoder, pooler and one linear output; a single output is a regression."""

@@ -127,7 +127,7 @@ def relative_context(batch: Batch, width: int, past: int = 0) -> Context:
 def _offsets(batch: Batch, past: int) -> tuple[Tensor, Tensor | None]:
     """The (R,) offsets, query place minus key place, and which (B, T, M) of them each pair has; None: as relative_shift says.
 
-    Memory ends just before position 0. Given positions cost a wait for the device, once a forward pass.
+    Memory ends just before position 0. Given positions without a limit cost a wait for the device, once a forward pass.
     """
     places, length = batch.position_ids, batch.input_ids.shape[1]
     device = batch.input_ids.device
@@ -135,7 +135,7 @@ def _offsets(batch: Batch, past: int) -> tuple[Tensor, Tensor | None]:
         return torch.arange(past + length, -length, -1, device=device), None
     before = torch.arange(-past, 0, device=device).expand(len(places), -1)
     keys = torch.cat([before, places], dim=1)
-    farthest = int(keys.max() - keys.min())
+    farthest = int(keys.max() - keys.min()) if batch.position_limit is None else batch.position_limit - 1 + past
     return torch.arange(farthest, -farthest - 1, -1, device=device), farthest - places[:, :, None] + keys[:, None, :]
 
 

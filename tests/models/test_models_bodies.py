@@ -7,6 +7,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from torch import nn
+from variant_files import merged
 
 from harness.measure.flops import counted
 from harness.measure.size import components, count, effective, on_meta, sizes
@@ -24,7 +25,7 @@ SMALL = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 3, "num_atten
 def published(name: str, **changes) -> EncoderConfig:
     """The model of conf/model at small dimensions, a bilstm with its own depth."""
     file = OmegaConf.load(CONF / f"{name}.yaml")
-    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), SMALL, file, changes))
+    return merged(SMALL, file, changes)
 
 
 def classifier(config: EncoderConfig) -> SequenceClassifier:

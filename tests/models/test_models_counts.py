@@ -10,6 +10,7 @@ import torch
 import transformers
 from omegaconf import OmegaConf
 from torch import nn
+from variant_files import merged
 
 from models.config import EncoderConfig
 from models.heads import MaskedLMHead, SequenceClassifier
@@ -75,7 +76,7 @@ needs_counts = pytest.mark.skipif(
 def published(name: str, row: str) -> EncoderConfig:
     """The configuration that the files of a model make together."""
     parts = [OmegaConf.load(ROOT / "conf" / f"{file}.yaml") for file in FILES[name]]
-    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), *parts, OVERRIDES.get((name, row), {})))
+    return merged(*parts, OVERRIDES.get((name, row), {}))
 
 
 def counted(*modules: nn.Module) -> int:
@@ -119,7 +120,7 @@ def test_every_count_of_a_listed_model_is_compared():
 def test_distilbert_is_half_as_deep_at_every_scale():
     for scale in ("tiny", "mini", "base", "large"):
         parts = [OmegaConf.load(ROOT / "conf" / f"{file}.yaml") for file in (f"scale/{scale}", "model/distilbert")]
-        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), *parts))
+        config = merged(*parts)
         assert 2 * config.depth == config.num_hidden_layers
 
 
@@ -166,5 +167,5 @@ def test_variant_says_what_the_published_config_says(name):
     family, told, unread = PUBLISHED[name]
     given = getattr(transformers, f"{family}Config")(**told).to_dict()
     files = [OmegaConf.load(ROOT / "conf" / f"{file}.yaml") for file in ("scale/base", f"model/{name}")]
-    variant = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), *files, unread))
+    variant = merged(*files, unread)
     assert resolved(variant) == resolved(config_of(given))

@@ -16,6 +16,7 @@ from transformers import (
     DebertaV2ForSequenceClassification,
     DebertaV2Model,
 )
+from variant_files import merged
 
 from harness.measure import flops
 from models.attention import Context
@@ -211,7 +212,7 @@ def test_silent_keys_mean_the_defaults_of_their_family(family, file):
 def published(*files: str) -> EncoderConfig:
     """The configuration that files below conf/ make together."""
     parts = [OmegaConf.load(ROOT / "conf" / f"{file}.yaml") for file in files]
-    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), *parts))
+    return merged(*parts)
 
 
 def size(module: nn.Module) -> int:

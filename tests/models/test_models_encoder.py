@@ -8,6 +8,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from torch import nn
+from variant_files import merged
 
 from models.attention import Context
 from models.batch import Batch
@@ -36,7 +37,7 @@ def small_config(**changes) -> EncoderConfig:
 def published(*files: str) -> EncoderConfig:
     """The configuration that files below conf/ make together."""
     parts = [OmegaConf.load(ROOT / "conf" / f"{file}.yaml") for file in files]
-    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), *parts))
+    return merged(*parts)
 
 
 def padded_batch(vocab_size: int = 60, padding: int = 0) -> Batch:

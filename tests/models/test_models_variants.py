@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import OmegaConf
+from variant_files import merged
 
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Pooling, Position
@@ -20,8 +21,7 @@ LENGTHS = (40, 27, 9, 1)  # longer than what one block of the narrowest window c
 def small(variant: str, **changes) -> EncoderConfig:
     """The variant's own difference from BERT over small dimensions; its file wins over them, as over a scale."""
     difference = OmegaConf.load(ROOT / "conf" / "model" / f"{variant}.yaml")
-    node = OmegaConf.merge(OmegaConf.structured(EncoderConfig), SMALL, difference)
-    config = OmegaConf.to_object(node)
+    config = merged(SMALL, difference)
     return replace(config, vocab_size=60, pad_token_id=0, **changes)
 
 

@@ -9,6 +9,7 @@ import torch
 import transformers
 from omegaconf import OmegaConf
 from torch import Tensor, nn
+from variant_files import merged
 
 from models.batch import Batch
 from models.config import EncoderConfig, Pooling, Position
@@ -234,7 +235,7 @@ def test_classification_reaches_all_but_the_mask_vector():
 
 def published() -> EncoderConfig:
     told = OmegaConf.load(ROOT / "conf" / "model" / "xlnet.yaml")
-    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), told))
+    return merged(told)
 
 
 def test_published_dimensions_count_to_the_last_weight():

@@ -1,0 +1,239 @@
+"""Replaced tokens: what the generator fills in, what is asked of the encoder, what both share and what both learn."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from models.batch import Batch
+from models.config import Activation, Body, EncoderConfig, NormPlace, Position
+from models.encoder import initialise
+from models.heads import build_classifier
+from models.objectives.config import ObjectiveConfig, ObjectiveName
+from models.objectives.detection import ReplacedTokenDetection, generator_shape, replaced, sample
+from models.objectives.masked import MaskedTokens
+from models.objectives.question import IGNORED, Question, Vocabulary
+
+V, T = 60, 24
+VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
+SHAPE = EncoderConfig(
+    vocab_size=V, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=32
+)
+STILL = replace(SHAPE, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+VARIANTS = {
+    "bert": {},
+    "albert": {"embedding_size": 12, "num_hidden_groups": 1},
+    "wide feed-forward": {"feed_forward_size": 96},
+    "sinusoidal": {"position": Position.sinusoidal, "embedding_scale": True},
+    "alibi": {"position": Position.alibi, "num_attention_heads": 2},
+    "rotary": {"position": Position.rotary, "norm_place": NormPlace.pre, "gated_feed_forward": True, "type_vocab_size": 0},
+    "bucketed": {"position": Position.bucketed, "hidden_act": Activation.relu},
+    "deberta": {"position": Position.disentangled, "type_vocab_size": 0},
+    "xlnet": {"position": Position.relative, "type_vocab_size": 0, "embedding_norm": False},
+    "longformer": {"attention_window": 8, "global_tokens": 1, "type_vocab_size": 1},
+    "gpt": {"causal": True},
+    "untied": {"tie_masked_lm_head": False},
+    "lstm": {"body": Body.lstm},
+    "encoder and decoder": {"body": Body.encoder_decoder},
+}
+
+
+def batch(rows: int = 4, seed: int = 0) -> Batch:
+    ids = torch.randint(5, V, (rows, T), generator=torch.Generator().manual_seed(seed))
+    ids[:, 0], ids[:, -1] = 2, 3
+    return Batch(ids, torch.zeros_like(ids), tokens=rows * T)
+
+
+def detection(shape: EncoderConfig = STILL, spread: float = 0.1, **keys) -> ReplacedTokenDetection:
+    made = ReplacedTokenDetection(ObjectiveConfig(ObjectiveName.rtd, **keys), shape, VOCABULARY)
+    initialise(made, spread, 0)
+    return made
+
+
+def asked(objective: ReplacedTokenDetection | MaskedTokens, rows: int = 4) -> Question:
+    return objective.ask(batch(rows), list(range(rows)))
+
+
+def always_says(objective: ReplacedTokenDetection, piece: int) -> ReplacedTokenDetection:
+    """Its generator fills in this piece everywhere: nothing is left to chance."""
+    with torch.no_grad():
+        objective.generator_head.output.bias[piece] = 80.0
+    return objective
+
+
+def seen_by_encoder(objective: ReplacedTokenDetection, question: Question) -> Tensor:
+    seen: list[Tensor] = []
+    hook = objective.encoder.register_forward_pre_hook(lambda _, given: seen.append(given[0].input_ids))
+    objective(question)
+    hook.remove()
+    return seen[0]
+
+
+def gradients(objective: ReplacedTokenDetection, *questions: Question) -> dict[str, Tensor]:
+    objective.zero_grad()
+    for question in questions:
+        objective(question).backward()
+    return {name: p.grad.clone() for name, p in objective.named_parameters() if p.grad is not None}
+
+
+def test_a_piece_that_the_generator_hit_counts_as_original():
+    original = torch.tensor([[2, 10, 11, 12, 3], [2, 20, 21, 22, 3]])
+    places = torch.tensor([[1, 3], [0, 2]])
+    targets = torch.tensor([[10, 12], [IGNORED, 21]])
+    ids, labels = replaced(original, places, targets, torch.tensor([[10, 40], [41, 42]]))
+    assert ids.tolist() == [[2, 10, 11, 40, 3], [2, 20, 42, 22, 3]]
+    assert labels.int().tolist() == [[0, 0, 0, 1, 0], [0, 0, 1, 0, 0]]
+
+
+def test_encoder_sees_what_was_filled_in_and_neither_mask_nor_answer():
+    objective = always_says(detection(), 7)
+    question = asked(objective)
+    clean, seen = batch().input_ids, seen_by_encoder(objective, question)
+    predicted = torch.zeros_like(clean, dtype=torch.bool)
+    predicted[torch.arange(4)[:, None].expand_as(question.places), question.places] = question.targets != IGNORED
+    assert (question.batch.input_ids == VOCABULARY.mask).any()
+    assert not (seen == VOCABULARY.mask).any()
+    assert (seen[predicted] == 7).all()
+    assert torch.equal(seen[~predicted], clean[~predicted])
+
+
+def test_samples_follow_the_softmax_and_are_never_special():
+    torch.manual_seed(0)
+    logits = torch.tensor([0.0, 9.0, 1.0, 2.0]).expand(20000, 4)
+    drawn = sample(logits, (1,)).bincount(minlength=4) / 20000
+    expected = torch.tensor([0.0, float("-inf"), 1.0, 2.0]).softmax(dim=0)
+    assert drawn[1] == 0
+    assert torch.allclose(drawn, expected, atol=0.015)
+
+
+def test_loss_of_chance_is_known():
+    objective = detection(spread=0.0, detection_weight=50.0)
+    with torch.no_grad():
+        loss = objective(asked(objective))
+    assert loss.item() == pytest.approx(torch.tensor(float(V)).log().item() + 50 * torch.tensor(2.0).log().item(), rel=1e-5)
+
+
+def test_detection_teaches_the_generator_nothing_but_the_shared_embeddings():
+    found = []
+    for weight in (1.0, 50.0):
+        torch.manual_seed(0)
+        objective = detection(detection_weight=weight)
+        found.append(gradients(objective, asked(objective)))
+    own = [name for name in found[0] if name.startswith("generator")]
+    assert own
+    assert all(torch.equal(found[0][name], found[1][name]) for name in own)
+    shared = "encoder.embeddings.token_embedding.weight"
+    assert not torch.allclose(found[0][shared], found[1][shared])
+
+
+def test_pieces_add_up_to_the_whole():
+    objective = always_says(detection(spread=0.05), 7)
+    question = asked(objective)
+    pieces = [question.cut(slice(0, 1)), question.cut(slice(1, 4))]
+    assert sum(objective(piece) for piece in pieces).item() == pytest.approx(objective(question).item(), rel=1e-5)
+    whole, parts = gradients(objective, question), gradients(objective, *pieces)
+    assert all(torch.allclose(parts[name], whole[name], atol=1e-4, rtol=1e-4) for name in whole)
+
+
+def test_embeddings_are_the_same_tensors_and_counted_once():
+    objective = detection(replace(STILL, tie_masked_lm_head=False))
+    ours, theirs = objective.encoder.embeddings, objective.generator.embeddings
+    assert theirs.token_embedding is ours.token_embedding
+    assert theirs.position_embedding is ours.position_embedding
+    assert theirs.type_embedding is ours.type_embedding
+    assert objective.generator_head.output.weight is ours.token_embedding.weight
+    assert theirs.norm is not ours.norm
+    parameters = list(objective.parameters())
+    assert len({id(parameter) for parameter in parameters}) == len(parameters)
+    copied = copy.deepcopy(objective)
+    assert copied.generator_head.output.weight is copied.encoder.embeddings.token_embedding.weight
+    assert copied.encoder.embeddings.token_embedding.weight is not ours.token_embedding.weight
+
+
+@pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
+def test_encoder_starts_as_that_of_a_classifier(keys: dict):
+    shape = replace(SHAPE, **keys)
+    objective = detection(shape, spread=shape.initializer_range)
+    classifier = build_classifier(shape, 2, seed=0).encoder.state_dict()
+    state = objective.state_dict()
+    assert all(torch.equal(state[f"encoder.{name}"], tensor) for name, tensor in classifier.items())
+    assert objective.masked_head is None
+
+
+@pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
+def test_every_parameter_learns_under_dropout(keys: dict):
+    objective = detection(replace(SHAPE, **keys)).train()
+    found = gradients(objective, asked(objective))
+    silent = {name for name, _ in objective.named_parameters() if name not in found or not found[name].any()}
+    assert silent == {name for name in silent if has_no_say(name, objective.encoder.config)}
+
+
+def has_no_say(name: str, shape: EncoderConfig) -> bool:
+    """The query of permutation, terms of a second segment, and what [CLS] alone reads in the generator's last layer."""
+    if shape.position is Position.relative:
+        return name.endswith(("mask_embedding", "segment_bias", "segment_embedding"))
+    last = f"generator.layers.attentions.{shape.depth - 1}.attention.global_query_key_value."
+    return shape.global_tokens > 0 and name.startswith(last)
+
+
+@pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
+def test_formula_is_what_is_counted(keys: dict):
+    objective = detection(replace(SHAPE, **keys))
+    shapes, question = copy.deepcopy(objective).to("meta").train(), asked(objective, rows=1).to("meta")
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+        shapes(question)
+    assert objective.flops(T) == pytest.approx(counter.get_total_flops(), rel=5e-3)
+
+
+@pytest.mark.parametrize("fraction", [0.25, 1 / 3, 0.5, 0.9])
+@pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
+def test_generator_is_a_narrow_variant_of_the_same_kind(keys: dict, fraction: float):
+    shape = replace(SHAPE, hidden_size=48, **keys)
+    small = generator_shape(shape, fraction)
+    assert small.hidden_size % small.num_attention_heads == 0
+    assert abs(small.hidden_size - 48 * fraction) <= small.num_attention_heads
+    assert small.feed_forward_width == pytest.approx(shape.feed_forward_width * fraction, abs=8)
+    assert (small.depth, small.groups, small.embedding_width) == (shape.depth, shape.groups, shape.embedding_width)
+
+
+def test_paper_sizes():
+    base = generator_shape(EncoderConfig(), 1 / 3)  # arXiv:2003.10555, table 6
+    assert (base.hidden_size, base.num_attention_heads, base.intermediate_size) == (256, 4, 1024)
+    small = generator_shape(
+        EncoderConfig(hidden_size=256, num_attention_heads=4, intermediate_size=1024, embedding_size=128), 0.25
+    )
+    assert (small.hidden_size, small.num_attention_heads, small.intermediate_size, small.embedding_width) == (64, 1, 256, 128)
+
+
+def test_loss_falls():
+    objective = detection(spread=0.05)
+    question = asked(objective, rows=8)
+    optimiser = torch.optim.AdamW(objective.parameters(), lr=3e-3)
+    torch.manual_seed(0)
+    losses = []
+    for _ in range(30):
+        loss = objective(question)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_asks_as_masked_tokens_do_with_masks_alone():
+    ours = asked(detection())
+    theirs = asked(MaskedTokens(ObjectiveConfig(), replace(SHAPE, hidden_size=16), VOCABULARY))
+    assert (ours.batch.input_ids.gather(1, ours.places) == VOCABULARY.mask).all()
+    assert not (theirs.batch.input_ids.gather(1, theirs.places) == VOCABULARY.mask).all()
+    assert torch.equal(ours.places, theirs.places)
+    assert torch.equal(ours.targets, theirs.targets)
+
+
+def test_a_body_without_layers_is_refused():
+    shape = EncoderConfig(body=Body.static, position=Position.none)
+    with pytest.raises(ValueError, match=r"^pretrain\.objective=rtd cannot be combined with model\.body=static$"):
+        ReplacedTokenDetection.refuse(ObjectiveConfig(ObjectiveName.rtd), shape)

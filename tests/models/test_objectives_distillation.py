@@ -1,0 +1,221 @@
+"""A student and its teacher: what the student takes over, and what leaves the teacher as it is."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from models.batch import Batch
+from models.config import Body, EncoderConfig, Position
+from models.encoder import Encoder, initialise
+from models.heads import MaskedLMHead, build_classifier
+from models.objectives.config import ObjectiveConfig, ObjectiveName
+from models.objectives.distillation import Distillation, Teacher, cosine_loss, soft_loss
+from models.objectives.masked import MaskedTokens
+from models.objectives.question import IGNORED, Question, Vocabulary
+
+V, T = 60, 24
+VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
+SHAPE = EncoderConfig(
+    vocab_size=V, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48, max_position_embeddings=32
+)
+STILL = replace(SHAPE, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+VARIANTS = {
+    "bert": {},
+    "albert": {"embedding_size": 12, "num_hidden_layers": 3, "num_hidden_groups": 1},
+    "rotary": {"position": Position.rotary, "type_vocab_size": 0},
+    "lstm": {"body": Body.lstm},
+    "untied": {"tie_masked_lm_head": False},
+}
+
+
+def teacher(seed: int = 5, **keys) -> Teacher:
+    """With dropout in its shape, which it must not run."""
+    shape = replace(SHAPE, num_hidden_layers=2, **keys)
+    encoder = Encoder(shape)
+    made = Teacher(encoder, MaskedLMHead(shape, encoder.embeddings.token_embedding))
+    initialise(made, 0.2, seed)
+    return made
+
+
+def batch(rows: int = 4) -> Batch:
+    ids = torch.randint(5, V, (rows, T), generator=torch.Generator().manual_seed(0))
+    ids[:, 0], ids[:, -1] = 2, 3
+    return Batch(ids, torch.zeros_like(ids), tokens=rows * T)
+
+
+def student(shape: EncoderConfig = STILL, taught_by: Teacher | None = None, **keys) -> Distillation:
+    config = ObjectiveConfig(ObjectiveName.distillation, teacher="theirs", **keys)
+    made = Distillation(config, shape, VOCABULARY, teacher() if taught_by is None else taught_by)
+    initialise(made, 0.1, 0)
+    return made
+
+
+def asked(objective: Distillation | MaskedTokens, rows: int = 4) -> Question:
+    return objective.ask(batch(rows), list(range(rows)))
+
+
+def gradients(objective: Distillation, *questions: Question) -> dict[str, Tensor]:
+    objective.zero_grad()
+    for question in questions:
+        objective(question).backward()
+    return {name: p.grad.clone() for name, p in objective.named_parameters() if p.grad is not None}
+
+
+def trained(objective: Distillation, steps: int) -> list[float]:
+    """The losses of so many steps on one question."""
+    question = asked(objective)
+    optimiser = torch.optim.AdamW(objective.parameters(), lr=3e-3)
+    losses = []
+    for _ in range(steps):
+        loss = objective(question)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_teacher_is_neither_a_parameter_nor_saved():
+    objective = student()
+    alone = MaskedTokens(ObjectiveConfig(), STILL, VOCABULARY)
+    assert [name for name, _ in objective.named_parameters()] == [name for name, _ in alone.named_parameters()]
+    assert list(objective.state_dict()) == list(alone.state_dict())
+    assert not any(parameter.requires_grad for parameter in objective.teacher.parameters())
+
+
+def test_training_leaves_the_teacher_as_it_is():
+    objective = student().train()
+    before = copy.deepcopy(objective.teacher.state_dict())
+    trained(objective, 2)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in objective.teacher.state_dict().items())
+    assert not any(module.training for module in objective.teacher.modules())
+
+
+def test_teacher_moves_and_is_copied_with_the_student():
+    objective = student()
+    moved = copy.deepcopy(objective).to("meta")
+    assert {parameter.device.type for parameter in moved.teacher.parameters()} == {"meta"}
+    assert {parameter.device.type for parameter in objective.teacher.parameters()} == {"cpu"}
+    assert {parameter.dtype for parameter in copy.deepcopy(objective).double().teacher.parameters()} == {torch.float64}
+
+
+def test_who_equals_the_teacher_has_only_the_loss_of_masked_tokens():
+    theirs = teacher()
+    objective = student(replace(STILL, num_hidden_layers=2), theirs, masked_weight=0.0)
+    objective.encoder.load_state_dict(theirs.encoder.state_dict())
+    objective.masked_head.load_state_dict(theirs.head.state_dict())
+    assert objective(asked(objective)).item() == pytest.approx(0, abs=1e-5)
+    with torch.no_grad():
+        objective.encoder.embeddings.token_embedding.weight.mul_(1.5)
+    assert objective(asked(objective)).item() > 0.01
+
+
+def test_masked_part_is_that_of_masked_tokens():
+    objective = student(soft_weight=0.0, cosine_weight=0.0, masked_weight=2.0)
+    alone = MaskedTokens(ObjectiveConfig(), STILL, VOCABULARY)
+    alone.load_state_dict(objective.state_dict())
+    assert objective(asked(objective)).item() == pytest.approx(2 * alone(asked(alone)).item(), rel=1e-6)
+
+
+def test_soft_loss_is_the_divergence_from_the_teacher_at_a_temperature():
+    ours, theirs = torch.randn(2, 3, V, generator=torch.Generator().manual_seed(0)), torch.zeros(2, 3, V)
+    theirs[..., 7] = 3.0
+    used = torch.tensor([[True, True, False], [True, False, False]])
+    p, q = (theirs[used] / 2).softmax(dim=-1), (ours[used] / 2).softmax(dim=-1)
+    assert soft_loss(ours, theirs, used, 2.0).item() == pytest.approx(4 * (p * (p / q).log()).sum().item(), rel=1e-5)
+
+
+def test_cosine_loss_sees_direction_alone():
+    hidden = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
+    assert cosine_loss(3 * hidden, hidden).item() == pytest.approx(0, abs=1e-5)
+    assert cosine_loss(-hidden, hidden).item() == pytest.approx(12, rel=1e-5)
+
+
+def test_loss_is_the_weighted_sum_of_three():
+    weights = {"soft_weight": 5.0, "masked_weight": 2.0, "cosine_weight": 1.0}
+    theirs, nothing = teacher(), dict.fromkeys(weights, 0.0)
+    alone = [student(taught_by=theirs, **(nothing | {name: weight})) for name, weight in weights.items()]
+    question = asked(alone[0])
+    losses = [objective(question).item() for objective in alone]
+    assert min(losses) > 0
+    assert student(taught_by=theirs, **weights)(question).item() == pytest.approx(sum(losses), rel=1e-5)
+
+
+def test_unused_slots_have_no_say():
+    objective = student(cosine_weight=0.0)
+    question = asked(objective)
+    wider = replace(question, places=F.pad(question.places, (2, 0)), targets=F.pad(question.targets, (2, 0), value=IGNORED))
+    assert objective(wider).item() == pytest.approx(objective(question).item(), rel=1e-5)
+
+
+def test_pieces_add_up_to_the_whole():
+    objective = student()
+    question = asked(objective)
+    pieces = [question.cut(slice(0, 1)), question.cut(slice(1, 4))]
+    assert sum(objective(piece) for piece in pieces).item() == pytest.approx(objective(question).item(), rel=1e-5)
+    whole, parts = gradients(objective, question), gradients(objective, *pieces)
+    assert all(torch.allclose(parts[name], whole[name], atol=1e-5, rtol=1e-4) for name in whole)
+
+
+@pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
+def test_every_parameter_learns_under_dropout(keys: dict):
+    objective = student(replace(SHAPE, **keys)).train()
+    found = gradients(objective, asked(objective))
+    assert {name for name, _ in objective.named_parameters()} == {name for name in found if found[name].any()}
+
+
+@pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
+def test_formula_is_what_is_counted(keys: dict):
+    objective = student(replace(SHAPE, **keys))
+    shapes, question = copy.deepcopy(objective).to("meta").train(), asked(objective).to("meta")
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+        shapes(question)
+    assert 4 * objective.flops(T) == pytest.approx(counter.get_total_flops(), rel=1e-3)
+
+
+def test_encoder_starts_as_that_of_a_classifier():
+    objective = Distillation(ObjectiveConfig(), SHAPE, VOCABULARY, teacher())
+    initialise(objective, SHAPE.initializer_range, 3)
+    classifier = build_classifier(SHAPE, 2, seed=3).encoder.state_dict()
+    assert all(torch.equal(objective.encoder.state_dict()[name], tensor) for name, tensor in classifier.items())
+
+
+def test_loss_falls():
+    losses = trained(student(), 30)
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_neither_sees_the_answer():
+    objective = student(masked_share=1.0, random_share=0.0)
+    question = asked(objective)
+    seen: list[Tensor] = []
+    for encoder in (objective.encoder, objective.teacher.encoder):
+        encoder.register_forward_pre_hook(lambda _, given: seen.append(given[0].input_ids))
+    objective(question)
+    assert len(seen) == 2
+    assert all((ids.gather(1, question.places) == VOCABULARY.mask)[question.targets != IGNORED].all() for ids in seen)
+
+
+def test_two_variants_are_asked_the_same():
+    ours, theirs = asked(student()), asked(student(replace(SHAPE, position=Position.rotary)))
+    assert torch.equal(ours.batch.input_ids, theirs.batch.input_ids)
+    assert torch.equal(ours.targets, theirs.targets)
+
+
+def test_a_teacher_of_other_pieces_is_refused():
+    with pytest.raises(ValueError, match=r"pretrain\.teacher=theirs knows 70 pieces, not model\.vocab_size=60"):
+        student(taught_by=teacher(vocab_size=70))
+
+
+def test_vectors_of_another_size_are_refused_unless_not_compared():
+    wide = teacher(hidden_size=48)
+    with pytest.raises(ValueError, match=r"48 features, not of model\.hidden_size=32: set pretrain\.cosine_weight=0"):
+        student(taught_by=wide)
+    objective = student(taught_by=wide, cosine_weight=0.0)
+    assert objective(asked(objective)).isfinite()

@@ -1,0 +1,14 @@
+"""Shapes as the files of conf/ give them."""
+
+from dataclasses import fields
+
+from omegaconf import OmegaConf
+
+from harness.config import ModelConfig
+from models.config import EncoderConfig
+
+
+def merged(*parts: object) -> EncoderConfig:
+    """The shape that these nodes or dicts of `model` keys make together, what else they say of a variant left out."""
+    config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), *parts))
+    return EncoderConfig(**{field.name: getattr(config, field.name) for field in fields(EncoderConfig)})
