@@ -6,7 +6,6 @@ The cache is written whole or not at all, under a lock, and may be shared by pro
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import numpy as np
 from filelock import FileLock
 from safetensors.numpy import load_file, save_file
 
-from harness import checkpoint, paths, tasks
+from harness import paths, published, tasks
 from harness.config import RunConfig
 from harness.rows import Rows, load_rows
 
@@ -66,7 +65,7 @@ def prepare(config: RunConfig) -> str:
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             _write(config, splits, folder)
-    checkpoint.refuse_other_vocabulary(config, json.loads((folder / "facts.json").read_text())["vocab_size"])
+    published.refuse_other_vocabulary(config, json.loads((folder / "facts.json").read_text())["vocab_size"])
     return key
 
 
@@ -84,7 +83,7 @@ def _key(config: RunConfig, splits: dict[str, Rows]) -> str:
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
     spec |= {"version": PREPARE_VERSION, "max_length": config.task.max_length, "labels": config.task.labels}
-    digest.update(json.dumps(spec, sort_keys=True).encode())
+    digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
     for split, rows in splits.items():
         digest.update(json.dumps([split, rows.texts, rows.labels, rows.items]).encode())
     return digest.hexdigest()[:16]
@@ -120,9 +119,8 @@ def _fill(config: RunConfig, splits: dict[str, Rows], folder: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _texts(rows: Rows) -> Iterator[str]:
-    for texts in rows.texts:
-        yield from texts
+def _texts(rows: Rows) -> list[str]:
+    return [text for texts in rows.texts for text in texts]
 
 
 def _tokenise(tokenizer, rows: Rows, regression: bool) -> Split:

@@ -1,30 +1,48 @@
-"""Text to ids: WordPiece (arXiv:1609.08144) through `tokenizers`, trained on the training text or read from a vocabulary."""
+"""Text to ids: WordPiece, byte pairs or a unigram language model, trained on text or read from a file, through `tokenizers`."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
-from tokenizers import Tokenizer
-from tokenizers.decoders import WordPiece as WordPieceDecoder
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
+import numpy as np
+from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE, Unigram, WordPiece
+from tokenizers.normalizers import BertNormalizer, Lowercase
+from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel, Metaspace, Split
 from tokenizers.processors import TemplateProcessing
-from tokenizers.trainers import WordPieceTrainer
+from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
 
-from harness.config import TokenizerConfig
+from harness.config import TokenizerConfig, TokenizerKind
 from harness.errors import InputError
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+NAMES = {
+    "pad": ("[PAD]", "<pad>"),
+    "unk": ("[UNK]", "<unk>"),
+    "cls": ("[CLS]", "<cls>", "<s>"),
+    "sep": ("[SEP]", "<sep>", "</s>"),
+    "mask": ("[MASK]", "<mask>"),
+}
+"""Special pieces under the names that published tokenizers give them."""
+
+LETTER_STEP = 1e-4
+"""The library scores letters that it had to add one such step apart."""
 
 
 def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     """A tokenizer that writes `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with segment numbers 0 and 1.
 
-    InputError when the vocabulary file is missing or lacks a special piece.
+    `texts` may be passed over more than once and is never held. Training again gives the same pieces with the same ids, in
+    another process too. InputError when the vocabulary file is missing or lacks a special piece.
     """
     if config.file:
         return _whole(config)
-    tokenizer = _read(config) if config.vocab_file else _train(config, texts)
+    if iter(texts) is texts:
+        raise TypeError("texts must be something that can be iterated anew, not an iterator")
+    tokenizer = _read(config) if config.vocab_file else TRAINED[config.kind](config, texts)
+    tokenizer.add_special_tokens(list(SPECIAL))
     cls, sep = (("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]")))
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[cls, sep]
@@ -54,38 +72,165 @@ def _whole(config: TokenizerConfig) -> Tokenizer:
     return tokenizer
 
 
+def special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
+    """Ids of pad, unk, cls, sep and mask under any of their usual names, None where there is none."""
+    found = {role: [tokenizer.token_to_id(name) for name in names] for role, names in NAMES.items()}
+    return {role: next((number for number in ids if number is not None), None) for role, ids in found.items()}
+
+
 def pad_token_id(tokenizer: Tokenizer) -> int | None:
-    """Id of the padding piece under any of its usual names, None where there is none."""
-    ids = (tokenizer.token_to_id(piece) for piece in ("[PAD]", "<pad>"))
-    return next((number for number in ids if number is not None), None)
+    """Id of the padding piece, None where there is none."""
+    return special_ids(tokenizer)["pad"]
 
 
-def _empty(model: WordPiece, lowercase: bool) -> Tokenizer:
+def word_starts(tokenizer: Tokenizer) -> np.ndarray:
+    """(V,) bool, True for a piece that begins a word; punctuation and special pieces do.
+
+    Of a tokenizer whose pieces do not say it (GPT's mark the end of a word) every piece counts as a word.
+    """
+    marks = _marks(tokenizer)
+    starts = np.ones(tokenizer.get_vocab_size(), dtype=bool)
+    special = {piece.content for piece in tokenizer.get_added_tokens_decoder().values()}
+    for piece, number in tokenizer.get_vocab().items():
+        if piece not in special:
+            starts[number] = marks.begins(piece)
+    return starts
+
+
+def sentence_ends(tokenizer: Tokenizer) -> list[int]:
+    """Ids of the pieces that are a full stop, an exclamation or a question mark and nothing else."""
+    marks = _marks(tokenizer)
+    return sorted(number for piece, number in tokenizer.get_vocab().items() if marks.surface(piece) in (".", "!", "?"))
+
+
+class _Marks:
+    """How the pieces of one tokenizer say where words begin: by a mark inside of words, or by one at their beginning."""
+
+    def __init__(self, inside: str, beginning: str) -> None:
+        self.inside, self.beginning = inside, beginning
+
+    def begins(self, piece: str) -> bool:
+        if self.inside:
+            return not piece.startswith(self.inside)
+        if self.beginning:
+            return piece.startswith(self.beginning) or not self._letter(piece[0])
+        return True
+
+    def surface(self, piece: str) -> str:
+        """The piece as it reads."""
+        return piece.removeprefix(self.inside).removeprefix(self.beginning)
+
+    def _letter(self, character: str) -> bool:
+        """A letter or digit, or a byte of one: what is not ASCII is taken for one."""
+        return character.isalnum() or not character.isascii()
+
+
+def _marks(tokenizer: Tokenizer) -> _Marks:
+    told = json.loads(tokenizer.to_str())
+    inside = told["model"].get("continuing_subword_prefix")
+    if inside:
+        return _Marks(inside, "")
+    if told["model"].get("end_of_word_suffix") or told["model"]["type"] in ("WordPiece", "WordLevel"):
+        return _Marks("", "")
+    bytewise = '"ByteLevel"' in json.dumps([told["pre_tokenizer"], told["decoder"]])
+    return _Marks("", "Ġ" if bytewise else "▁")
+
+
+def _limited(texts: Iterable[str], characters: int) -> Iterator[str]:
+    """The first so many characters."""
+    for text in texts:
+        yield text[:characters]
+        characters -= len(text)
+        if characters <= 0:
+            return
+
+
+def _words_of_bert(model: WordPiece | Unigram, lowercase: bool) -> Tokenizer:
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = BertPreTokenizer()
-    tokenizer.decoder = WordPieceDecoder()
     return tokenizer
 
 
-def _train(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    """The same pieces with the same ids each time.
-
-    The trainer numbers the letters inside of words in the order of a hash map, other in every process, and merges ties by
+def _train_wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    """The trainer numbers the letters inside of words in the order of a hash map, other in every process, and merges ties by
     number: so those letters are given to it in order, as if they were special.
     """
-    texts = list(texts)
-    learner = _empty(WordPiece(unk_token="[UNK]"), config.lowercase)
-    normalise, cut = learner.normalizer.normalize_str, learner.pre_tokenizer.pre_tokenize_str
-    inner = sorted({f"##{letter}" for text in texts for word, _ in cut(normalise(text)) for letter in word[1:]})
+    learner = _words_of_bert(WordPiece(unk_token="[UNK]"), config.lowercase)
     trainer = WordPieceTrainer(
         vocab_size=config.vocab_size,
         min_frequency=config.min_frequency,
-        special_tokens=[*SPECIAL, *inner],
+        special_tokens=[*SPECIAL, *_inner_letters(learner, _limited(texts, config.train_characters))],
         show_progress=False,
     )
-    learner.train_from_iterator(texts, trainer)
+    learner.train_from_iterator(_limited(texts, config.train_characters), trainer)
     return _with_vocabulary(learner.get_vocab(with_added_tokens=False), config)
+
+
+def _inner_letters(learner: Tokenizer, texts: Iterable[str]) -> list[str]:
+    """`##` and each letter that stands behind another in a word, in order."""
+    pairs: set[tuple[str, str]] = set()
+    for text in texts:
+        pairs.update(pairwise(learner.normalizer.normalize_str(text)))
+    cut = learner.pre_tokenizer.pre_tokenize_str
+    return sorted({f"##{second}" for first, second in pairs if any(len(word) == 2 for word, _ in cut(first + second))})
+
+
+def _train_bpe(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    """Of bytes, so that nothing is unknown."""
+    tokenizer = Tokenizer(BPE())
+    if config.lowercase:
+        tokenizer.normalizer = Lowercase()
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = BpeTrainer(
+        vocab_size=config.vocab_size,
+        min_frequency=config.min_frequency,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=sorted(ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_limited(texts, config.train_characters), trainer)
+    return tokenizer
+
+
+def _train_unigram(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    learner = _marked_words(Unigram(), config.lowercase)
+    trainer = UnigramTrainer(vocab_size=config.vocab_size, special_tokens=list(SPECIAL), unk_token="[UNK]", show_progress=False)
+    learner.train_from_iterator(_limited(texts, config.train_characters), trainer)
+    pieces = json.loads(learner.to_str())["model"]["vocab"][len(SPECIAL) :]
+    vocabulary = [(piece, 0.0) for piece in SPECIAL] + _in_order(pieces)
+    return _marked_words(Unigram(vocabulary, unk_id=SPECIAL.index("[UNK]"), byte_fallback=False), config.lowercase)
+
+
+def _in_order(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The same pieces with the same scores in every process, best first.
+
+    The trainer adds in the order of a hash map, so scores differ in their last digits; and rare letters that it must keep
+    get scores a step apart in that order: all letters as rare as those get the lowest score.
+    """
+    if not pieces:
+        return []
+    lowest = min(score for _, score in pieces)
+    rare = lowest + LETTER_STEP * sum(len(piece) == 1 for piece, _ in pieces)
+    scored = [(piece, round(lowest if len(piece) == 1 and score < rare else score, 6)) for piece, score in pieces]
+    return sorted(scored, key=lambda scored: (-scored[1], scored[0]))
+
+
+def _marked_words(model: Unigram, lowercase: bool) -> Tokenizer:
+    """The words that WordPiece sees, each with a mark before it unless it is punctuation."""
+    tokenizer = _words_of_bert(model, lowercase)
+    unmarked = Split(Regex(r"▁(?=[\p{P}$+<=>^`|~])"), "removed")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([BertPreTokenizer(), Metaspace(), unmarked])
+    tokenizer.decoder = decoders.Metaspace()
+    return tokenizer
+
+
+TRAINED = {
+    TokenizerKind.wordpiece: _train_wordpiece,
+    TokenizerKind.bpe: _train_bpe,
+    TokenizerKind.unigram: _train_unigram,
+}
 
 
 def _read(config: TokenizerConfig) -> Tokenizer:
@@ -100,6 +245,7 @@ def _read(config: TokenizerConfig) -> Tokenizer:
 
 
 def _with_vocabulary(vocabulary: dict[str, int], config: TokenizerConfig) -> Tokenizer:
-    tokenizer = _empty(WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100), config.lowercase)
-    tokenizer.add_special_tokens(list(SPECIAL))
+    model = WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100)
+    tokenizer = _words_of_bert(model, config.lowercase)
+    tokenizer.decoder = decoders.WordPiece()
     return tokenizer

@@ -125,7 +125,7 @@ def test_only_distance_has_a_ceiling(rule):
 def test_every_word_is_one_piece_of_the_trained_tokenizer(compose, rule):
     (config,) = compose(f"task={rule.value}")
     splits = {split: load_rows(config, split).texts for split in ("train", "validation")}
-    built = tokenizer.build(config.tokenizer, (text for row in splits["train"] for text in row))
+    built = tokenizer.build(config.tokenizer, [text for row in splits["train"] for text in row])
     for row in (*splits["train"], *splits["validation"]):
         for text in row:
             assert built.encode(text, add_special_tokens=False).tokens == text.split()

@@ -1,11 +1,14 @@
-"""Text to ids: the trained WordPiece, and one read from a vocabulary against the reference."""
+"""Text to ids: the three trained kinds, and a vocabulary that is read against the reference."""
 
+import os
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
 
 from harness import tokenizer
-from harness.config import TokenizerConfig
+from harness.config import TokenizerConfig, TokenizerKind
 from harness.errors import InputError
 
 TEXTS = ["the fox follows the hare", "a hawk hears a mouse near the gate", "the gate stays barred", "Foxes follow hares"] * 3
@@ -26,13 +29,96 @@ def trained(**keys) -> tokenizer.Tokenizer:
     return tokenizer.build(TokenizerConfig(**keys), TEXTS)
 
 
-def test_training_again_gives_equal_tokenizers():
-    assert len({trained().to_str() for _ in range(4)}) == 1
+FRESH = """\
+import hashlib, random
+from harness import tokenizer
+from harness.config import TokenizerConfig, TokenizerKind
+stream = random.Random(0)
+words = ["".join(stream.choices("abcdefgh", k=stream.randint(1, 6))) for _ in range(300)]
+rare = [chr(code) for code in range(0x3B1, 0x3C9)]
+texts = [" ".join(stream.choices(words, k=20)) + f" x{stream.choice(rare)}{stream.choice(rare)}." for _ in range(200)]
+for kind in TokenizerKind:
+    for size in (150, 600):
+        built = tokenizer.build(TokenizerConfig(kind=kind, vocab_size=size), texts)
+        print(kind.name, size, built.get_vocab_size(), hashlib.sha256(built.to_str().encode()).hexdigest())
+"""
 
 
-def test_special_pieces_have_the_first_ids():
-    built = trained()
+def test_training_in_another_process_gives_equal_tokenizers():
+    """Hash maps are ordered otherwise there, and threads take turns otherwise."""
+    pipes = {"stdout": subprocess.PIPE, "text": True}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", FRESH], env=os.environ | {"TOKENIZERS_PARALLELISM": parallel}, **pipes)
+        for parallel in ("false", "true", "false")
+    ]
+    told = [process.communicate()[0] for process in processes]
+    assert len(told[0].splitlines()) == 6
+    assert told[0] == told[1] == told[2]
+
+
+@pytest.mark.parametrize("kind", TokenizerKind)
+def test_training_again_gives_equal_tokenizers(kind):
+    assert len({trained(kind=kind).to_str() for _ in range(4)}) == 1
+
+
+@pytest.mark.parametrize("kind", TokenizerKind)
+def test_special_pieces_have_the_first_ids(kind):
+    built = trained(kind=kind)
     assert [built.token_to_id(piece) for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")] == [0, 1, 2, 3, 4]
+    assert tokenizer.special_ids(built) == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
+
+
+@pytest.mark.parametrize("kind", TokenizerKind)
+def test_every_kind_frames_and_reads_back_its_text(kind):
+    built = trained(kind=kind)
+    single, pair = built.encode("the fox follows"), built.encode("the fox", "the gate stays")
+    assert (single.ids[0], single.ids[-1]) == (2, 3)
+    assert built.decode(single.ids).strip() == "the fox follows"
+    cut = pair.ids.index(3) + 1
+    assert built.decode(pair.ids[cut:]).strip() == "the gate stays"
+    assert pair.type_ids == [0] * cut + [1] * (len(pair.ids) - cut)
+
+
+@pytest.mark.parametrize("kind", TokenizerKind)
+def test_special_pieces_in_a_text_can_be_read_as_text(kind):
+    built = tokenizer.build(TokenizerConfig(kind=kind, min_frequency=1), [*TEXTS, "[SEP] [MASK]"])
+    built.encode_special_tokens = True
+    assert not set(range(5)) & set(built.encode("a [SEP] [MASK]", add_special_tokens=False).ids)
+
+
+@pytest.mark.parametrize("kind", TokenizerKind)
+def test_every_word_and_punctuation_mark_begins_a_word(kind, tmp_path):
+    """As many beginnings as words, in a tokenizer that was saved and read too."""
+    text = "the foxes follow a hare, near the gate. hawks hear foxes!"
+    built = tokenizer.build(TokenizerConfig(kind=kind, vocab_size=300, min_frequency=1), [*TEXTS, ", . !"])
+    built.save(str(tmp_path / "tokenizer.json"))
+    for read in (built, tokenizer.build(TokenizerConfig(file=str(tmp_path / "tokenizer.json")), [])):
+        starts = tokenizer.word_starts(read)
+        ids = read.encode(text, add_special_tokens=False).ids
+        assert starts[ids].sum() == len(text.replace(",", "").replace(".", "").replace("!", "").split()) + 3
+        assert len(ids) > starts[ids].sum()
+        assert starts[:5].all()
+        assert {read.id_to_token(number)[-1] for number in tokenizer.sentence_ends(read)} >= {".", "!"}
+
+
+def test_pieces_that_mark_the_end_of_a_word_count_as_words():
+    from tokenizers.models import BPE
+
+    built = tokenizer.Tokenizer(BPE({"fox</w>": 0, "f": 1, "ox</w>": 2}, [], end_of_word_suffix="</w>"))
+    assert tokenizer.word_starts(built).all()
+
+
+@pytest.mark.parametrize("kind", TokenizerKind)
+def test_no_more_is_learned_from_than_told(kind):
+    told = TokenizerConfig(kind=kind, min_frequency=1, train_characters=sum(map(len, TEXTS)))
+    less = tokenizer.build(told, TEXTS)
+    assert tokenizer.build(told, [*TEXTS, "zebra zebra zebra"]).to_str() == less.to_str()
+    assert tokenizer.build(told, ["zebra zebra zebra", *TEXTS]).to_str() != less.to_str()
+
+
+def test_texts_that_are_gone_after_one_pass_are_refused():
+    with pytest.raises(TypeError, match="iterated anew"):
+        tokenizer.build(TokenizerConfig(), iter(TEXTS))
 
 
 def test_single_text_is_framed_and_of_segment_0():
@@ -51,9 +137,11 @@ def test_vocabulary_is_no_larger_than_asked():
     assert trained(vocab_size=60).get_vocab_size() <= 60 < trained().get_vocab_size()
 
 
-def test_lowercase_is_a_choice():
-    assert trained().encode("FOX").ids == trained().encode("fox").ids
-    assert trained(lowercase=False).encode("Foxes").ids != trained(lowercase=False).encode("foxes").ids
+@pytest.mark.parametrize("kind", TokenizerKind)
+def test_lowercase_is_a_choice(kind):
+    assert trained(kind=kind).encode("FOX").ids == trained(kind=kind).encode("fox").ids
+    cased = trained(kind=kind, lowercase=False)
+    assert cased.encode("Foxes").ids != cased.encode("foxes").ids
 
 
 def test_vocabulary_file_equals_the_reference(shared_data):

@@ -1,0 +1,114 @@
+"""Running text as documents, one at a time: generated, from plain files, or from a data set. Lines are paragraphs."""
+
+import difflib
+import hashlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from harness.config import CorpusConfig, CorpusSource, RunConfig
+from harness.corpus import grammar, loaded
+from harness.errors import InputError
+
+
+def documents(config: RunConfig, split: str) -> Iterator[str]:
+    """The documents of `train` or `validation`, none of them empty, in an order that is always the same.
+
+    Where a corpus has no held-out part of its own, what is held out is decided by a document's text alone: two copies of one
+    text never lie on both sides. InputError for what is missing, is not text, or leaves no document.
+    """
+    corpus = config.corpus
+    refuse_impossible(corpus)
+    limit = corpus.train_documents if split == "train" else None
+    text = None
+    for text in islice(_side(config, split), limit):
+        yield text
+    if text is None:
+        raise _nothing(corpus, split)
+
+
+def refuse_impossible(corpus: CorpusConfig) -> None:
+    """InputError for the first value that no corpus could use."""
+    if not 0 < corpus.validation_share < 1:
+        raise InputError(f"corpus.validation_share={corpus.validation_share} must lie between 0 and 1")
+    for key in ("train_documents", "documents"):
+        value = getattr(corpus, key)
+        if value is not None and value < 1:
+            raise InputError(f"corpus.{key}={value} must be at least 1")
+
+
+def held_out(text: str, share: float) -> bool:
+    """Whether a document of this text belongs to the held-out share, on every machine the same."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return int.from_bytes(digest[:8], "little") < share * 2**64
+
+
+def _side(config: RunConfig, split: str) -> Iterator[str]:
+    corpus = config.corpus
+    if corpus.source is CorpusSource.builtin:
+        return grammar.generate(corpus, split)
+    if corpus.source is CorpusSource.files:
+        read, own = _file_documents(corpus, split), bool(corpus.validation_files)
+    else:
+        read, own = loaded.documents(config, split), bool(corpus.validation_split)
+    if own:
+        return read
+    return (text for text in read if held_out(text, corpus.validation_share) == (split == "validation"))
+
+
+def _nothing(corpus: CorpusConfig, split: str) -> InputError:
+    where = f"corpus {corpus.name!r}, {split}"
+    own = corpus.validation_files if corpus.source is CorpusSource.files else corpus.validation_split
+    if split == "validation" and not own:
+        told = f"no document is held out by corpus.validation_share={corpus.validation_share}"
+        return InputError(f"{where}: {told}; raise it or name a held-out part")
+    return InputError(f"{where}: there are no documents, or all of them are empty")
+
+
+def _file_documents(corpus: CorpusConfig, split: str) -> Iterator[str]:
+    if not corpus.files:
+        raise InputError(f"corpus {corpus.name!r} needs plain text files: set corpus.files=[a.txt,b.txt]")
+    both = {Path(name).resolve() for name in corpus.files} & {Path(name).resolve() for name in corpus.validation_files}
+    if both:
+        raise InputError(f"corpus.validation_files: {min(both)} is in corpus.files too, so it would be trained on")
+    key = "validation_files" if split == "validation" and corpus.validation_files else "files"
+    for name in getattr(corpus, key):
+        yield from _paragraphs_between_blanks(Path(name), f"corpus.{key}")
+
+
+def _paragraphs_between_blanks(path: Path, key: str) -> Iterator[str]:
+    lines: list[str] = []
+    for line in _lines(path, key):
+        if line:
+            lines.append(line)
+        elif lines:
+            yield "\n".join(lines)
+            lines = []
+    if lines:
+        yield "\n".join(lines)
+
+
+def _lines(path: Path, key: str) -> Iterator[str]:
+    """Stripped lines; InputError says at which line and byte the file stops to be UTF-8 text."""
+    if not path.is_file():
+        raise _no_file(path, key)
+    begin = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                place = f"line {number}, byte {begin + error.start}"
+                raise InputError(f"{key}: {path}, {place}: not UTF-8 text ({error.reason}); convert the file") from error
+            if "\0" in text:
+                place = f"line {number}, byte {begin + raw.index(0)}"
+                raise InputError(f"{key}: {path}, {place}: a NUL byte; expected plain UTF-8 text")
+            yield text.strip()
+            begin += len(raw)
+
+
+def _no_file(path: Path, key: str) -> InputError:
+    beside = [other.name for other in path.parent.iterdir() if other.is_file()] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    hint = f"; did you mean {str(path.parent / near[0])!r}?" if near else ""
+    return InputError(f"{key}: {str(path)!r} is not a file{hint}")

@@ -1,0 +1,231 @@
+"""Sequences of one length from a prepared corpus, in an order that is endless, shuffled and open at any place.
+
+B sequences, T tokens. Nothing here grows with the tokens of the corpus: ids and offsets are mapped, not read.
+"""
+
+import json
+from bisect import bisect_left
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from harness.corpus.prepare import folder_of, token_dtype
+from harness.errors import InputError
+from harness.seeds import derive
+from models.batch import Batch
+from models.objectives.config import PairKind
+from models.objectives.question import Vocabulary
+
+BLOCK = 65_536
+"""Sequences that are shuffled among each other; blocks are shuffled too."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A prepared corpus: its facts, and its streams on disk."""
+
+    key: str
+    folder: Path
+    vocab_size: int
+    pad: int
+    unk: int | None
+    cls: int
+    sep: int
+    mask: int
+    sentence_ends: list[int]  # ids of . ! ?
+    unknown_share: float  # of the training tokens
+    unigram_entropy: float  # nats, of the held-out tokens
+    counts: dict[str, dict[str, int]]  # documents and tokens of each split
+
+    def vocabulary(self) -> Vocabulary:
+        """What objectives must know of the tokenizer."""
+        starts = torch.from_numpy(np.load(self.folder / "word_start.npy"))
+        return Vocabulary(self.vocab_size, self.pad, self.cls, self.sep, self.mask, starts)
+
+    def documents(self, split: str) -> int:
+        """Number of documents."""
+        return self.counts["documents"][split]
+
+    def tokens(self, split: str) -> int:
+        """Number of tokens, without any special piece."""
+        return self.counts["tokens"][split]
+
+    def stream(self, split: str) -> np.ndarray:
+        """(tokens,) ids of all documents one after the other, mapped."""
+        return np.asarray(np.memmap(self.folder / f"{split}.tokens", dtype=token_dtype(self.vocab_size), mode="r"))
+
+    def starts(self, split: str) -> np.ndarray:
+        """(documents + 1,) int64: document i is `stream[starts[i] : starts[i + 1]]`, mapped."""
+        return np.asarray(np.memmap(self.folder / f"{split}.documents", dtype="<i8", mode="r"))
+
+
+def read(output: str, key: str) -> Corpus:
+    """The prepared corpus of this key; FileNotFoundError when it is not there."""
+    folder = folder_of(output, key)
+    facts = json.loads((folder / "facts.json").read_text())
+    counts = {name: facts.pop(name) for name in ("documents", "tokens")}
+    return Corpus(key=key, folder=folder, counts=counts, **facts)
+
+
+class Sequences:
+    """All sequences of one length, numbered; the same for every variant of one seed.
+
+    Without pairs: `[CLS]`, length - 2 places of the stream of documents with a `[SEP]` between them, `[SEP]`. With pairs:
+    `[CLS] A [SEP] B [SEP]`, where A and B come from one document, and half of the time do not follow each other. InputError
+    when the text is too short for one sequence.
+    """
+
+    def __init__(self, corpus: Corpus, split: str, length: int, pairs: PairKind | None, seed: int) -> None:
+        if length < 8:
+            raise InputError(f"pretrain.length={length} must be at least 8")
+        self.length, self.seed = length, seed
+        self._source = _Pairs(corpus, split, length, pairs, seed) if pairs else _Windows(corpus, split, length)
+        self._shuffled: tuple[tuple[int, int], np.ndarray] | None = None
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    @property
+    def left_out(self) -> int:
+        """Documents that are too short for a pair."""
+        return self._source.left_out
+
+    def chosen(self, position: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and epochs, both (count,) int64, of the sequences at these places of the endless order."""
+        places = np.arange(position, position + count)
+        epochs, within = np.divmod(places, len(self))
+        ids = np.empty(count, dtype=np.int64)
+        for epoch in np.unique(epochs):
+            here = epochs == epoch
+            ids[here] = self._ordered(int(epoch), within[here])
+        return ids, epochs
+
+    def _ordered(self, epoch: int, within: np.ndarray) -> np.ndarray:
+        """Numbers of the sequences at ascending places of one epoch."""
+        blocks = -(-len(self) // BLOCK)
+        order = np.random.default_rng(derive(self.seed, "corpus", epoch)).permutation(blocks)
+        ends = np.cumsum(np.minimum(BLOCK, len(self) - order * BLOCK))
+        turn = np.searchsorted(ends, within, side="right")
+        ids = np.empty(len(within), dtype=np.int64)
+        for number in np.unique(turn):
+            here, block = turn == number, int(order[number])
+            shuffled = self._block(epoch, block)
+            ids[here] = block * BLOCK + shuffled[within[here] - (ends[number] - len(shuffled))]
+        return ids
+
+    def _block(self, epoch: int, block: int) -> np.ndarray:
+        """The order within a block; the last one asked for is kept, because training goes through a block in small steps."""
+        if self._shuffled is None or self._shuffled[0] != (epoch, block):
+            size = min(BLOCK, len(self) - block * BLOCK)
+            order = np.random.default_rng(derive(self.seed, "corpus", epoch, block)).permutation(size)
+            self._shuffled = (epoch, block), order
+        return self._shuffled[1]
+
+    def batch(self, ids: np.ndarray, epochs: np.ndarray) -> Batch:
+        """These sequences, (B, T) each without padding; what is drawn for a pair depends on its number and epoch alone."""
+        return self._source.batch(ids, epochs)
+
+
+class _Windows:
+    """Consecutive windows of the stream, over the borders of documents."""
+
+    left_out = 0
+
+    def __init__(self, corpus: Corpus, split: str, length: int) -> None:
+        self._corpus, self._places = corpus, length - 2
+        self._stream, self._starts = corpus.stream(split), corpus.starts(split)
+        self._separators = corpus.documents(split) - 1
+        places = corpus.tokens(split) + self._separators
+        self._count = places // self._places
+        if not self._count:
+            raise InputError(
+                f"pretrain.length={length} is longer than the {split} text of {places + 2} tokens: shorten it or give more text"
+            )
+
+    def __len__(self) -> int:
+        return self._count
+
+    def batch(self, ids: np.ndarray, epochs: np.ndarray) -> Batch:
+        framed = np.full((len(ids), self._places + 2), self._corpus.sep, dtype=np.int64)
+        framed[:, 0] = self._corpus.cls
+        for row, number in enumerate(ids.tolist()):
+            framed[row, 1:-1] = self._window(number * self._places)
+        return Batch(torch.from_numpy(framed), tokens=framed.size)
+
+    def _window(self, first: int) -> np.ndarray:
+        """The places from this one on of the stream in which separators count."""
+        before, until = self._separators_before(first), self._separators_before(first + self._places)
+        begin = first - before
+        ids = self._stream[begin : first + self._places - until].astype(np.int64)
+        return np.insert(ids, self._starts[before + 1 : until + 1] - begin, self._corpus.sep)
+
+    def _separators_before(self, place: int) -> int:
+        return bisect_left(range(self._separators), place, key=lambda number: self._starts[number + 1] + number)
+
+
+class _Pairs:
+    """Consecutive windows inside of documents; what is left of a document is not used."""
+
+    def __init__(self, corpus: Corpus, split: str, length: int, kind: PairKind, seed: int) -> None:
+        self._corpus, self._kind, self._seed, self._tokens = corpus, kind, seed, length - 3
+        self._stream, self._starts = corpus.stream(split), corpus.starts(split)
+        windows = np.diff(self._starts) // self._tokens
+        self.left_out = int((windows == 0).sum())
+        self._first = np.concatenate([[0], np.cumsum(windows)])  # (documents + 1,) number of each document's first window
+        needed = 2 if kind is PairKind.next else 1
+        if len(windows) - self.left_out < needed:
+            raise InputError(
+                f"pretrain.length={length}: {needed} or more documents of the {split} text must have {self._tokens} tokens, "
+                f"and the longest has {int(np.diff(self._starts).max())}: shorten it or give longer documents"
+            )
+
+    def __len__(self) -> int:
+        return int(self._first[-1])
+
+    def batch(self, ids: np.ndarray, epochs: np.ndarray) -> Batch:
+        framed = np.full((len(ids), self._tokens + 3), self._corpus.sep, dtype=np.int64)
+        framed[:, 0] = self._corpus.cls
+        types, labels = np.zeros_like(framed), np.zeros(len(ids), dtype=np.int64)
+        for row, (number, epoch) in enumerate(zip(ids.tolist(), epochs.tolist(), strict=True)):
+            first, second, labels[row] = self._pair(number, epoch)
+            cut = len(first) + 1
+            framed[row, 1:cut], framed[row, cut + 1 : -1] = first, second
+            types[row, cut + 1 :] = 1
+        tensors = torch.from_numpy(framed), torch.from_numpy(types)
+        return Batch(*tensors, labels=torch.from_numpy(labels), tokens=framed.size)
+
+    def _pair(self, number: int, epoch: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """Both segments, and 1 where they were swapped or the second was replaced."""
+        stream = np.random.default_rng(derive(self._seed, "pairs", number, epoch))
+        window = self._window(number)
+        cut = self._cut(window, int(stream.integers(1, self._tokens)))
+        first, second = window[:cut], window[cut:]
+        if stream.random() < 0.5:
+            return first, second, 0
+        if self._kind is PairKind.order:
+            return second, first, 1
+        other = self._window(self._elsewhere(number, stream))
+        begin = int(stream.integers(0, len(first) + 1))
+        return first, other[begin : begin + len(second)], 1
+
+    def _cut(self, window: np.ndarray, drawn: int) -> int:
+        """Behind the sentence end that is nearest to the drawn place; the place itself where no sentence ends."""
+        ends = np.flatnonzero(np.isin(window[:-1], self._corpus.sentence_ends)) + 1
+        return int(ends[np.abs(ends - drawn).argmin()]) if len(ends) else drawn
+
+    def _document(self, number: int) -> int:
+        return int(np.searchsorted(self._first, number, side="right")) - 1
+
+    def _window(self, number: int) -> np.ndarray:
+        document = self._document(number)
+        begin = int(self._starts[document] + (number - self._first[document]) * self._tokens)
+        return self._stream[begin : begin + self._tokens]
+
+    def _elsewhere(self, number: int, stream: np.random.Generator) -> int:
+        """A window of another document."""
+        document = self._document(number)
+        own, until = int(self._first[document]), int(self._first[document + 1])
+        drawn = int(stream.integers(0, len(self) - (until - own)))
+        return drawn if drawn < own else drawn + until - own

@@ -1,0 +1,71 @@
+"""How much of an evaluation set stands in the corpus word for word."""
+
+import numpy as np
+import pytest
+
+from harness.config import CorpusConfig, CorpusSource, RunConfig, TokenizerConfig
+from harness.corpus import overlap as overlaps
+from harness.corpus import prepare, sequences
+from harness.corpus.overlap import overlap
+from harness.corpus.sequences import Corpus
+from harness.tokenizer import SPECIAL
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """300 documents of 40 tokens that are all different, so that no n-gram occurs twice but for chance."""
+    folder = tmp_path_factory.mktemp("overlap")
+    stream = np.random.default_rng(0)
+    texts = [" ".join(f"w{number}" for number in stream.integers(0, 2000, size=40)) for _ in range(300)]
+    (folder / "a.txt").write_text("\n\n".join(texts))
+    (folder / "b.txt").write_text("w1 w2")
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *(f"w{i}" for i in range(2000))]))
+    told = CorpusConfig(
+        name="own", source=CorpusSource.files, files=[str(folder / "a.txt")], validation_files=[str(folder / "b.txt")]
+    )
+    config = RunConfig(corpus=told, tokenizer=TokenizerConfig(vocab_file=str(folder / "vocab.txt")), output=str(folder / "out"))
+    return sequences.read(config.output, prepare.prepare(config))
+
+
+def other(length: int) -> np.ndarray:
+    """Text that is not in the corpus."""
+    return np.random.default_rng(1).integers(5, 2005, size=length)
+
+
+@pytest.mark.parametrize("chunk", [64, 1_000_000])
+def test_every_planted_n_gram_is_found(corpus, monkeypatch, chunk):
+    """Wherever it stands in its document, at the seams of chunks too."""
+    monkeypatch.setattr(overlaps, "CHUNK", chunk)
+    stream = corpus.stream("train")
+    for begin in (0, 27, 28, 39, 55, 64 + 20, 40 * 299 + 27):
+        planted = np.concatenate([other(5), stream[begin : begin + 13], other(7)])
+        inside = begin % 40 <= 27
+        assert overlap(corpus, [planted, other(60)]) == (0.5 if inside else 0), begin
+
+
+def test_an_n_gram_that_falls_one_token_short_is_not_found(corpus):
+    assert overlap(corpus, [np.concatenate([other(5), corpus.stream("train")[3:15], other(5)])]) == 0
+
+
+def test_an_n_gram_across_two_documents_is_not_found(corpus):
+    assert overlap(corpus, [np.asarray(corpus.stream("train")[34:47])]) == 0
+    assert overlap(corpus, [np.asarray(corpus.stream("train")[34:40])]) == 1
+
+
+def test_a_short_item_counts_by_its_whole_text(corpus):
+    stream = np.asarray(corpus.stream("train"))
+    assert overlap(corpus, [stream[3:8], stream[3:8][::-1], stream[:0]]) == pytest.approx(1 / 3)
+
+
+def test_the_order_of_tokens_counts(corpus):
+    assert overlap(corpus, [np.asarray(corpus.stream("train")[:13])[::-1]]) == 0
+
+
+def test_n_is_a_choice(corpus):
+    item = np.concatenate([other(5), corpus.stream("train")[3:11], other(5)])
+    assert (overlap(corpus, [item], n=8), overlap(corpus, [item], n=9)) == (1, 0)
+
+
+def test_no_items_have_no_share(corpus):
+    with pytest.raises(ValueError, match="no evaluation items"):
+        overlap(corpus, [])

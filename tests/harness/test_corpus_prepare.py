@@ -1,0 +1,152 @@
+"""A prepared corpus: what its key depends on, what lies on disk, and that the cache holds whole entries alone."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from harness import paths
+from harness import tokenizer as tokenizers
+from harness.config import CorpusConfig, CorpusSource, RunConfig, TokenizerConfig, TokenizerKind
+from harness.corpus import prepare, sequences
+from harness.errors import InputError
+
+TRAIN = "The fox sees a hare.\nIt runs!\n\nAn owl [SEP] hears the vole. Is it there?\n"
+
+
+@pytest.fixture
+def corpus_of(tmp_path: Path) -> Callable[..., RunConfig]:
+    """A config on two text files that are written first."""
+
+    def make(train: str = TRAIN, folder: str = "here", **tokenizer) -> RunConfig:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        paths = {"files": tmp_path / folder / "a.txt", "validation_files": tmp_path / folder / "b.txt"}
+        for path, text in zip(paths.values(), (train, "The hare sees a fox."), strict=True):
+            path.write_text(text)
+        told = {key: [str(path)] for key, path in paths.items()}
+        corpus = CorpusConfig(name="own", source=CorpusSource.files, **told)
+        return RunConfig(corpus=corpus, tokenizer=TokenizerConfig(min_frequency=1, **tokenizer), output=str(tmp_path / "out"))
+
+    return make
+
+
+def entries(config: RunConfig) -> list[str]:
+    """What the cache holds, locks aside."""
+    return sorted(path.name for path in paths.cache_folder(config.output).iterdir() if path.suffix != ".lock")
+
+
+@pytest.mark.parametrize("kind", TokenizerKind)
+def test_the_stream_is_every_document_in_order_without_special_pieces(corpus_of, kind):
+    config = corpus_of(kind=kind)
+    corpus = sequences.read(config.output, prepare.prepare(config))
+    tokenizer = Tokenizer.from_file(str(corpus.folder / "tokenizer.json"))
+    stream, starts = corpus.stream("train"), corpus.starts("train")
+    told = [tokenizer.decode(stream[begin:end].tolist()) for begin, end in pairwise(starts)]
+    plain = ["".join(text.split()).lower() for text in TRAIN.split("\n\n")]
+    assert ["".join(text.split()).lower() for text in told] == plain
+    assert not {corpus.pad, corpus.cls, corpus.sep, corpus.mask} & set(stream.tolist())
+    assert corpus.documents("train") == 2
+    assert corpus.tokens("train") == len(stream) == starts[-1]
+
+
+def test_facts_say_what_the_stream_holds(corpus_of):
+    config = corpus_of()
+    corpus = sequences.read(config.output, prepare.prepare(config))
+    tokenizer = Tokenizer.from_file(str(corpus.folder / "tokenizer.json"))
+    assert [corpus.pad, corpus.unk, corpus.cls, corpus.sep, corpus.mask] == [0, 1, 2, 3, 4]
+    assert {tokenizer.id_to_token(number) for number in corpus.sentence_ends} == {".", "!", "?"}
+    counts = np.unique(corpus.stream("validation"), return_counts=True)[1]
+    shares = counts / counts.sum()
+    assert corpus.unigram_entropy == pytest.approx(-(shares * np.log(shares)).sum())
+    assert corpus.unknown_share == 0
+
+
+def test_unknown_pieces_are_counted(corpus_of, tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nfox\n.\n")
+    config = corpus_of("the fox sees. the fox", vocab_file=str(vocabulary))
+    assert sequences.read(config.output, prepare.prepare(config)).unknown_share == pytest.approx(1 / 6)
+
+
+def test_a_vocabulary_beyond_16_bits_keeps_its_numbers(corpus_of, tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join([*tokenizers.SPECIAL, *(f"w{number}" for number in range(70_000))]))
+    config = corpus_of("w69999 w1", vocab_file=str(vocabulary))
+    assert sequences.read(config.output, prepare.prepare(config)).stream("train").tolist() == [70_004, 6]
+
+
+def test_the_key_is_that_of_the_content(corpus_of):
+    assert prepare.prepare(corpus_of()) == prepare.prepare(corpus_of(folder="there"))
+    others = [{"train": TRAIN.replace("fox", "wolf")}, {"train": TRAIN.replace("\n\n", "\n")}, {"vocab_size": 40}]
+    others += [{"lowercase": False}, {"kind": TokenizerKind.bpe}, {"train_characters": 10}]
+    keys = [prepare.prepare(corpus_of(**keys)) for keys in ({}, *others)]
+    assert len(set(keys)) == len(keys)
+
+
+def test_an_entry_is_used_again(corpus_of):
+    config = corpus_of()
+    folder = prepare.folder_of(config.output, prepare.prepare(config))
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert sorted(before) == [
+        "facts.json",
+        "tokenizer.json",
+        "train.documents",
+        "train.tokens",
+        "validation.documents",
+        "validation.tokens",
+        "word_start.npy",
+    ]
+    prepare.prepare(config)
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_a_torn_build_leaves_nothing(corpus_of, monkeypatch):
+    """Here the last file cannot be written; the next try is not stopped by it, nor by what a killed process left."""
+
+    def full(value: object, indent: int | None = None, **options: object) -> str:
+        if indent:
+            raise RuntimeError("no room on the disk")
+        return json.JSONEncoder(**options).encode(value)
+
+    config = corpus_of()
+    with monkeypatch.context() as patch:
+        patch.setattr(json, "dumps", full)
+        with pytest.raises(RuntimeError, match="no room"):
+            prepare.prepare(config)
+    assert entries(config) == []
+    key = prepare.prepare(config)
+    folder = prepare.folder_of(config.output, key)
+    os.rename(folder, folder.with_name(f"{folder.name}.tmp"))
+    assert prepare.prepare(config) == key
+    assert entries(config) == [folder.name]
+
+
+def test_a_bad_line_late_in_the_text_leaves_nothing(corpus_of):
+    config = corpus_of()
+    Path(config.corpus.files[0]).write_bytes(b"a fox\n" * 100 + b"\xff\n")
+    with pytest.raises(InputError, match="line 101"):
+        prepare.prepare(config)
+    assert not paths.cache_folder(config.output).exists()
+
+
+def test_batches_leave_no_seam(corpus_of, monkeypatch):
+    config = corpus_of("\n\n".join(f"fox {number} sees\nhare {number}" for number in range(30)))
+    whole = sequences.read(config.output, prepare.prepare(config))
+    monkeypatch.setattr(prepare, "BATCH_CHARACTERS", 50)
+    small = sequences.read(f"{config.output}2", prepare.prepare(replace(config, output=f"{config.output}2")))
+    assert whole.stream("train").tolist() == small.stream("train").tolist()
+    assert whole.starts("train").tolist() == small.starts("train").tolist()
+
+
+def test_a_tokenizer_without_special_pieces_is_refused(corpus_of, tmp_path):
+    from tokenizers.models import WordLevel
+
+    Tokenizer(WordLevel({"fox": 0, "[UNK]": 1}, unk_token="[UNK]")).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match=r"no piece for \[PAD\], \[CLS\], \[SEP\], \[MASK\]"):
+        prepare.prepare(corpus_of(file=str(tmp_path / "tokenizer.json")))

@@ -1,0 +1,238 @@
+"""Sequences: the whole stream and nothing twice, an order that can be resumed anywhere, pairs inside of documents."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.config import CorpusConfig, CorpusSource, RunConfig, TokenizerConfig
+from harness.corpus import prepare, sequences
+from harness.corpus.sequences import Corpus, Sequences
+from harness.errors import InputError
+from models.objectives.config import PairKind
+
+LENGTH = 16
+WORDS = 3000
+PAD, CLS, SEP, STOP = 0, 2, 3, 5
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """60 documents of 1 to 60 tokens: numbered words that never occur twice, with a full stop after every fourth."""
+    folder = tmp_path_factory.mktemp("sequences")
+    lengths = np.random.default_rng(0).permutation(60) + 1
+    words = iter(range(WORDS))
+    texts = [" ".join(f"w{next(words)}" if place % 5 < 4 else "." for place in range(length)) for length in lengths]
+    (folder / "a.txt").write_text("\n\n".join(texts))
+    (folder / "b.txt").write_text(" ".join(f"w{number}" for number in range(WORDS - 40, WORDS)))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *(f"w{number}" for number in range(WORDS))]
+    (folder / "vocab.txt").write_text("\n".join(pieces))
+    told = CorpusConfig(
+        name="own", source=CorpusSource.files, files=[str(folder / "a.txt")], validation_files=[str(folder / "b.txt")]
+    )
+    config = RunConfig(corpus=told, tokenizer=TokenizerConfig(vocab_file=str(folder / "vocab.txt")), output=str(folder / "out"))
+    return sequences.read(config.output, prepare.prepare(config))
+
+
+def all_of(chosen: Sequences) -> np.ndarray:
+    """(N, T) every sequence in the order of their numbers."""
+    ids = np.arange(len(chosen))
+    return chosen.batch(ids, np.zeros_like(ids)).input_ids.numpy()
+
+
+def stream_with_separators(corpus: Corpus) -> list[int]:
+    stream, starts = corpus.stream("train"), corpus.starts("train")
+    documents = [stream[begin:end].tolist() for begin, end in pairwise(starts)]
+    return [token for document in documents for token in (*document, SEP)][:-1]
+
+
+def test_every_token_of_the_stream_is_in_exactly_one_sequence(corpus):
+    rows = all_of(Sequences(corpus, "train", LENGTH, None, 0))
+    stream = stream_with_separators(corpus)
+    assert rows[:, 1:-1].flatten().tolist() == stream[: rows.shape[0] * (LENGTH - 2)]
+    assert len(stream) - rows.shape[0] * (LENGTH - 2) < LENGTH - 2
+
+
+def test_sequences_are_framed_of_one_length_and_without_padding(corpus):
+    chosen = Sequences(corpus, "train", LENGTH, None, 0)
+    rows = all_of(chosen)
+    batch = chosen.batch(np.arange(4), np.zeros(4, dtype=np.int64))
+    assert rows.shape == (len(chosen), LENGTH)
+    assert set(rows[:, 0]) == {CLS}
+    assert set(rows[:, -1]) == {SEP}
+    assert not (rows == PAD).any()
+    assert batch.attention_mask is None
+    assert batch.tokens == 4 * LENGTH
+
+
+@pytest.mark.parametrize("block", [7, 65_536])
+def test_an_epoch_takes_every_sequence_once_in_an_order_of_its_own(corpus, monkeypatch, block):
+    monkeypatch.setattr(sequences, "BLOCK", block)
+    chosen = Sequences(corpus, "train", LENGTH, None, 0)
+    orders = []
+    for epoch in range(3):
+        ids, epochs = chosen.chosen(epoch * len(chosen), len(chosen))
+        assert sorted(ids.tolist()) == list(range(len(chosen)))
+        assert set(epochs.tolist()) == {epoch}
+        orders.append(ids.tolist())
+    assert orders[0] != orders[1] != orders[2] != orders[0]
+    assert orders[0] != sorted(orders[0])
+
+
+@pytest.mark.parametrize("block", [7, 65_536])
+def test_the_order_does_not_depend_on_the_portions_it_is_asked_for_in(corpus, monkeypatch, block):
+    monkeypatch.setattr(sequences, "BLOCK", block)
+    total = 3 * len(Sequences(corpus, "train", LENGTH, None, 0)) + 5
+    whole = np.stack(Sequences(corpus, "train", LENGTH, None, 0).chosen(0, total))
+    for portion in (1, 10, total - 3):
+        starts = range(0, total, portion)
+        resumed = [Sequences(corpus, "train", LENGTH, None, 0).chosen(at, min(portion, total - at)) for at in starts]
+        assert (np.concatenate([np.stack(part) for part in resumed], axis=1) == whole).all()
+
+
+def test_the_seed_decides_the_order_and_the_pairs(corpus):
+    first, again, other = (Sequences(corpus, "train", LENGTH, PairKind.order, seed) for seed in (0, 0, 1))
+    ids, epochs = first.chosen(0, len(first))
+    assert (ids == again.chosen(0, len(first))[0]).all()
+    assert (ids != other.chosen(0, len(first))[0]).any()
+    assert first.batch(ids, epochs).input_ids.equal(again.batch(ids, epochs).input_ids)
+    assert not first.batch(ids, epochs).input_ids.equal(other.batch(ids, epochs).input_ids)
+
+
+def test_what_is_drawn_for_a_sequence_depends_on_its_number_and_epoch_alone(corpus):
+    chosen = Sequences(corpus, "train", LENGTH, PairKind.next, 0)
+    ids, epochs = np.arange(10), np.zeros(10, dtype=np.int64)
+    whole, part = chosen.batch(ids, epochs), chosen.batch(ids[7:3:-1], epochs[7:3:-1])
+    assert part.input_ids.equal(whole.input_ids[[7, 6, 5, 4]])
+    assert part.labels.equal(whole.labels[[7, 6, 5, 4]])
+    assert not whole.input_ids.equal(chosen.batch(ids, epochs + 1).input_ids)
+
+
+def pairs_of(chosen: Sequences) -> list[tuple[list[int], list[int], int]]:
+    """Both segments and the label of every sequence over a few epochs, cut where the segment numbers say."""
+    found = []
+    for epoch in range(8):
+        ids = np.arange(len(chosen))
+        batch = chosen.batch(ids, np.full_like(ids, epoch))
+        assert batch.input_ids.shape == batch.token_type_ids.shape == (len(chosen), LENGTH)
+        for row, types, label in zip(
+            batch.input_ids.tolist(), batch.token_type_ids.tolist(), batch.labels.tolist(), strict=True
+        ):
+            cut = types.index(1)
+            assert types == [0] * cut + [1] * (LENGTH - cut)
+            assert (row[0], row[cut - 1], row[-1]) == (CLS, SEP, SEP)
+            found.append((row[1 : cut - 1], row[cut:-1], label))
+    return found
+
+
+def spoilt(corpus: Corpus, kind: PairKind) -> list[tuple[list[int], list[int]]]:
+    """Segments of the pairs that are not in order."""
+    return [(first, second) for first, second, label in pairs_of(Sequences(corpus, "train", LENGTH, kind, 0)) if label]
+
+
+def documents_of(corpus: Corpus) -> list[str]:
+    """Each document's ids between commas, so that a run of them can be looked for."""
+    stream, starts = corpus.stream("train"), corpus.starts("train")
+    return [f",{','.join(map(str, stream[begin:end]))}," for begin, end in pairwise(starts)]
+
+
+def places(documents: list[str], segment: list[int]) -> set[int]:
+    """Documents in which the segment stands."""
+    told = f",{','.join(map(str, segment))},"
+    return {number for number, document in enumerate(documents) if told in document}
+
+
+@pytest.mark.parametrize("kind", PairKind)
+def test_segments_of_label_0_follow_each_other_in_one_document(corpus, kind):
+    documents = documents_of(corpus)
+    for first, second, label in pairs_of(Sequences(corpus, "train", LENGTH, kind, 0)):
+        assert first
+        assert second
+        assert SEP not in first + second
+        assert len(first) + len(second) == LENGTH - 3
+        assert bool(places(documents, first + second)) == (label == 0)
+
+
+def test_segments_of_swapped_pairs_are_in_the_other_order(corpus):
+    documents = documents_of(corpus)
+    swapped = spoilt(corpus, PairKind.order)
+    assert swapped
+    assert all(places(documents, second + first) for first, second in swapped)
+
+
+def test_replaced_segments_are_of_another_document(corpus):
+    documents = documents_of(corpus)
+    replaced = spoilt(corpus, PairKind.next)
+    sure = [(first, second) for first, second in replaced if min(len(first), len(second)) > 1]
+    assert len(sure) > 100
+    for first, second in sure:
+        assert len(places(documents, first)) == len(places(documents, second)) == 1
+        assert places(documents, first) != places(documents, second)
+
+
+def test_half_of_the_pairs_are_in_order(corpus):
+    labels = [label for kind in PairKind for *_, label in pairs_of(Sequences(corpus, "train", LENGTH, kind, 0))]
+    assert np.mean(labels) == pytest.approx(0.5, abs=4 * 0.5 / len(labels) ** 0.5)
+
+
+def test_pairs_are_cut_behind_a_full_stop(corpus):
+    cuts = []
+    for first, second, label in pairs_of(Sequences(corpus, "train", LENGTH, PairKind.order, 0)):
+        before, behind = (second, first) if label else (first, second)
+        assert before[-1] == STOP, (before, behind)
+        cuts.append(len(before))
+    assert len(set(cuts)) > 3
+
+
+def test_short_documents_are_left_out_of_pairs_and_counted(corpus):
+    chosen = Sequences(corpus, "train", LENGTH, PairKind.order, 0)
+    lengths = np.diff(corpus.starts("train"))
+    assert chosen.left_out == (lengths < LENGTH - 3).sum() == LENGTH - 4
+    assert len(chosen) == (lengths // (LENGTH - 3)).sum()
+    assert Sequences(corpus, "train", LENGTH, None, 0).left_out == 0
+
+
+@pytest.mark.parametrize(
+    ("split", "length", "pairs"),
+    [("validation", 50, None), ("train", 70, PairKind.order), ("train", 4, None)],
+)
+def test_too_little_text_names_the_length(corpus, split, length, pairs):
+    with pytest.raises(InputError, match=f"pretrain.length={length}") as caught:
+        Sequences(corpus, split, length, pairs, 0)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_document_has_no_other_to_take_a_segment_from(corpus):
+    assert len(Sequences(corpus, "validation", LENGTH, PairKind.order, 0)) == 3
+    with pytest.raises(InputError, match="2 or more documents"):
+        Sequences(corpus, "validation", LENGTH, PairKind.next, 0)
+
+
+def test_the_vocabulary_says_where_words_begin(corpus):
+    vocabulary = corpus.vocabulary()
+    assert vocabulary.size == corpus.vocab_size == len(vocabulary.word_start) == WORDS + 6
+    assert vocabulary.special == (0, 2, 3, 4)
+
+
+def test_a_corpus_that_was_not_prepared_is_not_found(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        sequences.read(str(tmp_path), "nothing")
+
+
+def test_a_real_corpus_gives_the_same_batches_for_every_variant(compose, shared_data, tmp_path):
+    batches = []
+    for model in ("base", "albert"):
+        (config,) = compose(
+            "corpus=books_and_wikipedia", "corpus.subset=wikipedia", "data=local", f"data.root={shared_data}", "task=bag",
+            "corpus.train_documents=6", "tokenizer.vocab_size=1000", f"model={model}",
+        )  # fmt: skip
+        config.output = str(tmp_path / "out")
+        read = sequences.read(config.output, prepare.prepare(config))
+        assert read.documents("train") == 6
+        assert read.documents("validation") == 50
+        assert read.unknown_share < 0.001
+        chosen = Sequences(read, "train", 128, PairKind.next, config.seed)
+        batches.append(chosen.batch(*chosen.chosen(0, 8)))
+    assert batches[0].input_ids.equal(batches[1].input_ids)
+    assert batches[0].labels.equal(batches[1].labels)
