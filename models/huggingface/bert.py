@@ -1,20 +1,23 @@
 """BERT (arXiv:1810.04805), ALBERT (arXiv:1909.11942), RoBERTa (arXiv:1907.11692), DistilBERT (arXiv:1910.01108) and ELECTRA
 (arXiv:2003.10555).
 
-Their tensor names never contradict each other, so one table serves all five.
+Their tensor names never contradict each other, so one table reads all five.
 """
 
 from torch import Tensor
 
 from models.config import Activation, EncoderConfig
-from models.huggingface import Names, activation, refuse, renamed
+from models.huggingface.names import Layout, Names, activation, activation_name, refuse, renamed, unrenamed
 
 EMBEDDINGS = {
     r"embeddings\.word_embeddings": "encoder.embeddings.token_embedding",
     r"embeddings\.position_embeddings": "encoder.embeddings.position_embedding",
     r"embeddings\.token_type_embeddings": "encoder.embeddings.type_embedding",
     r"embeddings\.LayerNorm": "encoder.embeddings.norm",
-    r"encoder\.embedding_hidden_mapping_in|embeddings_project": "encoder.embeddings.projection",
+}
+PROJECTION = {
+    "albert": {r"encoder\.embedding_hidden_mapping_in": "encoder.embeddings.projection"},
+    "electra": {r"embeddings_project": "encoder.embeddings.projection"},
 }
 ATTENTION, FEED_FORWARD = r"encoder.layers.attentions.\1", r"encoder.layers.feed_forwards.\1"
 BERT_LAYER = {
@@ -48,9 +51,57 @@ DISTILBERT_LAYER = {
     r"transformer\.layer\.(\d+)\.ffn\.lin2": f"{FEED_FORWARD}.feed_forward.output",
     r"transformer\.layer\.(\d+)\.output_layer_norm": f"{FEED_FORWARD}.norm",
 }
-HEADS = {
-    r"pooler|pooler\.dense|pre_classifier|classifier\.dense": "pooler.dense",
-    r"classifier|classifier\.out_proj": "head",
+POOLER, HEAD = {r"pooler\.dense": "pooler.dense"}, {r"classifier": "head"}
+DEEP_HEAD = {r"classifier\.dense": "pooler.dense", r"classifier\.out_proj": "head"}
+HEADS = POOLER | HEAD | DEEP_HEAD
+MASKED = {
+    r"cls\.predictions\.transform\.dense": "masked_head.dense",
+    r"cls\.predictions\.transform\.LayerNorm": "masked_head.norm",
+    r"cls\.predictions\.decoder": "masked_head.output",
+}
+ROBERTA_MASKED = {
+    r"lm_head\.dense": "masked_head.dense",
+    r"lm_head\.layer_norm": "masked_head.norm",
+    r"lm_head\.decoder": "masked_head.output",
+}
+ALBERT_MASKED = {
+    r"predictions\.dense": "masked_head.dense",
+    r"predictions\.LayerNorm": "masked_head.norm",
+    r"predictions\.decoder": "masked_head.output",
+}
+DISTILBERT_MASKED = {
+    r"vocab_transform": "masked_head.dense",
+    r"vocab_layer_norm": "masked_head.norm",
+    r"vocab_projector": "masked_head.output",
+}
+ELECTRA_MASKED = {
+    r"generator_predictions\.dense": "masked_head.dense",
+    r"generator_predictions\.LayerNorm": "masked_head.norm",
+    r"generator_lm_head": "masked_head.output",
+}
+LAYOUTS = {
+    "bert": Layout("bert.", EMBEDDINGS | BERT_LAYER | POOLER, HEAD, MASKED, "cls.predictions"),
+    "albert": Layout(
+        "albert.",
+        EMBEDDINGS | PROJECTION["albert"] | ALBERT_LAYER | {r"pooler": "pooler.dense"},
+        HEAD,
+        ALBERT_MASKED,
+        "predictions",
+    ),
+    "roberta": Layout("roberta.", EMBEDDINGS | BERT_LAYER | POOLER, DEEP_HEAD, ROBERTA_MASKED, "lm_head", Activation.gelu),
+    "distilbert": Layout(
+        "distilbert.",
+        EMBEDDINGS | DISTILBERT_LAYER,
+        {r"pre_classifier": "pooler.dense"} | HEAD,
+        DISTILBERT_MASKED,
+    ),
+    "electra": Layout(
+        "electra.",
+        EMBEDDINGS | PROJECTION["electra"] | BERT_LAYER,
+        DEEP_HEAD,
+        ELECTRA_MASKED,
+        masked_act=Activation.gelu,
+    ),
 }
 IGNORED = {
     "bert": r"^cls\.",
@@ -63,7 +114,7 @@ IGNORED = {
 
 NAMES = Names(
     prefix=r"(bert|albert|roberta|distilbert|electra)\.",
-    modules=EMBEDDINGS | BERT_LAYER | ALBERT_LAYER | DISTILBERT_LAYER | HEADS,
+    modules={name: ours for layout in LAYOUTS.values() for name, ours in (layout.inside | layout.beside).items()},
     ignored="|".join(IGNORED.values()),
 )
 
@@ -114,10 +165,50 @@ def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor
     return renamed(state, NAMES)
 
 
+def said(shape: EncoderConfig, family: str) -> dict:
+    """The config.json that comes nearest to a settled shape."""
+    if family == "distilbert":
+        return _said_distilbert(shape)
+    given = {key: getattr(shape, key) for key in DEFAULTS} | {"pad_token_id": shape.pad_token_id}
+    given |= {"hidden_act": activation_name(shape.hidden_act), "tie_word_embeddings": shape.tie_masked_lm_head}
+    given["classifier_dropout_prob" if family == "albert" else "classifier_dropout"] = shape.classifier_dropout
+    if family == "roberta":
+        given["max_position_embeddings"] += shape.pad_token_id + 1
+    if family == "albert":
+        given["num_hidden_groups"] = shape.groups
+    return given | {"embedding_size": shape.embedding_size} if family in PROJECTION else given
+
+
+def _said_distilbert(shape: EncoderConfig) -> dict:
+    return {
+        "vocab_size": shape.vocab_size,
+        "max_position_embeddings": shape.max_position_embeddings,
+        "dim": shape.hidden_size,
+        "n_layers": shape.num_hidden_layers,
+        "n_heads": shape.num_attention_heads,
+        "hidden_dim": shape.intermediate_size,
+        "activation": activation_name(shape.hidden_act),
+        "dropout": shape.hidden_dropout_prob,
+        "attention_dropout": shape.attention_probs_dropout_prob,
+        "seq_classif_dropout": shape.classifier_dropout,
+        "initializer_range": shape.initializer_range,
+        "pad_token_id": shape.pad_token_id,
+        "tie_word_embeddings": shape.tie_masked_lm_head,
+    }
+
+
+def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tuple[dict[str, Tensor], list[str]]:
+    """Under published names, and our names that have none."""
+    return unrenamed(state, LAYOUTS[family])
+
+
 def sizes(given: dict) -> dict:
     """Fields that are called the same here and there."""
     shape = {key: given.get(key, default) for key, default in DEFAULTS.items()}
-    return shape | {"pad_token_id": given.get("pad_token_id") or 0}
+    return shape | {
+        "pad_token_id": given.get("pad_token_id") or 0,
+        "tie_masked_lm_head": given.get("tie_word_embeddings", True),
+    }
 
 
 def _bert(given: dict, shape: dict) -> EncoderConfig:
@@ -177,4 +268,5 @@ def _distilbert(given: dict) -> EncoderConfig:
         initializer_range=given.get("initializer_range", 0.02),
         pad_token_id=given.get("pad_token_id") or 0,
         pooler=Activation.relu,
+        tie_masked_lm_head=given.get("tie_word_embeddings", True),
     )

@@ -2,10 +2,12 @@
 
 import re
 
+import torch
 from torch import Tensor
 
-from models.config import EncoderConfig, Position
-from models.huggingface import activation
+from models.config import Activation, EncoderConfig, Position
+from models.huggingface.bert import MASKED
+from models.huggingface.names import Layout, Names, activation, activation_name, renamed, unrenamed
 
 SAME = (
     "vocab_size",
@@ -47,34 +49,38 @@ DEFAULTS = {"type_vocab_size": 0, "layer_norm_eps": 1e-7}
 ELSEWHERE = ("lm_predictions.", "mask_predictions.", "cls.", "lm_head.", "deberta.embeddings.position_")
 """Tensors of pretraining heads, and a table of positions that published checkpoints hold and do not use."""
 
-LAYER = {
-    "attention.self.q_bias": "attentions.{}.attention.query.bias",
-    "attention.self.v_bias": "attentions.{}.attention.value.bias",
-    "attention.self.pos_proj.": "attentions.{}.attention.position_key.",
-    "attention.self.pos_q_proj.": "attentions.{}.attention.position_query.",
-    "attention.self.query_proj.": "attentions.{}.attention.query.",
-    "attention.self.key_proj.": "attentions.{}.attention.key.",
-    "attention.self.value_proj.": "attentions.{}.attention.value.",
-    "attention.self.pos_key_proj.": "attentions.{}.attention.position_key.",
-    "attention.self.pos_query_proj.": "attentions.{}.attention.position_query.",
-    "attention.output.dense.": "attentions.{}.attention.output.",
-    "attention.output.LayerNorm.": "attentions.{}.norm.",
-    "intermediate.dense.": "feed_forwards.{}.feed_forward.input.",
-    "output.dense.": "feed_forwards.{}.feed_forward.output.",
-    "output.LayerNorm.": "feed_forwards.{}.norm.",
+LAYER, ATTENTION, FEED_FORWARD = r"encoder\.layer\.(\d+)", r"encoder.layers.attentions.\1", r"encoder.layers.feed_forwards.\1"
+COMMON = {
+    r"embeddings\.word_embeddings": "encoder.embeddings.token_embedding",
+    r"embeddings\.token_type_embeddings": "encoder.embeddings.type_embedding",
+    r"embeddings\.LayerNorm": "encoder.embeddings.norm",
+    r"encoder\.rel_embeddings": "encoder.layers.relative.embedding",
+    r"encoder\.LayerNorm": "encoder.layers.relative.norm",
+    rf"{LAYER}\.attention\.self\.query_proj": f"{ATTENTION}.attention.query",
+    rf"{LAYER}\.attention\.self\.key_proj": f"{ATTENTION}.attention.key",
+    rf"{LAYER}\.attention\.self\.value_proj": f"{ATTENTION}.attention.value",
+    rf"{LAYER}\.attention\.output\.dense": f"{ATTENTION}.attention.output",
+    rf"{LAYER}\.attention\.output\.LayerNorm": f"{ATTENTION}.norm",
+    rf"{LAYER}\.intermediate\.dense": f"{FEED_FORWARD}.feed_forward.input",
+    rf"{LAYER}\.output\.dense": f"{FEED_FORWARD}.feed_forward.output",
+    rf"{LAYER}\.output\.LayerNorm": f"{FEED_FORWARD}.norm",
 }
-"""Beginnings of names in a layer, theirs and ours with the number of the layer left open."""
-
-OUTSIDE = {
-    "deberta.embeddings.word_embeddings.": "encoder.embeddings.token_embedding.",
-    "deberta.embeddings.token_type_embeddings.": "encoder.embeddings.type_embedding.",
-    "deberta.embeddings.LayerNorm.": "encoder.embeddings.norm.",
-    "deberta.encoder.rel_embeddings.": "encoder.layers.relative.embedding.",
-    "deberta.encoder.LayerNorm.": "encoder.layers.relative.norm.",
-    "pooler.dense.": "pooler.dense.",
-    "classifier.": "head.",
+FIRST = {
+    rf"{LAYER}\.attention\.self\.pos_proj": f"{ATTENTION}.attention.position_key",
+    rf"{LAYER}\.attention\.self\.pos_q_proj": f"{ATTENTION}.attention.position_query",
 }
-"""Beginnings of names outside the layers."""
+LATER = {
+    rf"{LAYER}\.attention\.self\.pos_key_proj": f"{ATTENTION}.attention.position_key",
+    rf"{LAYER}\.attention\.self\.pos_query_proj": f"{ATTENTION}.attention.position_query",
+}
+HEADS = {r"pooler\.dense": "pooler.dense", r"classifier": "head"}
+LAYOUTS = {
+    "deberta": Layout("deberta.", COMMON | FIRST, HEADS, MASKED, "cls.predictions"),
+    "deberta-v2": Layout("deberta.", COMMON | LATER, HEADS, MASKED, "cls.predictions"),
+}
+NAMES = Names(prefix=r"deberta\.", modules=COMMON | FIRST | LATER | HEADS)
+BIASES = {"query": "q_bias", "value": "v_bias"}
+"""Of the first DeBERTa, whose three matrices are one; keys have none."""
 
 
 def config(given: dict) -> EncoderConfig:
@@ -95,6 +101,7 @@ def config(given: dict) -> EncoderConfig:
         hidden_act=activation(given, "hidden_act", "gelu"),
         pooler=activation(given, "pooler_hidden_act", "gelu"),
         classifier_dropout=given.get("cls_dropout"),
+        tie_masked_lm_head=given.get("tie_word_embeddings", True),
     )
     _refuse(given, ours, later)
     return ours
@@ -122,30 +129,72 @@ def _refuse(given: dict, ours: EncoderConfig, later: bool) -> None:
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
     """Published names -> ours, of a bare encoder or of a classifier; ValueError for a name that is neither's."""
-    translated = {}
+    apart: dict[str, Tensor] = {}
     for name, value in state.items():
         full = f"deberta.{name}" if name.startswith(("embeddings.", "encoder.")) else name
         if full.startswith(ELSEWHERE):
             continue
-        fused = re.fullmatch(r"deberta\.encoder\.layer\.(\d+)\.attention\.self\.in_proj\.weight", full)
-        if fused:
-            translated.update(_unfused(f"encoder.layers.attentions.{fused[1]}.attention", value, config))
-        else:
-            translated[_renamed(full)] = value
+        apart.update(_apart(full, value, config))
+    translated = renamed(apart, NAMES)
+    for name in translated.keys() & apart.keys():
+        if not name.startswith("pooler."):  # has one name there and here
+            raise ValueError(f"{name} is no tensor of a DeBERTa classifier")
     return translated
 
 
-def _renamed(name: str) -> str:
-    layer = re.match(r"deberta\.encoder\.layer\.(\d+)\.", name)
-    known = {f"{layer[0]}{old}": f"encoder.layers.{new.format(layer[1])}" for old, new in LAYER.items()} if layer else OUTSIDE
-    for old, new in known.items():
-        if name.startswith(old):
-            return new + name.removeprefix(old)
-    raise ValueError(f"{name} is no tensor of a DeBERTa classifier")
+def _apart(name: str, value: Tensor, config: EncoderConfig) -> dict[str, Tensor]:
+    """The tensor as v2 would call it; (3 D, D) with query, key and value of one head after those of another -> three (D, D)."""
+    module, _, kind = name.rpartition(".")
+    for part, bias in BIASES.items():
+        if kind == bias:
+            return {f"{module}.{part}_proj.bias": value}
+    if not name.endswith(".in_proj.weight"):
+        return {name: value}
+    parts = value.view(config.num_attention_heads, 3, config.head_size, config.hidden_size).unbind(1)
+    attention = module.removesuffix(".in_proj")
+    found = {f"{attention}.{part}_proj.weight": rows for part, rows in zip(("query", "key", "value"), parts, strict=True)}
+    return {part: rows.flatten(0, 1).contiguous() for part, rows in found.items()}
 
 
-def _unfused(attention: str, weight: Tensor, config: EncoderConfig) -> dict[str, Tensor]:
-    """(3 D, D) with query, key and value of one head after those of another -> three (D, D)."""
-    parts = weight.view(config.num_attention_heads, 3, config.head_size, config.hidden_size).unbind(1)
-    names = ("query", "key", "value")
-    return {f"{attention}.{name}.weight": part.flatten(0, 1).contiguous() for name, part in zip(names, parts, strict=True)}
+def said(shape: EncoderConfig, family: str) -> dict:
+    """The config.json that comes nearest to a settled shape."""
+    given = {key: getattr(shape, key) for key in SAME} | {
+        "relative_attention": shape.position is Position.disentangled,
+        "position_biased_input": False,
+        "pos_att_type": ["c2p", "p2c"],
+        "max_relative_positions": shape.max_relative_distance,
+        "hidden_act": activation_name(shape.hidden_act),
+        "pooler_hidden_act": activation_name(shape.pooler or Activation.gelu),
+        "pooler_hidden_size": shape.hidden_size,
+        "pooler_dropout": 0,
+        "cls_dropout": shape.classifier_dropout,
+        "tie_word_embeddings": shape.tie_masked_lm_head,
+    }
+    later = {
+        "position_buckets": shape.position_buckets or -1,
+        "share_att_key": shape.share_position_projections,
+        "norm_rel_ebd": "layer_norm" if shape.norm_relative_embeddings else "none",
+    }
+    return given | later if family == "deberta-v2" else given
+
+
+def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tuple[dict[str, Tensor], list[str]]:
+    """Under published names, and our names that have none."""
+    found, homeless = unrenamed(state, LAYOUTS[family])
+    return (_together(found, config) if family == "deberta" else found), homeless
+
+
+def _together(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
+    """The other way of `_apart`."""
+    found = {}
+    for name, value in state.items():
+        projection = re.fullmatch(r"(.+\.self)\.(query|key|value)_proj\.(weight|bias)", name)
+        if not projection:
+            found[name] = value
+        elif projection[3] == "bias":
+            found[f"{projection[1]}.{BIASES[projection[2]]}"] = value
+        elif projection[2] == "query":
+            parts = [state[f"{projection[1]}.{part}_proj.weight"] for part in ("query", "key", "value")]
+            heads = [part.view(config.num_attention_heads, config.head_size, config.hidden_size) for part in parts]
+            found[f"{projection[1]}.in_proj.weight"] = torch.stack(heads, dim=1).flatten(0, 2)
+    return found

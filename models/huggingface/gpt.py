@@ -5,22 +5,33 @@
 from torch import Tensor
 
 from models.config import Activation, EncoderConfig, NormPlace, Pooling
-from models.huggingface import Names, activation, refuse, renamed
+from models.huggingface.names import Layout, Names, activation, activation_name, refuse, renamed, unrenamed
 
+LAYER = {
+    r"h\.(\d+)\.attn\.c_attn": r"encoder.layers.attentions.\1.attention.query_key_value",
+    r"h\.(\d+)\.attn\.c_proj": r"encoder.layers.attentions.\1.attention.output",
+    r"h\.(\d+)\.ln_1": r"encoder.layers.attentions.\1.norm",
+    r"h\.(\d+)\.mlp\.c_fc": r"encoder.layers.feed_forwards.\1.feed_forward.input",
+    r"h\.(\d+)\.mlp\.c_proj": r"encoder.layers.feed_forwards.\1.feed_forward.output",
+    r"h\.(\d+)\.ln_2": r"encoder.layers.feed_forwards.\1.norm",
+}
+GPT = {
+    r"tokens_embed": "encoder.embeddings.token_embedding",
+    r"positions_embed": "encoder.embeddings.position_embedding",
+}
+GPT2 = {
+    r"wte": "encoder.embeddings.token_embedding",
+    r"wpe": "encoder.embeddings.position_embedding",
+    r"ln_f": "encoder.layers.norm",
+}
+HEAD = {r"score": "head"}
+LAYOUTS = {
+    "openai-gpt": Layout("transformer.", GPT | LAYER, HEAD, {}),
+    "gpt2": Layout("transformer.", GPT2 | LAYER, HEAD, {}),
+}
 NAMES = Names(
     prefix=r"transformer\.",
-    modules={
-        r"wte|tokens_embed": "encoder.embeddings.token_embedding",
-        r"wpe|positions_embed": "encoder.embeddings.position_embedding",
-        r"h\.(\d+)\.attn\.c_attn": r"encoder.layers.attentions.\1.attention.query_key_value",
-        r"h\.(\d+)\.attn\.c_proj": r"encoder.layers.attentions.\1.attention.output",
-        r"h\.(\d+)\.ln_1": r"encoder.layers.attentions.\1.norm",
-        r"h\.(\d+)\.mlp\.c_fc": r"encoder.layers.feed_forwards.\1.feed_forward.input",
-        r"h\.(\d+)\.mlp\.c_proj": r"encoder.layers.feed_forwards.\1.feed_forward.output",
-        r"h\.(\d+)\.ln_2": r"encoder.layers.feed_forwards.\1.norm",
-        r"ln_f": "encoder.layers.norm",
-        r"score": "head",
-    },
+    modules=GPT | GPT2 | LAYER | HEAD,
     ignored=r"^lm_head\.|^h\.\d+\.attn\.(bias|masked_bias)$",
 )
 TRANSPOSED = (".query_key_value.weight", ".output.weight", ".input.weight")
@@ -55,7 +66,39 @@ def config(given: dict) -> EncoderConfig:
         pooler=None,
         classifier_bias=False,
         classifier_dropout=0.0,
+        tie_masked_lm_head=given.get("tie_word_embeddings", True),
     )
+
+
+def said(shape: EncoderConfig, family: str) -> dict:
+    """The config.json that comes nearest to a settled shape; texts end with a token that the tokenizer names."""
+    first = family == "openai-gpt"
+    act = "gelu" if first and shape.hidden_act is Activation.gelu_tanh else activation_name(shape.hidden_act)
+    given = {
+        "vocab_size": shape.vocab_size,
+        "n_positions": shape.max_position_embeddings,
+        "n_embd": shape.hidden_size,
+        "n_layer": shape.num_hidden_layers,
+        "n_head": shape.num_attention_heads,
+        "afn" if first else "activation_function": act,
+        "layer_norm_epsilon": shape.layer_norm_eps,
+        "resid_pdrop": shape.hidden_dropout_prob,
+        "embd_pdrop": shape.hidden_dropout_prob,
+        "attn_pdrop": shape.attention_probs_dropout_prob,
+        "initializer_range": shape.initializer_range,
+        "pad_token_id": shape.pad_token_id,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "tie_word_embeddings": shape.tie_masked_lm_head,
+    }
+    only_second = {"n_inner": shape.intermediate_size, "scale_attn_weights": shape.attention_scale}
+    return given if first else given | only_second
+
+
+def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tuple[dict[str, Tensor], list[str]]:
+    """Under published names, matrices of the layers as (inputs, outputs), and our names that have none."""
+    turned = {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in state.items()}
+    return unrenamed(turned, LAYOUTS[family])
 
 
 def _activation(given: dict, first: bool) -> Activation:

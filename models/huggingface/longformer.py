@@ -5,8 +5,8 @@ from dataclasses import replace
 from torch import Tensor
 
 from models.config import EncoderConfig
-from models.huggingface import Names, refuse, renamed
 from models.huggingface.bert import ATTENTION, BERT_LAYER, EMBEDDINGS, HEADS, roberta, sizes
+from models.huggingface.names import Names, refuse, renamed
 
 GLOBAL = {
     r"encoder\.layer\.(\d+)\.attention\.self\.query_global": f"{ATTENTION}.attention.global_query_key_value#0",

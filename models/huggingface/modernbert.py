@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from models.config import EncoderConfig, NormPlace, Pooling, Position
-from models.huggingface import Names, activation, refuse, renamed
+from models.huggingface.names import Names, activation, refuse, renamed
 
 NAMES = Names(
     prefix=r"model\.",

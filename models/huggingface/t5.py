@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from models.config import Activation, EncoderConfig, Norm, NormPlace, Pooling, Position
-from models.huggingface import Names, activation, refuse, renamed
+from models.huggingface.names import Names, activation, refuse, renamed
 
 BLOCK = r"encoder\.block\.(\d+)\.layer"
 ATTENTION, FEED_FORWARD = r"encoder.layers.attentions.\1", r"encoder.layers.feed_forwards.\1"

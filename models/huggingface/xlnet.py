@@ -6,7 +6,7 @@ The published classifier reads the very last place, which must hold a token; our
 from torch import Tensor
 
 from models.config import EncoderConfig, Pooling, Position
-from models.huggingface import Names, activation, refuse, renamed
+from models.huggingface.names import Names, activation, refuse, renamed
 
 ALLOWED = {
     "attn_type": "bi",

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
-from harness import checkpoint
-from harness.cell import fingerprint
+from harness import published as loading
+from harness.cell import Inputs, fingerprint
 from harness.errors import InputError
-from harness.supervise import plan
+from harness.plan import plan
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
@@ -45,7 +45,7 @@ def cell_of(compose, folder: Path, *more: str):
 
 
 def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
-    adopted = checkpoint.adopt(cell_of(compose, published))
+    adopted = loading.adopt(cell_of(compose, published))
     assert (adopted.model.hidden_size, adopted.model.num_hidden_layers, adopted.model.vocab_size) == (32, 2, len(PIECES))
     assert adopted.published == adopted.model
     assert adopted.tokenizer.vocab_file == str(published / "vocab.txt")
@@ -54,18 +54,18 @@ def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
 
 def test_without_a_checkpoint_nothing_changes(compose):
     (cell,) = compose("task=bag")
-    assert checkpoint.adopt(cell) is cell
+    assert loading.adopt(cell) is cell
 
 
 def test_weights_are_loaded_and_fresh_ones_named(compose, published):
     from harness.run import _build
 
     given = load_file(published / "model.safetensors")
-    model = _build(checkpoint.adopt(cell_of(compose, published)))
+    model = _build(loading.adopt(cell_of(compose, published)), Inputs(data="key"))
     assert torch.equal(model.encoder.embeddings.token_embedding.weight, given["bert.embeddings.word_embeddings.weight"])
     assert torch.equal(model.head.weight, given["classifier.weight"])
     BertModel(SHAPE, add_pooling_layer=False).save_pretrained(published)
-    fresh = checkpoint.load_weights(cell_of(compose, published), model)
+    fresh = loading.load_weights(cell_of(compose, published), model)
     assert {name.split(".")[0] for name in fresh} == {"pooler", "head"}
 
 
@@ -81,11 +81,11 @@ def test_a_cell_trains_from_a_checkpoint(published, tmp_path, run_module, small,
 
 def test_other_weights_are_another_run(compose, published):
     cell = cell_of(compose, published)
-    before = fingerprint(checkpoint.adopt(cell), "key")
+    before = fingerprint(loading.adopt(cell), Inputs(data="key"))
     weights = load_file(published / "model.safetensors")
     weights["classifier.bias"] = weights["classifier.bias"] + 1
     save_file(weights, published / "model.safetensors")
-    assert fingerprint(checkpoint.adopt(cell), "key") != before
+    assert fingerprint(loading.adopt(cell), Inputs(data="key")) != before
 
 
 def test_the_folder_of_the_same_weights_does_not_matter(compose, published, tmp_path):
@@ -93,7 +93,7 @@ def test_the_folder_of_the_same_weights_does_not_matter(compose, published, tmp_
     prints = []
     for folder in (published, tmp_path / "copy"):
         cell = replace(cell_of(compose, folder), variant="same")
-        prints.append(fingerprint(checkpoint.adopt(cell), "key"))
+        prints.append(fingerprint(loading.adopt(cell), Inputs(data="key")))
     assert prints[0] == prints[1]
 
 
@@ -164,5 +164,5 @@ def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
     assert item.config.tokenizer.file == str(published / "tokenizer.json")
     from harness import data
 
-    first = data.read(item.config, item.data_key).train
+    first = data.read(item.config, item.inputs.data).train
     assert first.ids[0] != PIECES.index("[CLS]")  # this one adds no special pieces

@@ -9,25 +9,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.config import RunConfig, refuse_impossible
+from harness.config import RunConfig, TokenizerConfig
 from harness.errors import InputError
+from harness.resolve import refuse_impossible
+from models.config import EncoderConfig
 
 WEIGHTS = "model.safetensors"
 WANTED = ["config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
 
 
-def folder_of(init_from: str) -> Path:
+def folder_of(init_from: str, key: str = "model.init_from") -> Path:
     """The checkpoint's folder; InputError when it is neither a folder nor to be had from the hub, or lacks a file."""
     folder = Path(init_from)
     if not folder.is_dir():
-        folder = _fetched(init_from)
+        folder = _fetched(init_from, key)
     for name in ("config.json", WEIGHTS):
         if not (folder / name).exists():
-            raise InputError(f"model.init_from={init_from!r} lacks {name}; only config.json with {WEIGHTS} can be read")
+            raise InputError(f"{key}={init_from!r} lacks {name}; only config.json with {WEIGHTS} can be read")
     return folder
 
 
-def _fetched(name: str) -> Path:
+def _fetched(name: str, key: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
@@ -35,7 +37,7 @@ def _fetched(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=WANTED))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         raise InputError(
-            f"model.init_from={name!r} is no folder and cannot be had from the hub ({type(error).__name__}); name a folder"
+            f"{key}={name!r} is no folder and cannot be had from the hub ({type(error).__name__}); name a folder"
         ) from error
 
 
@@ -67,12 +69,12 @@ def adopt(config: RunConfig) -> RunConfig:
         raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
     model = replace(config.model, **vars(shape))
     measured = replace(config.measure, length=min(config.measure.length, model.longest_text))
-    adopted = replace(config, model=model, published=model, measure=measured, tokenizer=_tokenizer(config, folder))
+    adopted = replace(config, model=model, published=model, measure=measured, tokenizer=tokenizer_of(config, folder))
     refuse_impossible(adopted)
     return adopted
 
 
-def _tokenizer(config: RunConfig, folder: Path) -> Any:
+def tokenizer_of(config: RunConfig, folder: Path) -> TokenizerConfig:
     """The tokenizer of the checkpoint unless one is configured by file."""
     if config.tokenizer.vocab_file or config.tokenizer.file:
         return config.tokenizer
@@ -82,7 +84,7 @@ def _tokenizer(config: RunConfig, folder: Path) -> Any:
         told = folder / "tokenizer_config.json"
         lowercase = json.loads(told.read_text()).get("do_lower_case", True) if told.exists() else True
         return replace(config.tokenizer, vocab_file=str(folder / "vocab.txt"), lowercase=lowercase)
-    raise InputError(f"model.init_from: {folder} has neither tokenizer.json nor vocab.txt; set tokenizer.file or vocab_file")
+    raise InputError(f"{folder} has neither tokenizer.json nor vocab.txt; set tokenizer.file or vocab_file")
 
 
 def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
@@ -115,6 +117,20 @@ def load_weights(config: RunConfig, model: Any) -> list[str]:
 
     folder = folder_of(config.model.init_from)
     return load(model, _weights(folder), read_config(folder))
+
+
+def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
+    """Encoder and head for masked tokens of a published model under our names, and their shape; InputError without a head."""
+    from harness.measure.size import on_meta
+    from models.huggingface import config_of, masked_head_of, translated
+
+    state, given = _weights(folder), read_config(folder)
+    try:
+        shape = config_of(given)
+        found, _ = translated(on_meta(shape, 1), state, given)
+        return found | masked_head_of(state, given, shape), shape
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{key}={str(folder)!r}: {error}") from error
 
 
 def _weights(folder: Path) -> dict[str, Any]:

@@ -1,0 +1,36 @@
+"""Which module knows which `model_type`."""
+
+from importlib import import_module
+from types import ModuleType
+
+from models.config import EncoderConfig
+
+FAMILIES = {
+    "bert": "bert",
+    "albert": "bert",
+    "roberta": "bert",
+    "distilbert": "bert",
+    "electra": "bert",
+    "longformer": "longformer",
+    "modernbert": "modernbert",
+    "openai-gpt": "gpt",
+    "gpt2": "gpt",
+    "t5": "t5",
+    "deberta": "deberta",
+    "deberta-v2": "deberta",
+    "xlnet": "xlnet",
+}
+"""`model_type` of a checkpoint -> the module here that knows it."""
+
+
+def config_of(given: dict) -> EncoderConfig:
+    """The shape of a published checkpoint; ValueError for a model type or a key that ours cannot express."""
+    return module_of(given).config(given)
+
+
+def module_of(given: dict) -> ModuleType:
+    """The family module; ValueError listing the known ones."""
+    kind = given.get("model_type")
+    if kind not in FAMILIES:
+        raise ValueError(f"model_type={kind!r} is none of {', '.join(sorted(FAMILIES))}")
+    return import_module(f"models.huggingface.{FAMILIES[kind]}")

@@ -1,0 +1,123 @@
+"""How tensors and non-linearities are called there and here: tables that are read in both directions."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.config import Activation
+
+ACTIVATIONS = {
+    "gelu": Activation.gelu,
+    "gelu_new": Activation.gelu_tanh,
+    "gelu_pytorch_tanh": Activation.gelu_tanh,
+    "relu": Activation.relu,
+    "silu": Activation.silu,
+    "swish": Activation.silu,
+    "tanh": Activation.tanh,
+}
+"""Published names of non-linearities that ours has."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """How a family calls its tensors."""
+
+    prefix: str  # pattern of what a model with a head puts before the names of the bare encoder
+    modules: Mapping[str, str]  # pattern of a published module -> ours; `#0`, `#1`, ... are rows of one fused tensor, in order
+    ignored: str = r"$^"  # pattern of published tensors that ours has no place for on purpose
+
+
+def renamed(state: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
+    """Tensors under our names, parts fused along the first dimension; an unknown one keeps its published name."""
+    parts: dict[str, dict[int, Tensor]] = {}
+    for published, tensor in state.items():
+        name = re.sub(rf"^(?:{names.prefix})", "", published)
+        if name.endswith("position_ids") or re.search(names.ignored, name):
+            continue
+        ours, _, part = (_our_name(name, names) or published).partition("#")
+        parts.setdefault(ours, {})[int(part or 0)] = tensor
+    return {name: _fused([rows[part] for part in sorted(rows)]) for name, rows in parts.items()}
+
+
+def _fused(rows: list[Tensor]) -> Tensor:
+    return torch.cat(rows) if len(rows) > 1 else rows[0]
+
+
+def _our_name(name: str, names: Names) -> str | None:
+    """`module.kind` or `module.kind#part`; None for a module that no pattern knows."""
+    module, _, kind = name.rpartition(".")
+    kind = {"gamma": "weight", "beta": "bias"}.get(kind, kind)  # as the oldest checkpoints call them
+    for pattern, target in names.modules.items():
+        match = re.fullmatch(pattern, module)
+        if match:
+            ours, hash_mark, part = match.expand(target).partition("#")
+            return f"{ours}.{kind}{hash_mark}{part}"
+    return None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the parts of a checkpoint stand: tables of published modules -> ours, of one spelling each, as in Names."""
+
+    base: str  # what stands before the names of the bare encoder
+    inside: Mapping[str, str]  # of the bare encoder
+    beside: Mapping[str, str]  # of a classifier; its names win over those inside where there is a head
+    masked: Mapping[str, str]  # of the head for masked tokens, `masked_head.`; empty where the family has none like ours
+    masked_bias: str = ""  # module that holds the bias of that head's output beside the output itself
+    masked_act: Activation | None = None  # the one non-linearity of that head; None: that of the layers
+
+    def published(self, fine_tuned: bool) -> dict[str, dict[int, str]]:
+        """Our module -> number of the part -> published module, `{}` for the number of a layer."""
+        inside = _inverse(self.inside, self.base)
+        beside = _inverse(self.beside)
+        return (inside | beside if fine_tuned else beside | inside) | _inverse(self.masked)
+
+
+def _inverse(modules: Mapping[str, str], base: str = "") -> dict[str, dict[int, str]]:
+    found: dict[str, dict[int, str]] = {}
+    for pattern, target in modules.items():
+        ours, _, part = target.partition("#")
+        template = base + pattern.replace(r"(\d+)", "{}").replace("\\.", ".")
+        found.setdefault(ours.replace(r"\1", "{}"), {})[int(part or 0)] = template
+    return found
+
+
+def unrenamed(state: Mapping[str, Tensor], layout: Layout) -> tuple[dict[str, Tensor], list[str]]:
+    """Tensors under their published names, fused ones cut apart, and the names that the family has no place for."""
+    table = layout.published(any(name.startswith("head.") for name in state))
+    found: dict[str, Tensor] = {}
+    homeless = []
+    for name, tensor in state.items():
+        module, _, kind = name.rpartition(".")
+        number = re.search(r"(?<=\.)\d+(?=\.)", module)
+        parts = table.get(re.sub(r"(?<=\.)\d+(?=\.)", "{}", module))
+        if parts is None:
+            homeless.append(name)
+            continue
+        rows = tensor.chunk(len(parts))
+        for part, template in parts.items():
+            found[f"{template.format(number[0] if number else '')}.{kind}"] = rows[part].contiguous()
+    return found, homeless
+
+
+def activation(given: dict, key: str, default: str) -> Activation:
+    """The non-linearity that `key` names; ValueError with the choices."""
+    value = given.get(key, default)
+    if value not in ACTIVATIONS:
+        raise ValueError(f"{key}={value!r} is none of {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[value]
+
+
+def activation_name(chosen: Activation) -> str:
+    """As published: the first of its names."""
+    return next(name for name, known in ACTIVATIONS.items() if known is chosen)
+
+
+def refuse(given: dict, allowed: Mapping[str, object]) -> None:
+    """ValueError for a key that is there with another value than the one that ours can express."""
+    for key, value in allowed.items():
+        if given.get(key, value) != value:
+            raise ValueError(f"{key}={given[key]!r} cannot be expressed: only {value!r} can")

@@ -1,0 +1,155 @@
+"""Our models as checkpoints of published families: the way back from `config_of` and `load`.
+
+A family that can be written has LAYOUTS beside its tables, `said(shape, family)`, which makes the nearest config.json
+to a settled shape, and `publish(state, config, family)`, which gives our tensors their published names.
+"""
+
+from dataclasses import fields
+from enum import Enum
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from models.config import Body, EncoderConfig, Position, Sharing
+from models.encoder import Encoder
+from models.huggingface.families import config_of, module_of
+from models.huggingface.names import Layout
+
+WRITTEN = ("bert", "roberta", "albert", "distilbert", "electra", "deberta", "deberta-v2", "openai-gpt", "gpt2")
+"""Families that can be written; the first that fits is taken."""
+
+POSITIONS = "encoder.embeddings.position_embedding.weight"
+OUTPUT = "masked_head.output."
+
+
+def published(config: EncoderConfig, family: str | None = None) -> dict:
+    """A config.json of a family that expresses the shape, of the given one or of the first that does.
+
+    Reading it back gives the same model. ValueError with the families that were tried, and what the nearest of them lacks.
+    """
+    wanted = settled(config)
+    if family is not None and family not in WRITTEN:
+        raise ValueError(f"family={family!r} is none of {', '.join(WRITTEN)}")
+    tried: dict[str, list[str]] = {}
+    for name in (family,) if family else _candidates(config):
+        given = {"model_type": name} | module_of({"model_type": name}).said(wanted, name)
+        tried[name] = _lacking(wanted, given)
+        if not tried[name]:
+            return given
+    nearest = min(tried, key=lambda name: len(tried[name]))
+    told = f"{nearest} cannot express {', '.join(tried[nearest])}"
+    raise ValueError(told if family else f"no family expresses this shape (tried {', '.join(tried)}): the nearest, {told}")
+
+
+def _candidates(config: EncoderConfig) -> list[str]:
+    """A model of one token type is a BERT as well as a RoBERTa: where its positions begin says what it was meant to be."""
+    return sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else list(WRITTEN)
+
+
+def _lacking(wanted: EncoderConfig, given: dict) -> list[str]:
+    """Our keys with the values that `given` does not say."""
+    try:
+        found = settled(config_of(given))
+    except ValueError as error:
+        return [*_different(wanted, EncoderConfig()), str(error)]
+    return _different(wanted, found)
+
+
+def _different(wanted: EncoderConfig, found: EncoderConfig) -> list[str]:
+    keys = [field.name for field in fields(EncoderConfig)]
+    return [f"model.{key}={_shown(getattr(wanted, key))}" for key in keys if getattr(wanted, key) != getattr(found, key)]
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else value
+
+
+def settled(config: EncoderConfig) -> EncoderConfig:
+    """The same model with every rule carried out, and with defaults for what it does not read: equal models are equal.
+
+    Positions are numbered from 0: rows of the table that no text reaches are not part of a model.
+    """
+    plain = EncoderConfig()
+    shape = {key: getattr(config, key) for key in (field.name for field in fields(EncoderConfig))}
+    shape |= {
+        "num_hidden_layers": config.depth,
+        "depth_fraction": 1.0,
+        "num_hidden_groups": None if config.groups == config.depth else config.groups,
+        "embedding_size": config.embedding_width,
+        "embedding_fraction": 1.0,
+        "max_position_embeddings": config.longest_text,
+        "position_offset": 0,
+        "classifier_dropout": config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout,
+    }
+    if not config.gated_feed_forward:
+        shape |= {"intermediate_size": config.feed_forward_width, "feed_forward_size": None}
+    unread = {
+        ("sharing",): config.groups == config.depth or config.body is not Body.transformer or config.sharing is Sharing.all,
+        ("pooler_bias",): config.pooler is None,
+        ("rotary_theta", "rotary_global_theta"): config.position is not Position.rotary,
+        ("share_position_projections", "norm_relative_embeddings"): config.position is not Position.disentangled,
+        ("position_buckets", "max_relative_distance"): config.position not in (Position.disentangled, Position.bucketed),
+    }
+    shape |= {key: getattr(plain, key) for keys, idle in unread.items() if idle for key in keys}
+    return EncoderConfig(**shape)
+
+
+def exported(state: dict[str, Tensor], config: EncoderConfig, given: dict) -> dict[str, Tensor]:
+    """Our tensors `encoder.`, `pooler.`, `masked_head.` and `head.` under published names, less what `homeless` names.
+
+    An output matrix that is the token embedding is left out too: the family's loader ties it. ValueError for tensors of the
+    encoder that are missing, left over or of another shape.
+    """
+    _refuse_other_encoder(state, config)
+    return _published(state, config, given)[0]
+
+
+def homeless(state: dict[str, Tensor], config: EncoderConfig, given: dict) -> list[str]:
+    """Our names that a checkpoint of the family has no place for."""
+    return _published(state, config, given)[1]
+
+
+def _published(state: dict[str, Tensor], config: EncoderConfig, given: dict) -> tuple[dict[str, Tensor], list[str]]:
+    module, family = module_of(given), given["model_type"]
+    layout = module.LAYOUTS[family]
+    tied = config.tie_masked_lm_head
+    moved = _moved(state, config, config_of(given))
+    foreign = layout.masked_act not in (None, config.hidden_act)  # the head would answer with another non-linearity
+    heads = {name: tensor for name, tensor in moved.items() if name.startswith("masked_head.")}
+    rest = {name: tensor for name, tensor in moved.items() if not (name == f"{OUTPUT}weight" and tied)}
+    found, left = module.publish({n: t for n, t in rest.items() if not (foreign and n in heads)}, config, family)
+    return _with_bias(found, heads, layout, tied), [*left, *(n for n in rest if foreign and n in heads)]
+
+
+def _with_bias(found: dict[str, Tensor], heads: dict[str, Tensor], layout: Layout, tied: bool) -> dict[str, Tensor]:
+    """The bias of the masked-token output, where a family keeps it: beside the output, and in it too unless tied."""
+    output = next((name for name, ours in layout.masked.items() if ours == "masked_head.output"), "").replace("\\.", ".")
+    if not layout.masked_bias or f"{output}.bias" not in found:
+        return found
+    kept = {name: tensor for name, tensor in found.items() if not (tied and name == f"{output}.bias")}
+    return kept | {f"{layout.masked_bias}.bias": heads[f"{OUTPUT}bias"].clone()}
+
+
+def _moved(state: dict[str, Tensor], config: EncoderConfig, other: EncoderConfig) -> dict[str, Tensor]:
+    """The state with its first position where the other shape has it; rows before that are never read."""
+    rows = other.position_offset - config.position_offset
+    if not rows or POSITIONS not in state:
+        return state
+    table = state[POSITIONS]
+    return state | {POSITIONS: F.pad(table, (0, 0, rows, 0)) if rows > 0 else table[-rows:].clone()}
+
+
+def _refuse_other_encoder(state: dict[str, Tensor], config: EncoderConfig) -> None:
+    with torch.device("meta"):
+        wanted = {f"encoder.{name}": tuple(tensor.shape) for name, tensor in Encoder(config).state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in state.items() if name.startswith("encoder.")}
+    wrong = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    if wrong:
+        one = wrong[0]
+        raise ValueError(
+            f"{len(wrong)} tensors do not fit the encoder, the first is {one}: "
+            f"{found.get(one, 'none')} instead of {wanted.get(one, 'none')}"
+        )

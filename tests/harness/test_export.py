@@ -1,0 +1,278 @@
+"""Exported checkpoints in transformers: same hidden states, logits and token ids; and what the command refuses."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from omegaconf import OmegaConf
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from harness import paths, weights
+from harness.config import ModelConfig, TokenizerConfig, TokenizerKind
+from harness.export import export, main
+from harness.tokenizer import build, special_ids
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import Encoder
+from models.heads import MaskedLMHead, Pooler, SequenceClassifier
+from models.huggingface import config_of, load
+
+CONF = Path(__file__).resolve().parents[2] / "conf" / "model"
+TEXTS = ["the cat sat on the mat", "A dog", "cats and dogs and mats sat still on a log", "log"]
+TINY = {
+    "hidden_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+    "max_position_embeddings": 40,
+}
+SPREAD = {"gpt2": 0.15}
+"""Standard deviation of matrices: 0.25, less where sums are not normed, for float32 to resolve 1e-5."""
+
+FAMILY = {
+    "base": "bert",
+    "albert": "albert",
+    "factorized": "albert",
+    "roberta": "roberta",
+    "distilbert": "distilbert",
+    "electra": "electra",
+    "deberta": "deberta",
+    "deberta_v3": "deberta-v2",
+    "gpt": "openai-gpt",
+    "gpt2": "gpt2",
+}
+MASKED = [name for name in FAMILY if not name.startswith("gpt")]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return build(TokenizerConfig(vocab_size=80, min_frequency=1), TEXTS)
+
+
+def shape_of(name: str, tokenizer: Tokenizer, **changes: object) -> EncoderConfig:
+    """A model of conf/ at tiny dimensions, with the tokenizer's vocabulary."""
+    said = OmegaConf.load(CONF / f"{name}.yaml")
+    distances = {"max_relative_distance": 24} if said.get("position") == "disentangled" else {}
+    distances |= {"position_buckets": 8} if "position_buckets" in said else {}
+    real = {"vocab_size": tokenizer.get_vocab_size(), "pad_token_id": tokenizer.token_to_id("[PAD]")}
+    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), said, TINY, distances, real, changes))
+
+
+class Trained(nn.Module):
+    """What a pretraining ends with."""
+
+    def __init__(self, shape: EncoderConfig, spread: float = 0.25) -> None:
+        super().__init__()
+        self.encoder, self.pooler = Encoder(shape), Pooler(shape)
+        if not shape.causal:
+            self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)
+        generator = torch.Generator().manual_seed(11)
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                noise = torch.randn(parameter.shape, generator=generator)
+                norm = parameter.dim() == 1 and name.endswith("weight")
+                parameter.copy_(1 + 0.1 * noise if norm else spread * noise)
+        self.eval()
+
+
+def lay_out(folder: Path, shape: EncoderConfig, tokenizer: Tokenizer, state: dict[str, Tensor]) -> Path:
+    """A run's folder with its weights; returns the folder of the weights."""
+    checkpoint = folder / paths.WEIGHTS
+    weights.save(checkpoint, state, shape)
+    tokenizer.save(str(checkpoint / weights.TOKENIZER))
+    return checkpoint
+
+
+def exported(folder: Path, shape: EncoderConfig, tokenizer: Tokenizer, model: nn.Module) -> tuple[Path, str]:
+    found = export(lay_out(folder / "run", shape, tokenizer, model.state_dict()), folder / "out")
+    return folder / "out", found.family
+
+
+def batch_of(tokenizer: Tokenizer, types: bool) -> Batch:
+    """Texts of unlike lengths, some of them pairs, padded on the right."""
+    tokenizer = Tokenizer.from_str(tokenizer.to_str())
+    tokenizer.enable_padding(pad_id=tokenizer.token_to_id("[PAD]"), pad_token="[PAD]")
+    rows = tokenizer.encode_batch([(TEXTS[0], TEXTS[1]), *TEXTS[1:]])
+    ids, kinds, mask = (torch.tensor([getattr(row, key) for row in rows]) for key in ("ids", "type_ids", "attention_mask"))
+    return Batch(ids, kinds if types else None, mask.bool())
+
+
+def told(batch: Batch) -> dict[str, Tensor]:
+    given = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask.long()}
+    return given if batch.token_type_ids is None else given | {"token_type_ids": batch.token_type_ids}
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_transformers_gives_the_same_hidden_states_and_ids(name, tokenizer, tmp_path):
+    shape = shape_of(name, tokenizer)
+    model = Trained(shape, SPREAD.get(name, 0.25))
+    folder, family = exported(tmp_path, shape, tokenizer, model)
+    assert family == FAMILY[name]
+    theirs = transformers.AutoModel.from_pretrained(folder).eval()
+    batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
+    with torch.no_grad():
+        wanted, found = model.encoder(batch), theirs(**told(batch)).last_hidden_state
+    assert (wanted - found)[batch.attention_mask].abs().max() <= 1e-5
+
+    reading = transformers.AutoTokenizer.from_pretrained(folder)
+    rows = reading(TEXTS[0], TEXTS[1])
+    assert rows["input_ids"] == tokenizer.encode(TEXTS[0], TEXTS[1]).ids
+    assert reading(TEXTS)["input_ids"] == [row.ids for row in tokenizer.encode_batch(TEXTS)]
+    padded = reading(TEXTS, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        again = theirs(**padded).last_hidden_state
+    single = Batch(padded["input_ids"], padded.get("token_type_ids"), padded["attention_mask"].bool())
+    assert (model.encoder(single) - again)[single.attention_mask].abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("name", MASKED)
+def test_transformers_gives_the_same_logits_for_masked_tokens(name, tied, tokenizer, tmp_path):
+    shape = shape_of(name, tokenizer, tie_masked_lm_head=tied)
+    model = Trained(shape)
+    folder, _ = exported(tmp_path, shape, tokenizer, model)
+    theirs, report = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    assert report["missing_keys"] == set()
+    batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
+    with torch.no_grad():
+        wanted = model.masked_head(model.encoder(batch))
+        found = theirs.eval()(**told(batch)).logits
+    assert wanted.abs().max() > 1
+    torch.testing.assert_close(found[batch.attention_mask], wanted[batch.attention_mask], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_fine_tuned_classifier_answers_the_same(name, tokenizer, tmp_path):
+    shape = shape_of(name, tokenizer)
+    model = SequenceClassifier(shape, num_outputs=2)
+    model.load_state_dict(Trained(shape, SPREAD.get(name, 0.25)).state_dict(), strict=False)
+    model.eval()
+    out = export(lay_out(tmp_path / "run", shape, tokenizer, model.state_dict()), tmp_path / "out")
+    theirs, report = transformers.AutoModelForSequenceClassification.from_pretrained(out.folder, output_loading_info=True)
+    assert report["missing_keys"] == set()
+    batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
+    with torch.no_grad():
+        torch.testing.assert_close(theirs.eval()(**told(batch)).logits, model(batch), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_checkpoint_starts_a_run_of_ours(name, tokenizer, tmp_path):
+    shape = shape_of(name, tokenizer)
+    model = Trained(shape)
+    folder, _ = exported(tmp_path, shape, tokenizer, model)
+    given = json.loads((folder / "config.json").read_text())
+    again = SequenceClassifier(config_of(given), num_outputs=2).eval()
+    load(again, load_file(folder / "model.safetensors"), given)
+    batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
+    with torch.no_grad():
+        assert torch.equal(again.encoder(batch), model.encoder(batch))
+
+
+def test_report_says_what_went_along_and_what_is_missing(tokenizer, tmp_path):
+    shape = shape_of("base", tokenizer)
+    state = Trained(shape).state_dict()
+    both = export(lay_out(tmp_path / "a", shape, tokenizer, state | {"pair_head.weight": torch.ones(2, 32)}), tmp_path / "b")
+    assert {"bert.pooler.dense.weight", "cls.predictions.bias"} < set(both.heads)
+    assert both.left_out == ["pair_head.weight"]
+    assert both.fresh == ["the head of AutoModelForSequenceClassification"]
+
+    bare = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
+    found = export(lay_out(tmp_path / "c", shape, tokenizer, bare), tmp_path / "d")
+    assert (found.heads, len(found.fresh)) == ([], 3)
+    assert "heads that went along: none" in found.told()
+    _, report = transformers.AutoModel.from_pretrained(tmp_path / "d", output_loading_info=True)
+    assert report["missing_keys"] == {"pooler.dense.weight", "pooler.dense.bias"}
+
+
+def test_tokenizer_config_names_special_pieces_and_case(tokenizer, tmp_path):
+    shape = shape_of("roberta", tokenizer)
+    folder, _ = exported(tmp_path, shape, tokenizer, Trained(shape))
+    reading = transformers.AutoTokenizer.from_pretrained(folder)
+    assert (reading.mask_token, reading.pad_token_id, reading.model_max_length) == ("[MASK]", shape.pad_token_id, 38)
+    assert reading.model_input_names == ["input_ids", "attention_mask"]
+    assert json.loads((folder / "tokenizer_config.json").read_text())["do_lower_case"] is True
+
+
+@pytest.mark.parametrize("kind", TokenizerKind)
+def test_every_kind_of_tokenizer_gives_the_same_ids(kind, tmp_path):
+    texts = [*TEXTS, "A [MASK] sat, naïvely: 1,024 cats & co.", " two  spaces "] * 3
+    tokenizer = build(TokenizerConfig(kind=kind, vocab_size=300, min_frequency=1), texts)
+    shape = shape_of("base", tokenizer)
+    folder, _ = exported(tmp_path, shape, tokenizer, Trained(shape))
+    reading = transformers.AutoTokenizer.from_pretrained(folder)
+    assert reading(texts)["input_ids"] == [row.ids for row in tokenizer.encode_batch(texts)]
+    pair, wanted = reading(texts[0], texts[4]), tokenizer.encode(texts[0], texts[4])
+    assert (pair["input_ids"], pair["token_type_ids"]) == (wanted.ids, wanted.type_ids)
+    roles = ("pad", "unk", "cls", "sep", "mask")
+    assert {role: getattr(reading, f"{role}_token_id") for role in roles} == special_ids(tokenizer)
+
+
+# The command
+
+
+def test_command_writes_beside_the_weights_and_refuses_to_again(tokenizer, tmp_path, capsys):
+    shape = shape_of("base", tokenizer)
+    lay_out(tmp_path, shape, tokenizer, Trained(shape).state_dict())
+    assert main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith(f"wrote {tmp_path / 'export'}: bert, ")
+    names = {path.name for path in (tmp_path / "export").iterdir()}
+    assert names == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert main([str(tmp_path)]) == 2
+    assert "is there already; expected a new or an empty folder" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main([str(tmp_path / paths.WEIGHTS), "--out", str(tmp_path / "empty"), "--family", "bert"]) == 0
+
+
+def refused(capsys: pytest.CaptureFixture, *arguments: object) -> str:
+    """The one line of a refusal."""
+    assert main([str(argument) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    return err
+
+
+def test_shape_of_no_family_is_refused_and_leaves_nothing(tokenizer, tmp_path, capsys):
+    shape = replace(shape_of("base", tokenizer), attention_window=8, gated_feed_forward=True)
+    lay_out(tmp_path, shape, tokenizer, Trained(shape).state_dict())
+    line = refused(capsys, tmp_path)
+    assert "the nearest, bert cannot express model.attention_window=8, model.gated_feed_forward=true" in line
+    assert [path.name for path in tmp_path.iterdir()] == [paths.WEIGHTS]
+
+
+def test_wrong_inputs_are_told_in_one_line(tokenizer, tmp_path, capsys):
+    assert "is neither a folder nor the id of a run" in refused(capsys, "nowhere")
+    assert f"there is no tracking store sqlite:///{tmp_path}" in refused(capsys, "0" * 32, "--output", tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert "has no checkpoint/" in refused(capsys, tmp_path / "empty")
+    shape = shape_of("base", tokenizer)
+    checkpoint = lay_out(tmp_path / "run", shape, tokenizer, Trained(shape).state_dict())
+    assert "family='bart' is none of bert" in refused(capsys, checkpoint, "--family", "bart")
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refused(capsys, checkpoint, "--out", tmp_path / "file" / "below")
+    (checkpoint / "tokenizer.json").write_text("{}")
+    assert "tokenizer.json is not a tokenizer" in refused(capsys, checkpoint)
+    build(TokenizerConfig(vocab_size=90, min_frequency=1), [*TEXTS, "zyx 0123456789"]).save(str(checkpoint / "tokenizer.json"))
+    assert f"the model {shape.vocab_size} token embeddings" in refused(capsys, checkpoint)
+    (checkpoint / "tokenizer.json").unlink()
+    assert "expected the tokenizer of the run" in refused(capsys, checkpoint)
+
+
+def test_run_is_found_by_its_id_in_the_tracking_store(tokenizer, output, capsys):
+    from harness.tracking import Tracker
+
+    shape = shape_of("base", tokenizer)
+    cells = [{"attempt": letter * 32, "name": letter, "started": 1, "tags": {}, "parameters": {}} for letter in "ab"]
+    ids = [Tracker(None, str(output), "study").open(cell) for cell in cells]
+    for cell in cells:
+        lay_out(output / "study" / cell["name"], shape, tokenizer, Trained(shape).state_dict())
+        (output / "study" / cell["name"] / "cell.json").write_text(json.dumps(cell))
+    assert main([ids[1], "--output", str(output)]) == 0
+    assert capsys.readouterr().out.startswith(f"wrote {output / 'study' / 'b' / 'export'}: bert")
+    assert "cannot be looked up: " in refused(capsys, "0" * 32, "--output", output)
+    (output / "study" / "a" / "cell.json").unlink()
+    assert "has no folder below output=" in refused(capsys, ids[0], "--output", output)
