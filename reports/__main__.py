@@ -46,8 +46,10 @@ def report(options: argparse.Namespace) -> Path:
 
     client = store.connect(options.uri or f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}")
     name, runs = store.read_study(client, options.study)
-    comparison = compare.compare(name, runs, options.baseline)
-    files = render.render(comparison, store.read_curves(client, comparison.runs, "finetune/loss"))
+    everything = sorted([*runs, *store.follow(client, runs)], key=lambda run: (run.started, run.run_id))
+    comparison = compare.compare(name, everything, options.baseline)
+    curves = {key: store.read_curves(client, comparison.runs, key) for key in render.CURVES}
+    files = render.render(comparison, curves)
     out = options.out or default_out(name)
     write(files, out)
     return out / "report.md"

@@ -6,7 +6,7 @@ baseline; a counted metric does not depend on the seed.
 
 import enum
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from harness import metrics
@@ -84,6 +84,10 @@ class Section:
         return [run for row in self.rows for run in row.runs.values()]
 
     @property
+    def is_pretraining(self) -> bool:
+        return self.runs[0].is_pretraining
+
+    @property
     def before(self) -> Row | None:
         """The baseline's row."""
         return next((row for row in self.rows if row.label == self.baseline), None)
@@ -134,7 +138,8 @@ def compare(study: str, runs: list[Run], baseline: str | None = None) -> Compari
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in finished:
         groups.setdefault((run.tags["task"], run.tags[metrics.PROTOCOL_TAG]), []).append(run)
-    sections = tuple(_section(group, labels, chosen) for group in groups.values())
+    in_order = sorted(groups.values(), key=lambda group: not group[0].is_pretraining)
+    sections = tuple(_section(group, labels, baseline_of(group, finished, labels, chosen)) for group in in_order)
     return Comparison(study, chosen, sections, left_out)
 
 
@@ -148,16 +153,34 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], given: str | None) 
     """The baseline's label; ReportError, listing the labels, for one that does not exist or could be several."""
     choices = list(dict.fromkeys(labels.values()))
     name = "base" if given is None else given
-    of_variant = list(dict.fromkeys(labels[run.run_id] for run in runs if run.tags["variant"] == name))
     if name in choices:
         return name
-    if len(of_variant) == 1:
-        return of_variant[0]
-    if of_variant:
-        raise ReportError(f"baseline {name!r} could be {' or '.join(of_variant)}; give one with --baseline")
+    of_variant = _labels(runs, labels, lambda run: run.tags["variant"] == name)
+    fitting = of_variant or _labels(runs, labels, lambda run: run.tags.get("model") == name)  # base stands for base+mlm too
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise ReportError(f"baseline {name!r} could be {' or '.join(fitting)}; give one with --baseline")
     if given is None:
         raise ReportError(f"this study has no variant 'base' to compare with; name one with --baseline: {', '.join(choices)}")
     raise unknown("baseline", given, choices)
+
+
+def baseline_of(group: list[Run], runs: list[Run], labels: dict[str, str], chosen: str) -> str:
+    """The study's baseline, or for pretrainings of a study whose baseline has none: the one pretraining of the same encoder."""
+    if not group[0].is_pretraining or any(labels[run.run_id] == chosen for run in group):
+        return chosen
+    encoders = {_encoder(run) for run in runs if labels[run.run_id] == chosen}
+    alike = _labels(group, labels, lambda run: _encoder(run) in encoders)
+    return alike[0] if len(alike) == 1 else chosen
+
+
+def _encoder(run: Run) -> tuple[str, ...]:
+    return run.tags.get("model", run.tags["variant"]), run.tags["scale"], run.tags.get("enhancements", "")
+
+
+def _labels(runs: list[Run], labels: dict[str, str], fits: Callable[[Run], bool]) -> list[str]:
+    return list(dict.fromkeys(labels[run.run_id] for run in runs if fits(run)))
 
 
 def _section(runs: list[Run], labels: dict[str, str], baseline: str) -> Section:

@@ -5,9 +5,11 @@ import re
 
 DASH = "–"
 MINUS = "−"
-PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP"}
+PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "tokens": ""}
 """Units that take a prefix, and what stands behind it."""
+SHARES = ("score", "share")
+"""Units of which a hundredth is a point."""
 POINTS = 100
 """Points in one whole score."""
 
@@ -37,8 +39,8 @@ def scaling(unit: str, value: float) -> tuple[float, str, int]:
     if unit in SCALED:
         factor, letter = prefix(value)
         return factor, letter + SCALED[unit], decimals(value / factor) if factor > 1 else 0
-    digits = 3 if unit in ("score", "loss") else decimals(value)
-    return 1.0, "" if unit in ("score", "loss", "1") else unit, digits
+    digits = 3 if unit in (*SHARES, "loss", "nats") else decimals(value)
+    return 1.0, "" if unit in (*SHARES, "loss", "1") else unit, digits
 
 
 def value(number: float, unit: str, sd: float | None = None) -> str:
@@ -71,9 +73,9 @@ def percent(number: float | None) -> str:
 
 
 def difference(number: float, unit: str, interval: tuple[float, float] | None = None) -> str:
-    """A signed difference in its unit, scores in points, and its interval in the same scale."""
+    """A signed difference in its unit, scores and shares in points, and its interval in the same scale."""
     largest = max(abs(number), *(abs(end) for end in interval)) if interval else abs(number)
-    factor, name, digits = (1 / POINTS, "points", 1) if unit == "score" else scaling(unit, largest)
+    factor, name, digits = (1 / POINTS, "points", 1) if unit in SHARES else scaling(unit, largest)
     shown = signed(number / factor, digits)
     if interval:
         shown += " [" + ", ".join(signed(end / factor, digits) for end in interval) + "]"

@@ -12,6 +12,24 @@ from reports.store import Run
 SHOWN_VALUES = 5
 SAID_ELSEWHERE = ("device", "dtype", "threads", "git_commit", "git_dirty", "load_average", "measure_version")
 """Facts of the environment that a header line of their own, or the protocol, tells already."""
+FACT_WORDS = {
+    "pretrain.objective": "objective of pretraining",
+    "pretrain.tokens": "pretraining budget in tokens",
+    "pretrain.steps": "pretraining budget in steps",
+    "pretrain.flops": "pretraining budget in FLOPs",
+    "pretrain.seconds": "pretraining budget in seconds",
+    "pretrain.length": "tokens of a pretraining sequence",
+    "pretrain.batch_size": "sequences of a pretraining step",
+    "pretrain.mask_rate": "share of tokens predicted in pretraining",
+    "pretrain.masking": "what is masked in pretraining",
+    "pretrain.learning_rate": "learning rate of pretraining",
+    "pretrain.probe_steps": "steps of the probe for masked tokens",
+    "pretrain.eval_sequences": "held-out sequences of pretraining",
+    "corpus.name": "corpus of pretraining",
+    "corpus.key": "content of the corpus",
+    "tokenizer.trained_on": "text that the tokenizer was trained on",
+}
+"""Protocol fact -> what it is; other facts are told by their key alone."""
 
 
 def header(comparison: Comparison) -> str:
@@ -22,7 +40,7 @@ def header(comparison: Comparison) -> str:
         "newest run": f"{datetime.fromtimestamp(max(run.started for run in runs) / 1000, UTC):%Y-%m-%d %H:%M} UTC",
         "baseline": escape(comparison.baseline),
         "variants": listed(comparison.labels, most=None),
-        "tasks": listed((section.task for section in comparison.sections), most=None),
+        "tasks": listed((section.task for section in comparison.sections if not section.is_pretraining), most=None) or "none",
         "seeds": listed(sorted({run.tags["seed"] for run in runs}, key=seed_order), most=None),
         "runs": f"{len(runs)} counted, {len(comparison.left_out)} left out",
         "hardware": listed(run.tags.get("hardware", "not recorded") for run in runs),
@@ -117,9 +135,13 @@ def protocol_differences(comparison: Comparison, section: Section) -> str | None
     facts = differing_facts(sections)
     if not facts:
         return f"{intro} What differs between them was not recorded."
-    rows = [[escape(key), *(_fact(value) for value in values)] for key, values in facts.items()]
+    rows = [[_fact_name(key), *(_fact(value) for value in values)] for key, values in facts.items()]
     header = ["fact", *(escape(other.protocol) + " (this one)" * (other is section) for other in sections)]
     return f"{intro} They differ in:\n\n{formats.table(header, rows, left=len(header))}"
+
+
+def _fact_name(key: str) -> str:
+    return f"{FACT_WORDS[key]} ({escape(key)})" if key in FACT_WORDS else escape(key)
 
 
 def _fact(value: object) -> str:

@@ -31,6 +31,8 @@ STYLE = {"svg.hashsalt": "reports", "font.size": 9, "axes.spines.top": False, "a
 STYLE |= {"text.parse_math": False}
 LOG_RANGE = 5
 """Largest over smallest value from which an axis is logarithmic."""
+LOG_TICKS = ((20, (1, 2, 3, 5, 7)), (200, (1, 2, 5)))
+"""Largest over smallest value below which a logarithmic axis has these ticks in every power of ten."""
 CURVE_POINTS = 200
 LEGEND_ROWS = 20
 FAINT_LIMIT = 8
@@ -88,7 +90,8 @@ def scale_axis(axes: Axes, values: list[float]) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(6))
         return
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7) if max(values) / min(values) < 20 else (1, 2, 5)))
+    reach = max(values) / min(values)
+    axes.xaxis.set_major_locator(LogLocator(subs=next((ticks for most, ticks in LOG_TICKS if reach < most), (1,))))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
@@ -122,7 +125,7 @@ def score_against(comparison: Comparison, names: dict[int, str], metric: str) ->
         constant = _constant(panel, section, [row.mean(HEADLINE) for row in rows]) or constant
         panel.set(title=names[index], xlabel=f"{metrics.get(metric).title} ({letter})", ylabel=score_title(section))
         panel.grid(alpha=0.25)
-    legend(figure, [_handle(label, look[label]) for label in comparison.labels if label in drawn] + constant)
+    legend(figure, [handle(label, look[label]) for label in comparison.labels if label in drawn] + constant)
     return figure
 
 
@@ -159,8 +162,9 @@ def _constant(axes: Axes, section: Section, scores: list[float]) -> list[Line2D]
     return []
 
 
-def _handle(label: str, look: Look, line: bool = False) -> Line2D:
-    style = {"linestyle": look.line, "marker": "None"} if line else {"linestyle": "None", "marker": look.marker}
+def handle(label: str, look: Look, line: bool = False, marked: bool = False) -> Line2D:
+    """A legend's entry: a marker, or a line, which is marked only where that is asked for."""
+    style = {"linestyle": look.line if line else "None", "marker": look.marker if marked or not line else "None"}
     return Line2D([], [], color=look.colour, markersize=9 if look.marker == "*" else 6, label=label, **style)
 
 
@@ -202,7 +206,7 @@ def loss_curves(comparison: Comparison, names: dict[int, str], curves: dict[str,
         panel.set(title=names[index], xlabel="training step", ylabel="training loss")
         panel.grid(alpha=0.25)
     drawn = [label for label in comparison.labels if any(label in means for means in panels.values())]
-    legend(figure, [_handle(label, look[label], line=True) for label in drawn])
+    legend(figure, [handle(label, look[label], line=True) for label in drawn])
     return figure
 
 

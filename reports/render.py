@@ -1,27 +1,30 @@
 """Puts the report together: the files' names and their whole content, before anything is written."""
 
-from reports import notes, plots, tables
+from reports import notes, plots, pretrain_plots, pretraining, tables
 from reports.compare import Comparison, Section
 from reports.formats import escape
+from reports.pretrain_plots import Curves
 from reports.statistics import CONFIDENCE, sign_flip_floor
 from reports.summary import summary
 
 LEGEND = """\
 **How to read the tables.** A cell shows the mean over seeds, ± its sample standard deviation where several seeds ran, and below
-it the change against {baseline}: in percent of the baseline's value, for a score in points (1 point = 0.01 of the score) and
+it the change against {baseline}: in percent of the baseline's value, for a score or a share in points (1 point = 0.01) and
 percent. Changes compare means over the seeds that both have.
 
 | mark | meaning |
 | :-- | :-- |
 | ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
-FLOPs, time and memory, more for throughput and scores. Filled: counted exactly, or the {level:.0%} interval of the \
-differences paired by seed leaves 0 out. |
+FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or the \
+{level:.0%} interval of the differences paired by seed leaves 0 out. |
 | △ better? / ▽ worse? | One seed only: a direction. One seed carries no evidence. |
 | ~ | Unclear: the {level:.0%} interval includes 0. |
 | = | No change. |
 | – | Not measured, or nothing to compare with. |
 
-k, M and G are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
+k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
+OVERVIEW = "The headline score of every task, mean ± standard deviation over seeds."
+OF_PRETRAINING = " Of pretraining, the share of masked held-out tokens that are told; its head is not in the parameters."
 DIFFERENCES = """\
 Differences, variant minus {baseline}, paired by seed: mean [{level:.0%} t interval], verdict, and p of the exact sign-flip
 test (which {pairs} pairs cannot bring below {floor:.2g}). No interval is corrected for the number of comparisons."""
@@ -29,13 +32,18 @@ COMPONENTS = "The components add up to the total; *effective* counts a shared la
 CAPTIONS = {
     "score_parameters.svg": "Score against parameters; error bars are one standard deviation over seeds",
     "score_latency.svg": "Score against latency; error bars are one standard deviation over seeds",
+    "masked_loss.svg": "Pretraining: loss and accuracy on masked held-out tokens against what was spent, mean over seeds",
+    "pretrain_loss.svg": "Pretraining: training loss against tokens, one panel an objective (losses of two do not compare)",
     "loss.svg": "Training loss, mean over seeds at the steps that all have, smoothed over a twentieth of the curve",
     "parameters.svg": "Parameters by component",
 }
+TRAINING_LOSS = "finetune/loss"
+CURVES = (TRAINING_LOSS, *pretrain_plots.CURVES)
+"""Metrics whose history a report shows."""
 PHASES = {"model": "at the dimensions that were run", "published": "at the published dimensions (BERT-base)"}
 
 
-def render(comparison: Comparison, curves: dict[str, dict[int, float]]) -> dict[str, bytes]:
+def render(comparison: Comparison, curves: Curves) -> dict[str, bytes]:
     """File name -> content of `report.md`, `summary.csv` and those pictures that there are numbers for."""
     groups = component_groups(comparison)
     pictures = _pictures(comparison, groups, curves)
@@ -60,7 +68,7 @@ def _overview(comparison: Comparison) -> list[str]:
         return []
     return [
         "## Overview",
-        "The headline score of every task, mean ± standard deviation over seeds.",
+        OVERVIEW + (OF_PRETRAINING if any(section.is_pretraining for section in comparison.sections) else ""),
         tables.overview(comparison),
     ]
 
@@ -71,7 +79,8 @@ def _section(comparison: Comparison, section: Section) -> list[str]:
     parts = [f"## {tables.section_name(comparison, section)}: before and after", f"Protocol {escape(section.protocol)}."]
     parts += [protocols] if protocols else []
     parts.append(tables.before_after(section))
-    parts += ["\n".join(f"- {note}" for note in section_notes)] if (section_notes := notes.section_notes(section)) else []
+    told = [*pretraining.notes(comparison, section), *notes.section_notes(section)]
+    parts += ["\n".join(f"- {note}" for note in told)] if told else []
     return parts + ([_differences_intro(section), differences] if differences else [])
 
 
@@ -108,14 +117,14 @@ def _components(groups: list[tuple[str, str, Section]]) -> list[str]:
     return ["## Parameters by component", COMPONENTS, *headed] if groups else []
 
 
-def _pictures(
-    comparison: Comparison, groups: list[tuple[str, str, Section]], curves: dict[str, dict[int, float]]
-) -> dict[str, bytes]:
+def _pictures(comparison: Comparison, groups: list[tuple[str, str, Section]], curves: Curves) -> dict[str, bytes]:
     names = plots.panel_names(comparison)
     drawn = {
+        "masked_loss.svg": plots.draw(pretrain_plots.masked_loss, comparison, names, curves),
+        "pretrain_loss.svg": plots.draw(pretrain_plots.training_loss, comparison, names, curves),
         "score_parameters.svg": plots.draw(plots.score_against, comparison, names, "model/params_total"),
         "score_latency.svg": plots.draw(plots.score_against, comparison, names, "inference/latency_ms_p50"),
-        "loss.svg": plots.draw(plots.loss_curves, comparison, names, curves),
+        "loss.svg": plots.draw(plots.loss_curves, comparison, names, curves.get(TRAINING_LOSS, {})),
         "parameters.svg": plots.draw(plots.parameter_bars, groups),
     }
     return {name: picture for name, picture in drawn.items() if picture}

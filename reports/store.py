@@ -9,7 +9,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 IDENTITY_TAGS = ("variant", "scale", "task", "seed", metrics.PROTOCOL_TAG)
+PRETRAINING = "pretraining"
+"""Task of a pretraining, and the tag of a run that starts from one: the fingerprint of that pretraining."""
 PAGE = 1000
 
 
@@ -34,6 +36,16 @@ class Run:
     tags: dict[str, str]
     params: dict[str, str]
     metrics: dict[str, float]
+    elsewhere: str | None = None  # study that it belongs to, where that is another than the one reported on
+
+    @property
+    def is_pretraining(self) -> bool:
+        return self.tags.get("task") == PRETRAINING
+
+    @property
+    def origin(self) -> str | None:
+        """Fingerprint of the pretraining that it starts from."""
+        return self.tags.get(PRETRAINING) or None
 
     @property
     def status(self) -> str:
@@ -111,6 +123,23 @@ def read_study(client: "MlflowClient", name: str | None) -> tuple[str, list[Run]
     if not runs:
         raise ReportError(f"study {name!r} has no runs; choices: {', '.join(sorted(experiments))}")
     return name, sorted(runs, key=lambda run: (run.started, run.run_id))
+
+
+def follow(client: "MlflowClient", runs: list[Run]) -> list[Run]:
+    """Pretrainings that the finished runs start from and that ran in other studies: the newest of each fingerprint, once."""
+    finished = [run for run in runs if run.status == "finished"]
+    here = {run.tags.get("fingerprint") for run in finished if run.is_pretraining}
+    wanted = dict.fromkeys(run.origin for run in finished if run.origin and run.origin not in here)
+    with _asking():
+        studies = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()} if wanted else {}
+        found = [run for fingerprint in wanted for run in _newest_pretraining(client, list(studies), fingerprint)]
+    return [replace(_plain(run), elsewhere=studies[run.info.experiment_id]) for run in found]
+
+
+def _newest_pretraining(client: "MlflowClient", experiments: list[str], fingerprint: str) -> list[object]:
+    wanted = {"fingerprint": fingerprint, "task": PRETRAINING, "status": "finished"}
+    where = " and ".join(f"tags.{tag} = '{value}'" for tag, value in wanted.items())
+    return list(client.search_runs(experiments, where, max_results=1, order_by=["attributes.start_time DESC"]))
 
 
 def _newest_study(client: "MlflowClient", experiments: dict[str, str]) -> str:

@@ -7,7 +7,7 @@ from reports.compare import Comparison, Row, Section
 
 COLUMNS = ["task", "protocol", "variant", "scale", "metric", "unit", "direction", "n", "mean", "sd", "min", "max"]
 COLUMNS += ["baseline_mean", "change", "change_percent", "ci_low", "ci_high"]
-CURVES = {"finetune/loss", "finetune/learning_rate"}
+CURVES = {"finetune/loss", "finetune/learning_rate", "pretrain/loss"}
 """Curves by step: their last value is that of one batch, no result of a run."""
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 
 from harness import metrics
+from harness.metrics import Direction, Metric
 from reports import formats
 from reports.compare import Change, Comparison, Row, Section, Verdict
-from reports.formats import DASH, escape
+from reports.formats import DASH, SHARES, escape
+from reports.pretraining import ACCURACY, COLUMNS, LOSS, UNIGRAM
 
 MEASURES = (
     "model/params_total",
@@ -34,8 +36,18 @@ def present(section: Section, names: Iterable[str]) -> list[str]:
     return [name for name in names if any(row.values(name) for row in section.rows)]
 
 
+def headline(section: Section) -> str:
+    """The metric that says how well: a task's headline score, of a pretraining the held-out masked accuracy."""
+    return ACCURACY if section.is_pretraining else HEADLINE
+
+
 def columns(section: Section) -> list[str]:
-    """What the before/after table shows: sizes, speeds, memories, then the headline score and the other scores."""
+    """What the before/after table shows: sizes, speeds, memories, then the headline score and the other scores.
+
+    A pretraining's own loss is no column: losses of different objectives are not comparable.
+    """
+    if section.is_pretraining:
+        return present(section, COLUMNS)
     other = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, f"eval/{section.headline}"}
     return present(section, (*MEASURES, HEADLINE, *(name for name in other if name not in hidden)))
@@ -48,6 +60,8 @@ def title(section: Section, name: str) -> str:
 
 def score_title(section: Section) -> str:
     """Which score the headline is, such as accuracy; the word score where no run says it."""
+    if section.is_pretraining:
+        return metrics.get(ACCURACY).title
     known = metrics.METRICS.get(f"eval/{section.headline}")
     return known.title if known else section.headline or metrics.get(HEADLINE).title
 
@@ -55,7 +69,7 @@ def score_title(section: Section) -> str:
 def change_text(change: Change, unit: str) -> str:
     """`−12.3 % ▲ better`; a score in points and in percent."""
     shown = formats.percent(change.percent)
-    if unit == "score":
+    if unit in SHARES:
         shown = f"{formats.difference(change.absolute, unit)} ({shown})"
     return f"{shown} {MARKS[change.verdict]}" if change.verdict else shown
 
@@ -66,24 +80,32 @@ def cell(section: Section, row: Row, name: str) -> str:
     if seen is None:
         return DASH
     metric = metrics.get(name)
-    counted_alike = metric.deterministic and seen.minimum == seen.maximum
+    counted_alike = _is_counted(metric) and seen.minimum == seen.maximum
     text = formats.value(seen.mean, metric.unit, None if counted_alike else seen.sd)
     if seen.n < len(row.runs):
         text += f" (n {seen.n})"
-    if row is section.before:
+    if row is section.before or metric.direction is Direction.NEITHER:
         return text
     change = section.change(row, name)
     return f"{text}<br>{change_text(change, metric.unit) if change else DASH}"
 
 
 def before_after(section: Section) -> str:
-    """One row a variant, one column a metric, and the score of the constant answer below."""
+    """One row a variant, one column a metric, and below what an answer gives that knows nothing of the text."""
     names = columns(section)
     rows = [[escape(row.label), str(len(row.runs)), *(cell(section, row, name) for name in names)] for row in section.rows]
-    constant = majority(section)
-    if constant and HEADLINE in names:
-        rows.append(["*constant answer*", DASH, *(constant if name == HEADLINE else DASH for name in names)])
+    below, of, text = ignorant(section)
+    if text and of in names:
+        rows.append([below, DASH, *(text if name == of else DASH for name in names)])
     return formats.table(["variant", "seeds", *(title(section, name) for name in names)], rows)
+
+
+def ignorant(section: Section) -> tuple[str, str, str | None]:
+    """(name, metric, value) of the answer that knows nothing of the text; no value where no run has it."""
+    if not section.is_pretraining:
+        return "*constant answer*", HEADLINE, majority(section)
+    entropies = [value for row in section.rows for value in row.values(UNIGRAM).values()]
+    return "*unigram entropy*", LOSS, _range(entropies, metrics.get(UNIGRAM).unit)
 
 
 def majority(section: Section) -> str | None:
@@ -98,7 +120,7 @@ def _range(values: list[float], unit: str) -> str | None:
 
 def differences(section: Section) -> str | None:
     """Paired differences with their interval, p and verdict; None where no variant shares two seeds with the baseline."""
-    names = [name for name in columns(section) if not metrics.get(name).deterministic]
+    names = [name for name in columns(section) if not _is_counted(metrics.get(name))]
     rows = [[section.change(row, name) for name in names] for row in section.rows]
     shown = [name for index, name in enumerate(names) if any(row[index] and row[index].interval for row in rows)]
     lines = []
@@ -108,6 +130,11 @@ def differences(section: Section) -> str | None:
             pairs = max(change.n for change in changes if change)
             lines.append([escape(row.label), str(pairs), *(texts[name] for name in shown)])
     return formats.table(["variant", "pairs", *(title(section, name) for name in shown)], lines) if lines else None
+
+
+def _is_counted(metric: Metric) -> bool:
+    """Counted, if for every seed anew: an interval would say nothing."""
+    return metric.deterministic or metric.unit in ("FLOP", "tokens")
 
 
 def _difference(change: Change | None, name: str) -> str:
@@ -157,14 +184,10 @@ def _reduction(section: Section, row: Row, total: str) -> str:
 
 
 def overview(comparison: Comparison) -> str:
-    """One row a variant, one column a task's headline score, and the parameters."""
-    shown = [section for section in comparison.sections if present(section, [HEADLINE])]
-    rows = []
-    for label in comparison.labels:
-        mine = [next((row for row in section.rows if row.label == label), None) for section in comparison.sections]
-        counts = [value for row in mine if row for value in row.values("model/params_total").values()]
-        scores = [_score(section, label) for section in shown]
-        rows.append([escape(label), _range(counts, "parameters") or DASH, *scores])
+    """One row a variant, one column a task's headline score or a pretraining's masked accuracy, and the parameters."""
+    shown = [section for section in comparison.sections if present(section, [headline(section)])]
+    labels = comparison.labels
+    rows = [[escape(label), _sizes(comparison, label), *(_score(section, label) for section in shown)] for label in labels]
     constants = [majority(section) or DASH for section in shown]
     if any(text != DASH for text in constants):
         rows.append(["*constant answer*", DASH, *constants])
@@ -172,9 +195,16 @@ def overview(comparison: Comparison) -> str:
     return formats.table(["variant", "parameters", *heads], rows)
 
 
+def _sizes(comparison: Comparison, label: str) -> str:
+    """Parameters in its tasks; in its pretraining, whose head is another, where it ran no task."""
+    mine = [(section, row) for section in comparison.sections for row in section.rows if row.label == label]
+    of_tasks = [row for section, row in mine if not section.is_pretraining] or [row for _, row in mine]
+    return _range([value for row in of_tasks for value in row.values("model/params_total").values()], "parameters") or DASH
+
+
 def _score(section: Section, label: str) -> str:
     row = next((row for row in section.rows if row.label == label), None)
-    seen = row.spread(HEADLINE) if row else None
+    seen = row.spread(headline(section)) if row else None
     return formats.value(seen.mean, "score", seen.sd) if seen else DASH
 
 

@@ -12,6 +12,13 @@ from reports.store import Run
 
 PARTS = {"token_embedding": 1_000_000, "position_embedding": 16_384, "type_embedding": 256, "embedding_norm": 256}
 PARTS |= {"layers": 400_000, "pooler": 16_512, "head": 258}
+PRETRAINING = {
+    "pretrain.tokens": "20000000.0",
+    "pretrain.steps": "None",
+    "pretrain.length": "128",
+    "pretrain.eval_sequences": "256",
+}
+PRETRAINING |= {"corpus.name": "wikitext"}
 THIRD_PARTY = "ignore:The ``noload`` loader strategy"  # SQLAlchemy's, about MLflow's own code
 
 
@@ -32,6 +39,21 @@ def make_run() -> Callable[..., Run]:
         tags = identity | {"status": "finished", "git_commit": "abc", "git_dirty": "false", "hardware": "1 CPU"} | tags
         params = {"task.headline": "accuracy", "seed": str(seed)}
         return Run(f"run{len(made)}", f"{variant}-{seed}", 1000 * len(made), tags, params, values or {})
+
+    return make
+
+
+@pytest.fixture
+def pretrained(make_run: Callable[..., Run]) -> Callable[..., Run]:
+    """Builds one finished pretraining in memory, named `model+objective`."""
+
+    def make(variant: str = "base+mlm", seed: int = 0, seen: dict | None = None, **tags: str) -> Run:
+        model, _, objective = variant.partition("+")
+        run = make_run(
+            variant, seed, pretraining_values() if seen is None else seen, **{"task": "pretraining", "model": model} | tags
+        )
+        run.params.update(PRETRAINING | {"pretrain.objective": objective})
+        return run
 
     return make
 
@@ -72,6 +94,23 @@ class Store:
         self.client.log_batch(run.info.run_id, metrics=curve + measured, params=entries)
         return run.info.run_id
 
+    def log_pretraining(self, variant: str = "base+mlm", seed: int = 0, fingerprint: str = "f0", **tags: str) -> str:
+        """One finished pretraining in the store, with its curves; gives the run's id."""
+        from mlflow.entities import Metric, Param
+
+        model, _, objective = variant.partition("+")
+        study = tags.pop("study", "before_after")
+        kind = {"task": "pretraining", "model": model, "fingerprint": fingerprint, "protocol": "q1"} | tags
+        number = self.log(variant, seed, pretraining_values(), study=study, **kind)
+        points = [Metric("pretrain/loss", 5 - step / 100, 0, step) for step in range(1, 101)]
+        for step in (50, 100):
+            reached = {"pretrain/tokens": 1000.0 * step, "pretrain/duration_s": step / 4, "pretrain/flops": 1e9 * step}
+            reached |= {"pretrain/masked_loss": 5 - step / 50, "pretrain/masked_accuracy": step / 400}
+            points += [Metric(name, value, 0, step) for name, value in reached.items()]
+        settings = [Param(key, value) for key, value in (PRETRAINING | {"pretrain.objective": objective}).items()]
+        self.client.log_batch(number, metrics=points, params=settings)
+        return number
+
 
 def typical_values(shrink: float = 1.0, score: float = 0.8) -> dict[str, float]:
     """What a finished run of the harness holds; `shrink` divides sizes and times."""
@@ -82,6 +121,26 @@ def typical_values(shrink: float = 1.0, score: float = 0.8) -> dict[str, float]:
     values |= {"inference/latency_ms_p50": 12.3 / shrink, "inference/tokens_per_s": 5000 * shrink}
     values |= {"inference/peak_memory_bytes": 45.6e6 / shrink, "finetune/tokens_per_s": 2000 * shrink}
     return values | {"eval/score": score, "eval/accuracy": score, "eval/majority_score": 0.51}
+
+
+def pretraining_values(loss: float = 3.0, changed: dict | None = None) -> dict[str, float]:
+    """What a finished pretraining holds at its end."""
+    seen = {
+        "pretrain/masked_loss": loss,
+        "pretrain/masked_accuracy": 0.4,
+        "pretrain/unigram_entropy": 6.4,
+        "pretrain/probe_steps": 0.0,
+        "pretrain/loss": 9 * loss,
+    }
+    seen |= {"model/params_total": 4.4e6, "pretrain/tokens": 20e6, "pretrain/flops": 6e14, "pretrain/duration_s": 600.0}
+    seen |= {"corpus/tokens": 103e6, "corpus/documents": 28472.0}
+    return seen | (changed or {})
+
+
+@pytest.fixture
+def ended() -> Callable[..., dict[str, float]]:
+    """Makes the metrics of a finished pretraining."""
+    return pretraining_values
 
 
 @pytest.fixture

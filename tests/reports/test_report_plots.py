@@ -15,7 +15,7 @@ def study(make_run):
     """A comparison of 20 variants with curves."""
     runs = [make_run("base" if index == 0 else f"variant_{index}", values=VALUES) for index in range(20)]
     curves = {run.run_id: {step: 1 / (step + 1) for step in range(500)} for run in runs}
-    return compare("s", runs), curves
+    return compare("s", runs), {"finetune/loss": curves}
 
 
 def test_twenty_variants_render_to_the_same_bytes_again(study):
