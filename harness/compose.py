@@ -18,10 +18,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from harness.config import RunConfig, from_node
+from harness.config import RunConfig
 from harness.errors import InputError, unknown
 from harness.paths import conf_directory
+from harness.resolve import from_node
 from models.config import EncoderConfig
+from models.objectives.config import ObjectiveName
 
 Run = Callable[[list[RunConfig]], int]
 
@@ -45,6 +47,7 @@ def main(arguments: list[str], run: Run) -> int:
         elif run(composed):
             raise RuntimeError("a cell failed; its log says why")
 
+    arguments = [argument.replace("pretrain.from=", "pretrain.checkpoint=", 1) for argument in arguments]  # no name in Python
     ConfigStore.instance().store(name="run_config", node=RunConfig)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra prints errors itself and leaves with 1
     sys.argv[1:] = arguments
@@ -72,8 +75,11 @@ def named(config: RunConfig, overrides: list[str]) -> RunConfig:
     """The cell with its choices by name, its variant, and its twin at BERT-base dimensions."""
     choices = HydraConfig.get().runtime.choices
     names = [choices["model"], *sorted(config.enhancements)]
+    if config.pretrain.objective is not ObjectiveName.none:
+        names.append(config.pretrain.objective.value)
     changes = [override.removeprefix("model.") for override in overrides if override.startswith("model.")]
-    variant = config.variant or ",".join(["+".join(names), *changes])
+    picked = config.pretrain.checkpoint is not None  # the run that is picked says what it is
+    variant = config.variant or ("" if picked else ",".join(["+".join(names), *changes]))
     return replace(
         config, variant=variant, model_name=choices["model"], scale_name=choices["scale"], published=published_model(overrides)
     )

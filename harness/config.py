@@ -11,8 +11,8 @@ from typing import Any
 
 from omegaconf import MISSING, OmegaConf
 
-from harness.errors import InputError
 from models.config import EncoderConfig
+from models.objectives.config import ObjectiveConfig, ObjectiveName
 
 
 class DataSource(Enum):
@@ -20,6 +20,30 @@ class DataSource(Enum):
 
     hub = "hub"
     local = "local"
+
+
+class CorpusSource(Enum):
+    """Where running text comes from."""
+
+    builtin = "builtin"  # generated, `harness/corpus/grammar.py`
+    data = "data"  # a data set, from where `data` says: the hub or a local folder
+    files = "files"  # plain text, a blank line between documents
+
+
+class TokenizerKind(Enum):
+    """How words are cut into pieces."""
+
+    wordpiece = "wordpiece"  # arXiv:1609.08144
+    bpe = "bpe"  # of bytes (arXiv:1508.07909)
+    unigram = "unigram"  # arXiv:1804.10959
+
+
+class TrainedOn(Enum):
+    """Whose text a tokenizer is trained on; auto: the corpus where there is pretraining, else the task."""
+
+    auto = "auto"
+    task = "task"
+    corpus = "corpus"
 
 
 class Rule(Enum):
@@ -44,14 +68,11 @@ class Device(Enum):
     cuda = "cuda"
 
 
-MEASURED_LENGTH = 128
-"""Tokens of the measured text where no length is given."""
-
-
 @dataclass
 class ModelConfig(EncoderConfig):
-    """A variant: its shape, and published weights to start from; read in `harness/checkpoint.py`."""
+    """A variant: its shape, the objective of its paper, and published weights to start from; read in `harness/published.py`."""
 
+    objective: ObjectiveName = ObjectiveName.mlm_nsp  # what `pretrain=own` stands for
     init_from: str | None = None  # name on the hub or folder; its config.json then says the shape
 
 
@@ -98,9 +119,35 @@ class DataConfig:
 
 
 @dataclass
-class TokenizerConfig:
-    """WordPiece trained on the task's training text, or read from a file; read in `harness/tokenizer.py`."""
+class CorpusConfig:
+    """Running text; read in `harness/corpus/`."""
 
+    name: str = MISSING
+    version: int = 1
+    source: CorpusSource = CorpusSource.builtin
+    hub: str = ""  # data set on the hub
+    folder: str = ""  # the same data set's folder below data.root
+    subset: str = ""  # configuration of the data set
+    train_split: str = "train"
+    validation_split: str | None = "validation"  # None: every so many-th document is held out, as validation_share says
+    validation_share: float = 0.02
+    text: str = "text"  # column
+    document: str = ""  # column whose value is the same for all rows of a document; empty: each row is one
+    heading: str = ""  # pattern of a row that begins a document
+    files: list[str] = field(default_factory=list)
+    validation_files: list[str] = field(default_factory=list)  # none: held out as validation_share says
+    train_documents: int | None = None  # the first so many; None: all of them
+    documents: int = 2000  # that the grammar generates
+    seed: int = 0
+
+
+@dataclass
+class TokenizerConfig:
+    """Trained on text, or read from a file; read in `harness/tokenizer.py`."""
+
+    kind: TokenizerKind = TokenizerKind.wordpiece
+    trained_on: TrainedOn = TrainedOn.auto
+    train_characters: int = 100_000_000  # of the text that it is trained on at most
     vocab_size: int = 8192
     min_frequency: int = 2
     lowercase: bool = True
@@ -109,11 +156,9 @@ class TokenizerConfig:
 
 
 @dataclass
-class FinetuneConfig:
-    """Budget and optimiser of fine-tuning; read in `harness/train.py` and `harness/finetune.py`."""
+class OptimiserConfig:
+    """AdamW and its schedule; read in `harness/train.py`."""
 
-    epochs: float = 2.0
-    max_steps: int | None = None  # ends earlier than the epochs would
     batch_size: int = 32  # examples of one optimiser step
     accumulation: int = 1  # pieces that a batch is cut into
     learning_rate: float = 3e-4
@@ -122,6 +167,35 @@ class FinetuneConfig:
     adam_betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
     adam_eps: float = 1e-8
     max_grad_norm: float = 1.0
+
+
+@dataclass
+class PretrainConfig(ObjectiveConfig, OptimiserConfig):
+    """Objective, budget and optimiser of pretraining; read in `harness/pretrain.py`. One of the four budgets is given."""
+
+    tokens: float | None = None  # 20e6 and the like; that no budget is given means this one, as `budget_of` says
+    steps: int | None = None
+    flops: float | None = None  # of all forward and backward passes, as counted
+    seconds: float | None = None  # of training alone
+    seed: int | None = None  # None: the cell's; one seed for all lets cells of several seeds share a pretraining
+    length: int | None = None  # tokens of a sequence; None: 128, or as many as the model takes
+    batch_size: int = 32  # sequences of one optimiser step, at the end of the ramp
+    ramp_from: int | None = None  # sequences of the first step; None: no ramp
+    ramp_fraction: float = 0.1  # share of the budget that the ramp takes
+    weight_decay: float = 0.01
+    evaluations: int = 5  # looks at the held-out text, the last one at the end
+    eval_sequences: int = 256  # of the held-out text
+    probe_steps: int = 200  # of the head on a frozen encoder, where an objective has none for masked tokens
+    checkpoint_every_s: float = 60.0
+    checkpoint: str | None = None  # run id or folder of a pretraining to start from; on the command line also `pretrain.from`
+
+
+@dataclass
+class FinetuneConfig(OptimiserConfig):
+    """Budget and optimiser of fine-tuning; read in `harness/train.py` and `harness/finetune.py`."""
+
+    epochs: float = 2.0
+    max_steps: int | None = None  # ends earlier than the epochs would
     eval_batch_size: int = 64
 
 
@@ -170,7 +244,9 @@ class RunConfig:
     published: ModelConfig = field(default_factory=ModelConfig)  # the same variant at BERT-base dimensions
     task: TaskConfig = field(default_factory=TaskConfig)
     data: DataConfig = field(default_factory=DataConfig)
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
     finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
     measure: MeasureConfig = field(default_factory=MeasureConfig)
     hardware: HardwareConfig = field(default_factory=HardwareConfig)
@@ -193,53 +269,3 @@ def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def save(config: RunConfig, path: Path) -> None:
     """Writes the whole resolved config as YAML."""
     OmegaConf.save(OmegaConf.structured(config), path)
-
-
-def load(path: Path) -> RunConfig:
-    """The config that `save` wrote."""
-    return from_node(OmegaConf.load(path))
-
-
-def from_node(node: Any) -> RunConfig:
-    """A validated RunConfig from an OmegaConf node; InputError names the key and what is wrong with it.
-
-    Merging plain values into the schema once more closes what `+key=` slips past it.
-    """
-    merged = OmegaConf.merge(OmegaConf.structured(RunConfig), OmegaConf.to_container(node, enum_to_str=True))
-    config = OmegaConf.to_object(merged)
-    if not isinstance(config, RunConfig):
-        raise TypeError(f"expected a RunConfig, got {type(config).__name__}")
-    if config.measure.length is None:  # resolved here, so that the protocol says what was measured
-        config.measure.length = min(MEASURED_LENGTH, config.model.longest_text)
-    refuse_impossible(config)
-    return config
-
-
-def refuse_impossible(config: RunConfig) -> None:
-    """InputError for the first value that no run could use."""
-    at_least_one = (
-        "finetune.batch_size finetune.accumulation finetune.eval_batch_size finetune.max_steps measure.length measure.repeats "
-        "measure.throughput_batches measure.threads hardware.threads task.max_length tokenizer.vocab_size data.train_examples "
-        "data.validation_examples"
-    )
-    flat = flatten(to_dict(config))
-    for key in at_least_one.split():
-        if flat[key] is not None and flat[key] < 1:
-            raise InputError(f"{key}={flat[key]} must be at least 1")
-    for key in ("finetune.epochs", "finetune.learning_rate", "finetune.max_grad_norm"):
-        if not flat[key] > 0:
-            raise InputError(f"{key}={flat[key]} must be above 0")
-    if not 0 <= config.finetune.warmup_fraction <= 1:
-        raise InputError(f"finetune.warmup_fraction={config.finetune.warmup_fraction} must be between 0 and 1")
-    if config.finetune.batch_size % config.finetune.accumulation:
-        raise InputError(
-            f"finetune.batch_size={config.finetune.batch_size} must be a multiple of "
-            f"finetune.accumulation={config.finetune.accumulation}"
-        )
-    for key in ("measure.length", "task.max_length"):
-        if flat[key] > config.model.longest_text:
-            raise InputError(
-                f"{key}={flat[key]} must be at most the {config.model.longest_text} of model.max_position_embeddings"
-            )
-    if not config.study or any(character in config.study for character in "/\\\0"):
-        raise InputError(f"study={config.study!r} must be a name without slashes: it becomes a folder")

@@ -10,7 +10,9 @@ GROUPS = {
     "enhancement": "single changes stacked on any model: enhancement=[swiglu,windowed]",
     "task": "what it is trained and scored on",
     "data": "where a task's rows come from",
+    "corpus": "running text for pretraining",
     "tokenizer": "how text becomes ids",
+    "pretrain": "what is learned from the corpus before the task, and for how long",
     "finetune": "training budget",
     "measure": "what is measured beside training",
     "hardware": "device, arithmetic and threads",
@@ -29,6 +31,8 @@ Examples
                                                           a sweep: every combination, one cell after the other
   python -m harness 'enhancement=[swiglu,windowed]' task=sst2 data=local data.root=FOLDER
                                                           two changes stacked on the default model, on real data
+  python -m harness -m model=base,albert pretrain=mlm pretrain.tokens=20e6
+                                                          pretrain each on the same text, fine-tune from there
 
 Then read:    python -m reports --baseline base
 and browse:   mlflow ui --backend-store-uri sqlite:///multirun/mlflow.db

@@ -3,6 +3,16 @@
 import re
 from pathlib import Path
 
+PRETRAINED = "pretrained"
+"""Folder that stands beside the studies: a pretraining belongs to all that use it."""
+
+
+WEIGHTS = "checkpoint"
+"""Below the folder of a run: the weights that it leaves."""
+
+CHECKPOINTS = "checkpoints"
+"""Below the folder of a run that is not finished: states to go on from."""
+
 
 def conf_directory() -> Path:
     """`conf/` beside the package in a checkout, inside it in an installed wheel."""
@@ -13,6 +23,11 @@ def conf_directory() -> Path:
 def cache_folder(output: str) -> Path:
     """Tokenised data, keyed by content."""
     return Path(output).absolute() / "cache"
+
+
+def data_folder(output: str, key: str) -> Path:
+    """A task's prepared data."""
+    return cache_folder(output) / key
 
 
 def cell_folder(output: str, study: str, name: str) -> Path:

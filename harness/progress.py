@@ -20,7 +20,8 @@ class Progress:
         self._stage = "starting"
         self._steps = 0
         self._began = self._spoke = time.monotonic()
-        self._stage_ms = 0
+        self._from: dict[str, Any] = {"time": 0, "step": 0, "tokens": 0}
+        self._at = self._from
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
@@ -35,7 +36,8 @@ class Progress:
 
     def show(self, entries: list[dict[str, Any]]) -> None:
         """Takes new entries in."""
-        for entry, following in zip(entries, [*entries[1:], {}], strict=False):
+        told = [entry for entry in entries if "stage" in entry or entry["key"].endswith("/loss")]
+        for entry, following in zip(told, [*told[1:], {}], strict=False):
             if "stage" in entry:
                 self._begin(entry)
             elif "key" not in following:  # of points in a row the last says it all
@@ -54,19 +56,29 @@ class Progress:
             print(told, flush=True)
 
     def _begin(self, entry: dict[str, Any]) -> None:
-        self._stage, self._steps, self._stage_ms = entry["stage"], entry["steps"], entry["time"]
+        resumed = entry["stage"] == self._stage
+        self._from = (self._at if resumed else {"step": 0, "tokens": 0}) | {"time": entry["time"]}
+        self._stage, self._steps = entry["stage"], entry["steps"]
         if self._bar is not None:
             self._bar.set_description(f"{self._label}: {self._stage}")
             self._bar.reset(total=self._steps or 1)
 
     def _advance(self, point: dict[str, Any]) -> None:
-        seconds = max(1e-3, (point["time"] - self._stage_ms) / 1000)
-        rate = point["tokens"] / seconds
+        self._at = point
+        seconds = max(1e-3, (point["time"] - self._from["time"]) / 1000)
+        rate = (point["tokens"] - self._from["tokens"]) / seconds
         if self._bar is not None:
             self._bar.set_postfix_str(f"loss {point['value']:.3f}, {rate:,.0f} tokens/s", refresh=False)
             self._bar.update(point["step"] - self._bar.n)
         elif time.monotonic() - self._spoke > LINE_EVERY_S:
             self._spoke = time.monotonic()
-            left = seconds / point["step"] * (self._steps - point["step"])
-            done = f"{self._stage} step {point['step']}/{self._steps}"
-            print(f"{self._label}: {done}, loss {point['value']:.3f}, {rate:,.0f} tokens/s, {left:.0f} s left", flush=True)
+            left = self._left(point, seconds)
+            print(f"{self._label}: {left[0]}, loss {point['value']:.3f}, {rate:,.0f} tokens/s{left[1]}", flush=True)
+
+    def _left(self, point: dict[str, Any], seconds: float) -> tuple[str, str]:
+        """Where the stage is, and how long it will still take where its steps are known."""
+        done = f"{self._stage} step {point['step']}"
+        if not self._steps:  # the clock decides
+            return done, ""
+        left = seconds / max(1, point["step"] - self._from["step"]) * (self._steps - point["step"])
+        return f"{done}/{self._steps}", f", {left:.0f} s left"

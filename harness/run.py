@@ -5,6 +5,7 @@ python -m harness.run FOLDER     reads config.yaml and cell.json there, leaves r
 
 import ctypes
 import json
+import shutil
 import signal
 import sys
 from dataclasses import replace
@@ -12,8 +13,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harness import checkpoint, data, hardware, measure, paths, tasks
-from harness import config as configs
+from harness import data, hardware, measure, paths, pretrained, published, resolve, tasks
+from harness.cell import Inputs
 from harness.config import RunConfig
 from harness.data import Prepared
 from harness.finetune import evaluate, finetune, predict, write_predictions
@@ -21,7 +22,7 @@ from harness.hardware import Machine
 from harness.journal import Journal, write_json
 from harness.measure import flops, size, speed
 from harness.measure.memory import PeakMemory
-from harness.train import DivergedError, Trained
+from harness.train import DivergedError, Position
 from models.heads import SequenceClassifier, build_classifier
 
 PR_SET_PDEATHSIG = 1
@@ -29,28 +30,49 @@ PR_SET_PDEATHSIG = 1
 
 
 def main(folder: Path) -> None:
-    """Measures, trains and evaluates one cell; an exception leaves no result."""
-    config = configs.load(folder / "config.yaml")
+    """Runs one cell; an exception leaves no result."""
+    config = resolve.load(folder / "config.yaml")
     cell = json.loads((folder / "cell.json").read_text())
     journal = Journal(folder)
     write_json(folder / "environment.json", hardware.environment(config.hardware) | {"measure_version": measure.VERSION})
-    machine = Machine(config.hardware)
-    prepared = data.read(config, cell["data_key"])
-    if config.model.init_from is None:
-        shape = replace(config.model, vocab_size=prepared.vocab_size, pad_token_id=prepared.pad_token_id)
-        config = replace(config, model=shape)
-    memory = PeakMemory(machine)
-    model = measure_inference(config, prepared, machine, memory, journal)
     try:
-        train_and_evaluate(config, model, prepared, machine, memory, journal)
+        inputs, machine = Inputs(**cell["inputs"]), Machine(config.hardware)
+        if inputs.data is None:
+            pretrain(config, inputs, cell["tags"]["fingerprint"], machine, journal)
+        else:
+            measure_and_finetune(config, inputs, machine, journal)
         journal.finish("finished")
+        shutil.rmtree(folder / paths.CHECKPOINTS, ignore_errors=True)  # nothing is left to go on with
     except DivergedError as error:
         print(f"diverged: {error}")
         journal.finish("diverged")
 
 
+def pretrain(config: RunConfig, inputs: Inputs, identity: str, machine: Machine, journal: Journal) -> None:
+    """Trains on the text from the newest checkpoint or the beginning, and leaves weights."""
+    from harness.corpus import sequences
+    from harness.pretrain import Pretraining
+
+    corpus = sequences.read(config.output, inputs.corpus)
+    journal.value("corpus/tokens", corpus.tokens("train"))
+    journal.value("corpus/documents", corpus.documents("train"))
+    Pretraining(config, corpus, machine, journal, identity).run()
+
+
+def measure_and_finetune(config: RunConfig, inputs: Inputs, machine: Machine, journal: Journal) -> None:
+    """Measures, trains and evaluates on one task."""
+    prepared = data.read(config, inputs.data)
+    if config.model.init_from is None and config.pretrain.checkpoint is None:
+        shape = replace(config.model, vocab_size=prepared.vocab_size, pad_token_id=prepared.pad_token_id)
+        config = replace(config, model=shape)
+    memory = PeakMemory(machine)
+    model = measure_inference(config, inputs, prepared, machine, memory, journal)
+    journal.value("corpus/overlap", inputs.overlap)
+    train_and_evaluate(config, model, prepared, machine, memory, journal)
+
+
 def measure_inference(
-    config: RunConfig, prepared: Prepared, machine: Machine, memory: PeakMemory, journal: Journal
+    config: RunConfig, inputs: Inputs, prepared: Prepared, machine: Machine, memory: PeakMemory, journal: Journal
 ) -> SequenceClassifier:
     """Counts and times the untrained model, each instrument in a pass of its own; returns that model."""
     outputs, told = tasks.num_outputs(config.task), config.measure
@@ -58,7 +80,7 @@ def measure_inference(
     built: list[SequenceClassifier] = []
 
     def build_and_run() -> None:
-        built.append(_build(config).to(machine.device))
+        built.append(_build(config, inputs).to(machine.device))
         if told.enabled:
             call = speed.forward(built[0], machine)
             for batch in speed.sample_batches(prepared, told.batch_size, told.throughput_batches, machine):
@@ -77,11 +99,16 @@ def measure_inference(
     return model
 
 
-def _build(config: RunConfig) -> SequenceClassifier:
-    """The classifier with fresh values, or with those of a checkpoint."""
+def _build(config: RunConfig, inputs: Inputs) -> SequenceClassifier:
+    """The classifier with fresh values, or with those of a pretraining or of published weights."""
     model = build_classifier(config.model, tasks.num_outputs(config.task), config.seed)
-    if config.model.init_from is not None:
-        print("fresh values:", ", ".join(checkpoint.load_weights(config, model)) or "none")
+    fresh: list[str] | None = None
+    if inputs.pretrained is not None:
+        fresh = pretrained.load_weights(inputs.pretrained, model)
+    elif config.model.init_from is not None:
+        fresh = published.load_weights(config, model)
+    if fresh is not None:
+        print("fresh values:", ", ".join(fresh) or "none")
     return model
 
 
@@ -98,7 +125,7 @@ def train_and_evaluate(
     config: RunConfig, model: SequenceClassifier, prepared: Prepared, machine: Machine, memory: PeakMemory, journal: Journal
 ) -> None:
     """Fine-tunes, then answers and scores every validation item; DivergedError when training does."""
-    done: list[Trained] = []
+    done: list[Position] = []
     peak = memory.of(lambda: done.append(finetune(config, model, prepared, machine, journal)))
     journal.value("finetune/peak_memory_bytes", peak)
     journal.value("finetune/tokens", done[0].tokens)

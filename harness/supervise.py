@@ -10,29 +10,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from harness import cell as cells
-from harness import checkpoint, data, hardware, journal
+from harness import hardware, journal
 from harness.config import RunConfig
+from harness.plan import Planned, plan
 from harness.progress import Progress
 
 LOOK_EVERY_S = 0.5
 TELL_EVERY_S = 10.0
 """Seconds between looks at the journal, and between calls to the tracking store while a worker measures or trains."""
-
-
-@dataclass
-class Planned:
-    """A cell that can run: its data is prepared and its identity known."""
-
-    config: RunConfig
-    data_key: str
-    folder: Path
 
 
 def run_study(configs: list[RunConfig]) -> int:
@@ -41,26 +32,16 @@ def run_study(configs: list[RunConfig]) -> int:
     InputError, before any run exists, when the data of any of them cannot be used.
     """
     planned = plan(configs)
-    failures = 0
+    failed: list[Planned] = []
     with _terminated_as_interrupt():
         for number, item in enumerate(planned, 1):
-            label = f"[{number}/{len(planned)}] {cells.title(item.config)}"
-            failures += not _run_unless_done(item, label)
-    return 1 if failures else 0
-
-
-def plan(configs: list[RunConfig]) -> list[Planned]:
-    """Prepares the data of every cell, each data set once; a cell named twice is planned once."""
-    planned: dict[Path, Planned] = {}
-    keys: dict[str, str] = {}
-    for config in map(checkpoint.adopt, configs):
-        wanted = repr((config.task, config.data, config.tokenizer, config.output, config.model.init_from))
-        if wanted not in keys:
-            keys[wanted] = data.prepare(config)
-            checkpoint.refuse_misfit(config)
-        folder = cells.folder_of(config, cells.fingerprint(config, keys[wanted]))
-        planned[folder] = Planned(config, keys[wanted], folder)
-    return list(planned.values())
+            label = f"[{number}/{len(planned)}] {item.title}"
+            if item.needs in failed:
+                print(f"{label}: not run, for its pretraining did not end well", flush=True)
+                failed.append(item)
+            elif not _run_unless_done(item, label):
+                failed.append(item)
+    return 1 if failed else 0
 
 
 def _run_unless_done(item: Planned, label: str) -> bool:
@@ -80,8 +61,10 @@ def _run_unless_done(item: Planned, label: str) -> bool:
 
 
 def _run(item: Planned, label: str) -> str:
-    cell = cells.describe(item.config, item.data_key)
-    cells.lay_out(item.folder, item.config, cell)
+    cell = None if item.config.rerun else cells.to_resume(item.folder)
+    if cell is None:
+        cell = cells.describe(item.config, item.inputs)
+        cells.lay_out(item.folder, item.config, cell)
     told = Told(item, cell)
     status = "killed"
     try:

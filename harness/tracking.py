@@ -58,10 +58,15 @@ class Tracker:
             return found.experiment_id
 
     def open(self, cell: dict[str, Any]) -> str:
-        """Run id of this attempt at a cell, created with its tags and parameters unless it is there."""
-        run_id = self._find(cell["attempt"])
-        if run_id is None:
+        """Run id of this attempt at a cell, created with its tags and parameters unless it is there; it is running now."""
+        run_id = self.find(cell["attempt"])
+        if run_id is not None:
+            for key, value in (("process", _this_process()), ("status", "running")):
+                self._client.set_tag(run_id, key, value)
+            self._client.update_run(run_id, "RUNNING")
+        else:
             tags = {**cell["tags"], "attempt": cell["attempt"], "process": _this_process(), "status": "running"}
+            tags |= self._pretraining_run(cell)
             run = self._client.create_run(self._experiment, cell["started"], tags, cell["name"])
             run_id = run.info.run_id
             parameters = [Param(key, str(value)) for key, value in cell["parameters"].items()]
@@ -78,7 +83,8 @@ class Tracker:
     def close(self, run_id: str, folder: Path, status: str) -> None:
         """Adds results and files of the cell's folder and ends the run."""
         result = journal.result(folder) or {"metrics": {}, "time": journal.now_ms()}
-        points = [Metric(key, value, result["time"], 0) for key, value in result["metrics"].items()]
+        last = result.get("steps", {})  # of values that end a curve
+        points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in result["metrics"].items()]
         environment = folder / "environment.json"
         facts = json.loads(environment.read_text()) if environment.exists() else {}
         parameters = [Param(f"environment.{key}", str(value)) for key, value in facts.items()]
@@ -99,9 +105,29 @@ class Tracker:
                 stale += 1
         return stale
 
-    def _find(self, attempt: str) -> str | None:
+    def _pretraining_run(self, cell: dict[str, Any]) -> dict[str, str]:
+        """Tag that points to the run, of whatever study, that pretrained the weights."""
+        folder = cell.get("inputs", {}).get("pretrained")
+        told = Path(folder) / "cell.json" if folder else None
+        if told is None or not told.exists():
+            return {}
+        attempt = json.loads(told.read_text())["attempt"]
+        everywhere = [experiment.experiment_id for experiment in self._client.search_experiments()]
+        found = self._client.search_runs(everywhere, f"tags.attempt = '{attempt}'", max_results=1)
+        return {"pretraining_run": found[0].info.run_id} if found else {}
+
+    def find(self, attempt: str) -> str | None:
+        """Run id of an attempt, None where the study has none."""
         found = self._client.search_runs([self._experiment], f"tags.attempt = '{attempt}'", max_results=1)
         return found[0].info.run_id if found else None
+
+
+def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
+    """Which attempt at a cell a run tells of; MlflowException when there is no such run or the store is away."""
+    uri = uri or paths.database_uri(output)
+    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+        raise MlflowException(f"there is no tracking store {uri}")
+    return MlflowClient(tracking_uri=uri).get_run(run_id).data.tags.get("attempt")
 
 
 def _create_database(uri: str) -> None:

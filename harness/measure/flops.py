@@ -4,6 +4,8 @@ The counter watches real operator calls on the meta device, with attention as pl
 counted as nothing. So the count is what the algorithm does, whatever kernel a device picks for it.
 """
 
+import copy
+
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
@@ -11,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from harness.measure.size import on_meta
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.objectives.question import Objective, Question
 
 TOLERANCE = 0.02
 """Count and formula may differ by so much before one of them must be wrong."""
@@ -43,3 +46,19 @@ def formula(config: EncoderConfig, num_outputs: int, batch_size: int, length: in
     forward = batch_size * model.flops(length) - (batch_size - 1) * once
     constant = sum(part.flops_once(length) for part in parts if part.positions_are_constant)  # needs no gradient of its input
     return 3 * forward - constant if backward else forward
+
+
+def of_objective(objective: Objective, question: Question, length: int) -> int:
+    """FLOPs of forward and backward over a whole question, heads, generator and teacher with it.
+
+    RuntimeError when the forward pass of one sequence is more than 2 % off the objective's own formula; the message has both.
+    """
+    shapes, asked = copy.deepcopy(objective).to("meta").train(), question.to("meta")
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as forward, torch.no_grad():
+        shapes(asked.cut(slice(0, 1)))
+    count, expected = forward.get_total_flops(), objective.flops(length)
+    if abs(count - expected) > TOLERANCE * expected:
+        raise RuntimeError(f"counted {count} FLOPs, but the formula of {type(objective).__name__} gives {expected}")
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as both:
+        shapes(asked).backward()
+    return both.get_total_flops()

@@ -6,6 +6,7 @@ from torch import nn
 from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import SequenceClassifier
+from models.objectives.question import Objective
 
 
 def on_meta(config: EncoderConfig, num_outputs: int) -> SequenceClassifier:
@@ -62,6 +63,21 @@ def sizes(model: SequenceClassifier) -> dict[str, int]:
         "model/params_effective": effective(model),
         "model/weights_bytes": sum(p.numel() * p.element_size() for p in model.parameters()),
         **{f"model/params_component_{name}": value for name, value in parts.items()},
+    }
+
+
+def of_objective(objective: Objective) -> dict[str, int]:
+    """Metric name -> value for all that a pretraining trains; a generator counts as a head."""
+    embeddings, layers = count(objective.encoder.embeddings), count(objective.encoder.layers)
+    total = count(objective)
+    return {
+        "model/params_total": total,
+        "model/params_trainable": sum(p.numel() for p in objective.parameters() if p.requires_grad),
+        "model/params_embedding": embeddings,
+        "model/params_encoder": layers,
+        "model/params_head": total - embeddings - layers,
+        "model/params_effective": total + extra_uses(objective.encoder),
+        "model/weights_bytes": sum(p.numel() * p.element_size() for p in objective.parameters()),
     }
 
 

@@ -7,6 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from harness import config as configs
+from harness import resolve
 from harness.config import Device, Dtype, ModelConfig
 from harness.paths import conf_directory
 
@@ -20,20 +21,25 @@ BERT_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads":
 @pytest.mark.parametrize("path", GROUPED, ids=lambda path: f"{path.parent.name}={path.stem}")
 def test_every_choice_composes_alone_and_is_what_the_file_says(compose, path):
     group, choice = path.parent.name, path.stem
-    cells = compose(f"{group}={choice}") if group == "task" else compose("task=bag", f"{group}={choice}")
-    assert len(cells) == (3 if choice == "builtin" else 1)
+    more = ["pretrain.teacher=a_folder"] if choice == "distillation" else []
+    cells = compose(f"{group}={choice}") if group == "task" else compose("task=bag", f"{group}={choice}", *more)
+    several = (group, choice) == ("task", "builtin")
+    assert len(cells) == (3 if several else 1)
     section = "model" if group == "scale" else group
     for cell in cells:
         flat = configs.flatten(configs.to_dict(cell))
-        said = configs.flatten(OmegaConf.to_container(OmegaConf.load(path)) or {}) if choice != "builtin" else {}
+        said = {} if several else configs.flatten(OmegaConf.to_container(OmegaConf.load(path)) or {})
+        said |= {"objective": "mlm_nsp"} if choice == "own" else {}  # of the default model
         assert {key: flat[f"{section}.{key}"] for key in said} == said
 
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("experiment/*.yaml")), ids=lambda path: path.stem)
 def test_every_experiment_is_the_sweep_it_says(compose, path):
     cells = compose(f"+experiment={path.stem}", "task=bag", "seed=4")
-    models = OmegaConf.load(path).hydra.sweeper.params.model.split(",")
-    assert [(cell.model_name, cell.seed, cell.study) for cell in cells] == [(model, 4, path.stem) for model in models]
+    swept = dict(OmegaConf.load(path).hydra.sweeper.params)
+    models, objectives = swept.get("model", "base").split(","), swept.get("pretrain", "none").split(",")
+    found = [(cell.model_name, cell.pretrain.objective.value, cell.seed, cell.study, cell.task.name) for cell in cells]
+    assert found == [(model, objective, 4, path.stem, "bag") for model in models for objective in objectives]
 
 
 def test_the_experiment_of_all_variants_names_every_model():
@@ -143,14 +149,15 @@ def test_hardware_gpu_is_bf16_on_cuda(compose):
 def test_a_saved_config_loads_equal(compose, tmp_path: Path):
     (cell,) = compose("task=order", "model=albert", "enhancement=[windowed]", "hardware.dtype=bf16", "data.root=/data")
     configs.save(cell, tmp_path / "config.yaml")
-    assert configs.load(tmp_path / "config.yaml") == cell
+    assert resolve.load(tmp_path / "config.yaml") == cell
 
 
 def test_fingerprint_changes_with_what_shapes_results_alone(small_config):
     from harness import cell
 
-    seen = cell.fingerprint(small_config, "key")
-    assert cell.fingerprint(replace(small_config, output="elsewhere", study="other", rerun=True), "key") == seen
+    told = cell.Inputs(data="key")
+    seen = cell.fingerprint(small_config, told)
+    assert cell.fingerprint(replace(small_config, output="elsewhere", study="other", rerun=True), told) == seen
     others = [
         replace(small_config, seed=1),
         replace(small_config, model=replace(small_config.model, attention_window=8)),
@@ -158,7 +165,9 @@ def test_fingerprint_changes_with_what_shapes_results_alone(small_config):
         replace(small_config, measure=replace(small_config.measure, repeats=31)),
         replace(small_config, hardware=replace(small_config.hardware, dtype=Dtype.bf16)),
     ]
-    prints = [cell.fingerprint(other, "key") for other in others] + [cell.fingerprint(small_config, "other data"), seen]
+    elsewhere = [cell.Inputs(data="other"), replace(told, corpus="text"), replace(told, pretraining="before")]
+    prints = [cell.fingerprint(other, told) for other in others] + [seen]
+    prints += [cell.fingerprint(small_config, other) for other in elsewhere]
     assert len(set(prints)) == len(prints)
 
 
@@ -166,8 +175,9 @@ def test_protocol_is_equal_across_variants_and_seeds_and_no_further(compose):
     from harness import cell
 
     base, albert = compose("-m", "model=base,albert", "task=bag")
-    facts = cell.protocol_facts(base, "key")
-    assert cell.protocol_facts(albert, "key") == facts == cell.protocol_facts(replace(base, seed=9), "key")
+    told, other = cell.Inputs(data="key"), cell.Inputs(data="other")
+    facts = cell.protocol_facts(base, told)
+    assert cell.protocol_facts(albert, told) == facts == cell.protocol_facts(replace(base, seed=9), told)
     longer = replace(base, finetune=replace(base.finetune, epochs=3.0))
-    differing = {key for key, value in cell.protocol_facts(longer, "other").items() if facts[key] != value}
+    differing = {key for key, value in cell.protocol_facts(longer, other).items() if facts[key] != value}
     assert differing == {"finetune.epochs", "data.key"}

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from harness import architecture, describe, picture
 from harness.architecture import Box, Group, Pattern, Repeat, fold
-from harness.config import RunConfig
+from harness.config import ModelConfig, RunConfig
 from harness.measure.size import count, on_meta
 from models.config import EncoderConfig, NormPlace, Position, Sharing
 
@@ -29,10 +29,10 @@ def drawn(**changes) -> architecture.Architecture:
     return architecture.of(on_meta(EncoderConfig(**{**SMALL, **changes}), 2), "title", "subtitle")
 
 
-def composed(name: str, scale: str = "tiny") -> EncoderConfig:
+def composed(name: str, scale: str = "tiny") -> ModelConfig:
     """As Hydra composes it, without its seconds."""
     files = (OmegaConf.load(CONF / f"{file}.yaml") for file in (f"scale/{scale}", f"model/{name}"))
-    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), *files))
+    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), *files))
 
 
 def groups(of: architecture.Architecture) -> list[Group]:

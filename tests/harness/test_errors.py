@@ -82,7 +82,7 @@ TYPED = [
     ),
     (
         ["task=nope"],
-        ["unknown task 'nope'", "choices for `task`: bag, builtin, cola, distance, mrpc, order, rte, sst2, stsb\n"],
+        ["unknown task 'nope'", "choices for `task`: bag, builtin, cola, distance, mrpc, none, order, rte, sst2, stsb\n"],
     ),
     (["enhancement=[swiglu,window]"], ["'window'", "did you mean 'windowed'", "factorized, shared, swiglu, windowed\n"]),
     (["+experiment=all"], ["unknown experiment 'all'", "before_after, enhancements, variants"]),

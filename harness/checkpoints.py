@@ -1,0 +1,135 @@
+"""Checkpoints of a training that goes on: weights, optimiser and position, each written whole or not at all.
+
+Every random stream of a training is derived from its seed and the step or the sequence, so the position is the state of them
+all: a resumed training draws what an uninterrupted one would have drawn. Tensors lie in safetensors, the rest in JSON; no
+pickle anywhere.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from harness.train import Position
+
+VERSION = 1
+KEPT = 2
+"""Newest checkpoints that are kept: one more than is needed, for the newest may be torn."""
+
+WEIGHTS, OPTIMISER, STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
+
+
+class RefusedError(Exception):
+    """A checkpoint that cannot be used, and why."""
+
+
+def save(folder: Path, identity: str, position: Position, model: nn.Module, optimiser: torch.optim.Optimizer) -> Path:
+    """Writes one more checkpoint into the folder and sweeps out old ones; `identity` names the training that it belongs to."""
+    target = folder / f"step-{position.step:09d}"
+    building = folder / f".{target.name}.{os.getpid()}"
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    save_file(_tensors(model), building / WEIGHTS)
+    save_file(_optimiser_tensors(optimiser), building / OPTIMISER)
+    sums = {name: _checksum(building / name) for name in (WEIGHTS, OPTIMISER)}
+    state = {"version": VERSION, "identity": identity, "position": asdict(position), "sha256": sums}
+    (building / STATE).write_text(json.dumps(state, indent=1))
+    for path in building.iterdir():
+        _flush(path)
+    shutil.rmtree(target, ignore_errors=True)  # of an earlier attempt, refused
+    building.rename(target)
+    _flush(folder)
+    _sweep(folder)
+    return target
+
+
+def resume(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.Optimizer) -> Position:
+    """Puts the newest checkpoint that can be used into model and optimiser; the beginning where there is none.
+
+    One that is torn or belongs to another training is told by name, and the one before it is used.
+    """
+    for path in reversed(_all(folder)):
+        try:
+            position, weights, moments = _read(path, identity, model)
+        except RefusedError as error:
+            print(f"checkpoint {path.name} is refused: {error}; looking for the one before", flush=True)
+            continue
+        with torch.no_grad():
+            for name, tensor in _tensors(model).items():
+                tensor.copy_(weights[name])
+        _restore_optimiser(optimiser, moments)
+        print(f"resumed from checkpoint {path.name}", flush=True)
+        return position
+    return Position()
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("step-*") if path.is_dir())
+
+
+def _read(path: Path, identity: str, model: nn.Module) -> tuple[Position, dict[str, Tensor], dict[str, Tensor]]:
+    """RefusedError for what is torn, or not of this training."""
+    try:
+        state = json.loads((path / STATE).read_text())
+        sums = {name: _checksum(path / name) for name in (WEIGHTS, OPTIMISER)}
+        weights, moments = load_file(path / WEIGHTS), load_file(path / OPTIMISER)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise RefusedError(f"it is torn ({' '.join(str(error).split())})") from error
+    if state.get("version") != VERSION:
+        raise RefusedError(f"its format is version {state.get('version')}, expected {VERSION}")
+    if state["identity"] != identity:
+        raise RefusedError(f"it belongs to the training {state['identity'][:8]}, this one is {identity[:8]}")
+    if state["sha256"] != sums:
+        changed = [name for name, value in sums.items() if state["sha256"].get(name) != value]
+        raise RefusedError(f"{', '.join(changed)} is not as it was written")
+    if {name: tensor.shape for name, tensor in _tensors(model).items()} != {name: t.shape for name, t in weights.items()}:
+        raise RefusedError("its tensors are not those of the model")
+    return Position(**state["position"]), weights, moments
+
+
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers, one that has two names once."""
+    return {name: tensor.detach() for name, tensor in (*model.named_parameters(), *model.named_buffers())}
+
+
+def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """`<number of the parameter>.<moment>` -> tensor."""
+    states = optimiser.state_dict()["state"]
+    return {f"{number}.{name}": tensor for number, state in states.items() for name, tensor in state.items()}
+
+
+def _restore_optimiser(optimiser: torch.optim.Optimizer, moments: dict[str, Tensor]) -> None:
+    states: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in moments.items():
+        number, _, name = key.partition(".")
+        states.setdefault(int(number), {})[name] = tensor
+    optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """Until it is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sweep(folder: Path) -> None:
+    """Removes all but the newest, and what a killed process left half-written."""
+    for path in _all(folder)[:-KEPT]:
+        shutil.rmtree(path)
+    for path in folder.glob(".step-*"):
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,226 @@
+"""Pretraining as a user runs it: budgets, sharing, killing and resuming, and fine-tuning from what it left."""
+
+import json
+import random
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from harness import journal
+from harness.config import PretrainConfig
+from harness.pretrain import Plan
+from harness.train import Position
+
+TEXT = [
+    "scale=tiny",
+    "corpus.documents=120",
+    "tokenizer.vocab_size=300",
+    "pretrain.length=32",
+    "pretrain.batch_size=8",
+    "pretrain.eval_sequences=16",
+    "pretrain.evaluations=2",
+    "pretrain.probe_steps=3",
+    "hardware.threads=1",
+]
+"""A pretraining that takes a worker a few seconds."""
+
+CLOCKED = {"pretrain/duration_s", "pretrain/evaluation_s", "pretrain/tokens_per_s", "pretrain/peak_memory_bytes"}
+
+
+def walk(plan: Plan, budget: PretrainConfig, flops: float = 1.0) -> list[int]:
+    """Sequences of every step to the end of the budget."""
+    position, sizes = Position(), []
+    while not plan.limit.reached(position):
+        rows = plan.rows(position)
+        sizes.append(rows)
+        position.step += 1
+        position.tokens += rows * budget.length
+        position.flops += rows * flops
+    return sizes
+
+
+def test_a_budget_of_tokens_is_met_to_the_sequence():
+    budget = PretrainConfig(tokens=1000, length=32, batch_size=8)
+    sizes = walk(Plan(budget, 1.0), budget)
+    assert sizes == [8, 8, 8, 8]
+    assert sum(sizes) * 32 - 1000 in range(32)
+    assert walk(Plan(replace(budget, tokens=1100), 1.0), budget) == [8, 8, 8, 8, 3]
+
+
+def test_a_budget_of_flops_is_met_to_the_sequence():
+    budget = PretrainConfig(flops=95.0, length=32, batch_size=4)
+    plan = Plan(budget, 10.0)
+    assert walk(plan, budget, 10.0) == [4, 4, 2]
+    assert plan.steps(Position()) == 3
+
+
+def test_a_budget_of_steps_counts_steps():
+    budget = PretrainConfig(steps=3, length=32, batch_size=4)
+    assert walk(Plan(budget, 1.0), budget) == [4, 4, 4]
+
+
+def test_the_batch_grows_along_the_ramp_and_the_steps_are_known_before():
+    budget = PretrainConfig(tokens=32 * 100, length=32, batch_size=10, ramp_from=2, ramp_fraction=0.5)
+    plan = Plan(budget, 1.0)
+    sizes = walk(plan, budget)
+    assert sizes[0] == 2
+    assert sizes == sorted(sizes[:-1]) + sizes[-1:]
+    assert sum(sizes) == 100
+    assert sizes[-2] == 10
+    assert plan.steps(Position()) == len(sizes)
+
+
+def folder_of(output: Path) -> Path:
+    (folder,) = (output / "pretrained").glob("*-*")
+    return folder
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "checkpoint" / "model.safetensors")
+
+
+def curve(folder: Path) -> list[tuple[str, int, float]]:
+    """Every point that does not depend on the clock."""
+    entries = journal.Reader(folder).new_entries()
+    return sorted((e["key"], e["step"], e["value"]) for e in entries if "key" in e and e["key"] not in CLOCKED)
+
+
+def results(folder: Path) -> dict[str, float]:
+    return {key: value for key, value in journal.result(folder)["metrics"].items() if key not in CLOCKED}
+
+
+@pytest.fixture(scope="module")
+def quick() -> list[str]:
+    return [*TEXT, "pretrain=mlm", "pretrain.steps=24", "task=none"]
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> object:
+    for _ in range(2400):
+        found = condition()
+        if found:
+            return found
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    raise AssertionError("waited in vain")
+
+
+def last_step(folder: Path) -> int:
+    points = [e for e in journal.Reader(folder).new_entries() if e.get("key") == "pretrain/loss"]
+    return points[-1]["step"] if points else 0
+
+
+def kill_after(step: int, process: subprocess.Popen, output: Path) -> None:
+    """Kills supervisor and worker without a word, once the worker has come so far."""
+    wait_for(lambda: any(last_step(path.parent) >= step for path in output.glob("pretrained/*/metrics.jsonl")), process)
+    for victim in (process, *psutil.Process(process.pid).children()):
+        victim.kill()
+    process.communicate()
+
+
+def test_killed_at_random_steps_it_resumes_and_equals_the_uninterrupted_run(quick, run_module, start_harness, tmp_path):
+    arguments = [*quick, "pretrain.checkpoint_every_s=0", "study=s"]
+    whole = run_module("harness", *arguments, f"output={tmp_path / 'whole'}")
+    assert whole.returncode == 0, whole.stdout + whole.stderr
+    steps = sorted(random.Random(0).sample(range(2, 22), 2))
+    for step in steps:
+        kill_after(step, start_harness(*arguments, f"output={tmp_path / 'cut'}"), tmp_path / "cut")
+    done = run_module("harness", *arguments, f"output={tmp_path / 'cut'}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = folder_of(tmp_path / "whole"), folder_of(tmp_path / "cut")
+    assert "resumed from checkpoint" in (second / "log.txt").read_text()
+    assert curve(second) == curve(first)
+    assert results(second) == results(first)
+    ours, theirs = weights(second), weights(first)
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_cells_share_a_pretraining_and_point_to_its_run(quick, run_module, output, runs_of):
+    more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=3"]
+    arguments = ["-m", *quick, *more, "measure=none", f"output={output}", "pretrain.seed=5"]
+    done = run_module("harness", *arguments, "study=first", "seed=1,2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = run_module("harness", *arguments, "study=second", "seed=1", "finetune.learning_rate=1e-3")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "pretraining seed 5: finished already, skipped" in again.stdout
+    first, *cells = runs_of(output, "first")
+    cells += runs_of(output, "second")
+    assert [run.data.tags["task"] for run in (first, *cells)] == ["pretraining", "bag", "bag", "bag"]
+    assert {run.data.tags["pretraining"] for run in cells} == {first.data.tags["fingerprint"]}
+    assert {run.data.tags["pretraining_run"] for run in cells} == {first.info.run_id}
+    assert {run.data.tags["variant"] for run in (first, *cells)} == {"base+mlm"}
+    assert first.data.metrics["pretrain/steps"] == 24
+    assert all(0 <= run.data.metrics["corpus/overlap"] <= 1 for run in cells)
+    (cell,) = (path for path in (output / "second").glob("base*"))
+    assert "encoder" not in (cell / "log.txt").read_text()  # of the encoder nothing kept its fresh value
+
+
+def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(quick, run_module, output, runs_of):
+    arguments = [*quick, f"output={output}", "study=s"]
+    assert run_module("harness", *arguments).returncode == 0
+    (run,) = runs_of(output, "s")
+    folder = folder_of(output)
+    more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=2"]
+    for number, given in enumerate((run.info.run_id, str(folder))):
+        done = run_module("harness", *more, f"pretrain.from={given}", f"output={output}", f"study=s{number}", "measure=none")
+        assert done.returncode == 0, done.stdout + done.stderr
+        (cell,) = runs_of(output, f"s{number}")
+        assert cell.data.tags["variant"] == "base+mlm"
+        assert cell.data.tags["pretraining"] == run.data.tags["fingerprint"]
+        assert cell.data.params["model.hidden_size"] == "128"
+
+
+def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_seed():
+    from models.config import EncoderConfig
+    from models.heads import build_classifier
+    from models.objectives.build import build
+    from models.objectives.config import ObjectiveConfig, ObjectiveName
+    from models.objectives.question import Vocabulary
+
+    shape = EncoderConfig(vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
+    vocabulary = Vocabulary(30, 0, 2, 3, 4, torch.ones(30, dtype=torch.bool))
+    objective = build(ObjectiveConfig(ObjectiveName.mlm), shape, vocabulary, 3)
+    for name, tensor in build_classifier(shape, 2, 3).encoder.state_dict().items():
+        assert torch.equal(objective.encoder.state_dict()[name], tensor), name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["pretrain=mlm", "pretrain.tokens=1e4", "pretrain.steps=3"],
+            "pretrain.tokens=10000.0 and pretrain.steps=3 are budgets",
+        ),
+        (["pretrain=mlm", "pretrain.length=513"], "pretrain.length=513 must be at most"),
+        (["pretrain=mlm", "pretrain.ramp_from=64"], "pretrain.ramp_from=64 must be at most pretrain.batch_size=8"),
+        (["pretrain=distillation"], "needs a teacher: set pretrain.teacher"),
+        (["pretrain=distillation", "pretrain.teacher=no_such_folder"], "pretrain.teacher='no_such_folder'"),
+        (["pretrain=plm", "model=windowed"], "attention_window"),
+        (["pretrain=cbow"], "model.body"),
+        (["pretrain.from=no_such_run"], "pretrain.checkpoint='no_such_run' is neither a folder nor the id of a run"),
+        (["task=none"], "choose a pretrain"),
+        (["pretrain=mlm", "pretrain.mask_rate=1.5"], "pretrain.mask_rate=1.5 must lie between 0 and 1"),
+    ],
+)
+def test_wrong_input_is_one_line_and_no_run(run_module, output, arguments, told):
+    budget = [] if any("=" in a and "steps" in a for a in arguments) else ["pretrain.steps=2"]
+    given = [a for a in TEXT if a.split("=")[0] not in {b.split("=")[0] for b in arguments}]
+    done = run_module("harness", *given, "task=bag", *budget, *arguments, f"output={output}")
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    assert told in line
+    assert not list(output.glob("*/*/cell.json"))
+
+
+def test_cell_tells_what_it_reads(quick, run_module, output):
+    assert run_module("harness", *quick, f"output={output}").returncode == 0
+    inputs = json.loads((folder_of(output) / "cell.json").read_text())["inputs"]
+    assert inputs["data"] is None
+    assert inputs["corpus"]

@@ -1,0 +1,83 @@
+"""Every variant by the objective of its paper: what the worker of a pretraining does before and in its first step."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.measure import flops, size
+from models.batch import Batch
+from models.config import Body
+from models.encoder import Encoder
+from models.heads import MaskedLMHead
+from models.objectives.build import PAIRS, build, refuse_misfit
+from models.objectives.config import ObjectiveName
+from models.objectives.distillation import Teacher
+from models.objectives.question import Vocabulary
+
+MODELS = sorted(path.stem for path in (Path(__file__).parents[2] / "conf" / "model").glob("*.yaml"))
+V, T, B = 60, 40, 3
+VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
+UNREACHED = {
+    "xlnet": {"segment_"},  # one segment alone
+    "longformer": {"global_query_key_value"},  # of the last layer, whose first token nobody asks about
+}
+
+
+def shape_of(compose, model: str, objective: str):
+    (cell,) = compose(f"model={model}", f"pretrain={objective}", "scale=tiny", "task=bag", "pretrain.teacher=somewhere")
+    shape = replace(cell.model, hidden_size=48, num_attention_heads=4, intermediate_size=64, vocab_size=V, pad_token_id=0)
+    return cell.pretrain, replace(shape, max_position_embeddings=64 + shape.position_offset)
+
+
+def question_of(objective, name: ObjectiveName):
+    ids = torch.randint(5, V, (B, T), generator=torch.Generator().manual_seed(0))
+    ids[:, 0], ids[:, 17], ids[:, -1] = 2, 3, 3
+    pairs = name in PAIRS
+    types = (torch.arange(T) > 17).long().repeat(B, 1) if pairs else None
+    return objective.ask(Batch(ids, types, labels=torch.arange(B) % 2 if pairs else None), list(range(B)))
+
+
+def built(told, shape):
+    teacher = None
+    if told.objective is ObjectiveName.distillation:
+        encoder = Encoder(shape)
+        teacher = Teacher(encoder, MaskedLMHead(shape, encoder.embeddings.token_embedding))
+    return build(told, shape, VOCABULARY, 0, teacher)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_variant_takes_a_step_by_its_own_objective(compose, model):
+    told, shape = shape_of(compose, model, "own")
+    objective = built(told, shape).train()
+    question = question_of(objective, told.objective)
+    assert flops.of_objective(objective, question, T) > 0
+    assert size.of_objective(objective)["model/params_total"] == sum(p.numel() for p in objective.parameters())
+    torch.manual_seed(0)
+    loss = objective(question)
+    loss.backward()
+    assert torch.isfinite(loss)
+    unreached = {name for name, p in objective.named_parameters() if p.grad is None or not p.grad.any()}
+    assert all(any(part in name for part in UNREACHED.get(model, ())) for name in unreached), unreached
+    assert all(torch.isfinite(p.grad).all() for p in objective.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_variant_can_be_trained_by_masked_tokens(compose, model):
+    told, shape = shape_of(compose, model, "mlm")
+    objective = built(told, shape).train()
+    question = question_of(objective, told.objective)
+    assert flops.of_objective(objective, question, T) > 0
+    objective(question).backward()
+    assert objective.masked_head is not None
+
+
+def test_who_has_no_layers_or_two_directions_has_objectives_of_its_own(compose):
+    for model, objective in (("static", "cbow"), ("bilstm", "bidirectional_lm")):
+        told, shape = shape_of(compose, model, "own")
+        assert told.objective.value == objective
+        assert shape.body in (Body.static, Body.lstm)
+    told, _ = shape_of(compose, "base", "cbow")
+    with pytest.raises(ValueError, match=r"cannot be combined with model\.body=transformer"):
+        refuse_misfit(told, shape_of(compose, "base", "cbow")[1])

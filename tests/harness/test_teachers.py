@@ -1,0 +1,117 @@
+"""Distillation and going on from published weights, as a user runs them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM
+
+from harness import teachers
+from harness.errors import InputError
+
+SMALL = [
+    "scale=tiny",
+    "task=none",
+    "corpus.documents=60",
+    "tokenizer.vocab_size=200",
+    "pretrain.steps=4",
+    "pretrain.length=32",
+    "pretrain.batch_size=4",
+    "pretrain.eval_sequences=8",
+    "pretrain.evaluations=1",
+    "hardware.threads=1",
+]
+PIECES = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *"abcdefghijklmnopqrstuvwxyz.,",
+    *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"),
+]
+
+
+def folder_of(output: Path, objective: str) -> Path:
+    (folder,) = (output / "pretrained").glob(f"*-{objective}-*")
+    return folder
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A folder as transformers saves a masked language model."""
+    torch.manual_seed(0)
+    shape = BertConfig(
+        vocab_size=len(PIECES),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=40,
+    )
+    BertForMaskedLM(shape).save_pretrained(tmp_path / "published")
+    (tmp_path / "published" / "vocab.txt").write_text("\n".join(PIECES))
+    return tmp_path / "published"
+
+
+def test_a_student_learns_from_a_pretraining_of_ours_with_its_tokenizer(run_module, output):
+    assert run_module("harness", *SMALL, "pretrain=mlm", f"output={output}").returncode == 0
+    teacher = folder_of(output, "mlm")
+    given = ["model=distilbert", "pretrain=distillation", f"pretrain.teacher={teacher}", "tokenizer.vocab_size=50"]
+    done = run_module("harness", *SMALL[:3], *SMALL[4:], *given, f"output={output}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    student = folder_of(output, "distillation")
+    shapes = [json.loads((folder / "checkpoint" / "model.json").read_text()) for folder in (teacher, student)]
+    assert shapes[0]["vocab_size"] == shapes[1]["vocab_size"]
+    assert shapes[1]["depth_fraction"] == 0.5
+
+
+def test_a_published_model_teaches_and_is_gone_on_from(run_module, output, published):
+    given = ["pretrain=distillation", f"pretrain.teacher={published}", "pretrain.cosine_weight=0"]
+    done = run_module("harness", *SMALL, *given, f"output={output}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_module("harness", *SMALL, "pretrain=mlm", f"model.init_from={published}", f"output={output}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    shape = json.loads((folder_of(output, "mlm") / "checkpoint" / "model.json").read_text())
+    assert (shape["hidden_size"], shape["vocab_size"]) == (32, len(PIECES))
+
+
+def test_a_published_teacher_answers_as_its_makers_model(published):
+    from models.batch import Batch
+
+    teacher = teachers.load(published)
+    theirs = BertForMaskedLM.from_pretrained(published).eval()
+    ids = torch.randint(5, len(PIECES), (2, 12), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        ours = teacher.head(teacher.encoder(Batch(ids)))
+        torch.testing.assert_close(ours, theirs(ids).logits, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["pretrain.length=64"], "reads 40 tokens at most, pretrain.length=64 is more"),
+        (["tokenizer.vocab_file=other.txt"], "the tokenizer 5"),
+    ],
+)
+def test_a_teacher_that_does_not_fit_is_told_in_one_line(run_module, output, published, tmp_path, given, told):
+    (tmp_path / "other.txt").write_text("\n".join(PIECES[:5]))
+    arguments = [a for a in SMALL if a.split("=")[0] not in {b.split("=")[0] for b in given}]
+    command = [*arguments, *given, "pretrain=distillation", f"pretrain.teacher={published}", f"output={output}"]
+    done = run_module("harness", *command)
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    assert told in line
+
+
+def test_a_teacher_without_a_head_for_masked_tokens_is_refused(tmp_path):
+    from harness import weights
+    from models.config import EncoderConfig
+    from models.encoder import Encoder
+
+    shape = EncoderConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+    state = {f"encoder.{name}": tensor for name, tensor in Encoder(shape).state_dict().items()}
+    weights.save(tmp_path, state, shape)
+    with pytest.raises(InputError, match="has no head for masked tokens"):
+        teachers.load(tmp_path)
