@@ -85,7 +85,7 @@ TYPED = [
         ["unknown task 'nope'", "choices for `task`: bag, builtin, cola, distance, mrpc, none, order, rte, sst2, stsb\n"],
     ),
     (["enhancement=[swiglu,window]"], ["'window'", "did you mean 'windowed'", "factorized, shared, swiglu, windowed\n"]),
-    (["+experiment=all"], ["unknown experiment 'all'", "before_after, enhancements, variants"]),
+    (["+experiment=all"], ["unknown experiment 'all'", "before_after, enhancements, objectives, variants"]),
     (["seeds=1"], ["unknown key 'seeds'", "did you mean 'seed'", "finetune"]),
     (["model.atention_window=8"], ["unknown key 'model.atention_window'", "did you mean 'model.attention_window'"]),
     (["finetune.lr=1"], ["unknown key 'finetune.lr'", "finetune.learning_rate"]),
