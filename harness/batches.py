@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from harness.data import Split
 from harness.seeds import derive
+from harness.tasks.kind import Split
 from models.batch import Batch
+from models.heads import IGNORED
 
 POOL_BATCHES = 200
 """Batches that are drawn together and sorted by length: more pad less, fewer mix better."""
@@ -23,9 +24,14 @@ def collate(split: Split, chosen: np.ndarray, pad_token_id: int) -> Batch:
         input_ids=torch.from_numpy(np.where(real, split.ids[places], pad_token_id).astype(np.int64)),
         token_type_ids=torch.from_numpy(np.where(real, split.types[places], 0).astype(np.int64)),
         attention_mask=None if real.all() else torch.from_numpy(real),
-        labels=torch.from_numpy(split.labels[chosen]),
+        labels=torch.from_numpy(_labels(split, chosen, real, places)),
         tokens=int(lengths.sum()),
     )
+
+
+def _labels(split: Split, chosen: np.ndarray, real: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Of the chosen sequences, or (B, T) where every token has one."""
+    return np.where(real, split.labels[places], IGNORED) if split.labels_of_tokens else split.labels[chosen]
 
 
 def training_order(split: Split, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness import hardware, journal, measure, metrics, paths, published, teachers
 from harness.config import RunConfig, flatten, save, to_dict
+from harness.grammar import expected
 from models.objectives.config import ObjectiveConfig
 
 PRETRAINING = "pretraining"
@@ -67,7 +68,7 @@ def protocol_facts(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
     """All that must be equal for a fair comparison: dotted key -> value."""
     groups = OF_TEXT if inputs.data is None else INCOMPARABLE
     flat = flatten(to_dict(config))
-    out = (*WITHOUT_EFFECT, *OF_VARIANT)
+    out = (*WITHOUT_EFFECT, *OF_VARIANT, "finetune.submit")
     facts = {key: value for key, value in flat.items() if key.startswith(groups) and not key.startswith(out)}
     return facts | {
         "data.key": inputs.data,
@@ -142,6 +143,8 @@ def describe(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
         metrics.PROTOCOL_FACTS_TAG: json.dumps(facts),
         "fingerprint": fingerprint(config, inputs),
         **({"pretraining": inputs.pretraining} if inputs.pretraining else {}),
+        **({"selected_on": config.finetune.keep_best.value} if inputs.data is not None else {}),
+        **(expected.tags(config) if inputs.data is not None else {}),
         "git_commit": git["git_commit"] or "unknown",
         "git_dirty": str(git["git_dirty"]).lower(),
         "hardware": hardware.description(config.hardware),

@@ -47,7 +47,10 @@ def main(arguments: list[str], run: Run) -> int:
         elif run(composed):
             raise RuntimeError("a cell failed; its log says why")
 
-    arguments = [argument.replace("pretrain.from=", "pretrain.checkpoint=", 1) for argument in arguments]  # no name in Python
+    arguments = [re.sub(r"^pretrain\.from=", "pretrain.checkpoint=", argument) for argument in arguments]  # no name in Python
+    arguments = [
+        re.sub(r"^(task\.\w+_split=)(\w+\[.*\].*)$", r"\1'\2'", argument) for argument in arguments
+    ]  # a slice, no list
     ConfigStore.instance().store(name="run_config", node=RunConfig)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra prints errors itself and leaves with 1
     sys.argv[1:] = arguments

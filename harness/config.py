@@ -4,6 +4,7 @@ Hydra composes YAML over these classes, so a wrong key or type stops before anyt
 here are those of a key that no file sets. Each key is read in the module that is named beside its class.
 """
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -47,11 +48,33 @@ class TrainedOn(Enum):
 
 
 class Rule(Enum):
-    """What decides the label of a generated row; `harness/grammar.py` says what each one needs of a model."""
+    """What decides the label of a generated row; `harness/grammar/` says what each one needs of a model."""
 
     bag = "bag"
     order = "order"
     distance = "distance"
+    left_context = "left_context"
+    pairs = "pairs"
+    induction = "induction"
+    brackets = "brackets"
+    needle = "needle"
+
+
+class TaskKind(Enum):
+    """What is asked of a text, and so what head the model has; one module of `harness/tasks/` each."""
+
+    classification = "classification"
+    regression = "regression"
+    tokens = "tokens"  # a class for every word
+    spans = "spans"  # where in the text the answer to a question stands
+
+
+class KeepBest(Enum):
+    """By which split the epoch is chosen whose weights are kept."""
+
+    none = "none"  # the last one is
+    tune = "tune"  # rows of train that are not trained on, as many as task.tune_share says
+    validation = "validation"  # the very rows that are reported, which makes their score too good
 
 
 class Dtype(Enum):
@@ -78,12 +101,16 @@ class ModelConfig(EncoderConfig):
 
 @dataclass
 class GrammarConfig:
-    """A generated data set; read in `harness/grammar.py`."""
+    """A generated data set; read in `harness/grammar/`."""
 
     rule: Rule = Rule.bag
     train_examples: int = 1000
     validation_examples: int = 500
     distance: int = 20  # tokens between the two words of the rule `distance`
+    symbols: int = 4  # words that `pairs` matches, or that are keys in `induction`
+    pairs: int = 4  # of key and value in `induction`, of opening and closing bracket in `brackets`
+    depth: int = 3  # of nesting in `brackets`
+    length: int = 480  # words of a document of `needle`
     seed: int = 0
 
 
@@ -93,19 +120,34 @@ class TaskConfig:
 
     name: str = MISSING
     version: int = 1
+    kind: TaskKind = TaskKind.classification
     members: list[str] = field(default_factory=list)  # names of tasks: this entry is a set, and a run of it is a run of each
     grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
     hub: str = ""  # data set on the hub
     folder: str = ""  # the same data set's folder below data.root
     subset: str = ""  # configuration of the data set
     train_split: str = "train"
-    validation_split: str = "validation"
-    fields: list[str] = field(default_factory=list)  # one or two text columns
+    validation_split: str = "validation"  # a split or, in the notation of `datasets`, a part: train[80%:]
+    more_validation: dict[str, str] = field(default_factory=dict)  # name: split that is scored beside the validation
+    test_split: str = ""
+    train_file: str | None = None  # .csv, .tsv, .jsonl or .parquet, in place of hub and folder
+    validation_file: str | None = None
+    test_file: str | None = None
+    tune_share: float = 0.0  # of train, kept apart from it as the split `tune`
+    tune_seed: int = 0
+    item: str = "idx"  # column of the rows' own ids; they are numbered where there is none
+    submission: str = ""  # name of the benchmark's file of predictions, as GLUE's CoLA
+    more_submission: dict[str, str] = field(default_factory=dict)  # file: split that has a file of its own beside the test
+    source: str = ""  # paper or page that says how the task is done
+    fields: list[str] = field(default_factory=list)  # one or two text columns; a+b: the text of both
     label: str = "label"
-    labels: list[str] = field(default_factory=list)  # class names in the order of their numbers; empty: a regression
+    labels: list[str] = field(default_factory=list)  # class names in the order of their numbers
     scores: list[str] = field(default_factory=list)  # functions of harness/scores.py
     headline: str = ""  # the score that stands for the task
-    max_length: int = 128  # tokens; longer texts are cut
+    max_length: int = 128  # tokens; longer texts are cut, of kind `spans` into windows
+    stride: int = 128  # tokens that neighbouring windows have in common
+    max_answer_length: int = 30  # tokens of an answer that is given
+    answerable_only: bool = False  # "no answer" is never given
 
 
 @dataclass
@@ -197,6 +239,17 @@ class FinetuneConfig(OptimiserConfig):
     epochs: float = 2.0
     max_steps: int | None = None  # ends earlier than the epochs would
     eval_batch_size: int = 64
+    keep_best: KeepBest = KeepBest.none
+    submit: bool = False  # leave the answers to the test split as the benchmark takes them
+
+    def steps_per_epoch(self, examples: int) -> int:
+        """Optimiser steps that see every example once."""
+        return math.ceil(examples / self.batch_size)
+
+    def planned_steps(self, examples: int) -> int:
+        """Optimiser steps of the budget, at least one."""
+        steps = max(1, round(self.epochs * self.steps_per_epoch(examples)))
+        return steps if self.max_steps is None else min(steps, self.max_steps)
 
 
 @dataclass

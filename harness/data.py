@@ -1,43 +1,32 @@
 """Rows to token ids, once: prepared splits are cached by the hash of all that shapes them, so workers only read arrays.
 
-The cache is written whole or not at all, under a lock, and may be shared by processes that run side by side.
+The cache is written whole or not at all, under a lock, and may be shared by processes that run side by side. A split is
+`SPLIT.safetensors`, its arrays, and `SPLIT.parquet`, one row an item: its own id and the texts that its kind keeps.
 """
 
 import hashlib
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 from filelock import FileLock
 from safetensors.numpy import load_file, save_file
 
-from harness import paths, published, tasks
-from harness.config import RunConfig
-from harness.rows import Rows, load_rows
+from harness import paths, published, submission, tasks
+from harness.config import KeepBest, RunConfig
+from harness.errors import InputError
+from harness.rows import Table, load_table
+from harness.tasks.kind import Examples, Split
 
-PREPARE_VERSION = 2
+PREPARE_VERSION = 3
 """Raised when the same rows would be prepared otherwise; part of the cache key."""
 
+SHAPING = ("kind", "max_length", "stride", "max_answer_length", "answerable_only", "headline", "labels")
+"""Keys of a task that shape its prepared data; its columns and rows count by content."""
 
-@dataclass
-class Split:
-    """Tokenised examples, one after the other in flat arrays; example i is `starts[i]` to `starts[i + 1]`."""
-
-    ids: np.ndarray  # (N,) int32
-    types: np.ndarray  # (N,) uint8
-    starts: np.ndarray  # (examples + 1,) int64
-    labels: np.ndarray  # (examples,) int64 or float32
-    items: np.ndarray  # (examples,) int64, the rows' own ids
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each example."""
-        return np.diff(self.starts)
+ARRAYS = ("ids", "types", "starts", "labels")
 
 
 @dataclass
@@ -47,9 +36,11 @@ class Prepared:
     key: str  # hash of rows, tokenizer and length
     vocab_size: int
     pad_token_id: int
-    majority_class: int  # most frequent label in train; 0 for a regression
+    majority: int  # what the constant answer is: most frequent class of train, or as the task's kind says
     train: Split
     validation: Split
+    tune: Split | None = None  # rows of train that are not trained on
+    more: dict[str, Split] = field(default_factory=dict)  # those of task.more_validation, and the test splits to submit
 
 
 def prepare(config: RunConfig) -> str:
@@ -58,8 +49,13 @@ def prepare(config: RunConfig) -> str:
     InputError for data that is missing, torn or does not fit the task. Nothing is left half-written.
     """
     tasks.refuse_impossible(config.task)
-    splits = {split: load_rows(config, split) for split in ("train", "validation")}
-    key = _key(config, splits)
+    if config.finetune.keep_best is KeepBest.tune and not config.task.tune_share:
+        raise InputError("finetune.keep_best=tune needs rows kept apart from train: set task.tune_share, such as 0.1")
+    tables = {split: load_table(config, split) for split in split_names(config)}
+    for file, split in _submitted(config).items():
+        submission.refuse_other_rows(config.task, file, tables[split].items)
+    splits = {split: tasks.kind_of(config.task).examples(config.task, table) for split, table in tables.items()}
+    key = _key(config, tables)
     folder = paths.cache_folder(config.output) / key
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
@@ -73,23 +69,37 @@ def read(config: RunConfig, key: str) -> Prepared:
     """The prepared data of this key; FileNotFoundError when it is not there."""
     folder = paths.cache_folder(config.output) / key
     facts = json.loads((folder / "facts.json").read_text())
-    splits = {split: Split(**load_file(folder / f"{split}.safetensors")) for split in ("train", "validation")}
-    return Prepared(key=key, **facts, **splits)
+    of_tokens = tasks.kind_of(config.task).labels_of_tokens
+    splits = {split: _read_split(folder, split, of_tokens) for split in split_names(config)}
+    train, validation, tune = splits.pop("train"), splits.pop("validation"), splits.pop("tune", None)
+    return Prepared(key, **facts, train=train, validation=validation, tune=tune, more=splits)
 
 
-def _key(config: RunConfig, splits: dict[str, Rows]) -> str:
+def split_names(config: RunConfig) -> list[str]:
+    """Of all splits that a run reads, train and validation first; InputError where answers are wanted that nobody takes."""
+    tune = ["tune"] if config.task.tune_share else []
+    return ["train", "validation", *tune, *config.task.more_validation, *_submitted(config).values()]
+
+
+def _submitted(config: RunConfig) -> dict[str, str]:
+    """File -> split, where answers are left for a benchmark."""
+    return submission.splits(config.task) if config.finetune.submit else {}
+
+
+def _key(config: RunConfig, tables: dict[str, Table]) -> str:
     from harness.tokenizer import vocabulary_bytes
 
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
-    spec |= {"version": PREPARE_VERSION, "max_length": config.task.max_length, "labels": config.task.labels}
+    spec |= {key: getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
     digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
-    for split, rows in splits.items():
-        digest.update(json.dumps([split, rows.texts, rows.labels, rows.items]).encode())
+    for split, table in tables.items():
+        columns = [table.columns[name] for name in (*config.task.fields, config.task.label)]
+        digest.update(json.dumps([split, columns, table.items]).encode())
     return digest.hexdigest()[:16]
 
 
-def _write(config: RunConfig, splits: dict[str, Rows], folder: Path) -> None:
+def _write(config: RunConfig, splits: dict[str, Examples], folder: Path) -> None:
     """Builds the entry beside its place and moves it there whole; what a killed process left is swept away first."""
     building = folder.with_name(f"{folder.name}.tmp")
     shutil.rmtree(building, ignore_errors=True)
@@ -101,36 +111,42 @@ def _write(config: RunConfig, splits: dict[str, Rows], folder: Path) -> None:
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _fill(config: RunConfig, splits: dict[str, Rows], folder: Path) -> None:
+def _fill(config: RunConfig, splits: dict[str, Examples], folder: Path) -> None:
     from harness import tokenizer as tokenizers
 
+    kind, task = tasks.kind_of(config.task), config.task
     tokenizer = tokenizers.build(config.tokenizer, _texts(splits["train"]))
-    tokenizer.enable_truncation(config.task.max_length)
-    regression = tasks.is_regression(config.task)
-    for split, rows in splits.items():
-        save_file(vars(_tokenise(tokenizer, rows, regression)), folder / f"{split}.safetensors")
+    for split, examples in splits.items():
+        _write_split(kind.encode(task, tokenizer, examples), folder, split)
     facts = {
         "vocab_size": tokenizer.get_vocab_size(),
         "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
-        "majority_class": 0 if regression else int(np.bincount(splits["train"].labels).argmax()),
+        "majority": kind.majority(task, splits["train"]),
     }
     (folder / "facts.json").write_text(json.dumps(facts))
     tokenizer.no_truncation()
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _texts(rows: Rows) -> list[str]:
-    return [text for texts in rows.texts for text in texts]
+def _texts(examples: Examples) -> list[str]:
+    return [text for texts in examples.texts for text in texts]
 
 
-def _tokenise(tokenizer, rows: Rows, regression: bool) -> Split:
-    inputs = [texts[0] if len(texts) == 1 else tuple(texts) for texts in rows.texts]
-    encodings = tokenizer.encode_batch(inputs)
-    lengths = [len(encoding.ids) for encoding in encodings]
-    return Split(
-        ids=np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings]),
-        types=np.concatenate([np.asarray(encoding.type_ids, dtype=np.uint8) for encoding in encodings]),
-        starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        labels=np.asarray(rows.labels, dtype=np.float32 if regression else np.int64),
-        items=np.asarray(rows.items, dtype=np.int64),
-    )
+def _write_split(split: Split, folder: Path, name: str) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    arrays = {array: getattr(split, array) for array in ARRAYS} | {
+        f"numbers.{key}": value for key, value in split.numbers.items()
+    }
+    save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, folder / f"{name}.safetensors")
+    parquet.write_table(pyarrow.table({"item": split.items, **split.texts}), folder / f"{name}.parquet")
+
+
+def _read_split(folder: Path, name: str, labels_of_tokens: bool) -> Split:
+    from pyarrow import parquet
+
+    arrays = load_file(folder / f"{name}.safetensors")
+    numbers = {key.removeprefix("numbers."): array for key, array in arrays.items() if key.startswith("numbers.")}
+    texts = parquet.read_table(folder / f"{name}.parquet").to_pydict()
+    return Split(*(arrays[array] for array in ARRAYS), texts.pop("item"), numbers, texts, labels_of_tokens)

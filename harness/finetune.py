@@ -1,107 +1,173 @@
 """Fine-tuning on a task and its evaluation, item by item."""
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from harness import scores, tasks
+from harness import scores, submission, tasks
 from harness.batches import collate, evaluation_order, pieces, training_batches
-from harness.config import FinetuneConfig, RunConfig, TaskConfig
-from harness.data import Prepared, Split
+from harness.config import KeepBest, RunConfig, TaskConfig
+from harness.data import Prepared
 from harness.hardware import Machine
 from harness.journal import Journal
+from harness.tasks.kind import Answers, Split
 from harness.train import Limit, Position, Step, Training, make_optimiser, train
 from models.batch import Batch
-from models.heads import SequenceClassifier
+from models.heads import Classifier
 
 
-def finetune(config: RunConfig, model: SequenceClassifier, data: Prepared, machine: Machine, journal: Journal) -> Position:
-    """Trains the model in place on the task's training split; returns how far it came."""
-    budget = config.finetune
+def finetune(config: RunConfig, model: Classifier, data: Prepared, machine: Machine, journal: Journal) -> Position:
+    """Trains the model in place on the task's training split, up to the epoch that is kept; returns how far training came."""
+    budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
-    steps = planned_steps(budget, len(data.train))
+    steps = budget.planned_steps(len(data.train))
+    looks = None if budget.keep_best is KeepBest.none else Looks(config, model, data, machine, journal)
     training = Training(
         model=model,
-        loss=lambda batch: model.loss(model(batch), batch.labels),
-        next_step=lambda position: step_of(next(batches), budget.accumulation),
+        loss=lambda batch: kind.loss(model, batch),
+        next_step=lambda position: step_of(next(batches), budget.accumulation, kind.asked),
         limit=Limit("step", steps),
         planned_steps=steps,
         phase="finetune",
         config=budget,
         seed=config.seed,
+        pauses=looks,
     )
     position = Position()
     train(training, make_optimiser(model, budget), position, machine, journal)
+    if looks is not None:
+        looks.put_back_best()
     return position
 
 
-def step_of(batch: Batch, accumulation: int) -> Step:
-    """The batch in pieces, each weighed by its share of the examples: its loss is their mean."""
-    rows = len(batch.input_ids)
+class Looks:
+    """Scores a split after every epoch, and at the end of the budget; keeps the weights that scored best, the first of equals.
+
+    A score that is undefined is never the best; where all are, the last weights stay.
+    """
+
+    def __init__(self, config: RunConfig, model: Classifier, data: Prepared, machine: Machine, journal: Journal) -> None:
+        self._config, self._model, self._data, self._machine, self._journal = config, model, data, machine, journal
+        by_tune = config.finetune.keep_best is KeepBest.tune
+        self._split, self._key = (data.tune, "tune/score") if by_tune else (data.validation, "eval/score")
+        self._epoch = config.finetune.steps_per_epoch(len(data.train))
+        self._last = config.finetune.planned_steps(len(data.train))
+        self._best: tuple[float, int] | None = None  # score and step
+        self._weights: dict[str, torch.Tensor] = {}
+
+    def due(self, position: Position) -> bool:
+        """Whether an epoch or the training ends with this step."""
+        return position.step % self._epoch == 0 or position.step == self._last
+
+    def take(self, position: Position) -> None:
+        """One look."""
+        answers = answer(self._config, self._model, self._split, self._data, self._machine)
+        score = headline(self._config.task, answers)
+        if score is None:
+            return
+        self._journal.curve(self._key, position.step, score, position.tokens)
+        if self._best is None or score > self._best[0]:
+            self._best = score, position.step
+            self._weights = {name: value.to("cpu", copy=True) for name, value in self._model.state_dict().items()}
+
+    def put_back_best(self) -> None:
+        """Gives the model the best weights and writes how good they were, and of which epoch."""
+        if self._best is None:
+            return
+        score, step = self._best
+        self._model.load_state_dict(self._weights)
+        self._weights = {}
+        self._journal.value(self._key, score)
+        self._journal.value("finetune/best_epoch", step / self._epoch)
+
+
+def rows_of(batch: Batch) -> int:
+    """Sequences of a batch."""
+    return len(batch.input_ids)
+
+
+def step_of(batch: Batch, accumulation: int, asked: Callable[[Batch], int] = rows_of) -> Step:
+    """The batch in pieces, each weighed by its share of what is asked: the step's loss is the mean over all of that."""
     cut = pieces(batch, accumulation)
-    return Step(cut, rows, batch.tokens, shares=[len(piece.input_ids) / rows for piece in cut])
+    counts = [asked(piece) for piece in cut]
+    return Step(cut, rows_of(batch), batch.tokens, shares=[count / max(1, sum(counts)) for count in counts])
 
 
-def planned_steps(budget: FinetuneConfig, examples: int) -> int:
-    """Optimiser steps of the budget, at least one."""
-    steps = max(1, round(budget.epochs * math.ceil(examples / budget.batch_size)))
-    return steps if budget.max_steps is None else min(steps, budget.max_steps)
-
-
-@dataclass
-class Predictions:
-    """One row an item, in the order of the data."""
-
-    items: np.ndarray  # (N,)
-    labels: np.ndarray  # (N,)
-    logits: np.ndarray  # (N, C) float32, C = 1 for a regression
-
-    @property
-    def predicted(self) -> np.ndarray:
-        """(N,) class numbers, or scores for a regression."""
-        return self.logits[:, 0] if self.logits.shape[1] == 1 else self.logits.argmax(axis=1)
+def answer(config: RunConfig, model: Classifier, split: Split, data: Prepared, machine: Machine) -> Answers:
+    """What the model says of a split whose labels are known."""
+    logits = predict(model, split, config.finetune.eval_batch_size, data.pad_token_id, machine)
+    return tasks.kind_of(config.task).answers(config.task, split, logits, data.majority)
 
 
 @torch.inference_mode()
-def predict(model: SequenceClassifier, split: Split, batch_size: int, pad_token_id: int, machine: Machine) -> Predictions:
-    """The model's answer to every example of the split, without dropout."""
+def predict(model: Classifier, split: Split, batch_size: int, pad_token_id: int, machine: Machine) -> np.ndarray:
+    """The model's float32 logits without dropout, in the order of the data.
+
+    (S, C) for every sequence, or (N, C) for every token of all sequences, padding left out.
+    """
     model.eval()
-    logits = np.empty((len(split), model.head.out_features), dtype=np.float32)
+    logits: np.ndarray | None = None
     for chosen in evaluation_order(split, batch_size):
         batch = collate(split, chosen, pad_token_id).to(machine.device)
         with machine.autocast():
-            logits[chosen] = model(batch).float().cpu().numpy()
-    return Predictions(split.items, split.labels, logits)
+            given = model(batch).float().cpu().numpy()
+        if logits is None:
+            logits = np.empty((len(split) if given.ndim == 2 else len(split.ids), given.shape[-1]), dtype=np.float32)
+        if given.ndim == 2:
+            logits[chosen] = given
+        else:
+            _put_tokens(logits, given, split, chosen)
+    return logits
 
 
-def evaluate(task: TaskConfig, predictions: Predictions, majority_class: int, journal: Journal) -> None:
-    """Writes the task's scores, its headline score, the loss, and the score of always giving the most frequent answer."""
-    truth, predicted = predictions.labels, predictions.predicted
-    values = {name: scores.compute(name, truth, predicted) for name in task.scores}
-    for name, value in values.items():
-        journal.value(f"eval/{name}", value)
-    journal.value("eval/score", values[task.headline])
-    journal.value("eval/loss", _mean_loss(predictions, tasks.is_regression(task)))
-    journal.value("eval/examples", len(truth))
-    constant = np.full_like(predicted, majority_class)
-    journal.value("eval/majority_score", scores.compute(task.headline, truth, constant))
+def _put_tokens(logits: np.ndarray, given: np.ndarray, split: Split, chosen: np.ndarray) -> None:
+    """Puts the (B, T, C) logits of the chosen sequences in their places of (N, C)."""
+    for row, sequence in enumerate(chosen):
+        start, end = split.starts[sequence], split.starts[sequence + 1]
+        logits[start:end] = given[row, : end - start]
 
 
-def _mean_loss(predictions: Predictions, regression: bool) -> float:
-    logits, labels = torch.from_numpy(predictions.logits), torch.from_numpy(predictions.labels)
-    if regression:
-        return torch.nn.functional.mse_loss(logits[:, 0], labels).item()
-    return torch.nn.functional.cross_entropy(logits, labels).item()
+def evaluate(task: TaskConfig, answers: Answers, journal: Journal) -> None:
+    """Writes the task's scores, its headline score, the loss, and the score of the constant answer.
+
+    A score that is undefined is said to be, and left out.
+    """
+    evaluate_beside(task, "", answers, journal)
+    journal.value("eval/score", headline(task, answers))
+    journal.value("eval/loss", answers.loss)
+    journal.value("eval/examples", len(answers.truth))
+    journal.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.truth, answers.constant))
 
 
-def write_predictions(predictions: Predictions, path: Path) -> None:
-    """One row an item: its id, its label, the prediction and every logit."""
+def evaluate_beside(task: TaskConfig, ending: str, answers: Answers, journal: Journal) -> None:
+    """Writes the task's scores alone, under names with this ending: `_mismatched` of such a split in task.more_validation."""
+    for name in task.scores:
+        value = scores.compute(task.kind, name, answers.truth, answers.predicted)
+        if value is None:
+            print(f"score {name}{ending} is undefined for such labels or predictions, as constant ones")
+        journal.value(f"eval/{name}{ending}", value)
+
+
+def headline(task: TaskConfig, answers: Answers) -> float | None:
+    """The score that stands for the task, None where it is undefined."""
+    return scores.compute(task.kind, task.headline, answers.truth, answers.predicted)
+
+
+def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machine, folder: Path) -> list[Path]:
+    """Answers the test splits, whose labels nobody looks at, and leaves the benchmark's files below the folder."""
+    task, written = config.task, []
+    for file, split in submission.splits(task).items():
+        logits = predict(model, data.more[split], config.finetune.eval_batch_size, data.pad_token_id, machine)
+        predicted = tasks.kind_of(task).predicted(logits)
+        written.append(submission.write(folder, task, data.more[split].items, predicted.tolist(), file))
+    return written
+
+
+def write_predictions(answers: Answers, path: Path) -> None:
+    """One row an item, or a word of kind `tokens`; the kind of the task says which columns."""
     import pyarrow
     from pyarrow import parquet
 
-    columns = {"item": predictions.items, "label": predictions.labels, "prediction": predictions.predicted}
-    columns |= {f"logit_{index}": predictions.logits[:, index] for index in range(predictions.logits.shape[1])}
-    parquet.write_table(pyarrow.table(columns), path)
+    parquet.write_table(pyarrow.table(answers.columns), path)

@@ -11,9 +11,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness import metrics
+from harness import metrics, submission
 
-ARTIFACTS = ("config.yaml", "environment.json", "predictions.parquet", "latency.json", "result.json", "log.txt")
+ARTIFACTS = (
+    "config.yaml",
+    "environment.json",
+    "predictions.parquet",
+    *(f"predictions_{name}.parquet" for name in metrics.BESIDE),
+    *(f"{submission.FOLDER}/{name}.tsv" for name in submission.ROWS),
+    "latency.json",
+    "result.json",
+    "log.txt",
+)
 """Files that are tracked with a run, where the cell has them."""
 
 

@@ -36,8 +36,15 @@ SCORE_TITLES = {
     "matthews": "Matthews correlation",
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
+    "entity_precision": "entity precision",
+    "entity_recall": "entity recall",
+    "entity_f1": "entity F1",
+    "exact_match": "exact match",
 }
 """Score of a task -> its title."""
+
+BESIDE = {"mismatched": "mismatched genres"}
+"""Name in `task.more_validation` -> what the rows are that are scored beside the validation, as `eval/SCORE_NAME`."""
 
 
 class Direction(enum.Enum):
@@ -103,12 +110,25 @@ def _declare() -> dict[str, Metric]:
         Metric("finetune/tokens", "tokens", neither, "tokens trained on"),
         Metric("finetune/duration_s", "s", lower, "training time"),
         Metric("finetune/peak_memory_bytes", "bytes", lower, "training peak memory"),
+        Metric("finetune/best_epoch", "epochs", neither, "epoch whose weights were kept"),
+        Metric("tune/score", "score", higher, "score on tuning rows"),
         Metric("eval/loss", "loss", lower, "validation loss"),
         Metric("eval/examples", "examples", neither, "validation examples"),
-        Metric("eval/majority_score", "score", neither, "score of the constant answer"),
+        Metric(
+            "eval/majority_score",
+            "score",
+            neither,
+            "constant answer: most frequent class or tag, or no answer, or first words",
+        ),
     ]
     evaluated = [Metric(f"eval/{name}", "score", higher, title) for name, title in SCORE_TITLES.items()]
-    return {metric.name: metric for metric in (*counted, *measured, *evaluated)}
+    beside = [
+        Metric(f"eval/{name}_{split}", "score", higher, f"{title}, {rows}")
+        for split, rows in BESIDE.items()
+        for name, title in SCORE_TITLES.items()
+        if name != "score"
+    ]
+    return {metric.name: metric for metric in (*counted, *measured, *evaluated, *beside)}
 
 
 METRICS = _declare()

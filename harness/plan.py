@@ -85,7 +85,8 @@ def _pretraining(config: RunConfig, corpus: str | None) -> Planned | None:
 
 
 def _cell(config: RunConfig, corpus: str | None, needed: Planned | None, keys: dict[str, str]) -> Planned:
-    wanted = repr((config.task, config.data, config.tokenizer, config.output, config.model.init_from))
+    read = (config.task, config.finetune.submit, config.finetune.keep_best)  # which splits, of which rows
+    wanted = repr((*read, config.data, config.tokenizer, config.output, config.model.init_from))
     if wanted not in keys:
         keys[wanted] = data.prepare(config)
         published.refuse_misfit(config)
@@ -109,6 +110,6 @@ def _overlap(config: RunConfig, inputs: Inputs) -> float:
         split = data.read(config, inputs.data).validation
         corpus = sequences.read(config.output, inputs.corpus)
         special = [corpus.pad, corpus.cls, corpus.sep]
-        items = [ids[~np.isin(ids, special)] for ids in np.split(split.ids, split.starts[1:-1])]
+        items = [ids[~np.isin(ids, special)] for ids in split.ids_of_items()]
         journal.write_json(told, overlap.overlap(corpus, items))
     return json.loads(told.read_text())

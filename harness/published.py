@@ -101,12 +101,12 @@ def refuse_misfit(config: RunConfig) -> None:
     if config.model.init_from is None:
         return
     from harness.measure.size import on_meta
-    from harness.tasks import num_outputs
+    from harness.tasks import kind_of
     from models.huggingface import translated
 
-    folder = folder_of(config.model.init_from)
+    folder, kind = folder_of(config.model.init_from), kind_of(config.task)
     try:
-        translated(on_meta(config.model, num_outputs(config.task)), _weights(folder), read_config(folder))
+        translated(on_meta(config.model, kind.num_outputs(config.task), kind.head()), _weights(folder), read_config(folder))
     except ValueError as error:
         raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
 
@@ -129,6 +129,18 @@ def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
         shape = config_of(given)
         found, _ = translated(on_meta(shape, 1), state, given)
         return found | masked_head_of(state, given, shape), shape
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{key}={str(folder)!r}: {error}") from error
+
+
+def encoder_of(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
+    """Tensors of a published model under our names, whatever head it has, and its shape; InputError for another family."""
+    from models.huggingface.families import config_of, module_of
+
+    given = read_config(folder)
+    try:
+        shape = config_of(given)
+        return module_of(given).tensors(_weights(folder), shape), shape
     except (ValueError, KeyError) as error:
         raise InputError(f"{key}={str(folder)!r}: {error}") from error
 

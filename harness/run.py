@@ -15,15 +15,15 @@ from filelock import FileLock
 
 from harness import data, hardware, measure, paths, pretrained, published, resolve, tasks
 from harness.cell import Inputs
-from harness.config import RunConfig
+from harness.config import KeepBest, RunConfig
 from harness.data import Prepared
-from harness.finetune import evaluate, finetune, predict, write_predictions
+from harness.finetune import answer, evaluate, evaluate_beside, finetune, headline, submit, write_predictions
 from harness.hardware import Machine
 from harness.journal import Journal, write_json
 from harness.measure import flops, size, speed
 from harness.measure.memory import PeakMemory
 from harness.train import DivergedError, Position
-from models.heads import SequenceClassifier, build_classifier
+from models.heads import Classifier, build_classifier
 
 PR_SET_PDEATHSIG = 1
 """Number of that request in linux/prctl.h."""
@@ -73,11 +73,11 @@ def measure_and_finetune(config: RunConfig, inputs: Inputs, machine: Machine, jo
 
 def measure_inference(
     config: RunConfig, inputs: Inputs, prepared: Prepared, machine: Machine, memory: PeakMemory, journal: Journal
-) -> SequenceClassifier:
+) -> Classifier:
     """Counts and times the untrained model, each instrument in a pass of its own; returns that model."""
-    outputs, told = tasks.num_outputs(config.task), config.measure
+    outputs, head, told = tasks.num_outputs(config.task), tasks.kind_of(config.task).head(), config.measure
     journal.stage("measure")
-    built: list[SequenceClassifier] = []
+    built: list[Classifier] = []
 
     def build_and_run() -> None:
         built.append(_build(config, inputs).to(machine.device))
@@ -88,20 +88,21 @@ def measure_inference(
 
     peak = memory.of(build_and_run)
     model = built[0]
-    for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs)).items():
+    for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
         journal.value(key, value)
     if told.enabled:
         journal.value("inference/peak_memory_bytes", peak)
-        journal.value("model/flops_forward", flops.counted(config.model, outputs, 1, told.length, backward=False))
-        batch_size = config.finetune.batch_size
-        journal.value("model/flops_train_step", flops.counted(config.model, outputs, batch_size, told.length, backward=True))
+        journal.value("model/flops_forward", flops.counted(config.model, outputs, 1, told.length, False, head))
+        step = flops.counted(config.model, outputs, config.finetune.batch_size, told.length, True, head)
+        journal.value("model/flops_train_step", step)
         _write_speed(config, model, prepared, machine, journal)
     return model
 
 
-def _build(config: RunConfig, inputs: Inputs) -> SequenceClassifier:
+def _build(config: RunConfig, inputs: Inputs) -> Classifier:
     """The classifier with fresh values, or with those of a pretraining or of published weights."""
-    model = build_classifier(config.model, tasks.num_outputs(config.task), config.seed)
+    kind = tasks.kind_of(config.task)
+    model = build_classifier(config.model, kind.num_outputs(config.task), config.seed, kind.head())
     fresh: list[str] | None = None
     if inputs.pretrained is not None:
         fresh = pretrained.load_weights(inputs.pretrained, model)
@@ -112,7 +113,7 @@ def _build(config: RunConfig, inputs: Inputs) -> SequenceClassifier:
     return model
 
 
-def _write_speed(config: RunConfig, model: SequenceClassifier, prepared: Prepared, machine: Machine, journal: Journal) -> None:
+def _write_speed(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, journal: Journal) -> None:
     with FileLock(paths.timing_lock(config.output)):
         values, tokens_per_s = speed.time_inference(model, prepared, config.measure, machine)
     for key, value in speed.summary(values).items():
@@ -122,9 +123,9 @@ def _write_speed(config: RunConfig, model: SequenceClassifier, prepared: Prepare
 
 
 def train_and_evaluate(
-    config: RunConfig, model: SequenceClassifier, prepared: Prepared, machine: Machine, memory: PeakMemory, journal: Journal
+    config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, memory: PeakMemory, journal: Journal
 ) -> None:
-    """Fine-tunes, then answers and scores every validation item; DivergedError when training does."""
+    """Fine-tunes, then answers and scores every item that is not trained on; DivergedError when training does."""
     done: list[Position] = []
     peak = memory.of(lambda: done.append(finetune(config, model, prepared, machine, journal)))
     journal.value("finetune/peak_memory_bytes", peak)
@@ -132,9 +133,23 @@ def train_and_evaluate(
     journal.value("finetune/duration_s", done[0].seconds)
     journal.value("finetune/tokens_per_s", done[0].tokens / done[0].seconds)
     journal.stage("evaluate")
-    predictions = predict(model, prepared.validation, config.finetune.eval_batch_size, prepared.pad_token_id, machine)
-    evaluate(config.task, predictions, prepared.majority_class, journal)
-    write_predictions(predictions, journal.folder / "predictions.parquet")
+    answers = answer(config, model, prepared.validation, prepared, machine)
+    evaluate(config.task, answers, journal)
+    write_predictions(answers, journal.folder / "predictions.parquet")
+    _evaluate_more(config, model, prepared, machine, journal)
+
+
+def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, journal: Journal) -> None:
+    """Scores the splits beside the validation and the tuning rows, and leaves answers for the benchmark."""
+    for name in config.task.more_validation:
+        answers = answer(config, model, prepared.more[name], prepared, machine)
+        evaluate_beside(config.task, f"_{name}", answers, journal)
+        write_predictions(answers, journal.folder / f"predictions_{name}.parquet")
+    if prepared.tune is not None and config.finetune.keep_best is not KeepBest.tune:
+        answers = answer(config, model, prepared.tune, prepared, machine)
+        journal.value("tune/score", headline(config.task, answers))
+    if config.finetune.submit:
+        submit(config, model, prepared, machine, journal.folder)
 
 
 def end_with_parent() -> None:

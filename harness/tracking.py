@@ -91,7 +91,7 @@ class Tracker:
         self._client.log_batch(run_id, metrics=points, params=parameters, tags=[RunTag("status", status)])
         for name in journal.ARTIFACTS:
             if (folder / name).exists():
-                self._client.log_artifact(run_id, str(folder / name))
+                self._client.log_artifact(run_id, str(folder / name), os.path.dirname(name) or None)
         self._client.set_terminated(run_id, END_STATES[status], result["time"])
 
     def reap(self) -> int:

@@ -14,7 +14,7 @@ class Batch:
     token_type_ids: Tensor | None = None  # (B, T) int64
     attention_mask: Tensor | None = None  # (B, T) bool, True for real tokens, or (B, T, T), True where row may see column
     position_ids: Tensor | None = None  # (B, T) int64; None: 0 to T - 1
-    labels: Tensor | None = None  # (B,) int64 classes or float32 scores
+    labels: Tensor | None = None  # (B,) int64 classes or float32 scores, (B, T) classes of tokens, (B, 2) start and end
     tokens: int = 0  # real tokens, padding not counted
     position_limit: int | None = None  # all position_ids are below it; None: unknown, and looked at where it matters
     queries: Tensor | None = None  # (B, T) bool, True where the learned query vector stands in for the token

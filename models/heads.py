@@ -10,6 +10,9 @@ from models.dropout import Dropout
 from models.encoder import Encoder, initialise
 from models.layers import ACTIVATIONS, make_norm
 
+IGNORED = -100
+"""Label of a token that is not asked about."""
+
 
 def pool(hidden: Tensor, mask: Tensor | None, pooling: Pooling) -> Tensor:
     """(B, T, D) and the (B, T) mask of real tokens -> (B, D)."""
@@ -76,8 +79,7 @@ class SequenceClassifier(nn.Module):
         super().__init__()
         self.encoder = Encoder(config)
         self.pooler = Pooler(config)
-        dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-        self.dropout = Dropout(dropout)
+        self.dropout = _dropout(config)
         self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -95,8 +97,50 @@ class SequenceClassifier(nn.Module):
         return self.encoder.flops(length) + self.pooler.flops() + 2 * self.head.weight.numel()
 
 
-def build_classifier(config: EncoderConfig, num_outputs: int, seed: int) -> SequenceClassifier:
+class TokenClassifier(nn.Module):
+    """Encoder and one linear output on every token; two outputs that are read as start and end of a span are `span_loss`'s."""
+
+    def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
+        super().__init__()
+        self.encoder = Encoder(config)
+        self.pooler = None
+        self.dropout = _dropout(config)
+        self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Batch with (B, T) ids -> (B, T, C) logits."""
+        return self.head(self.dropout(self.encoder(batch)))
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy in nats, mean over the tokens of the (B, T) labels that are not IGNORED; 0 where all are."""
+        asked = (labels != IGNORED).sum().clamp(min=1)
+        return F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum") / asked
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
+        return self.encoder.flops(length) + 2 * length * self.head.weight.numel()
+
+
+Classifier = SequenceClassifier | TokenClassifier
+
+
+def span_loss(logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean of the cross-entropies in nats of start and end over all real tokens (arXiv:1810.04805, section 4.2).
+
+    (B, T, 2) logits, (B, 2) places of start and end, (B, T) mask of real tokens -> ().
+    """
+    scores = logits.float() if mask is None else logits.float().masked_fill(~mask[..., None], float("-inf"))
+    return F.cross_entropy(scores.transpose(1, 2).flatten(0, 1), labels.flatten())  # (2B, T)
+
+
+def _dropout(config: EncoderConfig) -> Dropout:
+    return Dropout(config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout)
+
+
+def build_classifier(
+    config: EncoderConfig, num_outputs: int, seed: int, head: type[Classifier] = SequenceClassifier
+) -> Classifier:
     """A classifier on CPU with initial values drawn from `seed`."""
-    model = SequenceClassifier(config, num_outputs)
+    model = head(config, num_outputs)
     initialise(model, config.initializer_range, seed)
     return model

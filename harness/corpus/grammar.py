@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from harness.config import CorpusConfig
-from harness.grammar import BLAME, FILLERS, HUNTERS, OPEN, PRAISE, PREY, SHUT, VERBS
+from harness.grammar.words import BLAME, FILLERS, HUNTERS, OPEN, PRAISE, PREY, SHUT, VERBS
 from harness.seeds import derive
 
 WORKS = ["book", "dance", "film", "novel", "play", "song", "story", "tale"]

@@ -13,33 +13,46 @@ from torch.utils.flop_counter import FlopCounterMode
 from harness.measure.size import on_meta
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.heads import Classifier, SequenceClassifier
 from models.objectives.question import Objective, Question
 
 TOLERANCE = 0.02
 """Count and formula may differ by so much before one of them must be wrong."""
 
 
-def counted(config: EncoderConfig, num_outputs: int, batch_size: int, length: int, backward: bool) -> int:
+Head = type[Classifier]
+
+
+def counted(
+    config: EncoderConfig, num_outputs: int, batch_size: int, length: int, backward: bool, head: Head = SequenceClassifier
+) -> int:
     """FLOPs of one forward pass, or of forward and backward, over `batch_size` texts of `length` tokens.
 
     RuntimeError when count and formula are more than 2 % apart; the message has both.
     """
-    model = on_meta(config, num_outputs).train(backward)
+    model = on_meta(config, num_outputs, head).train(backward)
     batch = Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))
     counter = FlopCounterMode(display=False)
     with sdpa_kernel(SDPBackend.MATH), counter, torch.set_grad_enabled(backward):
         logits = model(batch)
         if backward:
             logits.sum().backward()
-    count, expected = counter.get_total_flops(), formula(config, num_outputs, batch_size, length, backward)
+    count, expected = counter.get_total_flops(), formula(config, num_outputs, batch_size, length, backward, head)
     if abs(count - expected) > TOLERANCE * expected:
         raise RuntimeError(f"counted {count} FLOPs, but the formula of this variant gives {expected}")
     return count
 
 
-def formula(config: EncoderConfig, num_outputs: int, batch_size: int, length: int, backward: bool = False) -> int:
+def formula(
+    config: EncoderConfig,
+    num_outputs: int,
+    batch_size: int,
+    length: int,
+    backward: bool = False,
+    head: Head = SequenceClassifier,
+) -> int:
     """What the shapes of all matrix products give; a backward pass costs twice a forward one."""
-    model = on_meta(config, num_outputs)
+    model = on_meta(config, num_outputs, head)
     blocks = [block for blocks in model.encoder.layers.execution_order() for block in blocks]
     parts = [part for block in blocks for part in block.modules() if hasattr(part, "flops_once")]
     once = sum(part.flops_once(length) for part in parts)  # what a batch of any size needs a single time

@@ -5,14 +5,14 @@ from torch import nn
 
 from models.config import EncoderConfig
 from models.encoder import Encoder
-from models.heads import SequenceClassifier
+from models.heads import Classifier, SequenceClassifier
 from models.objectives.question import Objective
 
 
-def on_meta(config: EncoderConfig, num_outputs: int) -> SequenceClassifier:
+def on_meta(config: EncoderConfig, num_outputs: int, head: type[Classifier] = SequenceClassifier) -> Classifier:
     """The classifier's shapes without its values."""
     with torch.device("meta"):
-        return SequenceClassifier(config, num_outputs)
+        return head(config, num_outputs)
 
 
 def count(module: nn.Module | None) -> int:
@@ -20,7 +20,7 @@ def count(module: nn.Module | None) -> int:
     return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
 
 
-def components(model: SequenceClassifier) -> dict[str, int]:
+def components(model: Classifier) -> dict[str, int]:
     """Component -> parameters, in the order of the component table; they add up to the total."""
     embeddings = model.encoder.embeddings
     queried = embeddings.mask_embedding  # stands in for a token that is asked for
@@ -36,7 +36,7 @@ def components(model: SequenceClassifier) -> dict[str, int]:
     }
 
 
-def effective(model: SequenceClassifier) -> int:
+def effective(model: Classifier) -> int:
     """Parameters with a shared layer counted at each of its uses: what the arithmetic sees."""
     return count(model) + extra_uses(model.encoder)
 
@@ -47,7 +47,7 @@ def extra_uses(encoder: Encoder) -> int:
     return sum(count(block) for block in uses) - sum(count(block) for block in set(uses))
 
 
-def sizes(model: SequenceClassifier) -> dict[str, int]:
+def sizes(model: Classifier) -> dict[str, int]:
     """Metric name -> value; RuntimeError when the components do not add up."""
     parts = components(model)
     total = count(model)
@@ -81,8 +81,8 @@ def of_objective(objective: Objective) -> dict[str, int]:
     }
 
 
-def published_sizes(config: EncoderConfig, num_outputs: int) -> dict[str, int]:
+def published_sizes(config: EncoderConfig, num_outputs: int, head: type[Classifier] = SequenceClassifier) -> dict[str, int]:
     """The component table of the variant at BERT-base dimensions: metric name -> parameters."""
-    parts = components(on_meta(config, num_outputs))
+    parts = components(on_meta(config, num_outputs, head))
     named = {f"published/params_component_{name}": value for name, value in parts.items()}
     return {"published/params_total": sum(parts.values()), **named}

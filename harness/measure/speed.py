@@ -11,7 +11,7 @@ from harness.config import MeasureConfig
 from harness.data import Prepared
 from harness.hardware import Machine
 from models.batch import Batch
-from models.heads import SequenceClassifier
+from models.heads import Classifier
 
 
 def latencies_ms(call: Callable[[], object], warmup: int, repeats: int, machine: Machine) -> list[float]:
@@ -59,7 +59,7 @@ def tokens_per_s(call: Callable[[Batch], object], batches: list[Batch], machine:
     return sum(batch.tokens for batch in batches) / (time.perf_counter() - started)
 
 
-def forward(model: SequenceClassifier, machine: Machine) -> Callable[[Batch], torch.Tensor]:
+def forward(model: Classifier, machine: Machine) -> Callable[[Batch], torch.Tensor]:
     """The call that is measured: evaluation mode, no gradients, the configured arithmetic."""
     model.eval()
 
@@ -70,9 +70,7 @@ def forward(model: SequenceClassifier, machine: Machine) -> Callable[[Batch], to
     return call
 
 
-def time_inference(
-    model: SequenceClassifier, data: Prepared, config: MeasureConfig, machine: Machine
-) -> tuple[list[float], float]:
+def time_inference(model: Classifier, data: Prepared, config: MeasureConfig, machine: Machine) -> tuple[list[float], float]:
     """Raw latencies in milliseconds at batch 1, and real tokens per second over validation batches.
 
     Both on `measure.threads` CPU threads; training's threads are set again afterwards.

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from models.heads import SequenceClassifier
+from models.heads import Classifier, TokenClassifier
 from models.huggingface.families import FAMILIES, config_of, module_of
 from models.huggingface.masked import expresses_masked_head, masked_head_of
 from models.huggingface.publish import exported, homeless, published
@@ -31,7 +31,7 @@ SHOWN = 8
 """Names of each kind that an error lists."""
 
 
-def load(model: SequenceClassifier, state: dict[str, Tensor], given: dict) -> list[str]:
+def load(model: Classifier, state: dict[str, Tensor], given: dict) -> list[str]:
     """Puts published tensors into the model; returns the names of a missing pooler or head, which keep their fresh values.
 
     ValueError as `translated` raises it, before anything is copied.
@@ -41,13 +41,15 @@ def load(model: SequenceClassifier, state: dict[str, Tensor], given: dict) -> li
     return fresh
 
 
-def translated(model: SequenceClassifier, state: dict[str, Tensor], given: dict) -> tuple[dict[str, Tensor], list[str]]:
+def translated(model: Classifier, state: dict[str, Tensor], given: dict) -> tuple[dict[str, Tensor], list[str]]:
     """The published tensors under our names, and the names of a missing pooler or head; a model on the meta device will do.
 
     ValueError for tensors that are missing, left over or of another shape.
     """
     wanted = model.state_dict()
     found = module_of(given).tensors(state, model.encoder.config)
+    if isinstance(model, TokenClassifier):  # which pools nothing
+        found = {name: tensor for name, tensor in found.items() if not name.startswith("pooler.")}
     shapes = {name: (tuple(tensor.shape), tuple(found[name].shape)) for name, tensor in wanted.items() if name in found}
     fresh = [*_absent("pooler.", wanted, found), *_absent("head.", wanted, found)]
     problems = {

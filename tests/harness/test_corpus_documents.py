@@ -8,10 +8,10 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness import grammar as tasks_grammar
 from harness.config import CorpusConfig, CorpusSource, DataConfig, DataSource, RunConfig
 from harness.corpus.documents import documents
 from harness.errors import InputError
+from harness.grammar import words as tasks_grammar
 
 README = """\
 ---

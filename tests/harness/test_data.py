@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from harness import data, paths, tokenizer
 from harness.config import DataConfig, DataSource, GrammarConfig, RunConfig, TaskConfig, TokenizerConfig
-from harness.rows import load_rows
+from harness.rows import load_table
 
 README = """\
 ---
@@ -62,7 +62,7 @@ def test_content_changed_in_place_has_another_key(local):
     before = data.prepare(local("here"))
     config = local("here", "a dull film")
     assert data.prepare(config) != before
-    assert load_rows(config, "train").texts[0] == ["a dull film 0"]
+    assert load_table(config, "train").columns["text"][0] == "a dull film 0"
 
 
 def test_tokenizer_and_length_are_part_of_the_key(small_config, tmp_path):
@@ -97,14 +97,15 @@ def test_prepared_rows_decode_to_the_texts(small_config):
     prepared = data.read(small_config, data.prepare(small_config))
     folder = paths.cache_folder(small_config.output) / prepared.key
     decoder = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    rows = load_rows(small_config, "validation")
-    for index, (first, second) in enumerate(rows.texts):
+    table = load_table(small_config, "validation")
+    pairs = zip(table.columns["sentence1"], table.columns["sentence2"], strict=True)
+    for index, (first, second) in enumerate(pairs):
         span = slice(prepared.validation.starts[index], prepared.validation.starts[index + 1])
         ids, types = prepared.validation.ids[span], prepared.validation.types[span]
         assert decoder.decode(ids[types == 0].tolist()) == first
         assert decoder.decode(ids[types == 1].tolist()) == second
-    assert prepared.validation.labels.tolist() == rows.labels
-    assert prepared.validation.items.tolist() == rows.items
+    assert prepared.validation.labels.tolist() == table.columns["label"]
+    assert prepared.validation.items == table.items
 
 
 def test_examples_are_cut_to_the_tasks_length(small_config):
@@ -117,14 +118,14 @@ def test_majority_class_is_the_most_frequent_of_train(local):
     config = local("here")
     path = Path(config.data.root) / "set" / "tiny" / "train-00000-of-00001.parquet"
     parquet.write_table(pyarrow.table({"text": ["x"] * 5, "label": [1, 1, 0, 1, 0]}), path)
-    assert data.read(config, data.prepare(config)).majority_class == 1
+    assert data.read(config, data.prepare(config)).majority == 1
 
 
 def test_first_examples_alone_are_taken_where_asked(small_config):
     config = replace(small_config, data=replace(small_config.data, train_examples=7))
     prepared = data.read(config, data.prepare(config))
     assert (len(prepared.train), len(prepared.validation)) == (7, 60)
-    assert load_rows(config, "train").texts == load_rows(small_config, "train").texts[:7]
+    assert load_table(config, "train").items == load_table(small_config, "train").items[:7]
 
 
 def test_processes_side_by_side_make_one_entry(small_config):
@@ -137,18 +138,18 @@ def test_processes_side_by_side_make_one_entry(small_config):
 
 
 def test_failure_in_the_middle_leaves_no_entry_and_the_next_try_succeeds(small_config, monkeypatch):
-    whole = data._tokenise
+    whole = data._write_split
 
-    def fails_on_the_second(built, rows, regression):
-        if len(rows.labels) == 60:
+    def fails_on_the_second(split, folder, name):
+        if name == "validation":
             raise RuntimeError("no room on the disk")
-        return whole(built, rows, regression)
+        whole(split, folder, name)
 
-    monkeypatch.setattr(data, "_tokenise", fails_on_the_second)
+    monkeypatch.setattr(data, "_write_split", fails_on_the_second)
     with pytest.raises(RuntimeError, match="no room"):
         data.prepare(small_config)
     assert entries(small_config) == []
-    monkeypatch.setattr(data, "_tokenise", whole)
+    monkeypatch.setattr(data, "_write_split", whole)
     key = data.prepare(small_config)
     assert entries(small_config) == [key]
     assert len(data.read(small_config, key).validation) == 60
@@ -176,7 +177,7 @@ def test_prepared_data_is_not_made_twice(small_config, monkeypatch):
 )
 def test_real_tasks_load_whole(compose, shared_data, name, train, validation):
     (config,) = compose(f"task={name}", "data=local", f"data.root={shared_data}")
-    assert [len(load_rows(config, split).labels) for split in ("train", "validation")] == [train, validation]
+    assert [len(load_table(config, split).items) for split in ("train", "validation")] == [train, validation]
 
 
 def test_a_real_regression_task_has_numbers_for_labels(compose, shared_data, tmp_path):
@@ -189,12 +190,12 @@ def test_a_real_regression_task_has_numbers_for_labels(compose, shared_data, tmp
 def test_labels_named_otherwise_than_the_data_set_are_refused(compose, shared_data):
     (config,) = compose("task=rte", "data=local", f"data.root={shared_data}", "task.labels=[not_entailment,entailment]")
     with pytest.raises(ValueError, match="must be the data set's own: \\['entailment', 'not_entailment'\\]"):
-        load_rows(config, "validation")
+        load_table(config, "validation")
 
 
 def test_generated_rows_need_no_data_source(small_config, tmp_path):
     nowhere = replace(small_config, data=DataConfig(source=DataSource.local, root=str(tmp_path / "nowhere")))
-    assert load_rows(nowhere, "train").texts == load_rows(small_config, "train").texts
+    assert load_table(nowhere, "train") == load_table(small_config, "train")
 
 
 def test_grammar_seed_is_part_of_the_key(small_config):

@@ -71,6 +71,8 @@ def assert_refused(told: Told, *fragments: str) -> None:
 
 
 MODELS = ", ".join(sorted(path.stem for path in conf_directory().glob("model/*.yaml"))) + "\n"
+TASKS = ", ".join(sorted(path.stem for path in conf_directory().glob("task/*.yaml"))) + "\n"
+EXPERIMENTS = ", ".join(sorted(path.stem for path in conf_directory().glob("experiment/*.yaml"))) + "\n"
 TYPED = [
     (["model=bse"], ["unknown model 'bse'", "did you mean 'base'", "choices for `model`: " + MODELS]),
     (
@@ -82,10 +84,10 @@ TYPED = [
     ),
     (
         ["task=nope"],
-        ["unknown task 'nope'", "choices for `task`: bag, builtin, cola, distance, mrpc, none, order, rte, sst2, stsb\n"],
+        ["unknown task 'nope'", f"choices for `task`: {TASKS}"],
     ),
     (["enhancement=[swiglu,window]"], ["'window'", "did you mean 'windowed'", "factorized, shared, swiglu, windowed\n"]),
-    (["+experiment=all"], ["unknown experiment 'all'", "before_after, enhancements, objectives, variants"]),
+    (["+experiment=all"], ["unknown experiment 'all'", EXPERIMENTS]),
     (["seeds=1"], ["unknown key 'seeds'", "did you mean 'seed'", "finetune"]),
     (["model.atention_window=8"], ["unknown key 'model.atention_window'", "did you mean 'model.attention_window'"]),
     (["finetune.lr=1"], ["unknown key 'finetune.lr'", "finetune.learning_rate"]),
@@ -111,7 +113,7 @@ TYPED = [
     (["measure.length=1024"], ["measure.length=1024", "at most the 512 of model.max_position_embeddings"]),
     (["study=a/b"], ["study='a/b'", "slashes"]),
     (["study="], ["study=''"]),
-    (["task=bag", "task.scores=[acuracy]"], ["'acuracy'", "task.scores", "did you mean 'accuracy'", "pearson"]),
+    (["task=bag", "task.scores=[acuracy]"], ["'acuracy'", "task.scores", "did you mean 'accuracy'", "matthews"]),
     (["task=bag", "task.scores=[pearson]"], ["task.scores", "pearson", "classification"]),
     (["task=bag", "task.headline=f1"], ["'f1'", "task.headline", "accuracy"]),
     (["task=bag", "task.fields=[]"], ["task.fields=[]", "one or two"]),

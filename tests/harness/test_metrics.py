@@ -8,7 +8,7 @@ import pytest
 from harness import metrics
 from harness.scores import SCORES
 
-PHASES = {"model", "published", "inference", "corpus", "pretrain", "finetune", "eval"}
+PHASES = {"model", "published", "inference", "corpus", "pretrain", "finetune", "tune", "eval"}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, False, None, "0.5", [0.5]])

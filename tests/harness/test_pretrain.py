@@ -162,6 +162,16 @@ def test_cells_share_a_pretraining_and_point_to_its_run(quick, run_module, outpu
     assert "encoder" not in (cell / "log.txt").read_text()  # of the encoder nothing kept its fresh value
 
 
+def test_two_commands_at_once_train_once_and_both_go_on(quick, start_harness, output, runs_of):
+    more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=2"]
+    arguments = [*quick, *more, "measure=none", "pretrain.seed=5", "study=s", f"output={output}"]
+    both = [start_harness(*arguments, f"seed={seed}") for seed in (1, 2)]
+    told = [process.communicate()[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    assert sum("pretraining seed 5: another process runs it; waiting" in text for text in told) == 1
+    assert sorted(run.data.tags["task"] for run in runs_of(output, "s")) == ["bag", "bag", "pretraining"]
+
+
 def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(quick, run_module, output, runs_of):
     arguments = [*quick, f"output={output}", "study=s"]
     assert run_module("harness", *arguments).returncode == 0
@@ -217,6 +227,16 @@ def test_wrong_input_is_one_line_and_no_run(run_module, output, arguments, told)
     (line,) = done.stderr.splitlines()
     assert told in line
     assert not list(output.glob("*/*/cell.json"))
+
+
+def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run_module, output):
+    given = [argument for argument in quick if not argument.startswith("pretrain.steps")]
+    done = run_module("harness", *given, "pretrain.seconds=1.5", f"output={output}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = journal.result(folder_of(output))["metrics"]
+    assert found["pretrain/duration_s"] >= 1.5
+    assert found["pretrain/evaluation_s"] > 0
+    assert found["pretrain/tokens"] == 32 * 8 * found["pretrain/steps"]
 
 
 def test_cell_tells_what_it_reads(quick, run_module, output):

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from harness import scores
+from harness.config import TaskKind
 from harness.errors import InputError
 
 TRUTH = np.array([1, 1, 1, 0, 0, 0, 0, 1])
 PREDICTED = np.array([1, 1, 0, 0, 0, 1, 0, 1])  # 3 true positives, 1 false positive, 1 false negative, 3 true negatives
 NUMBERS = np.array([1.0, 2.0, 3.0, 4.0])
+CLASSES, NUMERIC, TOKENS, SPANS = TaskKind
 
 
 @pytest.mark.parametrize(
@@ -16,38 +18,101 @@ NUMBERS = np.array([1.0, 2.0, 3.0, 4.0])
     [("accuracy", 6 / 8), ("f1", 2 * 3 / (2 * 3 + 1 + 1)), ("matthews", (3 * 3 - 1 * 1) / (4 * 4))],
 )
 def test_class_scores_equal_the_hand_worked_ones(name, expected):
-    assert scores.compute(name, TRUTH, PREDICTED) == pytest.approx(expected, abs=1e-12)
+    assert scores.compute(CLASSES, name, TRUTH, PREDICTED) == pytest.approx(expected, abs=1e-12)
 
 
 def test_correlations_equal_the_hand_worked_ones():
     # deviations -1.5 -0.5 0.5 1.5 and -1.75 -0.75 -0.75 3.25 of [0, 1, 1, 5]; ranks 1, 2.5, 2.5, 4
     other = np.array([0.0, 1.0, 1.0, 5.0])
-    assert scores.compute("pearson", NUMBERS, other) == pytest.approx(7.5 / np.sqrt(5 * 14.75), abs=1e-12)
-    assert scores.compute("spearman", NUMBERS, other) == pytest.approx(4.5 / np.sqrt(5 * 4.5), abs=1e-12)
+    assert scores.compute(NUMERIC, "pearson", NUMBERS, other) == pytest.approx(7.5 / np.sqrt(5 * 14.75), abs=1e-12)
+    assert scores.compute(NUMERIC, "spearman", NUMBERS, other) == pytest.approx(4.5 / np.sqrt(5 * 4.5), abs=1e-12)
 
 
 def test_spearman_sees_order_alone():
-    assert scores.compute("spearman", NUMBERS, np.exp(NUMBERS)) == pytest.approx(1.0)
-    assert scores.compute("pearson", NUMBERS, np.exp(NUMBERS)) < 0.95
+    assert scores.compute(NUMERIC, "spearman", NUMBERS, np.exp(NUMBERS)) == pytest.approx(1.0)
+    assert scores.compute(NUMERIC, "pearson", NUMBERS, np.exp(NUMBERS)) < 0.95
 
 
 @pytest.mark.parametrize("name", ["pearson", "spearman"])
 @pytest.mark.parametrize(("truth", "predicted"), [(NUMBERS, np.ones(4)), (np.ones(4), NUMBERS), (NUMBERS[:1], NUMBERS[:1])])
 def test_correlation_with_a_constant_is_undefined(name, truth, predicted):
-    assert scores.compute(name, truth, predicted) is None
+    assert scores.compute(NUMERIC, name, truth, predicted) is None
 
 
 def test_constant_class_predictions_score_as_glue_counts_them():
     never = np.zeros(8, dtype=int)
-    assert scores.compute("f1", TRUTH, never) == 0.0
-    assert scores.compute("matthews", TRUTH, never) == 0.0
-    assert scores.compute("accuracy", TRUTH, never) == 0.5
+    assert scores.compute(CLASSES, "f1", TRUTH, never) == 0.0
+    assert scores.compute(CLASSES, "matthews", TRUTH, never) == 0.0
+    assert scores.compute(CLASSES, "accuracy", TRUTH, never) == 0.5
 
 
 def test_f1_is_of_class_one():
-    assert scores.compute("f1", TRUTH, np.ones(8, dtype=int)) == pytest.approx(2 / 3)
+    assert scores.compute(CLASSES, "f1", TRUTH, np.ones(8, dtype=int)) == pytest.approx(2 / 3)
 
 
 def test_unknown_score_names_the_choices_and_the_nearest():
     with pytest.raises(InputError, match=r"did you mean 'accuracy'\?.*`task.scores`.*matthews"):
-        scores.compute("acuracy", TRUTH, PREDICTED)
+        scores.compute(CLASSES, "acuracy", TRUTH, PREDICTED)
+
+
+def test_score_of_another_kind_is_unknown():
+    with pytest.raises(InputError, match=r"'accuracy'.*`task.scores`: exact_match, f1$"):
+        scores.compute(SPANS, "accuracy", [["a"]], ["a"])
+
+
+TAGS = [["B-a", "I-a", "O", "B-b"], ["O", "B-a", "B-a"]]  # four entities
+FOUND = [["B-a", "I-a", "O", "B-a"], ["O", "B-a", "I-a"]]  # three: the first is right, one of another type, one too long
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("entity_precision", 1 / 3), ("entity_recall", 1 / 4), ("entity_f1", 2 / 7), ("accuracy", 5 / 7)]
+)
+def test_entity_scores_equal_the_hand_worked_ones(name, expected):
+    assert scores.compute(TOKENS, name, TAGS, FOUND) == pytest.approx(expected, abs=1e-12)
+
+
+def test_entities_are_counted_over_all_items_together():
+    truth, found = [["B-a"], ["B-a", "O", "B-a", "O", "B-a"]], [["B-a"], ["O"] * 5]
+    assert scores.compute(TOKENS, "entity_recall", truth, found) == pytest.approx(1 / 4)  # the mean of the items is 1 / 2
+
+
+def test_an_entity_may_begin_with_its_inside_as_seqeval_counts_it():
+    assert scores.compute(TOKENS, "entity_f1", [["O", "B-a", "I-a"]], [["O", "I-a", "I-a"]]) == 1.0
+
+
+@pytest.mark.parametrize("name", ["entity_precision", "entity_recall", "entity_f1"])
+def test_predicting_no_entity_scores_nothing_and_having_none_is_undefined(name):
+    nothing = [["O"] * len(tags) for tags in TAGS]
+    assert scores.compute(TOKENS, name, TAGS, nothing) == 0.0
+    assert scores.compute(TOKENS, name, nothing, FOUND) is None
+
+
+@pytest.mark.parametrize(
+    ("golds", "predicted", "exact", "f1"),
+    [
+        (["The Broncos!"], "broncos", 1, 1),  # case, articles and punctuation do not count
+        (["an apple a day"], "apple, day", 1, 1),
+        (["Saint Bernadette Soubirous"], "Saint Bernadette", 0, 2 * 1 * (2 / 3) / (1 + 2 / 3)),
+        (["in the late 1990s", "1990s"], "late 1990s", 0, 4 / 5),  # of the nearest answer: in late 1990s
+        (["one two", "three"], "three", 1, 1),
+        (
+            ["to be to be"],
+            "to to to",
+            0,
+            2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4),
+        ),  # each word as often as in both
+        (["yes"], "no", 0, 0),
+        (["yes"], "", 0, 0),
+        ([], "", 1, 1),  # there is no answer
+        ([], "yes", 0, 0),
+    ],
+)
+def test_answers_score_as_the_hand_worked_normalisation_says(golds, predicted, exact, f1):
+    assert scores.compute(SPANS, "exact_match", [golds], [predicted]) == exact
+    assert scores.compute(SPANS, "f1", [golds], [predicted]) == pytest.approx(f1, abs=1e-6)
+
+
+def test_answers_are_averaged_over_items_as_shares():
+    golds, predicted = [["red fox"], [], ["red"], ["dog"]], ["red", "", "a red", "cat"]
+    assert scores.compute(SPANS, "exact_match", golds, predicted) == pytest.approx(2 / 4)
+    assert scores.compute(SPANS, "f1", golds, predicted) == pytest.approx((2 / 3 + 1 + 1 + 0) / 4, abs=1e-6)

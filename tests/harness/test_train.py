@@ -10,7 +10,7 @@ from torch import nn
 
 from harness import train as loop
 from harness.config import FinetuneConfig, HardwareConfig
-from harness.finetune import planned_steps, step_of
+from harness.finetune import step_of
 from harness.hardware import Machine
 from harness.journal import Journal, Reader
 from harness.train import DivergedError, Limit, Position, Training, learning_rate_factor, make_optimiser, train
@@ -155,7 +155,7 @@ def test_no_step_has_a_rate_of_zero_or_above_one(steps, fraction):
     ],
 )
 def test_budget_is_counted_in_steps(keys, examples, steps):
-    assert planned_steps(FinetuneConfig(**keys), examples) == steps
+    assert FinetuneConfig(**keys).planned_steps(examples) == steps
 
 
 class Drawing(nn.Module):

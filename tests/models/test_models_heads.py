@@ -7,7 +7,7 @@ import torch
 
 from models.batch import Batch
 from models.config import EncoderConfig, Pooling
-from models.heads import Pooler, SequenceClassifier, build_classifier, pool
+from models.heads import IGNORED, Pooler, SequenceClassifier, TokenClassifier, build_classifier, pool, span_loss
 
 CONFIG = EncoderConfig(
     vocab_size=30,
@@ -83,3 +83,51 @@ def test_pooling_sees_real_tokens_only(pooling, expected):
     hidden = torch.arange(8.0).view(2, 4, 1)
     assert pool(hidden, MASK, Pooling[pooling]).tolist() == expected
     assert pool(hidden, torch.ones_like(MASK), Pooling[pooling]).tolist() == pool(hidden, None, Pooling[pooling]).tolist()
+
+
+@pytest.fixture
+def tagger() -> TokenClassifier:
+    return build_classifier(CONFIG, num_outputs=3, seed=0, head=TokenClassifier)
+
+
+def test_one_row_of_outputs_per_token(tagger):
+    assert tagger(BATCH).shape == (2, 3, 3)
+
+
+def test_token_logits_are_one_linear_map_of_the_encoder(tagger):
+    tagger.eval()
+    expected = tagger.encoder(BATCH) @ tagger.head.weight.T + tagger.head.bias
+    torch.testing.assert_close(tagger(BATCH), expected)
+
+
+def test_token_loss_is_the_mean_over_labelled_tokens_alone(tagger):
+    logits = torch.tensor([[[0.0, math.log(2), 0.0], [9.0, 0.0, 0.0]], [[math.log(6), 0.0, 0.0], [0.0, 0.0, 0.0]]])
+    labels = torch.tensor([[1, IGNORED], [2, 0]])
+    expected = (-math.log(2 / 4) - math.log(1 / 8) - math.log(1 / 3)) / 3
+    assert tagger.loss(logits, labels).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_token_loss_without_any_label_is_zero(tagger):
+    assert tagger.loss(torch.randn(2, 3, 3), torch.full((2, 3), IGNORED)).item() == 0.0
+
+
+def test_span_loss_is_the_mean_of_start_and_end_over_real_tokens():
+    logits = torch.zeros(1, 4, 2)
+    logits[0, 1, 0], logits[0, 2, 1], logits[0, 3] = math.log(4), math.log(2), 50.0  # the last token is padding
+    mask = torch.tensor([[True, True, True, False]])
+    expected = (-math.log(4 / 6) - math.log(2 / 4)) / 2
+    assert span_loss(logits, torch.tensor([[1, 2]]), mask).item() == pytest.approx(expected, rel=1e-6)
+    assert span_loss(logits[:, :3], torch.tensor([[1, 2]]), None).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_span_loss_of_padding_has_no_gradient():
+    logits = torch.randn(2, 4, 2, requires_grad=True)
+    span_loss(logits, torch.tensor([[0, 1], [2, 3]]), torch.tensor([[True, True, False, False], [True] * 4])).backward()
+    assert not logits.grad[0, 2:].any()
+    assert logits.grad[0, :2].all()
+
+
+def test_the_same_encoder_stands_under_both_heads(classifier, tagger):
+    one, other = classifier.encoder.state_dict(), tagger.encoder.state_dict()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert not any(name.startswith("pooler") for name in tagger.state_dict())

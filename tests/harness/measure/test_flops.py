@@ -7,6 +7,7 @@ import pytest
 from harness.measure import flops
 from harness.paths import conf_directory
 from models.config import EncoderConfig
+from models.heads import TokenClassifier
 
 MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
 ONE_LAYER = EncoderConfig(
@@ -30,6 +31,21 @@ def test_one_layer_equals_the_hand_worked_count():
     attention = 2 * 2 * T * T * D
     pooler_and_head = 2 * D * D + 2 * D * 2
     assert flops.counted(ONE_LAYER, 2, 1, T, backward=False) == projections + feed_forward + attention + pooler_and_head
+
+
+def test_a_head_on_every_token_costs_as_often_as_there_are_tokens():
+    T, D, F, C = 16, 8, 16, 5
+    encoder = 4 * 2 * T * D * D + 2 * 2 * T * D * F + 2 * 2 * T * T * D
+    assert flops.counted(ONE_LAYER, C, 1, T, backward=False, head=TokenClassifier) == encoder + T * 2 * D * C
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_count_and_formula_agree_for_a_head_on_every_token(compose, name):
+    (config,) = compose("task=bag", "scale=tiny", f"model={name}")
+    for backward in (False, True):
+        count = flops.counted(config.model, 13, 2, 64, backward, TokenClassifier)
+        expected = flops.formula(config.model, 13, 2, 64, backward, TokenClassifier)
+        assert count == pytest.approx(expected, rel=flops.TOLERANCE)
 
 
 def test_a_batch_costs_its_texts():

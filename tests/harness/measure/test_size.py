@@ -6,7 +6,7 @@ from harness import metrics
 from harness.measure.size import components, effective, on_meta, published_sizes, sizes
 from harness.paths import conf_directory
 from models.config import EncoderConfig
-from models.heads import build_classifier
+from models.heads import TokenClassifier, build_classifier
 
 MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
 
@@ -29,6 +29,16 @@ def test_bert_base_has_its_published_size():
     values = published_sizes(EncoderConfig(), 2)
     assert values["published/params_total"] == 109_482_240 + 2 * 768 + 2  # BERT-base with pooler, and a head of two classes
     assert values["published/params_component_layers"] == 12 * 7_087_872
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_components_add_up_with_a_head_on_every_token(compose, name):
+    (config,) = compose("task=bag", "scale=tiny", f"model={name}")
+    model = on_meta(config.model, 13, TokenClassifier)
+    values = sizes(model)
+    assert sum(components(model).values()) == values["model/params_total"] == sum(p.numel() for p in model.parameters())
+    assert components(model)["pooler"] == 0
+    assert values["model/params_head"] == model.head.weight.numel() + (0 if model.head.bias is None else 13)
 
 
 def test_components_that_do_not_add_up_are_an_error():

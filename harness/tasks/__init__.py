@@ -1,0 +1,47 @@
+"""What a task asks of a model and of its data. Entries are the files of `conf/task/`; a module here is a kind of them."""
+
+from harness import metrics, scores
+from harness.config import TaskConfig, TaskKind
+from harness.errors import InputError, unknown
+from harness.tasks.kind import Kind
+from harness.tasks.sequences import Classification, Regression
+from harness.tasks.spans import Spans
+from harness.tasks.tokens import Tokens
+
+KINDS: dict[TaskKind, Kind] = {
+    TaskKind.classification: Classification(),
+    TaskKind.regression: Regression(),
+    TaskKind.tokens: Tokens(),
+    TaskKind.spans: Spans(),
+}
+
+
+def kind_of(task: TaskConfig) -> Kind:
+    """What answers for the tasks of this kind."""
+    return KINDS[task.kind]
+
+
+def num_outputs(task: TaskConfig) -> int:
+    """Outputs of the task's head."""
+    return kind_of(task).num_outputs(task)
+
+
+def refuse_impossible(task: TaskConfig) -> None:
+    """InputError for an entry that no run could use."""
+    choices = scores.of_kind(task.kind)
+    if not task.scores:
+        raise InputError(f"task.scores of task {task.name!r} is empty; choices: {', '.join(choices)}")
+    for score in task.scores:
+        if score not in scores.SCORES:
+            raise unknown("score", score, choices, "task.scores")
+        if score not in choices:
+            raise InputError(
+                f"task.scores: {score!r} does not fit task {task.name!r}, which is of kind {task.kind.value}; "
+                f"choices: {', '.join(choices)}"
+            )
+    if task.headline not in task.scores:
+        raise unknown("headline score", task.headline, task.scores, "task.headline")
+    for name in task.more_validation:
+        if name not in metrics.BESIDE:
+            raise unknown("name of a split that is scored beside the validation", name, metrics.BESIDE, "task.more_validation")
+    kind_of(task).refuse_impossible(task)

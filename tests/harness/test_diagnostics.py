@@ -1,0 +1,157 @@
+"""Who is expected to solve the generated suite, by shape alone; and that what is called unreachable is so in the models."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from harness.grammar.expected import Verdict, expectation, tags
+from models.batch import Batch
+from models.config import Body, EncoderConfig, Pooling, Position
+from models.encoder import Encoder, initialise
+from models.heads import pool
+
+EXPERIMENT = ("+experiment=diagnostics", "hydra.mode=RUN")
+ENOUGH = ("scale=tiny", "finetune.epochs=8", "measure=none")
+
+
+@pytest.fixture
+def verdict(compose):
+    """The expectation of a single cell that these arguments name."""
+
+    def of(*arguments: str):
+        (config,) = compose(*ENOUGH, *arguments)
+        return expectation(config)
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("base", {"bag": "solves", "order": "solves", "distance": "solves", "left_context": "solves", "pairs": "solves"}),
+        ("windowed", {"order": "solves", "distance": "cannot", "pairs": "open", "induction": "cannot"}),
+        ("static", {"bag": "solves", "order": "cannot", "distance": "solves", "pairs": "cannot", "induction": "cannot"}),
+        ("static", {"brackets": "cannot", "left_context": "solves"}),
+        ("bilstm", {"order": "solves", "distance": "solves", "pairs": "solves"}),
+        ("gpt", {"order": "solves", "distance": "solves", "left_context": "solves", "pairs": "solves"}),
+    ],
+)
+def test_the_experiment_states_who_must_win(compose, model, expected):
+    told = {config.task.name: expectation(config).verdict.value for config in compose(*EXPERIMENT, f"model={model}")}
+    assert {task: told[task] for task in expected} == expected
+
+
+@pytest.mark.parametrize("task", ["order", "distance", "left_context", "pairs", "induction", "brackets", "bag"])
+def test_a_causal_model_pooled_at_its_first_token_cannot(verdict, task):
+    assert verdict("model=gpt", "model.pooling=cls", f"task={task}").verdict is Verdict.cannot
+
+
+@pytest.mark.parametrize(("distance", "expected"), [(7, Verdict.open), (8, Verdict.cannot)])
+def test_a_window_cannot_solve_distance_beyond_its_reach(verdict, distance, expected):
+    """Two layers of 4 tokens reach 8; the second gate stands one behind `distance`, for the first place is [CLS]."""
+    assert verdict("model=windowed", "task=distance", f"task.grammar.distance={distance}").verdict is expected
+
+
+@pytest.mark.parametrize("model", ["longformer", "modern"])
+def test_a_global_token_or_layer_carries_over_any_distance(verdict, model):
+    arguments = (f"model={model}", "model.attention_window=2", "task=distance")
+    assert verdict(*arguments).verdict is Verdict.solves
+
+
+def test_attention_without_positions_is_a_bag(verdict):
+    assert verdict("model.position=none", "task=order").verdict is Verdict.cannot
+    assert verdict("model.position=none", "task=pairs").verdict is Verdict.solves
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("task=bag", "task.max_length=10"), "cut at task.max_length=10"),
+        (("task=pairs", "finetune.max_steps=5"), "5 steps, fewer than"),
+        (("task=brackets",), "2 layers where"),
+        (("task=needle", "model=static"), "faintly"),
+        (("task=distance", "model=windowed", "data.validation_examples=10"), "too few"),
+        (("task=order", "model=windowed", "tokenizer.trained_on=corpus"), "a word may be several"),
+    ],
+)
+def test_what_is_not_known_is_left_open_with_its_reason(verdict, arguments, reason):
+    told = verdict(*arguments)
+    assert told.verdict is Verdict.open
+    assert reason in told.reason
+
+
+def test_bars_lie_between_chance_and_ceiling_and_apart(compose):
+    for config in compose(*EXPERIMENT):
+        told = expectation(config)
+        assert told.chance <= told.low < told.high < told.ceiling
+
+
+def test_fewer_rows_widen_the_bar_of_cannot(verdict):
+    arguments = ("task=order", "model=static")
+    assert verdict(*arguments, "data.validation_examples=100").low > verdict(*arguments).low
+
+
+def test_tags_tell_the_verdict_and_only_of_generated_tasks(compose):
+    (config,) = compose(*ENOUGH, "task=order", "model=static")
+    told = tags(config)
+    assert told["expected"] == "cannot"
+    assert {"expected_reason", "expected_low", "expected_high", "expected_chance", "expected_ceiling"} < told.keys()
+    assert tags(replace(config, task=replace(config.task, grammar=None))) == {}
+
+
+def pooled(config: EncoderConfig, ids: torch.Tensor) -> torch.Tensor:
+    encoder = Encoder(config)
+    initialise(encoder, 0.5, seed=1)
+    with torch.inference_mode():
+        return pool(encoder.eval()(Batch(input_ids=ids)), None, config.pooling)
+
+
+def tiny(**keys) -> EncoderConfig:
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    return EncoderConfig(**shape | {"vocab_size": 50, "max_position_embeddings": 64} | keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "place", "reaches"),
+    [
+        ({"attention_window": 8}, 8, True),
+        ({"attention_window": 8}, 9, False),
+        ({"causal": True}, 1, False),
+        ({"causal": True, "pooling": Pooling.last}, 1, True),
+        ({"attention_window": 8, "causal": True, "pooling": Pooling.last}, 31, True),
+        ({"attention_window": 8, "causal": True, "pooling": Pooling.last}, 30, False),
+        ({"attention_window": 8, "global_tokens": 1}, 39, True),
+    ],
+)
+def test_models_see_as_far_as_the_rule_says(keys, place, reaches):
+    """A token changed at `place` of 40 changes the pooled vector exactly where it is in reach: 8 tokens for this window."""
+    ids = torch.arange(40)[None] % 30 + 1
+    other = ids.clone()
+    other[0, place] = 45
+    config = tiny(**keys)
+    assert torch.equal(pooled(config, ids), pooled(config, other)) is not reaches
+
+
+def test_models_without_order_give_a_shuffled_text_the_same_vector():
+    ids = torch.arange(1, 13)[None]
+    shuffled = torch.cat([ids[:, :1], ids[:, 1:].flip(1)], dim=1)
+    static = {"body": Body.static, "pooling": Pooling.mean, "embedding_norm": False}
+    for config in (tiny(position=Position.none), tiny(**static), tiny(**static, position=Position.none)):
+        torch.testing.assert_close(pooled(config, ids), pooled(config, shuffled), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(pooled(tiny(), ids), pooled(tiny(), shuffled), atol=1e-3)
+
+
+@pytest.mark.slow
+def test_what_theory_says_is_found(run_module, output):
+    arguments = ["+experiment=diagnostics", "task=order,pairs,distance", "model=base,windowed,static", f"output={output}"]
+    done = run_module("harness", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = list((output / "diagnostics").glob("*/cell.json"))
+    assert len(cells) == 9
+    for path in cells:
+        told = json.loads(path.read_text())["tags"]
+        score = json.loads((path.parent / "result.json").read_text())["metrics"]["eval/score"]
+        assert told["expected"] != "solves" or score >= float(told["expected_high"]), told
+        assert told["expected"] != "cannot" or score <= float(told["expected_low"]), told

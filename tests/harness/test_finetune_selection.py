@@ -1,0 +1,210 @@
+"""Which epoch's weights are kept, and what may be looked at to choose them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness import cell as cells
+from harness import data, run
+from harness.cell import Inputs
+from harness.config import FinetuneConfig, HardwareConfig, KeepBest, RunConfig, TaskKind
+from harness.data import Prepared
+from harness.errors import InputError
+from harness.finetune import answer, finetune, headline
+from harness.hardware import Machine
+from harness.journal import Journal, Reader
+from harness.tasks import kind_of
+from models.config import EncoderConfig
+from models.heads import Classifier, build_classifier
+
+Weights = dict[str, torch.Tensor]
+
+BATCH = 32
+
+
+class Watching(Journal):
+    """Also keeps the model's weights of every look."""
+
+    def __init__(self, folder: Path, model: Classifier) -> None:
+        folder.mkdir()
+        super().__init__(folder)
+        self._model = model
+        self.looks: dict[int, tuple[float, Weights]] = {}
+
+    def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
+        super().curve(key, step, value, tokens, time_ms)
+        if key in ("tune/score", "eval/score"):
+            self.looks[step] = value, weights(self._model)
+
+
+def weights(model: Classifier) -> Weights:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(one: Weights, other: Weights) -> bool:
+    return all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return Machine(HardwareConfig(threads=1))
+
+
+@pytest.fixture
+def config(small_config: RunConfig) -> RunConfig:
+    """The task bag with a third of its training rows kept for tuning; slow enough for a first look before all is learned."""
+    budget = FinetuneConfig(epochs=8, batch_size=BATCH, learning_rate=3e-5)
+    return replace(small_config, task=replace(small_config.task, tune_share=0.3), finetune=budget)
+
+
+@pytest.fixture
+def prepared(config: RunConfig) -> Prepared:
+    return data.read(config, data.prepare(config))
+
+
+@pytest.fixture
+def trained(config: RunConfig, prepared: Prepared, machine: Machine, tmp_path: Path) -> Callable[..., tuple]:
+    """Trains a small model that keeps the best by this split; the model, its journal, and the result's values."""
+
+    def train(keep_best: KeepBest, given: Prepared | None = None, told: RunConfig = config, **budget: object) -> tuple:
+        told = replace(told, finetune=replace(told.finetune, keep_best=keep_best, **budget))
+        shape = EncoderConfig(
+            vocab_size=prepared.vocab_size, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
+        )
+        model = build_classifier(shape, kind_of(told.task).num_outputs(told.task), 0)
+        journal = Watching(tmp_path / f"run{len(list(tmp_path.iterdir()))}", model)
+        try:
+            finetune(told, model, given or prepared, machine, journal)
+        finally:
+            journal.finish("finished")
+        return model, journal, json.loads((journal.folder / "result.json").read_text())["metrics"]
+
+    return train
+
+
+def contrary(prepared: Prepared) -> Prepared:
+    """Tuning rows whose labels are wrong."""
+    return replace(prepared, tune=replace(prepared.tune, labels=1 - prepared.tune.labels))
+
+
+def misleading(prepared: Prepared) -> Prepared:
+    """A word for each class, the wrong one in tuning rows: the more is learned, the lower is their score."""
+    easy = {name: getattr(prepared, name) for name in ("train", "tune")}
+    easy = {name: replace(split, ids=np.repeat(10 + split.labels, split.lengths)) for name, split in easy.items()}
+    return contrary(replace(prepared, **easy))
+
+
+def losses(journal: Journal) -> list[float]:
+    return [entry["value"] for entry in Reader(journal.folder).new_entries() if entry.get("key") == "finetune/loss"]
+
+
+def test_tuning_rows_are_cut_from_train_and_stand_in_no_other_split(small_config, prepared):
+    whole = data.read(small_config, data.prepare(small_config))
+    train, tune = set(prepared.train.items), set(prepared.tune.items)
+    assert tune
+    assert not train & tune
+    assert train | tune == set(whole.train.items)
+    assert prepared.validation.items == whole.validation.items
+    assert whole.tune is None
+
+
+@pytest.mark.parametrize("keep_best", [KeepBest.none, KeepBest.tune])
+def test_tuning_rows_are_never_trained_on(trained, prepared, keep_best):
+    """Other labels of theirs change no loss and no weights before the choice."""
+    (model, one, _), (other_model, other, _) = trained(keep_best), trained(keep_best, contrary(prepared))
+    assert losses(one) == losses(other)
+    assert len(losses(one)) == 8 * -(-len(prepared.train) // BATCH)
+    if keep_best is KeepBest.none:
+        assert same(weights(model), weights(other_model))
+    else:
+        assert all(same(one.looks[step][1], other.looks[step][1]) for step in one.looks)
+
+
+def test_looks_do_not_change_what_is_learned(trained):
+    assert losses(trained(KeepBest.tune)[1]) == losses(trained(KeepBest.none)[1])
+
+
+def test_best_epochs_weights_are_put_back(trained, prepared, config, machine):
+    given = misleading(prepared)
+    model, journal, values = trained(KeepBest.tune, given)
+    per_epoch = -(-len(prepared.train) // BATCH)
+    assert list(journal.looks) == [per_epoch * epoch for epoch in range(1, 9)]
+    best = max(journal.looks, key=lambda step: journal.looks[step][0])
+    score, kept = journal.looks[best]
+    last_score, last = journal.looks[8 * per_epoch]
+    assert score > last_score
+    assert same(weights(model), kept)
+    assert not same(weights(model), last)
+    assert values == {"tune/score": score, "finetune/best_epoch": best / per_epoch}
+    assert headline(config.task, answer(config, model, given.tune, given, machine)) == score
+
+
+def test_last_look_is_at_the_end_of_a_budget_that_cuts_an_epoch_short(trained, prepared):
+    per_epoch = -(-len(prepared.train) // BATCH)
+    _, journal, values = trained(KeepBest.tune, max_steps=per_epoch + 2)
+    assert list(journal.looks) == [per_epoch, per_epoch + 2]
+    assert values["finetune/best_epoch"] in (1, 1 + 2 / per_epoch)
+
+
+def test_validation_is_not_looked_at_while_training(trained, prepared):
+    hidden = replace(prepared, validation=None)
+    for keep_best in (KeepBest.none, KeepBest.tune):
+        trained(keep_best, hidden)
+    with pytest.raises((TypeError, AttributeError)):
+        trained(KeepBest.validation, hidden)
+
+
+def test_validation_chooses_where_it_is_told_to(trained, prepared):
+    given = replace(prepared, tune=None, validation=misleading(prepared).tune)
+    model, journal, values = trained(KeepBest.validation, given)
+    score, kept = max(journal.looks.values(), key=lambda look: look[0])
+    assert values["eval/score"] == score
+    assert "tune/score" not in values
+    assert same(weights(model), kept)
+
+
+def test_undefined_scores_choose_nothing(trained, config, prepared):
+    """The correlation with rows that all have one label."""
+    task = replace(config.task, kind=TaskKind.regression, labels=[], scores=["pearson"], headline="pearson")
+    flat = {name: getattr(prepared, name) for name in ("train", "tune")}
+    flat = {name: replace(split, labels=split.labels.astype("float32")) for name, split in flat.items()}
+    flat["tune"].labels[:] = 1
+    told = replace(config, task=task)
+    model, journal, values = trained(KeepBest.tune, replace(prepared, **flat), told)
+    assert (journal.looks, values) == ({}, {})
+    assert same(weights(model), weights(trained(KeepBest.none, replace(prepared, **flat), told)[0]))
+
+
+@pytest.mark.parametrize(("keep_best", "looks"), [(KeepBest.none, 0), (KeepBest.tune, 2), (KeepBest.validation, 0)])
+def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, machine, tmp_path, keep_best, looks):
+    """So that learning rates can be chosen by it; once at the end where nothing looks at these rows before."""
+    told = replace(config, finetune=replace(config.finetune, keep_best=keep_best, epochs=2))
+    told = replace(told, measure=replace(told.measure, enabled=False))
+    journal = Journal(tmp_path)
+    run.measure_and_finetune(told, Inputs(data=data.prepare(told)), machine, journal)
+    journal.finish("finished")
+    values = json.loads((tmp_path / "result.json").read_text())["metrics"]
+    assert 0 <= values["tune/score"] <= 1
+    assert values["eval/examples"] == 60
+    assert len([e for e in Reader(tmp_path).new_entries() if e.get("key") == "tune/score"]) == looks
+    assert ("finetune/best_epoch" in values) == (keep_best is not KeepBest.none)
+
+
+def test_choosing_by_tuning_rows_without_any_is_one_line(compose, small, tmp_path):
+    (config,) = compose(*small, "finetune.keep_best=tune")
+    with pytest.raises(InputError, match=r"finetune\.keep_best=tune needs rows kept apart from train: set task\.tune_share"):
+        data.prepare(replace(config, output=str(tmp_path)))
+
+
+@pytest.mark.parametrize("keep_best", KeepBest)
+def test_run_says_what_it_was_selected_on(config, keep_best):
+    told = replace(config, finetune=replace(config.finetune, keep_best=keep_best))
+    described = cells.describe(told, Inputs(data="0"))
+    assert described["tags"]["selected_on"] == keep_best.value
+    assert described["parameters"]["finetune.keep_best"] == keep_best.value
+    assert "selected_on" not in cells.describe(told, Inputs(corpus="0"))["tags"]

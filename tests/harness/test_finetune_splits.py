@@ -1,0 +1,213 @@
+"""Splits beside train and validation: what is scored on its own rows, and what is answered for a benchmark."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, Features, Value
+from pyarrow import parquet
+
+from harness import cell as cells
+from harness import data, journal, plan, run, submission
+from harness.cell import Inputs
+from harness.config import CorpusConfig, CorpusSource, HardwareConfig, RunConfig, TaskConfig, TaskKind, TokenizerConfig
+from harness.corpus import prepare
+from harness.errors import InputError
+from harness.hardware import Machine
+from harness.journal import Journal
+
+CLASSES = ["entailment", "neutral", "contradiction"]
+FILES = {"MNLI-m": 12, "MNLI-mm": 9}
+ROWS = {
+    "train": 40,
+    "validation_matched": 20,
+    "validation_mismatched": 15,
+    "test_matched": FILES["MNLI-m"],
+    "test_mismatched": FILES["MNLI-mm"],
+}
+WORDS = ["yes", "perhaps", "no"]
+FEATURES = Features(
+    {
+        "premise": Value("string"),
+        "hypothesis": Value("string"),
+        "label": ClassLabel(names=CLASSES),
+        "idx": Value("int32"),
+    }
+)
+
+
+def label_of(split: str, row: int) -> int:
+    """In the mismatched splits all rows have another label than in the matched ones."""
+    return (row + split.endswith("_mismatched")) % 3
+
+
+def columns(split: str, rows: int) -> dict[str, list]:
+    labels = [label_of(split, row) for row in range(rows)]
+    return {
+        "premise": [f"{WORDS[label]} {split.replace('_', ' ')}" for label in labels],
+        "hypothesis": [f"{WORDS[label]} row {row}" for row, label in enumerate(labels)],
+        "label": [-1] * rows if split.startswith("test") else labels,
+        "idx": list(range(rows)),
+    }
+
+
+@pytest.fixture
+def mnli(compose: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunConfig]:
+    """The entry mnli on a few rows laid out as the hub's, and a benchmark that asks for as few."""
+    folder = tmp_path / "root" / "glue"
+    (folder / "mnli").mkdir(parents=True)
+    for split, rows in ROWS.items():
+        Dataset.from_dict(columns(split, rows), features=FEATURES).to_parquet(str(folder / "mnli" / f"{split}-0.parquet"))
+    files = "".join(f"\n  - {{split: {split}, path: mnli/{split}-*}}" for split in ROWS)
+    (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: mnli\n  data_files:{files}\n---\n")
+    for name, rows in FILES.items():
+        monkeypatch.setitem(submission.ROWS, name, rows)
+    settings = ["task=mnli", "data=local", "scale=tiny", "measure.enabled=false", "tokenizer.vocab_size=120"]
+    settings += ["finetune.epochs=12", "finetune.batch_size=8", "finetune.learning_rate=3e-3"]
+
+    def config(*more: str) -> RunConfig:
+        (told,) = compose(*settings, *more)
+        return replace(told, output=str(tmp_path / "out"), data=replace(told.data, root=str(tmp_path / "root")))
+
+    return config
+
+
+def finished(config: RunConfig, folder: Path) -> dict[str, float]:
+    """The results of one run in this process."""
+    folder.mkdir()
+    pen = Journal(folder)
+    run.measure_and_finetune(config, Inputs(data=data.prepare(config)), Machine(HardwareConfig(threads=1)), pen)
+    pen.finish("finished")
+    return json.loads((folder / "result.json").read_text())["metrics"]
+
+
+def predictions(folder: Path, name: str) -> dict[str, list]:
+    return parquet.read_table(folder / name).to_pydict()
+
+
+def lines(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().splitlines()]
+
+
+def test_mismatched_rows_are_scored_beside_the_matched_ones(mnli, tmp_path):
+    values = finished(mnli("finetune.max_steps=2"), tmp_path / "run")
+    assert values["eval/examples"] == ROWS["validation_matched"]
+    tables = {
+        "eval/accuracy": ("validation_matched", predictions(tmp_path / "run", "predictions.parquet")),
+        "eval/accuracy_mismatched": ("validation_mismatched", predictions(tmp_path / "run", "predictions_mismatched.parquet")),
+    }
+    for metric, (split, table) in tables.items():
+        assert table["label"] == [label_of(split, row) for row in range(ROWS[split])]
+        assert values[metric] == np.mean(np.array(table["label"]) == np.array(table["prediction"]))
+    assert values["eval/score"] == values["eval/accuracy"]
+    assert "eval/score_mismatched" not in values
+
+
+def test_submission_has_the_rows_and_class_names_of_each_file(mnli, tmp_path):
+    """A word of each row tells its class, and is learned."""
+    config = mnli("finetune.submit=true")
+    assert finished(config, tmp_path / "run")["eval/accuracy"] == 1
+    for file, split in {"MNLI-m": "test_matched", "MNLI-mm": "test_mismatched"}.items():
+        header, *rows = lines(tmp_path / "run" / "submission" / f"{file}.tsv")
+        assert header == ["index", "prediction"]
+        assert rows == [[str(row), CLASSES[label_of(split, row)]] for row in range(FILES[file])]
+        assert f"submission/{file}.tsv" in journal.ARTIFACTS
+    assert "predictions_mismatched.parquet" in journal.ARTIFACTS
+
+
+def test_files_of_an_earlier_attempt_are_removed(mnli, tmp_path):
+    config, folder = mnli(), tmp_path / "run"
+    (folder / "submission").mkdir(parents=True)
+    left = [folder / "submission" / "MNLI-m.tsv", folder / "predictions_mismatched.parquet"]
+    for path in left:
+        path.write_text("old")
+    cells.lay_out(folder, config, cells.describe(config, Inputs(data="0")))
+    assert not any(path.exists() for path in left)
+
+
+def test_test_splits_are_read_only_where_they_are_answered(mnli):
+    assert data.split_names(mnli()) == ["train", "validation", "mismatched"]
+    assert data.split_names(mnli("finetune.submit=true", "task.tune_share=0.2")) == [
+        "train", "validation", "tune", "mismatched", "test", "MNLI-mm",
+    ]  # fmt: skip
+
+
+def test_one_command_prepares_both_where_only_one_submits(mnli):
+    planned = plan.plan([mnli(), mnli("finetune.submit=true")])
+    splits = [sorted(data.read(item.config, item.inputs.data).more) for item in planned]
+    assert splits == [["mismatched"], ["MNLI-mm", "mismatched", "test"]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["task=bag", "finetune.submit=true"], "finetune.submit: task 'bag' is answered to no benchmark: task.submission"),
+        (
+            ["+task.more_validation.misplaced=train"],
+            "'misplaced'; did you mean 'mismatched'? choices for `task.more_validation`",
+        ),
+        (
+            ["finetune.submit=true", "task.test_split=test_matched[:9]"],
+            "MNLI-m.tsv has the rows 0 to 11, the test split gave 9",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_before_any_run(mnli, settings, told):
+    config = mnli(*settings)
+    with pytest.raises(InputError) as error:
+        plan.plan([config])
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not list(Path(config.output).glob("*/*/cell.json"))
+
+
+def test_answers_that_are_no_label_are_refused(compose):
+    (config,) = compose("task=squad")
+    with pytest.raises(InputError, match="task 'squad' is of kind spans, of which GLUE takes no answers"):
+        submission.splits(replace(config.task, submission="CoLA"))
+
+
+@pytest.mark.parametrize(("kind", "labels"), [("classification", "neg,pos"), ("tokens", "B-x,O")])
+def test_labels_that_are_not_named_are_listed_as_the_data_have_them(tmp_path, kind, labels):
+    words = kind == "tokens"
+    values = labels.split(",")
+    rows = [{"text": ["a"] if words else "a", "y": [values[row % 2]] if words else values[row % 2]} for row in range(6)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    score = "entity_f1" if words else "f1"
+    task = TaskConfig(
+        name="own", kind=TaskKind(kind), train_file=str(path), train_split="train[:4]", validation_split="train[4:]"
+    )
+    task = replace(task, fields=["text"], label="y", scores=[score], headline=score)
+    with pytest.raises(InputError, match=rf"set task\.labels=\[{labels}\]"):
+        data.prepare(RunConfig(task=task, output=str(tmp_path)))
+
+
+def test_overlap_counts_items_where_one_has_several_windows(tmp_path):
+    """One of two questions stands on text of the corpus, and only it has many windows."""
+    known = " ".join(f"w{number}" for number in range(60))
+    contexts = {"train": [known, known], "validation": [known, " ".join(f"w{number}" for number in range(500, 505))]}
+    files = {}
+    for split, given in contexts.items():
+        answers = [{"text": [text.split()[0]], "answer_start": [0]} for text in given]
+        rows = [{"question": "w900", "context": c, "answers": a} for c, a in zip(given, answers, strict=True)]
+        files[f"{split}_file"] = str(tmp_path / f"{split}.jsonl")
+        Path(files[f"{split}_file"]).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    keys = {"fields": ["question", "context"], "label": "answers", "scores": ["f1"], "headline": "f1"}
+    task = TaskConfig(name="made", kind=TaskKind.spans, max_length=40, stride=2, **keys, **files)
+    (tmp_path / "a.txt").write_text(known)
+    (tmp_path / "b.txt").write_text("w1 w2")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(1000))]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    corpus = CorpusConfig(name="own", source=CorpusSource.files, files=[str(tmp_path / "a.txt")])
+    corpus.validation_files = [str(tmp_path / "b.txt")]
+    tokenizer = TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt"))
+    config = RunConfig(task=task, corpus=corpus, tokenizer=tokenizer, output=str(tmp_path / "out"))
+    inputs = Inputs(data=data.prepare(config), corpus=prepare.prepare(config))
+    split = data.read(config, inputs.data).validation
+    assert len(split) > len(split.items) == 2
+    assert [len(ids) for ids in split.ids_of_items()] == [split.lengths[:-1].sum(), split.lengths[-1]]
+    assert plan._overlap(config, inputs) == 0.5

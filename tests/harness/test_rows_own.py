@@ -1,0 +1,299 @@
+"""The user's own rows, in files or folders, with what is wrong with them told in one line."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from harness import data
+from harness.config import DataConfig, DataSource, RunConfig, TaskConfig, TaskKind
+from harness.errors import InputError
+from harness.rows import Table, load_table
+
+KINDS = ("csv", "tsv", "jsonl", "parquet")
+ROWS = [("a fine film", "pos"), ("dull", "neg"), ("good", "pos"), ("1999", "neg"), ("None", "pos")]
+
+
+@dataclass
+class Place:
+    """Where a test writes its files, and the task that reads them."""
+
+    folder: Path
+
+    def file(self, kind: str, rows: list[tuple], name: str = "train", columns: tuple[str, ...] = ("text", "y")) -> str:
+        """Rows as a file of this kind; its path."""
+        path = self.folder / f"{name}.{kind}"
+        if kind == "jsonl":
+            path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows))
+        elif kind == "parquet":
+            parquet.write_table(pyarrow.table({key: [row[at] for row in rows] for at, key in enumerate(columns)}), path)
+        else:
+            text = io.StringIO()
+            csv.writer(text, delimiter="," if kind == "csv" else "\t").writerows([columns, *rows])
+            path.write_bytes(text.getvalue().encode())
+        return str(path)
+
+    def raw(self, name: str, content: bytes) -> str:
+        """A file of just these bytes; its path."""
+        (self.folder / name).write_bytes(content)
+        return str(self.folder / name)
+
+    def config(self, train: str | None, **keys: object) -> RunConfig:
+        """The task `own` on this file, as its entry has it."""
+        told = {"name": "own", "fields": ["text"], "label": "y", "labels": ["neg", "pos"], "item": "id", "test_split": "test"}
+        task = TaskConfig(**told | {"train_file": train} | keys)
+        return RunConfig(task=task, data=DataConfig(source=DataSource.local, root=str(self.folder)))
+
+    def table(self, train: str, split: str = "train", **keys: object) -> Table:
+        return load_table(self.config(train, **keys), split)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def refused(place: Place) -> Callable[..., str]:
+    """What is told of this file, in one line."""
+
+    def told(train: str | None, split: str = "train", **keys: object) -> str:
+        with pytest.raises(InputError) as error:
+            load_table(place.config(train, **keys), split)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    return told
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_the_files_own(place, kind):
+    """A year stays text, and a text `None` is no missing value."""
+    table = place.table(place.file(kind, ROWS))
+    assert table.columns == {"text": [text for text, _ in ROWS], "y": [1, 0, 1, 0, 1]}
+    assert table.items == [0, 1, 2, 3, 4]
+    assert table.where == f"task 'own', train (train.{kind})"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_may_be_numbers(place, kind):
+    assert place.table(place.file(kind, [("a", 1), ("b", 0)])).columns["y"] == [1, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_label_that_is_a_name_is_that_class_even_if_it_is_a_number(place, kind):
+    assert place.table(place.file(kind, [("a", 1), ("b", 3)]), labels=["1", "2", "3"]).columns["y"] == [0, 2]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_true_and_false_are_names_or_numbers(place, kind):
+    path = place.file(kind, [("a", True), ("b", False)])
+    assert place.table(path, labels=["True", "False"]).columns["y"] == [0, 1]
+    assert place.table(path, labels=["no", "yes"]).columns["y"] == [1, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_regression_reads_numbers(place, kind):
+    path = place.file(kind, [("a", 0.5), ("b", 4.0)])
+    assert place.table(path, kind=TaskKind.regression, labels=[]).columns["y"] == [0.5, 4.0]
+
+
+def test_file_of_each_split_is_read(place):
+    files = {f"{split}_file": place.file("csv", [(split, "pos")], split) for split in ("validation", "test")}
+    config = place.config(place.file("csv", ROWS), **files)
+    assert [load_table(config, split).columns["text"] for split in ("validation", "test")] == [["validation"], ["test"]]
+
+
+def test_splits_may_be_files_of_several_kinds(place):
+    config = place.config(place.file("csv", ROWS), validation_file=place.file("jsonl", ROWS[:2], "other"))
+    assert len(load_table(config, "validation").items) == 2
+
+
+def test_validation_is_cut_from_train_where_there_is_no_file(place):
+    parts = {"train_split": "train[:3]", "validation_split": "train[3:]"}
+    path = place.file("csv", ROWS)
+    assert [len(place.table(path, split, **parts).items) for split in ("train", "validation")] == [3, 2]
+
+
+def test_test_file_may_lack_labels(place):
+    path = place.file("csv", [("a",), ("b",)], "test", ("text",))
+    assert place.table(place.file("csv", ROWS), "test", test_file=path).columns["y"] == [-1, -1]
+
+
+def test_own_ids_are_kept(place):
+    path = place.file("csv", [("a", "pos", 7), ("b", "neg", 3)], columns=("text", "y", "id"))
+    assert place.table(path).items == [7, 3]
+
+
+def test_quotation_marks_quote_in_csv_and_are_characters_in_tsv(place):
+    commas = place.raw("a.csv", b'text,y\r\n"one, ""two""\nthree",pos\r\n')
+    tabs = place.raw("a.tsv", b'text\ty\n"never closed\tpos\nnext\tneg\n')
+    assert place.table(commas).columns["text"] == ['one, "two"\nthree']
+    assert place.table(tabs).columns["text"] == ['"never closed', "next"]
+
+
+def test_byte_order_mark_is_no_part_of_the_header(place):
+    assert place.table(place.raw("a.csv", "\ufefftext,y\na,pos\n".encode())).columns["text"] == ["a"]
+    assert place.table(place.raw("a.jsonl", '\ufeff{"text": "a", "y": "pos"}\n'.encode())).columns["text"] == ["a"]
+
+
+def test_two_columns_may_be_read_as_one_text(place):
+    path = place.file("csv", [("word", "12", "pos")], columns=("a", "b", "y"))
+    assert place.table(path, fields=["a+b"]).columns["a+b"] == ["word: 12"]
+
+
+def test_name_with_brackets_is_a_name(place):
+    assert len(place.table(place.file("csv", ROWS, "rows[1]*")).items) == 5
+
+
+def test_local_folder_needs_no_code(place):
+    (place.folder / "set").mkdir()
+    (place.folder / "set" / "train.csv").write_text("text,y\na,pos\nb,neg\n")
+    assert place.table(None, folder="set").columns == {"text": ["a", "b"], "y": [1, 0]}
+
+
+def test_long_text_is_read_whole(place):
+    for kind in KINDS:
+        assert len(place.table(place.file(kind, [("ab " * 100_000, "pos")])).columns["text"][0]) == 300_000
+
+
+def test_long_text_is_cut_at_the_tasks_length(place, compose, tmp_path):
+    """With spaces and without: a single word of that length is looked at once."""
+    rows = [("ab " * 33_000, "pos"), ("x" * 100_000, "neg")]
+    paths = [place.file("csv", rows, split) for split in ("train", "validation")]
+    (config,) = compose(
+        "task=own", f"task.train_file={paths[0]}", f"task.validation_file={paths[1]}", "task.label=y", "task.labels=[neg,pos]",
+        "task.max_length=32", f"output={tmp_path / 'out'}",
+    )  # fmt: skip
+    prepared = data.read(config, data.prepare(config))
+    assert prepared.train.lengths.tolist()[0] == 32
+    assert max(prepared.train.lengths) <= 32
+
+
+def test_wrong_rows_leave_nothing_in_the_cache(place, tmp_path):
+    config = place.config(
+        place.file("csv", ROWS),
+        validation_file=place.file("csv", [("a", "good")], "other"),
+        scores=["accuracy"],
+        headline="accuracy",
+    )
+    config.output = str(tmp_path / "out")
+    with pytest.raises(InputError, match="'good'"):
+        data.prepare(config)
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
+
+
+def test_entry_takes_all_from_the_command_line(compose, place):
+    path = place.file("csv", ROWS)
+    (config,) = compose(
+        "task=own", f"task.train_file={path}", "task.fields=[text]", "task.label=y", "task.labels=[neg,pos]",
+        "task.train_split=train[:80%]", "task.validation_split=train[80%:]",
+    )  # fmt: skip
+    assert [len(load_table(config, split).items) for split in ("train", "validation")] == [4, 1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_column_names_the_nearest(place, refused, kind):
+    told = refused(place.file(kind, ROWS), fields=["texd"])
+    assert told.startswith(f"unknown column of task 'own', train (train.{kind}): 'texd'; did you mean 'text'?")
+    assert "`task.fields`: text, y" in told
+    assert "`task.label`" in refused(place.file(kind, ROWS), label="label")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        ("postive", ", row 1: 'postive'; did you mean 'pos'? choices for `task.labels`: neg, pos"),
+        ("7", ", row 1: label '7' is not among 0 to 1, task.labels"),
+        ("-1", ", row 1: label '-1' is not among 0 to 1, task.labels (hidden labels?)"),
+        ("", ", row 1: ''; choices for `task.labels`: neg, pos"),
+    ],
+)
+def test_wrong_label_names_file_row_and_key(place, refused, kind, label, told):
+    assert f"task 'own', train (train.{kind}){told}" in refused(place.file(kind, [("a", "pos"), ("b", label)]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_classes_without_names_are_listed(place, refused, kind):
+    told = refused(place.file(kind, ROWS), labels=[])
+    assert told.endswith(f"train (train.{kind}): task.labels names no classes; column 'y' has: set task.labels=[neg,pos]")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("label", ["nan", "much", ""])
+def test_regression_without_a_number_names_the_row(place, refused, kind, label):
+    told = refused(place.file(kind, [("a", "1.0"), ("b", label)]), kind=TaskKind.regression, labels=[])
+    assert f"train (train.{kind}), row 1: expected a number in column 'y' of task.label, got '{label}'" in told
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_missing_text_names_the_row(place, refused, kind):
+    told = refused(place.file(kind, [("a", "pos"), (None, "neg")]))
+    assert f"train (train.{kind}), row 1: expected text in every column of task.fields, got None in 'text'" in told
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_header_alone_is_refused(place, refused, kind):
+    assert refused(place.file(kind, [])).startswith(f"task 'own', train (train.{kind}): there are no rows")
+
+
+def test_parquet_without_rows_is_refused(place, refused):
+    assert "train (train.parquet): there are no rows" in refused(place.file("parquet", []))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_rows_with_one_id_are_named(place, refused, kind):
+    path = place.file(kind, [("a", "pos", 5), ("b", "neg", 6), ("c", "neg", 5)], columns=("text", "y", "id"))
+    assert f"train (train.{kind}): rows 0 and 2 have the same id" in refused(path)
+    assert "set task.item" in refused(path)
+
+
+def test_id_that_nothing_has_is_refused(place, refused):
+    assert "'number'" in refused(place.file("csv", ROWS), item="number")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_nul_in_a_text_names_the_row(place, refused, kind):
+    told = refused(place.file(kind, [("a", "pos"), ("b\0c", "neg")]))
+    assert f"train (train.{kind}), row 1: there is a NUL byte in 'text' of task.fields" in told
+
+
+def test_torn_parquet_names_the_file(place, refused):
+    path = Path(place.file("parquet", ROWS))
+    path.write_bytes(path.read_bytes()[:-20])
+    assert f"train (train.parquet): {path} is not a readable parquet file; restore it or change task.train_file" in refused(
+        str(path)
+    )
+
+
+def test_file_that_is_not_there_or_not_known_is_told(place, refused):
+    assert refused("nowhere.csv") == "task.train_file='nowhere.csv' is not a file"
+    assert "'.txt'" in refused(place.raw("a.txt", b"a"))
+    assert ".csv, .jsonl, .parquet, .tsv" in refused(place.raw("a.txt", b"a"))
+    assert refused(None) == "task 'own', train: nothing says where the rows are: set task.train_file, task.hub or task.folder"
+
+
+def test_missing_validation_says_how_to_cut_it(place, refused):
+    told = refused(place.file("csv", ROWS), "validation")
+    assert told == (
+        "task 'own', validation: set task.validation_file, or cut it from train: "
+        "task.train_split='train[:80%]' task.validation_split='train[80%:]'"
+    )
+
+
+def test_one_file_for_two_splits_is_refused(place, refused):
+    path = place.file("csv", ROWS)
+    told = refused(path, validation_file=str(place.folder / "." / "train.csv"))
+    assert "task.train_file and task.validation_file are both" in told
+
+
+def test_overlapping_parts_of_a_file_are_refused(place, refused):
+    told = refused(place.file("csv", ROWS), train_split="train[:80%]", validation_split="train[60%:]")
+    assert "task.train_split='train[:80%]' and task.validation_split='train[60%:]' share rows" in told

@@ -1,0 +1,181 @@
+"""Kinds of tasks from their files to answers: what the cache keeps, and that every entry can be prepared."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from harness import data, paths, tasks
+from harness.config import DataConfig, DataSource, HardwareConfig, RunConfig, TaskConfig, TaskKind, TokenizerConfig
+from harness.data import Prepared
+from harness.errors import InputError
+from harness.finetune import evaluate, finetune, predict, write_predictions
+from harness.hardware import Machine
+from harness.journal import Journal
+from harness.paths import conf_directory
+from harness.tasks.kind import Answers
+from models.config import EncoderConfig
+from models.heads import build_classifier
+
+ENTRIES = sorted(path.stem for path in conf_directory().glob("task/*.yaml"))
+NAMES = ["Ann", "Bob", "Eve"]
+
+
+def tagged(row: int) -> dict[str, object]:
+    words = ["now", NAMES[row % 3], "sings", *(["and", NAMES[row % 2]] if row % 4 else [])]
+    return {"id": f"t{row}", "words": words, "tags": [int(word in NAMES) for word in words]}
+
+
+def asked(row: int) -> dict[str, object]:
+    context = f"{'long ago ' * (row % 5)}the singer was {NAMES[row % 3]} they say"
+    known = row % 4 > 0
+    given = {"text": [NAMES[row % 3]] * known, "answer_start": [context.index(NAMES[row % 3])] * known}
+    return {"id": f"s{row}", "question": "Who sang?" if known else "Who danced?", "context": context, "answers": given}
+
+
+MADE = {
+    TaskKind.tokens: (tagged, {"fields": ["words"], "label": "tags", "labels": ["O", "B-name"], "scores": ["entity_f1"]}),
+    TaskKind.spans: (asked, {"fields": ["question", "context"], "label": "answers", "scores": ["f1"]}),
+}
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Callable[[TaskKind], RunConfig]:
+    """A config on small files of this kind of task that are written first."""
+
+    def make(kind: TaskKind) -> RunConfig:
+        row, keys = MADE[kind]
+        for split, rows in (("train", range(40)), ("validation", range(40, 60))):
+            (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row(number)) + "\n" for number in rows))
+        files = {f"{split}_file": str(tmp_path / f"{split}.jsonl") for split in ("train", "validation")}
+        task = TaskConfig(
+            name="made", kind=kind, headline=keys["scores"][0], item="id", max_length=24, stride=2, **keys, **files
+        )
+        return RunConfig(
+            task=task, data=DataConfig(DataSource.local), output=str(tmp_path), tokenizer=TokenizerConfig(vocab_size=80)
+        )
+
+    return make
+
+
+def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) -> Answers:
+    """The answers of a small model after some epochs."""
+    machine, journal = Machine(HardwareConfig(threads=1)), Journal(folder)
+    kind = tasks.kind_of(config.task)
+    shape = EncoderConfig(
+        vocab_size=prepared.vocab_size, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
+    )
+    model = build_classifier(shape, kind.num_outputs(config.task), 0, kind.head())
+    budget = replace(config.finetune, epochs=epochs, learning_rate=3e-3, batch_size=8, accumulation=2)
+    finetune(replace(config, finetune=budget), model, prepared, machine, journal)
+    logits = predict(model, prepared.validation, 7, prepared.pad_token_id, machine)
+    answers = kind.answers(config.task, prepared.validation, logits, prepared.majority)
+    evaluate(config.task, answers, journal)
+    journal.finish("finished")
+    return answers
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_what_is_read_is_what_was_prepared(cell, kind):
+    config = cell(kind)
+    prepared = data.read(config, data.prepare(config))
+    entry = paths.cache_folder(config.output) / prepared.key
+    assert {path.suffix for path in entry.iterdir()} == {".safetensors", ".parquet", ".json"}
+    split = prepared.train
+    assert split.items == [MADE[kind][0](row)["id"] for row in range(40)]
+    assert len(split.labels) == (len(split.ids) if kind is TaskKind.tokens else len(split))
+    if kind is TaskKind.spans:
+        assert split.texts["answers"] == [asked(row)["answers"]["text"] for row in range(40)]
+    else:
+        assert split.texts["tags"] == [tagged(row)["tags"] for row in range(40)]
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_small_model_learns_more_than_the_constant_answer(cell, kind, tmp_path):
+    config = cell(kind)
+    answers = trained(config, data.read(config, data.prepare(config)), tmp_path, epochs=20)
+    values = json.loads((tmp_path / "result.json").read_text())["metrics"]
+    assert values["eval/score"] > values["eval/majority_score"] + 0.3
+    assert values["eval/examples"] == 20
+    assert len(answers.predicted) == 20
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_predictions_are_written_for_every_item(cell, kind, tmp_path):
+    config = cell(kind)
+    answers = trained(config, data.read(config, data.prepare(config)), tmp_path, epochs=1)
+    write_predictions(answers, tmp_path / "predictions.parquet")
+    table = parquet.read_table(tmp_path / "predictions.parquet").to_pydict()
+    assert list(dict.fromkeys(table["item"])) == [MADE[kind][0](row)["id"] for row in range(40, 60)]
+
+
+@pytest.mark.parametrize(("key", "value"), [("stride", 4), ("answerable_only", True), ("max_length", 32)])
+def test_keys_that_shape_windows_are_part_of_the_key(cell, key, value):
+    config = cell(TaskKind.spans)
+    rows = [asked(row) for row in range(41) if row % 4]
+    for name in ("train", "validation"):
+        Path(getattr(config.task, f"{name}_file")).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert data.prepare(config) != data.prepare(replace(config, task=replace(config.task, **{key: value})))
+
+
+def test_changed_answers_are_another_key(cell):
+    config = cell(TaskKind.spans)
+    before = data.prepare(config)
+    path = Path(config.task.train_file)
+    path.write_text(path.read_text().replace('"text": ["Bob"]', '"text": ["Bo"]'))
+    assert data.prepare(config) != before
+
+
+def test_splits_beside_the_validation_are_prepared_with_it(cell):
+    config = cell(TaskKind.tokens)
+    told = replace(
+        config.task, validation_split="train[:10]", train_split="train[10:]", more_validation={"mismatched": "validation"}
+    )
+    config = replace(config, task=told)
+    prepared = data.read(config, data.prepare(config))
+    assert {name: split.items[0] for name, split in prepared.more.items()} == {"mismatched": "t40"}
+    assert [len(prepared.train.items), len(prepared.validation.items), len(prepared.more["mismatched"].items)] == [30, 10, 20]
+
+
+def test_an_undefined_score_is_said_and_left_out(tmp_path, capsys):
+    task = TaskConfig(name="numbers", kind=TaskKind.regression, scores=["pearson"], headline="pearson")
+    given = Answers(np.arange(3.0), np.ones(3), np.zeros(3), 0.5, {})
+    journal = Journal(tmp_path)
+    evaluate(task, given, journal)
+    journal.finish("finished")
+    values = json.loads((tmp_path / "result.json").read_text())["metrics"]
+    assert values == {"eval/loss": 0.5, "eval/examples": 3}
+    assert "pearson is undefined" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_every_entry_can_be_used_by_some_run(compose, name):
+    for config in compose(f"task={name}"):
+        if config.task.name not in ("none", "own"):  # pretraining alone, and what its user completes
+            tasks.refuse_impossible(config.task)
+            assert tasks.num_outputs(config.task) >= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "items"),
+    [("wnut17", (3394, 1009)), ("squad_small", (2575, 1190)), ("xquad_en", (952, 238)), ("squad_v2_part", (4862, 1216))],
+)
+def test_real_entries_prepare_whole(compose, shared_data, tmp_path, name, items):
+    limits = [] if name == "wnut17" else ["data.train_examples=60", "data.validation_examples=50"]
+    (config,) = compose(f"task={name}", "data=local", f"data.root={shared_data}", f"output={tmp_path}", *limits)
+    prepared = data.read(config, data.prepare(config))
+    found = [len(prepared.train.items), len(prepared.validation.items)]
+    assert found == (list(items) if not limits else [60, 50])
+    assert all(isinstance(item, str) for item in prepared.train.items)
+    assert prepared.train.lengths.max() <= config.task.max_length
+
+
+def test_labels_of_another_kind_are_refused_with_the_key(cell):
+    config = cell(TaskKind.tokens)
+    config = replace(config, task=replace(config.task, labels=["O"]))
+    with pytest.raises(InputError, match=r"task\.labels=\['O'\].*must be O and names"):
+        data.prepare(config)

@@ -1,0 +1,268 @@
+"""Answers in contexts: windows hold every token of the context, labels point at the answer, predictions are of the text."""
+
+import itertools
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from harness import tasks, tokenizer
+from harness.config import TaskConfig, TaskKind, TokenizerConfig
+from harness.errors import InputError
+from harness.rows import Table
+from harness.tasks.kind import Examples, Split
+
+LONG = " ".join(f"word{number} and" for number in range(40)) + " the  Big Ben ."
+CONTEXTS = ["Ann lives in Rio de Janeiro, Bob in Oslo.", LONG, "Nothing to see here."]
+QUESTIONS = ["Where does Ann live?", "What rings?", "Who?"]
+ANSWERS = [["Rio de Janeiro", "Rio"], ["Big Ben"], []]
+
+
+def task(**changes) -> TaskConfig:
+    told = {"scores": ["exact_match", "f1"], "headline": "f1", "max_length": 48, "stride": 8, "max_answer_length": 12} | changes
+    return TaskConfig(name="where", kind=TaskKind.spans, fields=["question", "context"], label="answers", **told)
+
+
+def pointed(context: str, texts: list[str]) -> dict[str, list]:
+    return {"text": texts, "answer_start": [context.index(text) for text in texts]}
+
+
+def table(contexts: list[str] = CONTEXTS, answers: list | None = None) -> Table:
+    given = [pointed(*row) for row in zip(CONTEXTS, ANSWERS, strict=True)] if answers is None else answers
+    columns = {"question": QUESTIONS[: len(contexts)], "context": contexts, "answers": given}
+    return Table(columns, [f"q{row}" for row in range(len(contexts))], "task 'where', train")
+
+
+def examples(**changes) -> Examples:
+    told = task(**changes)
+    return tasks.kind_of(told).examples(told, table())
+
+
+@pytest.fixture(scope="module")
+def cut() -> Tokenizer:
+    return tokenizer.build(TokenizerConfig(vocab_size=110), [*CONTEXTS, *QUESTIONS])
+
+
+def encoded(cut: Tokenizer, **changes) -> Split:
+    return tasks.kind_of(task()).encode(task(**changes), cut, examples())
+
+
+def windows_of(split: Split, item: int) -> list[slice]:
+    chosen = np.flatnonzero(split.numbers["owners"] == item)
+    return [slice(split.starts[window], split.starts[window + 1]) for window in chosen]
+
+
+def logits_at(split: Split, spans: dict[int, tuple[int, int, float]]) -> np.ndarray:
+    """(N, 2) logits, 0 but where a window's start and end are given a height."""
+    logits = np.zeros((len(split.ids), 2), dtype=np.float32)
+    for window, (start, end, height) in spans.items():
+        logits[split.starts[window] + start, 0] += height
+        logits[split.starts[window] + end, 1] += height
+    return logits
+
+
+def answers(split: Split, logits: np.ndarray, majority: int = 0, **changes):
+    return tasks.kind_of(task()).answers(task(**changes), split, logits, majority)
+
+
+def test_windows_are_short_enough_and_hold_every_token_of_the_context(cut):
+    split = encoded(cut)
+    whole = cut.no_truncation() or cut.encode(LONG, add_special_tokens=False)
+    assert split.lengths.max() == 48
+    assert len(windows_of(split, 1)) > 3
+    seen = [tuple(pair) for window in windows_of(split, 1) for pair in split.numbers["offsets"][window].tolist() if pair[1] > 0]
+    assert set(seen) == set(whole.offsets)
+    assert sorted(set(split.numbers["owners"].tolist())) == [0, 1, 2]
+
+
+def test_neighbouring_windows_have_the_stride_in_common(cut):
+    split = encoded(cut)
+    parts = [
+        [tuple(pair) for pair in split.numbers["offsets"][window].tolist() if pair[1] > 0] for window in windows_of(split, 1)
+    ]
+    for one, two in itertools.pairwise(parts):
+        assert one[-8:] == two[:8]
+
+
+def test_labels_point_at_the_whole_first_answer_or_at_cls(cut):
+    split = encoded(cut)
+    found = set()
+    for window, owner in enumerate(split.numbers["owners"]):
+        offsets = split.numbers["offsets"][split.starts[window] : split.starts[window + 1]]
+        start, end = split.labels[window]
+        if start == split.numbers["cls"][window]:
+            assert end == start
+            inside = offsets[offsets[:, 1] > 0]
+            place = CONTEXTS[owner].index(ANSWERS[owner][0]) if ANSWERS[owner] else None
+            whole = place is not None and inside[0, 0] <= place and inside[-1, 1] >= place + len(ANSWERS[owner][0])
+            assert not whole, "the window holds an answer, but is said not to"
+        else:
+            assert CONTEXTS[owner][offsets[start, 0] : offsets[end, 1]] == ANSWERS[owner][0]
+            found.add(owner)
+    assert found == {0, 1}
+
+
+def test_a_window_that_cuts_the_answer_off_points_at_cls(cut):
+    first = encoded(cut).numbers["offsets"][windows_of(encoded(cut), 1)[0]]
+    for begin, end in [(first[:, 1].max() - 6, first[:, 1].max() + 6), (first[:, 1].max() - 6, first[:, 1].max())]:
+        told = table()
+        told.columns["answers"][1] = {"text": [LONG[begin:end]], "answer_start": [int(begin)]}
+        kind = tasks.kind_of(task())
+        split = kind.encode(task(), cut, kind.examples(task(), told))
+        window = np.flatnonzero(split.numbers["owners"] == 1)[0]
+        assert (split.labels[window] == split.numbers["cls"][window]).all() == (end > first[:, 1].max())
+
+
+@pytest.mark.parametrize("answerable_only", [False, True])
+def test_right_logits_give_the_answers_in_the_words_of_the_text(cut, answerable_only):
+    split = encoded(cut)
+    logits = logits_at(split, {window: (*places, 9.0) for window, places in enumerate(split.labels)})
+    cls = split.starts[:-1] + split.numbers["cls"]
+    logits[cls] -= 1.0 * (split.labels[:, :1] != split.numbers["cls"][:, None])
+    given = answers(split, logits, answerable_only=answerable_only)
+    assert given.predicted[:2] == ["Rio de Janeiro", "Big Ben"]
+    assert (given.predicted[2] == "") == (not answerable_only)
+    assert given.truth == ANSWERS
+
+
+def test_best_span_equals_a_search_through_all(cut):
+    split, stream = encoded(cut), np.random.default_rng(0)
+    for longest in (1, 3, 12):
+        logits = stream.normal(size=(len(split.ids), 2)).astype(np.float32)
+        given = answers(split, logits, max_answer_length=longest, answerable_only=True)
+        for item in range(3):
+            best = (-np.inf, "")
+            for window in windows_of(split, item):
+                offsets, (starts, ends) = split.numbers["offsets"][window], logits[window].astype(np.float64).T
+                places = np.flatnonzero(offsets[:, 1] > 0)
+                for start, end in itertools.product(places, places):
+                    if 0 <= end - start < longest:
+                        text = CONTEXTS[item][offsets[start, 0] : offsets[end, 1]]
+                        best = max(best, (starts[start] + ends[end], text))
+            assert given.predicted[item] == best[1]
+            assert given.columns["score"][item] == pytest.approx(best[0])
+            assert given.columns["start_logit"][item] + given.columns["end_logit"][item] == pytest.approx(best[0])
+
+
+def test_question_and_special_tokens_are_never_an_answer(cut):
+    split = encoded(cut)
+    logits = np.where(split.numbers["offsets"][:, :1] < 0, 50.0, 0.0).repeat(2, axis=1).astype(np.float32)
+    given = answers(split, logits, answerable_only=True)
+    assert all(text and text in context for text, context in zip(given.predicted, CONTEXTS, strict=True))
+    assert max(given.columns["score"]) == 0.0
+
+
+def test_no_answer_needs_every_window_to_say_so(cut):
+    split = encoded(cut)
+    windows = np.flatnonzero(split.numbers["owners"] == 1)
+    logits = np.zeros((len(split.ids), 2), dtype=np.float32)
+    logits[split.starts[:-1] + split.numbers["cls"]] = 5.0
+    assert answers(split, logits).predicted[1] == ""
+    logits[split.starts[windows[1]] + split.numbers["cls"][windows[1]]] = -1.0
+    given = answers(split, logits)
+    assert given.predicted[1] != ""
+    assert given.columns["null_score"][1] == -2.0
+    assert given.predicted[0] == ""
+
+
+def test_one_row_an_item_with_its_own_id(cut):
+    columns = answers(encoded(cut), np.zeros((len(encoded(cut).ids), 2), dtype=np.float32)).columns
+    assert columns["item"] == ["q0", "q1", "q2"]
+    assert set(columns) == {"item", "prediction", "score", "start_logit", "end_logit", "null_score", "answers"}
+    assert {len(values) for values in columns.values()} == {3}
+
+
+def test_loss_is_the_mean_of_both_cross_entropies_over_all_windows(cut):
+    split = encoded(cut)
+    logits = np.random.default_rng(1).normal(size=(len(split.ids), 2)).astype(np.float32)
+    losses = []
+    for window, places in enumerate(split.labels):
+        part = logits[split.starts[window] : split.starts[window + 1]].astype(np.float64)
+        chances = np.exp(part) / np.exp(part).sum(axis=0)
+        losses += [-np.log(chances[places[column], column]) for column in range(2)]
+    assert answers(split, logits).loss == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_a_long_question_leaves_room_for_context(cut):
+    given = table()
+    given.columns["question"] = ["why " * 200, "Who?", "Who?"]
+    kind = tasks.kind_of(task())
+    split = kind.encode(task(), cut, kind.examples(task(), given))
+    window = windows_of(split, 0)[0]
+    assert split.lengths.max() <= 48
+    assert (split.numbers["offsets"][window][:, 1] > 0).sum() >= 48 - 24 - 3
+
+
+def test_constant_answer_is_none_where_half_have_none_and_the_first_words_where_all_have_one():
+    kind = tasks.kind_of(task())
+    assert kind.majority(task(), Examples([["q", "a b c d"]] * 4, [[], [], [("c", 4)], [("d", 6)]], [0, 1, 2, 3], "here")) == 0
+    first = Examples([["q", "x y c d"]] * 4, [[("x y", 0)]] * 4, [0, 1, 2, 3], "here")
+    assert kind.majority(task(answerable_only=True), first) == 2
+
+
+def test_constant_answer_is_cut_from_each_context(cut):
+    split = encoded(cut)
+    logits = np.zeros((len(split.ids), 2), dtype=np.float32)
+    assert answers(split, logits, majority=2).constant == ["Ann lives", "word0 and", "Nothing to"]
+    assert answers(split, logits, majority=0).constant == ["", "", ""]
+
+
+def test_an_empty_context_has_no_answer(cut):
+    given = Table({"question": ["Who?"], "context": [""], "answers": [{"text": [], "answer_start": []}]}, [7], "here")
+    kind = tasks.kind_of(task())
+    split = kind.encode(task(), cut, kind.examples(task(), given))
+    found = kind.answers(task(answerable_only=True), split, np.ones((len(split.ids), 2), dtype=np.float32), 3)
+    assert found.predicted == found.constant == [""]
+    assert found.columns["score"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("answers", "changes", "told"),
+    [
+        (
+            {"text": ["Oslo"], "answer_start": [3]},
+            {},
+            "answer_start 3 in column 'answers', task.label, does not point at.*'Oslo'",
+        ),
+        ({"text": ["Ann"], "answer_start": [-41]}, {}, "answer_start -41"),
+        ({"text": ["Ann", "Rio"], "answer_start": [0]}, {}, "2 answers, but 1 of answer_start"),
+        ({"text": [], "answer_start": []}, {"answerable_only": True}, "set task.answerable_only=false"),
+        ("Ann", {}, "expected lists `text` and `answer_start` in column 'answers', task.label"),
+    ],
+)
+def test_answers_that_are_none_are_refused_by_row_and_key(answers, changes, told):
+    with pytest.raises(InputError, match=f"^task 'where', train, row 0: .*{told}"):
+        tasks.kind_of(task()).examples(task(**changes), table(CONTEXTS[:1], [answers]))
+
+
+def test_a_stride_that_leaves_no_room_to_go_on_is_refused(cut):
+    with pytest.raises(InputError, match=r"task\.stride=21 must be below 21, .*task\.max_length=48"):
+        encoded(cut, stride=21)
+    assert encoded(cut, stride=20).lengths.max() == 48
+
+
+def test_a_tokenizer_without_cls_is_refused(cut):
+    from tokenizers.processors import TemplateProcessing
+
+    bare = Tokenizer.from_str(cut.to_str())
+    bare.post_processor = TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+    with pytest.raises(InputError, match=r"writes \[CLS\].*tokenizer\.file"):
+        encoded(bare)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"fields": ["context"]}, "task.fields"),
+        ({"labels": ["yes", "no"]}, "task.labels"),
+        ({"scores": ["accuracy"], "headline": "accuracy"}, "task.scores: 'accuracy' does not fit .* of kind spans"),
+        ({"stride": -1}, "task.stride=-1"),
+        ({"max_answer_length": 0}, "task.max_answer_length=0"),
+    ],
+)
+def test_entries_that_no_run_could_use_are_refused(changes, told):
+    entry = task()
+    for key, value in changes.items():
+        setattr(entry, key, value)
+    with pytest.raises(InputError, match=told):
+        tasks.refuse_impossible(entry)

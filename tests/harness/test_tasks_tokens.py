@@ -1,0 +1,162 @@
+"""Tags of words: labels stand at first pieces, and every word of every item is answered and scored."""
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+
+from harness import tasks, tokenizer
+from harness.batches import collate, pieces
+from harness.config import TaskConfig, TaskKind, TokenizerConfig
+from harness.errors import InputError
+from harness.finetune import step_of
+from harness.rows import Table
+from harness.tasks.kind import Split
+from models.batch import Batch
+from models.heads import IGNORED
+
+LABELS = ["O", "B-place", "I-place"]
+WORDS = [["They", "saw", "Rio", "de", "Janeiro", "."], ["don't", "go"], ["\u200b", "Oslo"]]
+TAGS = [[0, 0, 1, 2, 2, 0], [0, 0], [0, 1]]
+
+
+def task(**changes) -> TaskConfig:
+    told = {"scores": ["entity_f1", "accuracy"], "headline": "entity_f1", "max_length": 32} | changes
+    return TaskConfig(name="places", kind=TaskKind.tokens, fields=["words"], label="tags", labels=LABELS, **told)
+
+
+def table(words: list, tags: list) -> Table:
+    return Table({"words": words, "tags": tags}, [f"row-{row}" for row in range(len(words))], "task 'places', train")
+
+
+@pytest.fixture(scope="module")
+def pieces_of() -> Tokenizer:
+    """Cuts words into letters and few longer pieces."""
+    texts = [word for words in WORDS for word in words]
+    return tokenizer.build(TokenizerConfig(vocab_size=60), texts)
+
+
+def encoded(cut: Tokenizer, **changes) -> Split:
+    told = task(**changes)
+    kind = tasks.kind_of(told)
+    return kind.encode(told, cut, kind.examples(told, table(WORDS, TAGS)))
+
+
+def logits_of(split: Split, tags: list[list[int]]) -> np.ndarray:
+    """(N, 3) logits that say these tags at first pieces and the last class everywhere else."""
+    logits = np.zeros((len(split.ids), 3), dtype=np.float32)
+    logits[:, 2] = 5.0
+    for sequence, start in enumerate(split.starts[:-1]):
+        for place in range(start, split.starts[sequence + 1]):
+            if split.numbers["words"][place] >= 0:
+                logits[place] = np.eye(3)[tags[sequence][split.numbers["words"][place]]]
+    return logits
+
+
+def answers(split: Split, tags: list[list[int]], **changes):
+    return tasks.kind_of(task()).answers(task(**changes), split, logits_of(split, tags), majority=0)
+
+
+def test_a_label_stands_at_the_first_piece_of_its_word(pieces_of):
+    split = encoded(pieces_of)
+    assert split.lengths.max() > 2 + max(map(len, WORDS)), "no word has several pieces"
+    for sequence, tags in enumerate(TAGS):
+        span = slice(split.starts[sequence], split.starts[sequence + 1])
+        labels, words = split.labels[span], split.numbers["words"][span]
+        kept = [tag for word, tag in enumerate(tags) if WORDS[sequence][word] != "\u200b"]  # which has no piece
+        assert labels[labels != IGNORED].tolist() == kept
+        firsts = [pieces_of.id_to_token(number) for number in split.ids[span][words >= 0]]
+        assert not any(piece.startswith("##") for piece in firsts)
+        assert labels[0] == labels[-1] == IGNORED
+
+
+def test_right_logits_give_the_tags_back_in_order(pieces_of):
+    split = encoded(pieces_of)
+    given = answers(split, [[0, 0, 1, 2, 2, 0], [0, 0], [0, 1]])
+    assert given.predicted == given.truth == [[LABELS[tag] for tag in tags] for tags in TAGS]
+    assert given.constant == [["O"] * len(tags) for tags in TAGS]
+
+
+def test_words_that_are_cut_off_or_have_no_piece_are_predicted_outside(pieces_of):
+    split = encoded(pieces_of, max_length=12)
+    seen = set(split.numbers["words"][: split.starts[1]].tolist()) - {-1}
+    assert 2 in seen
+    assert 4 not in seen
+    given = answers(split, [[1] * 6, [1] * 2, [1] * 2])
+    assert given.predicted[0] == ["B-place" if word in seen else "O" for word in range(6)]
+    assert given.predicted[2] == ["O", "B-place"]
+    assert given.truth[0] == [LABELS[tag] for tag in TAGS[0]]
+
+
+def test_one_row_a_word_with_its_own_item_and_no_logits_where_it_was_not_seen(pieces_of):
+    split = encoded(pieces_of)
+    columns = answers(split, TAGS).columns
+    assert columns["item"] == ["row-0"] * 6 + ["row-1"] * 2 + ["row-2"] * 2
+    assert columns["position"].tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 0, 1]
+    assert columns["label"].tolist() == columns["prediction"].tolist() == [tag for tags in TAGS for tag in tags]
+    assert columns["logit_1"].to_pylist() == [0, 0, 1, 0, 0, 0, 0, 0, None, 1]
+
+
+def test_loss_is_the_mean_over_labelled_words(pieces_of):
+    split = encoded(pieces_of)
+    logits = logits_of(split, TAGS)
+    asked = split.labels != IGNORED
+    chances = np.exp(logits[asked]) / np.exp(logits[asked]).sum(axis=1, keepdims=True)
+    expected = -np.log(chances[np.arange(asked.sum()), split.labels[asked]]).mean()
+    assert answers(split, TAGS).loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_most_frequent_tag_is_the_constant_answer(pieces_of):
+    kind = tasks.kind_of(task())
+    assert kind.majority(task(), kind.examples(task(), table([["a", "b", "c"], ["d"]], [[1, 1, 0], [0]]))) in (0, 1)
+    assert kind.majority(task(), kind.examples(task(), table([["a", "b", "c"], ["d"]], [[2, 2, 0], [2]]))) == 2
+
+
+def test_batches_have_a_label_for_every_token_and_none_for_padding(pieces_of):
+    split = encoded(pieces_of)
+    batch = collate(split, np.array([1, 0]), pad_token_id=0)
+    assert batch.labels.shape == batch.input_ids.shape
+    assert (batch.labels[0, split.lengths[1] :] == IGNORED).all()
+    assert batch.labels[1].tolist() == split.labels[: split.starts[1]].tolist()
+
+
+def test_pieces_of_a_step_weigh_by_their_labelled_words():
+    labels = torch.tensor([[1, 2, 1, IGNORED], [IGNORED, 1, IGNORED, IGNORED]])
+    batch = Batch(torch.zeros(2, 4, dtype=torch.int64), labels=labels)
+    kind = tasks.kind_of(task())
+    step = step_of(batch, 2, kind.asked)
+    assert step.shares == [3 / 4, 1 / 4]
+    assert [kind.asked(piece) for piece in pieces(batch, 2)] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "told"),
+    [
+        ([["a", "b"]], [[0, 3]], "row 0: label 3 is not among 0 to 2, task.labels"),
+        ([["a"], ["a", "b"]], [[0], [0]], "row 1: 2 words, but 1 tags in column 'tags', task.label"),
+        ([["a"], []], [[0], []], "row 1: expected a list of words in column 'words', task.fields"),
+        (["a b"], [[0, 0]], "row 0: expected a list of words in column 'words', task.fields"),
+        ([["a", None]], [[0, 0]], "row 0: expected text"),
+        ([], [], "there are no rows"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_by_row_and_key(words, tags, told):
+    with pytest.raises(InputError, match=f"^task 'places', train.*{told}"):
+        tasks.kind_of(task()).examples(task(), table(words, tags))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"labels": ["O", "place"]}, "task.labels"),
+        ({"labels": ["B-place", "I-place"]}, "task.labels"),
+        ({"fields": ["words", "more"]}, "task.fields"),
+        ({"scores": ["matthews"], "headline": "matthews"}, "task.scores: 'matthews' does not fit .* of kind tokens"),
+    ],
+)
+def test_entries_that_no_run_could_use_are_refused(changes, told):
+    entry = task()
+    for key, value in changes.items():
+        setattr(entry, key, value)
+    with pytest.raises(InputError, match=told):
+        tasks.refuse_impossible(entry)
