@@ -19,6 +19,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--baseline", metavar="NAME", help="variant called 'before' (default: base, if the study has it)")
     parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: multirun/reports/<study>)")
     parser.add_argument("--uri", help="tracking store (default: the SQLite file multirun/mlflow.db)")
+    parser.add_argument("--with-wnli", action="store_true", help="count WNLI in the average over GLUE (default: left out)")
     return parser.parse_args(arguments)
 
 
@@ -42,14 +43,14 @@ def write(files: dict[str, bytes], out: Path) -> None:
 
 def report(options: argparse.Namespace) -> Path:
     """The report.md that was written; ReportError, and nothing written, where the store cannot answer."""
-    from reports import compare, render, store  # heavy imports stay out of --help
+    from reports import compare, glue, render, store  # heavy imports stay out of --help
 
     client = store.connect(options.uri or f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}")
     name, runs = store.read_study(client, options.study)
     everything = sorted([*runs, *store.follow(client, runs)], key=lambda run: (run.started, run.run_id))
     comparison = compare.compare(name, everything, options.baseline)
     curves = {key: store.read_curves(client, comparison.runs, key) for key in render.CURVES}
-    files = render.render(comparison, curves)
+    files = render.render(comparison, curves, () if options.with_wnli else glue.LEFT_OUT)
     out = options.out or default_out(name)
     write(files, out)
     return out / "report.md"

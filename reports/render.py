@@ -1,6 +1,6 @@
 """Puts the report together: the files' names and their whole content, before anything is written."""
 
-from reports import notes, plots, pretrain_plots, pretraining, tables
+from reports import diagnostics, glue, notes, plots, pretrain_plots, pretraining, tables
 from reports.compare import Comparison, Section
 from reports.formats import escape
 from reports.pretrain_plots import Curves
@@ -43,15 +43,21 @@ CURVES = (TRAINING_LOSS, *pretrain_plots.CURVES)
 PHASES = {"model": "at the dimensions that were run", "published": "at the published dimensions (BERT-base)"}
 
 
-def render(comparison: Comparison, curves: Curves) -> dict[str, bytes]:
-    """File name -> content of `report.md`, `summary.csv` and those pictures that there are numbers for."""
+def render(comparison: Comparison, curves: Curves, glue_without: tuple[str, ...] = glue.LEFT_OUT) -> dict[str, bytes]:
+    """File name -> content of `report.md`, `summary.csv` and those pictures that there are numbers for.
+
+    `glue_without` names tasks that the average over GLUE leaves out.
+    """
+    of_glue = glue.glue_of(comparison, glue_without)
     groups = component_groups(comparison)
     pictures = _pictures(comparison, groups, curves)
     parts = [
         f"# Report: {escape(comparison.study)}",
         notes.header(comparison),
         *_overview(comparison),
+        *diagnostics.part(comparison),
         LEGEND.format(baseline=escape(comparison.baseline), level=CONFIDENCE),
+        *(_glue(of_glue) if of_glue else []),
         *(part for section in comparison.sections for part in _section(comparison, section)),
         *_pictured("Pictures", [name for name in pictures if name != "parameters.svg"]),
         *_components(groups),
@@ -60,7 +66,10 @@ def render(comparison: Comparison, curves: Curves) -> dict[str, bytes]:
     if comparison.left_out:
         parts += ["## Runs that do not count", notes.left_out(comparison.left_out)]
     report = "\n\n".join(parts) + "\n"
-    return pictures | {"summary.csv": summary(comparison), "report.md": report.encode()}
+    return pictures | {
+        "summary.csv": summary(comparison, glue.summary_lines(of_glue) if of_glue else []),
+        "report.md": report.encode(),
+    }
 
 
 def _overview(comparison: Comparison) -> list[str]:
@@ -73,21 +82,34 @@ def _overview(comparison: Comparison) -> list[str]:
     ]
 
 
+def _glue(of_glue: glue.Glue) -> list[str]:
+    differences = glue.differences(of_glue)
+    parts = ["## GLUE", glue.table(of_glue), glue.rule(of_glue)]
+    sections = of_glue.sections
+    return parts + ([_differences_intro(max(sections, key=_pairs)), differences] if differences else [])
+
+
 def _section(comparison: Comparison, section: Section) -> list[str]:
     protocols = notes.protocol_differences(comparison, section)
     differences = tables.differences(section)
     parts = [f"## {tables.section_name(comparison, section)}: before and after", f"Protocol {escape(section.protocol)}."]
     parts += [protocols] if protocols else []
     parts.append(tables.before_after(section))
-    told = [*pretraining.notes(comparison, section), *notes.section_notes(section)]
+    told = [*pretraining.notes(comparison, section), *notes.section_notes(section), *glue.notes(section)]
     parts += ["\n".join(f"- {note}" for note in told)] if told else []
     return parts + ([_differences_intro(section), differences] if differences else [])
 
 
 def _differences_intro(section: Section) -> str:
-    pairs = max(len(row.runs.keys() & section.before.runs.keys()) for row in section.rows if row is not section.before)
+    pairs = _pairs(section)
     facts = {"pairs": pairs, "floor": sign_flip_floor(pairs), "level": CONFIDENCE}
     return DIFFERENCES.format(baseline=escape(section.baseline), **facts)
+
+
+def _pairs(section: Section) -> int:
+    """The most seeds that a variant shares with the baseline."""
+    before = section.before.runs.keys() if section.before else set()
+    return max((len(row.runs.keys() & before) for row in section.rows if row is not section.before), default=0)
 
 
 def component_groups(comparison: Comparison) -> list[tuple[str, str, Section]]:

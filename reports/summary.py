@@ -3,16 +3,20 @@
 import pandas as pd
 
 from harness import metrics
-from reports.compare import Comparison, Row, Section
+from reports.compare import Change, Comparison, Row, Section
+from reports.statistics import Spread
 
 COLUMNS = ["task", "protocol", "variant", "scale", "metric", "unit", "direction", "n", "mean", "sd", "min", "max"]
 COLUMNS += ["baseline_mean", "change", "change_percent", "ci_low", "ci_high"]
 CURVES = {"finetune/loss", "finetune/learning_rate", "pretrain/loss"}
 """Curves by step: their last value is that of one batch, no result of a run."""
 
+Line = dict[str, object]
+"""Column -> value."""
 
-def summary(comparison: Comparison) -> bytes:
-    """The file's content; the baseline's own rows have no change."""
+
+def summary(comparison: Comparison, averages: list[Line]) -> bytes:
+    """The file's content, with averages over tasks at its end; the baseline's own rows have no change."""
     lines = [
         line
         for section in comparison.sections
@@ -20,18 +24,22 @@ def summary(comparison: Comparison) -> bytes:
         for metric in metrics.METRICS
         if metric not in CURVES and (line := _line(section, row, metric))
     ]
-    return pd.DataFrame(lines, columns=COLUMNS).to_csv(index=False, lineterminator="\n").encode()
+    return pd.DataFrame([*lines, *averages], columns=COLUMNS).to_csv(index=False, lineterminator="\n").encode()
 
 
-def _line(section: Section, row: Row, name: str) -> dict[str, object] | None:
+def _line(section: Section, row: Row, name: str) -> Line | None:
     seen = row.spread(name)
     if seen is None:
         return None
     metric, tags = metrics.get(name), next(iter(row.runs.values())).tags
     line = {"task": section.task, "protocol": section.protocol, "variant": tags["variant"], "scale": tags["scale"]}
-    line |= {"metric": name, "unit": metric.unit, "direction": metric.direction.value, "n": seen.n, "mean": seen.mean}
-    line |= {"sd": seen.sd, "min": seen.minimum, "max": seen.maximum}
-    change = section.change(row, name)
+    line |= {"metric": name, "unit": metric.unit, "direction": metric.direction.value}
+    return line | spread_and_change(seen, section.change(row, name))
+
+
+def spread_and_change(seen: Spread, change: Change | None) -> Line:
+    """Columns of a spread and of the change against the baseline, none of those where there is no change."""
+    line: Line = {"n": seen.n, "mean": seen.mean, "sd": seen.sd, "min": seen.minimum, "max": seen.maximum}
     if change:
         low, high = change.interval or (None, None)
         line |= {"baseline_mean": change.baseline_mean, "change": change.absolute, "change_percent": change.percent}

@@ -125,10 +125,11 @@ def differences(section: Section) -> str | None:
     shown = [name for index, name in enumerate(names) if any(row[index] and row[index].interval for row in rows)]
     lines = []
     for row, changes in zip(section.rows, rows, strict=True):
-        texts = {name: _difference(change, name) for name, change in zip(names, changes, strict=True)}
+        pairs = zip(names, changes, strict=True)
+        texts = {name: difference_text(change, metrics.get(name).unit) for name, change in pairs}
         if any(text != DASH for text in texts.values()):
-            pairs = max(change.n for change in changes if change)
-            lines.append([escape(row.label), str(pairs), *(texts[name] for name in shown)])
+            count = max(change.n for change in changes if change)
+            lines.append([escape(row.label), str(count), *(texts[name] for name in shown)])
     return formats.table(["variant", "pairs", *(title(section, name) for name in shown)], lines) if lines else None
 
 
@@ -137,12 +138,13 @@ def _is_counted(metric: Metric) -> bool:
     return metric.deterministic or metric.unit in ("FLOP", "tokens")
 
 
-def _difference(change: Change | None, name: str) -> str:
+def difference_text(change: Change | None, unit: str) -> str:
+    """`+1.2 points [0.4, 2.0]` with verdict and p; a dash without an interval."""
     if change is None or change.interval is None:
         return DASH
     verdict = {Verdict.EQUAL: "equal", Verdict.UNCLEAR: "unclear"}.get(change.verdict, MARKS.get(change.verdict, ""))
     p = "" if change.p is None else f", p {change.p:.2g}"
-    return f"{formats.difference(change.absolute, metrics.get(name).unit, change.interval)}<br>{verdict}{p}"
+    return f"{formats.difference(change.absolute, unit, change.interval)}<br>{verdict}{p}"
 
 
 def component_names(phase: str) -> dict[str, str]:
