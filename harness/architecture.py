@@ -12,7 +12,7 @@ from harness.measure.size import components, count
 from models.config import EncoderConfig, Norm, NormPlace, Pooling, Position
 from models.decoder import CrossAttentionBlock, EncoderDecoder
 from models.encoder import Stack
-from models.heads import SequenceClassifier
+from models.heads import Classifier, TokenClassifier
 from models.layers import AttentionBlock, FeedForwardBlock
 from models.recurrent import Direction
 
@@ -77,7 +77,7 @@ class Architecture:
             yield from [item] if isinstance(item, Box) else (box for group in item.groups for box in group.boxes)
 
 
-def of(model: SequenceClassifier, title: str, subtitle: str) -> Architecture:
+def of(model: Classifier, title: str, subtitle: str) -> Architecture:
     """Of the real modules."""
     config, body = model.encoder.config, model.encoder.layers
     below, above = _embeddings(model, config), _heads(model, config)
@@ -89,7 +89,7 @@ def of(model: SequenceClassifier, title: str, subtitle: str) -> Architecture:
     return Architecture(title, subtitle, ((*below, *layers, *above),))
 
 
-def _embeddings(model: SequenceClassifier, config: EncoderConfig) -> list[Box]:
+def _embeddings(model: Classifier, config: EncoderConfig) -> list[Box]:
     embeddings = model.encoder.embeddings
     width, boxes = config.embedding_width, []
     scaled = f", times the root of {width}" if config.embedding_scale else ""
@@ -111,15 +111,16 @@ def _embeddings(model: SequenceClassifier, config: EncoderConfig) -> list[Box]:
     return boxes
 
 
-def _heads(model: SequenceClassifier, config: EncoderConfig) -> list[Box]:
-    size, pooler = config.hidden_size, model.pooler
+def _heads(model: Classifier, config: EncoderConfig) -> list[Box]:
+    size, outputs, pooler = config.hidden_size, model.head.out_features, model.pooler
+    if isinstance(model, TokenClassifier):
+        return [Box("Classifier of every token", "head", f"{size:,} → {outputs}", count(model.head))]
     taken = {Pooling.cls: "first token", Pooling.last: "last real token", Pooling.mean: "mean of the real tokens"}
     boxes = [Box(f"Pooling: {taken.get(config.pooling, 'maximum of the real tokens')}", "head")]
     if pooler.dense is not None:
         boxes.append(Box("Pooler", "head", f"{size:,} → {size:,}, {config.pooler.value}", count(pooler.dense)))
     if pooler.norm is not None:
         boxes.append(Box(_norm_name(config), "norm", parameters=count(pooler.norm)))
-    outputs = model.head.out_features
     return [*boxes, Box("Classifier", "head", f"{size:,} → {outputs}", count(model.head))]
 
 

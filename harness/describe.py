@@ -9,13 +9,17 @@ import sys
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.config import RunConfig
+from harness.config import RunConfig, TaskConfig
 from harness.errors import InputError
 from models.config import EncoderConfig
 
+if TYPE_CHECKING:
+    from models.heads import Classifier
+
 OUTPUTS = 2
-"""Classes of the head, as in the published counts."""
+"""Classes of the head where no task says it, as in the published counts."""
 
 FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_size")
 """Properties of a config that are told where they differ, beside its keys."""
@@ -62,7 +66,7 @@ def describe(cell: RunConfig, base: EncoderConfig, out: Path) -> str:
     """All that is printed of one variant; its pictures lie below `out` then."""
     rows = difference(base, cell.model)
     told = table(("key", "base", cell.variant), rows, "lrr") if rows else "no difference from base"
-    parts = parameter_table(base, cell.model)
+    parts = parameter_table(base, cell.model, cell.task)
     written = write_pictures(cell, parts, out)
     counts = table(("parameters", "base", cell.variant, "change"), parts, "lrrr")
     return "\n\n".join([f"{cell.variant} at scale {cell.scale_name}", told, counts, "\n".join(map(str, written))])
@@ -85,17 +89,26 @@ def shown(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def parameter_table(base: EncoderConfig, other: EncoderConfig) -> list[Row]:
+def parameter_table(base: EncoderConfig, other: EncoderConfig, task: TaskConfig) -> list[Row]:
     """(component, base's parameters, its own, change) with the totals at the end; a dash where neither has any."""
-    one, two = counts(base), counts(other)
+    one, two = counts(base, task), counts(other, task)
     return [(name, number(one[name]), number(two[name]), change(one[name], two[name])) for name in one]
 
 
-def counts(config: EncoderConfig) -> dict[str, int]:
+def shapes(config: EncoderConfig, task: TaskConfig) -> "Classifier":
+    """The model with the head of the task, without its values."""
+    from harness import tasks
+    from harness.measure import size
+
+    kind = tasks.kind_of(task)
+    return size.on_meta(config, kind.num_outputs(task) or OUTPUTS, kind.head())
+
+
+def counts(config: EncoderConfig, task: TaskConfig) -> dict[str, int]:
     """Component -> parameters, then their total, and the total with shared layers counted at each use."""
     from harness.measure import size
 
-    model = size.on_meta(config, OUTPUTS)
+    model = shapes(config, task)
     return {**size.components(model), "total": size.count(model), "effective": size.effective(model)}
 
 
@@ -124,13 +137,12 @@ def table(head: Row, rows: list[Row], aligned: str) -> str:
 def write_pictures(cell: RunConfig, parts: list[Row], out: Path) -> list[Path]:
     """The PNG and SVG files; InputError where `out` cannot be written."""
     from harness import architecture, picture
-    from harness.measure import size
 
     total, effective = parts[-2:]
     subtitle = f"{total[2]} parameters ({total[3]} against base)" if total[3] != "=" else f"{total[2]} parameters"
     if effective[2] != total[2]:
         subtitle += f", {effective[2]} with every use of a shared layer"
-    drawn = architecture.of(size.on_meta(cell.model, OUTPUTS), f"{cell.variant}, scale {cell.scale_name}", subtitle)
+    drawn = architecture.of(shapes(cell.model, cell.task), f"{cell.variant}, scale {cell.scale_name}", subtitle)
     name = re.sub(r"[^A-Za-z0-9_.+@-]+", "_", f"{cell.variant}-{cell.scale_name}")
     try:
         out.mkdir(parents=True, exist_ok=True)

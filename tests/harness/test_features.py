@@ -1,0 +1,306 @@
+"""`python -m harness.features`: vectors as transformers gives them, the files' layouts, and what is refused."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import transformers
+from pyarrow import parquet
+from safetensors.torch import load_file
+
+from harness import feature_files, paths, weights
+from harness.config import HardwareConfig, RunConfig, TokenizerConfig
+from harness.errors import InputError
+from harness.features import extract, main, parse, request_of
+from harness.tokenizer import SPECIAL, build
+from models.config import EncoderConfig
+from models.encoder import initialise
+from models.heads import SequenceClassifier
+
+PIECES = [*SPECIAL, "the", "cat", "sat", "on", "mat", "##s", "a", "dog", ".", "é", "##é"]
+TEXTS = ["the cat sat on the mats .", "a dog ||| the cats sat", "", "the élan dog", "a ||| b ||| cat", "dog"]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["features"])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A published BERT with a classifier of three classes."""
+    folder = tmp_path_factory.mktemp("bert")
+    shape = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 32}
+    config = transformers.BertConfig(
+        vocab_size=len(PIECES), max_position_embeddings=24, num_labels=3, initializer_range=0.2, **shape
+    )
+    torch.manual_seed(5)
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of ours with its weights."""
+    folder = tmp_path_factory.mktemp("run")
+    tokenizer = build(TokenizerConfig(vocab_size=60, min_frequency=1), TEXTS)
+    small = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    shape = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=32, **small)
+    model = SequenceClassifier(shape, 2)
+    initialise(model, 0.3, 0)
+    weights.save(folder / paths.WEIGHTS, model.state_dict(), shape)
+    tokenizer.save(str(folder / paths.WEIGHTS / weights.TOKENIZER))
+    return folder
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+def run(*arguments: str) -> str:
+    """What the command tells, without the seconds that Hydra takes."""
+    own, _ = parse(list(arguments))
+    return extract(request_of(own), RunConfig(hardware=HardwareConfig(threads=1)), "multirun", expected=False)
+
+
+def written(*arguments: str) -> list[dict]:
+    """The JSON lines that the command writes."""
+    run(*arguments, "output=out.jsonl")
+    return [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+
+
+def vectors(rows: list[dict]) -> np.ndarray:
+    """(tokens of all texts, L, D)."""
+    return np.array([[layer["values"] for layer in token["layers"]] for row in rows for token in row["features"]])
+
+
+def expected(folder: Path, layers: tuple[int, ...]) -> tuple[list[list[str]], np.ndarray]:
+    """Tokens and vectors by transformers, one text at a time; a pair is parted at its last mark."""
+    reading = transformers.BertTokenizer(vocab=str(folder / "vocab.txt"))
+    model = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+    tokens, found = [], []
+    for line in TEXTS:
+        given = reading(*(line.rsplit(" ||| ", 1)), return_tensors="pt")
+        with torch.no_grad():
+            states = model(**given, output_hidden_states=True).hidden_states
+        tokens.append(reading.convert_ids_to_tokens(given["input_ids"][0]))
+        found.append(torch.stack([states[layer][0] for layer in layers], dim=1))
+    return tokens, torch.cat(found).numpy()
+
+
+def test_vectors_are_the_hidden_states_of_transformers(bert, text):
+    layers = (-1, -2, -3, -4, 0)
+    rows = written(f"checkpoint={bert}", f"input={text}", f"layers={[*layers]}", "batch_size=4")
+    tokens, wanted = expected(bert, layers)
+    assert [[token["token"] for token in row["features"]] for row in rows] == tokens
+    assert wanted.std() > 0.5
+    assert np.abs(vectors(rows) - wanted).max() <= 1e-5
+
+
+def test_layout_is_that_of_the_original_feature_extraction(bert, text):
+    rows = written(f"checkpoint={bert}", f"input={text}")
+    assert [row["linex_index"] for row in rows] == list(range(len(TEXTS)))
+    for line, row in zip(Path("out.jsonl").read_text().splitlines(), rows, strict=True):
+        tokens = []
+        for token in row["features"]:
+            rounded = [[round(value, 6) for value in layer["values"]] for layer in token["layers"]]
+            of_layers = [{"index": index, "values": rounded[place]} for place, index in enumerate((-1, -2, -3, -4))]
+            tokens.append({"token": token["token"], "layers": of_layers})
+        assert line == json.dumps({"linex_index": row["linex_index"], "features": tokens})
+
+
+def test_formats_hold_the_same(bert, text, monkeypatch):
+    monkeypatch.setattr(feature_files, "GROUP_BYTES", 1500)
+    rows = written(f"checkpoint={bert}", f"input={text}", "layers=[-1,2]")
+    wanted, lengths = vectors(rows), [len(row["features"]) for row in rows]
+    for form in ("parquet", "safetensors"):
+        run(f"checkpoint={bert}", f"input={text}", "layers=[-1,2]", f"output=out.{form}")
+    table = pd.read_parquet("out.parquet")
+    assert parquet.ParquetFile("out.parquet").num_row_groups > 1
+    assert table["linex_index"].tolist() == list(range(len(TEXTS)))
+    assert [list(tokens) for tokens in table["tokens"]] == [[token["token"] for token in row["features"]] for row in rows]
+    columns = [np.concatenate([np.stack(text) for text in table[name]]) for name in ("layer_-1", "layer_2")]
+    assert np.abs(np.stack(columns, axis=1) - wanted).max() <= 1e-6
+    found = load_file("out.safetensors")
+    assert np.abs(found["values"].numpy() - wanted).max() <= 1e-6
+    assert found["lengths"].tolist() == lengths
+    pieces = json.loads(bytes(found["pieces"].tolist()))
+    assert [pieces[i] for i in found["token_ids"].tolist()] == [token["token"] for row in rows for token in row["features"]]
+
+
+def test_batch_size_changes_nothing(bert, text):
+    one = written(f"checkpoint={bert}", f"input={text}", "batch_size=1")
+    several = written(f"checkpoint={bert}", f"input={text}", "batch_size=5")
+    assert np.abs(vectors(one) - vectors(several)).max() <= 1e-5
+
+
+def test_long_texts_are_cut(bert, text):
+    rows = written(f"checkpoint={bert}", f"input={text}", "max_length=5")
+    assert [token["token"] for token in rows[0]["features"]] == ["[CLS]", "the", "cat", "sat", "[SEP]"]
+    assert max(len(row["features"]) for row in rows) == 5
+
+
+@pytest.mark.parametrize("key", ["run", "checkpoint"])
+def test_weights_of_ours_give_the_encoders_vectors(key, ours, text):
+    from models.batch import Batch
+
+    rows = written(f"{key}={ours if key == 'run' else ours / paths.WEIGHTS}", f"input={text}")
+    state, shape = weights.read(ours / paths.WEIGHTS)
+    model = SequenceClassifier(shape, 2).eval()
+    model.load_state_dict(state)
+    tokenizer = build(TokenizerConfig(file=str(ours / paths.WEIGHTS / weights.TOKENIZER)), ())
+    with torch.no_grad():
+        wanted = model.encoder(Batch(torch.tensor([tokenizer.encode(TEXTS[0]).ids])))[0].numpy()
+    assert np.abs(vectors(rows[:1])[:, 0] - wanted).max() <= 2e-6
+    assert [layer["index"] for layer in rows[0]["features"][0]["layers"]] == [-1, -2, -3]
+
+
+def test_summary_tells_pieces_shapes_and_bytes(bert, tmp_path, capsys):
+    path = tmp_path / "many.txt"
+    path.write_text("the cat\n" * 13)
+    assert main([f"checkpoint={bert}", f"input={path}", "output=out.jsonl", "hardware.threads=1"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    lines = [len(line) + 1 for line in Path("out.jsonl").read_text().splitlines()]
+    assert rows[2] == ["text", "WordPieces", "shape", "bytes"]
+    assert rows[4] == ["0", "4", "4", "x", "4", "x", "16", f"{lines[0]:,}"]
+    assert ["and", "3", "more"] in rows
+    assert rows[-1] == ["all", "13", "52", "52", "x", "4", "x", "16", f"{sum(lines):,}"]
+
+
+class Terminal(io.StringIO):
+    """What is shown on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_terminal_shows_progress_and_a_file_does_not(bert, text, monkeypatch, capsys):
+    run(f"checkpoint={bert}", f"input={text}", "output=out.jsonl")
+    assert capsys.readouterr().err == ""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    run(f"checkpoint={bert}", f"input={text}", "output=out.jsonl")
+    assert "features:" in terminal.getvalue()
+
+
+def peak_kb(folder: Path, ours: Path, lines: int) -> int:
+    """Peak resident memory of the command in a process of its own."""
+    path = folder / f"{lines}.txt"
+    path.write_text(("the cat sat on the mats . a dog sat on a mat " + 4000 * "x" + "\n") * lines)
+    code = (
+        "import sys; from harness.features import main; assert main(sys.argv[1:]) == 0; print(open('/proc/self/status').read())"
+    )
+    told = [f"run={ours}", f"input={path}", f"output={path}.jsonl", "hardware.threads=1"]
+    done = subprocess.run([sys.executable, "-c", code, *told], cwd=ROOT, capture_output=True, text=True, check=True)
+    return next(int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("VmHWM"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+def test_memory_does_not_grow_with_the_input(ours, tmp_path):
+    few, many = peak_kb(tmp_path, ours, 100), peak_kb(tmp_path, ours, 4000)
+    size = (tmp_path / "4000.txt.jsonl").stat().st_size / 1000
+    assert size > 20_000
+    assert many - few < size / 4
+
+
+# What is refused
+
+HYDRA = ("model", "scale", "finetune", "format", "layers=[5]")
+"""Arguments for which the whole command runs."""
+
+
+@pytest.fixture
+def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[..., str]:
+    """The one line of a refusal, after which nothing new lies there."""
+
+    def refusal(*arguments: str, leave: tuple[str, ...] = ()) -> str:
+        before = {path.name for path in Path().iterdir()}
+        given = {"checkpoint": f"checkpoint={bert}", "input": f"input={text}", "output": "output=out.jsonl"}
+        named = {argument.partition("=")[0] for argument in arguments}
+        kept = [value for key, value in given.items() if key not in named and key not in leave]
+        if any(argument.startswith(HYDRA) for argument in arguments):
+            assert main([*kept, *arguments, "hardware.threads=1"]) == 2
+        else:
+            with pytest.raises(InputError) as error:
+                run(*kept, *arguments)
+            print(error.value, file=sys.stderr)
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert {path.name for path in Path().iterdir()} == before
+        return err
+
+    return refusal
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [
+        (
+            "layers=[-1,-6]",
+            "layers=-6 is not there; choices: 0 (the embeddings) to 4 (the last layer), or from the",
+        ),
+        ("layers=[5]", "layers=5 is not there"),
+        ("layers=[-1,-1]", "names a layer twice"),
+        ("layers=last", "must be whole numbers such as [-1,-2]"),
+        (
+            "format=jsonlines",
+            "unknown format 'jsonlines'; did you mean 'jsonl'? choices for `format`: jsonl, parquet",
+        ),
+        ("input=nowhere.txt", "input='nowhere.txt' is no file"),
+        ("input=", "input= is missing"),
+        ("checkpoint=", "no weights are named: give run=RUN or checkpoint=FOLDER"),
+        ("checkpoint=/nowhere", "checkpoint='/nowhere' is no folder"),
+        ("run=nowhere", "run= and checkpoint= both name weights"),
+        ("output=text.txt", "is a folder or the input itself"),
+        ("output=nowhere/out.jsonl", "output='nowhere/out.jsonl' cannot be written (No such file or directory)"),
+        ("batch_size=0", "batch_size='0' must be a whole number of at least 1"),
+        ("max_length=25", "max_length=25 must be at most the 24 tokens that the model takes"),
+        ("bach_size=8", "unknown key 'bach_size'; did you mean 'batch_size'?"),
+        ("finetune.epochs=2", "unknown key 'finetune'"),
+        ("model=albrt", "unknown model 'albrt'; did you mean 'albert'?"),
+        ("scale=tiny", "has hidden_size=16, but the model that is named has 128"),
+    ],
+)
+def test_wrong_inputs_are_told_in_one_line(argument, told, refused):
+    assert told in refused(argument)
+
+
+def test_run_that_is_not_there_is_told(refused, tmp_path):
+    assert "run='nowhere' is neither a folder nor the id of a run" in refused("run=nowhere", leave=("checkpoint",))
+    (tmp_path / "empty").mkdir()
+    assert "expected a finished pretraining" in refused("run=empty", leave=("checkpoint",))
+
+
+def test_text_that_is_not_utf8_is_told_with_its_line_and_leaves_the_older_file(refused, tmp_path):
+    (tmp_path / "out.jsonl").write_text("older")
+    (tmp_path / "latin.txt").write_bytes(b"the cat\nthe dog\n\xe9lan\n")
+    assert "input='latin.txt' line 3 is not UTF-8 text" in refused("input=latin.txt", "batch_size=1")
+    assert (tmp_path / "out.jsonl").read_text() == "older"
+
+
+@pytest.mark.parametrize(("content", "form"), [("", "parquet"), ("\n  \n", "jsonl"), ("\n", "safetensors")])
+def test_input_without_text_is_told(content, form, refused, tmp_path):
+    (tmp_path / "empty.txt").write_text(content)
+    assert "input='empty.txt' is empty" in refused("input=empty.txt", f"format={form}")
+
+
+def test_diverged_weights_are_told(ours, tmp_path, refused):
+    state, shape = weights.read(ours / paths.WEIGHTS)
+    state["encoder.embeddings.norm.weight"][:] = float("nan")
+    weights.save(tmp_path / "bad", state, shape)
+    (tmp_path / "bad" / weights.TOKENIZER).write_bytes((ours / paths.WEIGHTS / weights.TOKENIZER).read_bytes())
+    assert "vectors of line 1 are not finite" in refused("checkpoint=bad")
