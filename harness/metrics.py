@@ -66,8 +66,8 @@ class Metric:
     deterministic: bool = False
 
 
-def _declare() -> dict[str, Metric]:
-    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
+def _counted() -> list[Metric]:
+    lower, neither = Direction.LOWER, Direction.NEITHER
     counted = [
         Metric("model/params_total", "parameters", lower, "parameters", True),
         Metric("model/params_trainable", "parameters", lower, "trainable parameters", True),
@@ -83,13 +83,12 @@ def _declare() -> dict[str, Metric]:
     for component, title in PARAMETER_COMPONENTS.items():
         counted.append(Metric(f"model/params_component_{component}", "parameters", lower, title, True))
         counted.append(Metric(f"published/params_component_{component}", "parameters", lower, title, True))
-    measured = [
-        Metric("inference/latency_ms_min", "ms", lower, "latency min"),
-        Metric("inference/latency_ms_p50", "ms", lower, "latency p50"),
-        Metric("inference/latency_ms_p90", "ms", lower, "latency p90"),
-        Metric("inference/latency_ms_p99", "ms", lower, "latency p99"),
-        Metric("inference/tokens_per_s", "tokens/s", higher, "inference throughput"),
-        Metric("inference/peak_memory_bytes", "bytes", lower, "inference peak memory"),
+    return counted
+
+
+def _of_pretraining() -> list[Metric]:
+    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
+    return [
         Metric("pretrain/loss", "loss", lower, "pretraining loss"),
         Metric("pretrain/masked_loss", "nats", lower, "held-out masked loss"),
         Metric("pretrain/masked_accuracy", "share", higher, "held-out masked accuracy"),
@@ -105,6 +104,18 @@ def _declare() -> dict[str, Metric]:
         Metric("corpus/tokens", "tokens", neither, "tokens of the corpus"),
         Metric("corpus/documents", "documents", neither, "documents of the corpus"),
         Metric("corpus/overlap", "share", neither, "evaluation items with an n-gram of the corpus"),
+    ]
+
+
+def _of_tasks() -> list[Metric]:
+    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
+    return [
+        Metric("inference/latency_ms_min", "ms", lower, "latency min"),
+        Metric("inference/latency_ms_p50", "ms", lower, "latency p50"),
+        Metric("inference/latency_ms_p90", "ms", lower, "latency p90"),
+        Metric("inference/latency_ms_p99", "ms", lower, "latency p99"),
+        Metric("inference/tokens_per_s", "tokens/s", higher, "inference throughput"),
+        Metric("inference/peak_memory_bytes", "bytes", lower, "inference peak memory"),
         Metric("finetune/loss", "loss", lower, "training loss"),
         Metric("finetune/tokens_per_s", "tokens/s", higher, "training throughput"),
         Metric("finetune/tokens", "tokens", neither, "tokens trained on"),
@@ -121,6 +132,10 @@ def _declare() -> dict[str, Metric]:
             "constant answer: most frequent class or tag, or no answer, or first words",
         ),
     ]
+
+
+def _scores() -> list[Metric]:
+    higher = Direction.HIGHER
     evaluated = [Metric(f"eval/{name}", "score", higher, title) for name, title in SCORE_TITLES.items()]
     beside = [
         Metric(f"eval/{name}_{split}", "score", higher, f"{title}, {rows}")
@@ -128,10 +143,11 @@ def _declare() -> dict[str, Metric]:
         for name, title in SCORE_TITLES.items()
         if name != "score"
     ]
-    return {metric.name: metric for metric in (*counted, *measured, *evaluated, *beside)}
+    return evaluated + beside
 
 
-METRICS = _declare()
+METRICS = {metric.name: metric for metric in (*_counted(), *_of_tasks(), *_of_pretraining(), *_scores())}
+"""All there are, by name."""
 
 
 def get(name: str) -> Metric:
