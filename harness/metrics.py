@@ -43,6 +43,18 @@ SCORE_TITLES = {
 }
 """Score of a task -> its title."""
 
+SESSION_TAG = "session"
+"""Tag that names the series of interleaved launches in which a run was timed; only runs of one session are paired by launch."""
+
+TWIN_TAG = "twin"
+"""Tag `true` of a run that only measures the baseline a second time in its session: the A/A pair, which says what noise is."""
+
+LAUNCHES = "timing/"
+"""Phase of the metrics whose step is the number of a launch in its session."""
+
+LENGTHS = "scaling/"
+"""Phase of the metrics whose step is the length of the text in tokens."""
+
 BESIDE = {"mismatched": "mismatched genres"}
 """Name in `task.more_validation` -> what the rows are that are scored beside the validation, as `eval/SCORE_NAME`."""
 
@@ -84,6 +96,45 @@ def _counted() -> list[Metric]:
         counted.append(Metric(f"model/params_component_{component}", "parameters", lower, title, True))
         counted.append(Metric(f"published/params_component_{component}", "parameters", lower, title, True))
     return counted
+
+
+def _of_measuring() -> list[Metric]:
+    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
+    return [
+        Metric("setup/import_s", "s", neither, "time to import"),
+        Metric("setup/build_s", "s", lower, "time to build the model"),
+        Metric("inference/first_call_ms", "ms", lower, "first call"),
+        Metric("inference/latency_ms_p50_low", "ms", neither, "latency p50, lower end of its 95 % interval"),
+        Metric("inference/latency_ms_p50_high", "ms", neither, "latency p50, upper end of its 95 % interval"),
+        Metric("inference/padded_tokens_per_s", "tokens/s", higher, "inference throughput, padding counted"),
+        Metric("inference/samples_per_s", "samples/s", higher, "inference throughput in texts"),
+        Metric("inference/padding_share", "share", neither, "padding in inference batches"),
+        Metric("inference/sampled_peak_memory_bytes", "bytes", lower, "inference peak memory, sampled"),
+        Metric("inference/mfu", "share", higher, "model FLOPs utilisation of inference"),
+        Metric("inference/energy_j_per_token", "J/token", lower, "inference energy"),
+        Metric("finetune/padded_tokens_per_s", "tokens/s", higher, "training throughput, padding counted"),
+        Metric("finetune/samples_per_s", "samples/s", higher, "training throughput in texts"),
+        Metric("finetune/padding_share", "share", neither, "padding in training batches"),
+        Metric("finetune/sampled_peak_memory_bytes", "bytes", lower, "training peak memory, sampled"),
+        Metric("finetune/mfu", "share", higher, "model FLOPs utilisation of training"),
+        Metric("finetune/energy_j", "J", lower, "training energy"),
+        Metric("hardware/peak_flops_per_s", "FLOP/s", neither, "fastest matrix product of this machine"),
+        Metric("model/bytes_forward", "bytes", lower, "bytes that operators read and write in a forward pass", True),
+        Metric("model/arithmetic_intensity", "FLOP/byte", neither, "arithmetic intensity", True),
+        Metric("timing/latency_ms", "ms", lower, "latency p50 of one launch"),
+        Metric("timing/tokens_per_s", "tokens/s", higher, "inference throughput of one launch"),
+        Metric("timing/reference_ms", "ms", neither, "reference workload beside that launch"),
+        Metric("timing/load_average", "processes", neither, "load average at that launch"),
+        Metric("timing/foreign_cpus", "CPUs", neither, "CPUs that others kept busy during that launch"),
+        Metric("scaling/latency_ms", "ms", lower, "latency p50 by length"),
+        Metric("scaling/tokens_per_s", "tokens/s", higher, "throughput by length"),
+        Metric("scaling/peak_memory_bytes", "bytes", lower, "inference peak memory by length"),
+        Metric("scaling/flops_forward", "FLOP", lower, "forward FLOPs by length", True),
+        Metric("memory/weights_bytes", "bytes", lower, "training memory, weights", True),
+        Metric("memory/gradients_bytes", "bytes", lower, "training memory, gradients", True),
+        Metric("memory/optimiser_bytes", "bytes", lower, "training memory, optimiser state", True),
+        Metric("memory/activations_bytes", "bytes", lower, "training memory, activations", True),
+    ]
 
 
 def _of_pretraining() -> list[Metric]:
@@ -146,7 +197,7 @@ def _scores() -> list[Metric]:
     return evaluated + beside
 
 
-METRICS = {metric.name: metric for metric in (*_counted(), *_of_tasks(), *_of_pretraining(), *_scores())}
+METRICS = {metric.name: metric for metric in (*_counted(), *_of_measuring(), *_of_tasks(), *_of_pretraining(), *_scores())}
 """All there are, by name."""
 
 

@@ -8,7 +8,8 @@ import pytest
 from harness import metrics
 from harness.scores import SCORES
 
-PHASES = {"model", "published", "inference", "corpus", "pretrain", "finetune", "tune", "eval"}
+PHASES = {"setup", "model", "published", "memory", "hardware", "timing", "scaling", "inference"}
+PHASES |= {"corpus", "pretrain", "finetune", "tune", "eval"}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, False, None, "0.5", [0.5]])
@@ -33,7 +34,15 @@ def test_name_reads_phase_slash_quantity_and_says_its_unit(metric):
     assert re.fullmatch(r"[a-z]+/[a-z0-9_]+", metric.name)
     phase, quantity = metric.name.split("/")
     assert phase in PHASES
-    said = {"bytes": "bytes", "ms": "_ms_", "s": "_s", "tokens/s": "tokens_per_s", "FLOP": "flops", "parameters": "params"}
+    said = {
+        "bytes": "bytes",
+        "ms": "_ms",
+        "FLOP/s": "flops_per_s",
+        "s": "_s",
+        "tokens/s": "tokens_per_s",
+        "FLOP": "flops",
+        "parameters": "params",
+    }
     assert said.get(metric.unit, "") in quantity
 
 
