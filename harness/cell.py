@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from harness import hardware, journal, measure, metrics, paths, published, teachers
+from harness import hardware, journal, measure, metrics, paths
 from harness.config import RunConfig, flatten, save, to_dict
 from harness.grammar import expected
+from harness.weights import published, teachers
 from models.objectives.config import ObjectiveConfig
 
 PRETRAINING = "pretraining"
@@ -25,10 +26,8 @@ SHAPING_PRETRAINING = (
     "models/**/*.py",
     "harness/corpus/*.py",
     "harness/measure/*.py",
-    *(
-        f"harness/{name}.py"
-        for name in ["checkpoints", "hardware", "heldout", "pretrain", "published", "seeds", "teachers", "tokenizer", "train"]
-    ),
+    *(f"harness/{name}.py" for name in ["data/tokenizer", "hardware", "seeds", "weights/published", "weights/teachers"]),
+    *(f"harness/training/{name}.py" for name in ["checkpoints", "heldout", "loop", "pretrain"]),
 )
 """Sources whose change makes results other ones."""
 

@@ -6,94 +6,19 @@ here are those of a key that no file sets. Each key is read in the module that i
 
 import math
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from omegaconf import MISSING, OmegaConf
 
+from harness.choices import CorpusSource, DataSource, Device, Dtype, KeepBest, Rule, TaskKind, TokenizerKind, TrainedOn
 from models.config import EncoderConfig
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 
 
-class DataSource(Enum):
-    """Where the rows of a task come from, unless a grammar generates them."""
-
-    hub = "hub"
-    local = "local"
-
-
-class CorpusSource(Enum):
-    """Where running text comes from."""
-
-    builtin = "builtin"  # generated, `harness/corpus/grammar.py`
-    data = "data"  # a data set, from where `data` says: the hub or a local folder
-    files = "files"  # plain text, a blank line between documents
-
-
-class TokenizerKind(Enum):
-    """How words are cut into pieces."""
-
-    wordpiece = "wordpiece"  # arXiv:1609.08144
-    bpe = "bpe"  # of bytes (arXiv:1508.07909)
-    unigram = "unigram"  # arXiv:1804.10959
-
-
-class TrainedOn(Enum):
-    """Whose text a tokenizer is trained on; auto: the corpus where there is pretraining, else the task."""
-
-    auto = "auto"
-    task = "task"
-    corpus = "corpus"
-
-
-class Rule(Enum):
-    """What decides the label of a generated row; `harness/grammar/` says what each one needs of a model."""
-
-    bag = "bag"
-    order = "order"
-    distance = "distance"
-    left_context = "left_context"
-    pairs = "pairs"
-    induction = "induction"
-    brackets = "brackets"
-    needle = "needle"
-
-
-class TaskKind(Enum):
-    """What is asked of a text, and so what head the model has; one module of `harness/tasks/` each."""
-
-    classification = "classification"
-    regression = "regression"
-    tokens = "tokens"  # a class for every word
-    spans = "spans"  # where in the text the answer to a question stands
-
-
-class KeepBest(Enum):
-    """By which split the epoch is chosen whose weights are kept."""
-
-    none = "none"  # the last one is
-    tune = "tune"  # rows of train that are not trained on, as many as task.tune_share says
-    validation = "validation"  # the very rows that are reported, which makes their score too good
-
-
-class Dtype(Enum):
-    """Arithmetic of the forward pass: float32 throughout, or bfloat16 by autocast over float32 weights."""
-
-    fp32 = "fp32"
-    bf16 = "bf16"
-
-
-class Device(Enum):
-    """What runs the model."""
-
-    cpu = "cpu"
-    cuda = "cuda"
-
-
 @dataclass
 class ModelConfig(EncoderConfig):
-    """A variant: its shape, the objective of its paper, and published weights to start from; read in `harness/published.py`."""
+    """A variant: its shape, the objective of its paper, and weights to start from; read in `harness/weights/published.py`."""
 
     objective: ObjectiveName = ObjectiveName.mlm_nsp  # what `pretrain=own` stands for
     init_from: str | None = None  # name on the hub or folder; its config.json then says the shape
@@ -116,7 +41,7 @@ class GrammarConfig:
 
 @dataclass
 class TaskConfig:
-    """One data set with its labels and scores, or a named set of tasks; read in `harness/tasks.py`."""
+    """One data set with its labels and scores, or a named set of tasks; read in `harness/tasks/`."""
 
     name: str = MISSING
     version: int = 1
@@ -142,7 +67,7 @@ class TaskConfig:
     fields: list[str] = field(default_factory=list)  # one or two text columns; a+b: the text of both
     label: str = "label"
     labels: list[str] = field(default_factory=list)  # class names in the order of their numbers
-    scores: list[str] = field(default_factory=list)  # functions of harness/scores.py
+    scores: list[str] = field(default_factory=list)  # functions of harness/tasks/scores.py
     headline: str = ""  # the score that stands for the task
     max_length: int = 128  # tokens; longer texts are cut, of kind `spans` into windows
     stride: int = 128  # tokens that neighbouring windows have in common
@@ -152,7 +77,7 @@ class TaskConfig:
 
 @dataclass
 class DataConfig:
-    """Where data comes from; read in `harness/data.py`."""
+    """Where data comes from; read in `harness/data/cache.py`."""
 
     source: DataSource = DataSource.hub
     root: str | None = None  # folder of source=local
@@ -185,7 +110,7 @@ class CorpusConfig:
 
 @dataclass
 class TokenizerConfig:
-    """Trained on text, or read from a file; read in `harness/tokenizer.py`."""
+    """Trained on text, or read from a file; read in `harness/data/tokenizer.py`."""
 
     kind: TokenizerKind = TokenizerKind.wordpiece
     trained_on: TrainedOn = TrainedOn.auto
@@ -199,7 +124,7 @@ class TokenizerConfig:
 
 @dataclass
 class OptimiserConfig:
-    """AdamW and its schedule; read in `harness/train.py`."""
+    """AdamW and its schedule; read in `harness/training/loop.py`."""
 
     batch_size: int = 32  # examples of one optimiser step
     accumulation: int = 1  # pieces that a batch is cut into
@@ -213,7 +138,7 @@ class OptimiserConfig:
 
 @dataclass
 class PretrainConfig(ObjectiveConfig, OptimiserConfig):
-    """Objective, budget and optimiser of pretraining; read in `harness/pretrain.py`. One of the four budgets is given."""
+    """Objective, budget, optimiser of pretraining, read in `harness/training/pretrain.py`. One of the four budgets is given."""
 
     tokens: float | None = None  # 20e6 and the like; that no budget is given means this one, as `budget_of` says
     steps: int | None = None
@@ -234,7 +159,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
 
 @dataclass
 class FinetuneConfig(OptimiserConfig):
-    """Budget and optimiser of fine-tuning; read in `harness/train.py` and `harness/finetune.py`."""
+    """Budget and optimiser of fine-tuning; read in `harness/training/loop.py` and `harness/training/finetune.py`."""
 
     epochs: float = 2.0
     max_steps: int | None = None  # ends earlier than the epochs would

@@ -54,13 +54,13 @@ def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
 
     InputError for weights that cannot be read, a shape that no family expresses, or an `out` that holds something.
     """
-    from harness import weights
+    from harness.weights import stored
     from models.huggingface import exported, homeless, published
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"--out {str(out)!r} is there already; expected a new or an empty folder")
-    state, shape = weights.read(checkpoint)
-    tokenizer = _tokenizer(checkpoint / weights.TOKENIZER, shape)
+    state, shape = stored.read(checkpoint)
+    tokenizer = _tokenizer(checkpoint / stored.TOKENIZER, shape)
     try:
         given = published(shape, family)
         found = exported(state, shape, given)
@@ -103,7 +103,7 @@ class Told:
 def _tokenizer(path: Path, shape: "EncoderConfig") -> Told:
     from tokenizers import Tokenizer
 
-    from harness.tokenizer import special_ids
+    from harness.data.tokenizer import special_ids
 
     try:
         text = path.read_text()

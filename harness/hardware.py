@@ -7,7 +7,8 @@ import platform
 import subprocess
 from pathlib import Path
 
-from harness.config import Device, Dtype, HardwareConfig
+from harness.choices import Device, Dtype
+from harness.config import HardwareConfig
 
 PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "safetensors", "scikit-learn", "scipy", "mlflow", "hydra-core")
 

@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from harness import cell as cells
-from harness import data, journal, paths, pretrained, published, teachers
+from harness import journal, paths
 from harness.cell import Inputs
-from harness.config import RunConfig, TrainedOn
+from harness.choices import TrainedOn
+from harness.config import RunConfig
+from harness.data import cache
 from harness.errors import InputError
 from harness.resolve import has_task, is_pretrained
+from harness.weights import pretrained, published, teachers
 
 
 @dataclass
@@ -65,8 +68,8 @@ def _corpus(config: RunConfig, keys: dict[str, str]) -> str | None:
     wanted = repr((config.corpus, config.data, config.tokenizer, config.output, config.pretrain.teacher))
     if wanted not in keys:
         keys[wanted] = prepare.prepare(config)
-        if is_pretrained(config):
-            teachers.refuse_misfit(config, sequences.read(config.output, keys[wanted]).vocab_size)
+    if is_pretrained(config):
+        teachers.refuse_misfit(config, sequences.read(config.output, keys[wanted]).vocab_size)
     return keys[wanted]
 
 
@@ -88,7 +91,7 @@ def _cell(config: RunConfig, corpus: str | None, needed: Planned | None, keys: d
     read = (config.task, config.finetune.submit, config.finetune.keep_best)  # which splits, of which rows
     wanted = repr((*read, config.data, config.tokenizer, config.output, config.model.init_from))
     if wanted not in keys:
-        keys[wanted] = data.prepare(config)
+        keys[wanted] = cache.prepare(config)
         published.refuse_misfit(config)
     inputs = Inputs(data=keys[wanted], corpus=corpus)
     if needed is not None:
@@ -107,7 +110,7 @@ def _overlap(config: RunConfig, inputs: Inputs) -> float:
 
     told = paths.data_folder(config.output, inputs.data) / f"overlap-{inputs.corpus}.json"
     if not told.exists():
-        split = data.read(config, inputs.data).validation
+        split = cache.read(config, inputs.data).validation
         corpus = sequences.read(config.output, inputs.corpus)
         special = [corpus.pad, corpus.cls, corpus.sep]
         items = [ids[~np.isin(ids, special)] for ids in split.ids_of_items()]

@@ -5,7 +5,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from harness.config import RunConfig, TrainedOn, flatten, to_dict
+from harness.choices import TrainedOn
+from harness.config import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from models.objectives.config import ObjectiveName
 

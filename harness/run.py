@@ -13,16 +13,19 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harness import data, hardware, measure, paths, pretrained, published, resolve, tasks
+from harness import hardware, measure, paths, resolve, tasks
 from harness.cell import Inputs
-from harness.config import KeepBest, RunConfig
-from harness.data import Prepared
-from harness.finetune import answer, evaluate, evaluate_beside, finetune, headline, submit, write_predictions
+from harness.choices import KeepBest
+from harness.config import RunConfig
+from harness.data import cache
+from harness.data.cache import Prepared
 from harness.hardware import Machine
 from harness.journal import Journal, write_json
 from harness.measure import flops, size, speed
 from harness.measure.memory import PeakMemory
-from harness.train import DivergedError, Position
+from harness.training.finetune import answer, evaluate, evaluate_beside, finetune, headline, submit, write_predictions
+from harness.training.loop import DivergedError, Position
+from harness.weights import pretrained, published
 from models.heads import Classifier, build_classifier
 
 PR_SET_PDEATHSIG = 1
@@ -51,7 +54,7 @@ def main(folder: Path) -> None:
 def pretrain(config: RunConfig, inputs: Inputs, identity: str, machine: Machine, journal: Journal) -> None:
     """Trains on the text from the newest checkpoint or the beginning, and leaves weights."""
     from harness.corpus import sequences
-    from harness.pretrain import Pretraining
+    from harness.training.pretrain import Pretraining
 
     corpus = sequences.read(config.output, inputs.corpus)
     journal.value("corpus/tokens", corpus.tokens("train"))
@@ -61,7 +64,7 @@ def pretrain(config: RunConfig, inputs: Inputs, identity: str, machine: Machine,
 
 def measure_and_finetune(config: RunConfig, inputs: Inputs, machine: Machine, journal: Journal) -> None:
     """Measures, trains and evaluates on one task."""
-    prepared = data.read(config, inputs.data)
+    prepared = cache.read(config, inputs.data)
     if config.model.init_from is None and config.pretrain.checkpoint is None:
         shape = replace(config.model, vocab_size=prepared.vocab_size, pad_token_id=prepared.pad_token_id)
         config = replace(config, model=shape)

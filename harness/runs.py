@@ -4,8 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from harness import paths, weights
+from harness import paths
 from harness.errors import InputError
+from harness.weights import stored
 
 
 def is_id(given: str) -> bool:
@@ -34,8 +35,8 @@ def folder_of(given: str, key: str, output: str, uri: str | None) -> Path:
 def weights_folder(given: str, key: str, output: str, uri: str | None) -> Path:
     """The folder of a run's weights; InputError where there is no such run or it left none."""
     folder = folder_of(given, key, output, uri)
-    if (folder / weights.SHAPE).is_file():
+    if (folder / stored.SHAPE).is_file():
         return folder
-    if not (folder / paths.WEIGHTS / weights.SHAPE).is_file():
+    if not (folder / paths.WEIGHTS / stored.SHAPE).is_file():
         raise InputError(f"{key}={given!r}: {folder} has no {paths.WEIGHTS}/: expected a finished pretraining")
     return folder / paths.WEIGHTS

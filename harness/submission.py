@@ -9,7 +9,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.config import TaskConfig, TaskKind
+from harness.choices import TaskKind
+from harness.config import TaskConfig
 from harness.errors import InputError, unknown
 
 FOLDER = "submission"

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from harness.config import CorpusConfig, CorpusSource, RunConfig
+from harness.choices import CorpusSource
+from harness.config import CorpusConfig, RunConfig
 from harness.corpus import grammar, loaded
 from harness.errors import InputError
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.config import CorpusConfig, DataSource, RunConfig
+from harness.choices import DataSource
+from harness.config import CorpusConfig, RunConfig
 from harness.errors import InputError, unknown
 
 BATCH_ROWS = 1000

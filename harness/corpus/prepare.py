@@ -70,7 +70,7 @@ class _Counts:
 
 
 def _key(config: RunConfig) -> str:
-    from harness.tokenizer import vocabulary_bytes
+    from harness.data.tokenizer import vocabulary_bytes
 
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     told = asdict(config.tokenizer)
@@ -97,7 +97,7 @@ def _write(config: RunConfig, folder: Path) -> None:
 
 
 def _fill(config: RunConfig, folder: Path) -> None:
-    from harness import tokenizer as tokenizers
+    from harness.data import tokenizer as tokenizers
 
     tokenizer = tokenizers.build(config.tokenizer, _Lines(config, "train"))
     special = _special(config, tokenizers.special_ids(tokenizer))

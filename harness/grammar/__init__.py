@@ -6,7 +6,8 @@ know of a text, `expected` who must solve a task and who cannot.
 
 import random
 
-from harness.config import GrammarConfig, Rule
+from harness.choices import Rule
+from harness.config import GrammarConfig
 from harness.errors import InputError
 from harness.grammar import bag, brackets, distance, induction, left_context, needle, order, pairs
 from harness.grammar.family import Family, Row, Theory

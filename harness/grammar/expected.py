@@ -8,7 +8,8 @@ import enum
 import math
 from dataclasses import dataclass
 
-from harness.config import GrammarConfig, RunConfig, TrainedOn
+from harness.choices import TrainedOn
+from harness.config import GrammarConfig, RunConfig
 from harness.grammar import FAMILIES, theory_of
 from harness.grammar.family import Theory
 from harness.grammar.sight import is_linear, is_order_free, travels

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from harness.batches import collate, evaluation_order
 from harness.config import MeasureConfig
-from harness.data import Prepared
+from harness.data.batches import collate, evaluation_order
+from harness.data.cache import Prepared
 from harness.hardware import Machine
 from models.batch import Batch
 from models.heads import Classifier

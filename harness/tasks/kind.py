@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.config import TaskConfig
-from harness.rows import Table
+from harness.data.rows import Table
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer

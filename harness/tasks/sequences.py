@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.config import TaskConfig
+from harness.data.rows import HIDDEN, Table
 from harness.errors import InputError
-from harness.rows import HIDDEN, Table
 from harness.tasks.kind import Answers, Examples, Kind, Split, joined, logit_columns
 
 if TYPE_CHECKING:

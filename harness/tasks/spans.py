@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import scores
-from harness.config import TaskConfig, TaskKind
+from harness.choices import TaskKind
+from harness.config import TaskConfig
+from harness.data.rows import Table
 from harness.errors import InputError
-from harness.rows import Table
+from harness.tasks import scores
 from harness.tasks.kind import Answers, Examples, Kind, Split, joined
 from harness.tasks.sequences import refuse_missing_texts
 
@@ -189,7 +190,7 @@ def _cut(tokenizer: "Tokenizer", questions: list[str], length: int) -> list[str]
 
 
 def _cls_places(tokenizer: "Tokenizer", windows: list["Encoding"]) -> list[int]:
-    from harness.tokenizer import special_ids
+    from harness.data.tokenizer import special_ids
 
     cls = special_ids(tokenizer)["cls"]
     if cls is None or any(cls not in window.ids for window in windows):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.config import TaskConfig
+from harness.data.rows import Table
 from harness.errors import InputError
-from harness.rows import Table
 from harness.tasks.kind import Answers, Examples, Kind, Split, joined, logit_columns
 from harness.tasks.sequences import refuse_class, refuse_missing_texts
 

@@ -21,11 +21,13 @@ import torch
 import transformers
 from torch import nn
 
-from harness import data
-from harness.batches import collate, training_order
-from harness.config import DataConfig, DataSource, Dtype, HardwareConfig, RunConfig, TaskConfig
+from harness.choices import DataSource, Dtype
+from harness.config import DataConfig, HardwareConfig, RunConfig, TaskConfig
+from harness.data import cache
+from harness.data.batches import collate, training_order
+from harness.data.cache import Prepared
 from harness.hardware import Machine
-from harness.train import make_optimiser
+from harness.training.loop import make_optimiser
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import build_classifier
@@ -68,7 +70,7 @@ def reference(config: EncoderConfig, num_labels: int) -> nn.Module:
     return transformers.BertForSequenceClassification(shape)
 
 
-def grouped(prepared: data.Prepared, batch_size: int) -> Iterator[Batch]:
+def grouped(prepared: Prepared, batch_size: int) -> Iterator[Batch]:
     """Batches grouped by length, without end."""
     epoch = 0
     while True:
@@ -77,7 +79,7 @@ def grouped(prepared: data.Prepared, batch_size: int) -> Iterator[Batch]:
         epoch += 1
 
 
-def padded(prepared: data.Prepared, batch_size: int, length: int) -> Iterator[Batch]:
+def padded(prepared: Prepared, batch_size: int, length: int) -> Iterator[Batch]:
     """Random batches, all padded to one length, as a plain fine-tuning script makes them."""
     stream = np.random.default_rng(0)
     while True:
@@ -124,7 +126,7 @@ def main() -> None:
     options = parser.parse_args()
     source = DataConfig(source=DataSource.local, root=options.root)
     config = RunConfig(task=SST2, data=source, output=options.output)
-    prepared = data.read(config, data.prepare(config))
+    prepared = cache.read(config, cache.prepare(config))
     shape = replace(MINI, vocab_size=prepared.vocab_size)
     half, full = Machine(HardwareConfig(dtype=Dtype.bf16)), Machine(HardwareConfig())
     sides = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness.batches import collate, evaluation_order, pieces, training_batches, training_order
-from harness.data import Split
+from harness.data.batches import collate, evaluation_order, pieces, training_batches, training_order
+from harness.data.cache import Split
 
 PAD = 7
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from harness import checkpoints
 from harness.config import OptimiserConfig
-from harness.train import Position, make_optimiser
+from harness.training import checkpoints
+from harness.training.loop import Position, make_optimiser
 
 IDENTITY = "a" * 64
 

@@ -8,7 +8,8 @@ from omegaconf import OmegaConf
 
 from harness import config as configs
 from harness import resolve
-from harness.config import Device, Dtype, ModelConfig
+from harness.choices import Device, Dtype
+from harness.config import ModelConfig
 from harness.paths import conf_directory
 
 CONF = conf_directory()

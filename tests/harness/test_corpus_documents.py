@@ -8,7 +8,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness.config import CorpusConfig, CorpusSource, DataConfig, DataSource, RunConfig
+from harness.choices import CorpusSource, DataSource
+from harness.config import CorpusConfig, DataConfig, RunConfig
 from harness.corpus.documents import documents
 from harness.errors import InputError
 from harness.grammar import words as tasks_grammar

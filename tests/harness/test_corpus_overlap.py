@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from harness.config import CorpusConfig, CorpusSource, RunConfig, TokenizerConfig
+from harness.choices import CorpusSource
+from harness.config import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import overlap as overlaps
 from harness.corpus import prepare, sequences
 from harness.corpus.overlap import overlap
 from harness.corpus.sequences import Corpus
-from harness.tokenizer import SPECIAL
+from harness.data.tokenizer import SPECIAL
 
 
 @pytest.fixture(scope="module")

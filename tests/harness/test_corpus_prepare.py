@@ -12,9 +12,10 @@ import pytest
 from tokenizers import Tokenizer
 
 from harness import paths
-from harness import tokenizer as tokenizers
-from harness.config import CorpusConfig, CorpusSource, RunConfig, TokenizerConfig, TokenizerKind
+from harness.choices import CorpusSource, TokenizerKind
+from harness.config import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
+from harness.data import tokenizer as tokenizers
 from harness.errors import InputError
 
 TRAIN = "The fox sees a hare.\nIt runs!\n\nAn owl [SEP] hears the vole. Is it there?\n"

@@ -11,9 +11,11 @@ import pytest
 from pyarrow import parquet
 from tokenizers import Tokenizer
 
-from harness import data, paths, tokenizer
-from harness.config import DataConfig, DataSource, GrammarConfig, RunConfig, TaskConfig, TokenizerConfig
-from harness.rows import load_table
+from harness import paths
+from harness.choices import DataSource
+from harness.config import DataConfig, GrammarConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.data import cache, tokenizer
+from harness.data.rows import load_table
 
 README = """\
 ---
@@ -50,18 +52,18 @@ def entries(config: RunConfig) -> list[str]:
 
 
 def test_same_content_in_another_folder_has_the_same_key(local):
-    assert data.prepare(local("here")) == data.prepare(local("there"))
+    assert cache.prepare(local("here")) == cache.prepare(local("there"))
 
 
 def test_other_content_has_another_key(local):
     """Even in a folder that differs from one seen before in its rows alone."""
-    assert data.prepare(local("here")) != data.prepare(local("there", "a dull film"))
+    assert cache.prepare(local("here")) != cache.prepare(local("there", "a dull film"))
 
 
 def test_content_changed_in_place_has_another_key(local):
-    before = data.prepare(local("here"))
+    before = cache.prepare(local("here"))
     config = local("here", "a dull film")
-    assert data.prepare(config) != before
+    assert cache.prepare(config) != before
     assert load_table(config, "train").columns["text"][0] == "a dull film 0"
 
 
@@ -76,7 +78,7 @@ def test_tokenizer_and_length_are_part_of_the_key(small_config, tmp_path):
     ]
     configs = [replace(small_config, tokenizer=told) for told in tokenizers]
     configs.append(replace(small_config, task=replace(small_config.task, max_length=16)))
-    keys = [data.prepare(config) for config in configs]
+    keys = [cache.prepare(config) for config in configs]
     assert len(set(keys)) == len(keys)
 
 
@@ -84,17 +86,17 @@ def test_vocabulary_counts_by_content_not_by_place(small_config, tmp_path):
     keys = []
     for name in ("one.txt", "two.txt"):
         (tmp_path / name).write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwarm\n")
-        keys.append(data.prepare(replace(small_config, tokenizer=TokenizerConfig(vocab_file=str(tmp_path / name)))))
+        keys.append(cache.prepare(replace(small_config, tokenizer=TokenizerConfig(vocab_file=str(tmp_path / name)))))
     assert keys[0] == keys[1]
 
 
 def test_seed_model_and_budget_are_no_part_of_the_key(small_config):
     other = replace(small_config, seed=9, model=replace(small_config.model, hidden_size=64), finetune=small_config.finetune)
-    assert data.prepare(other) == data.prepare(small_config)
+    assert cache.prepare(other) == cache.prepare(small_config)
 
 
 def test_prepared_rows_decode_to_the_texts(small_config):
-    prepared = data.read(small_config, data.prepare(small_config))
+    prepared = cache.read(small_config, cache.prepare(small_config))
     folder = paths.cache_folder(small_config.output) / prepared.key
     decoder = Tokenizer.from_file(str(folder / "tokenizer.json"))
     table = load_table(small_config, "validation")
@@ -110,7 +112,7 @@ def test_prepared_rows_decode_to_the_texts(small_config):
 
 def test_examples_are_cut_to_the_tasks_length(small_config):
     config = replace(small_config, task=replace(small_config.task, max_length=6))
-    prepared = data.read(config, data.prepare(config))
+    prepared = cache.read(config, cache.prepare(config))
     assert prepared.train.lengths.max() == 6
 
 
@@ -118,12 +120,12 @@ def test_majority_class_is_the_most_frequent_of_train(local):
     config = local("here")
     path = Path(config.data.root) / "set" / "tiny" / "train-00000-of-00001.parquet"
     parquet.write_table(pyarrow.table({"text": ["x"] * 5, "label": [1, 1, 0, 1, 0]}), path)
-    assert data.read(config, data.prepare(config)).majority == 1
+    assert cache.read(config, cache.prepare(config)).majority == 1
 
 
 def test_first_examples_alone_are_taken_where_asked(small_config):
     config = replace(small_config, data=replace(small_config.data, train_examples=7))
-    prepared = data.read(config, data.prepare(config))
+    prepared = cache.read(config, cache.prepare(config))
     assert (len(prepared.train), len(prepared.validation)) == (7, 60)
     assert load_table(config, "train").items == load_table(small_config, "train").items[:7]
 
@@ -131,28 +133,28 @@ def test_first_examples_alone_are_taken_where_asked(small_config):
 def test_processes_side_by_side_make_one_entry(small_config):
     context = multiprocessing.get_context("spawn")
     with context.Pool(2) as pool:
-        keys = pool.map(data.prepare, [small_config, small_config], chunksize=1)
+        keys = pool.map(cache.prepare, [small_config, small_config], chunksize=1)
     assert keys[0] == keys[1]
     assert entries(small_config) == [keys[0]]
-    assert len(data.read(small_config, keys[0]).train) == 100
+    assert len(cache.read(small_config, keys[0]).train) == 100
 
 
 def test_failure_in_the_middle_leaves_no_entry_and_the_next_try_succeeds(small_config, monkeypatch):
-    whole = data._write_split
+    whole = cache._write_split
 
     def fails_on_the_second(split, folder, name):
         if name == "validation":
             raise RuntimeError("no room on the disk")
         whole(split, folder, name)
 
-    monkeypatch.setattr(data, "_write_split", fails_on_the_second)
+    monkeypatch.setattr(cache, "_write_split", fails_on_the_second)
     with pytest.raises(RuntimeError, match="no room"):
-        data.prepare(small_config)
+        cache.prepare(small_config)
     assert entries(small_config) == []
-    monkeypatch.setattr(data, "_write_split", whole)
-    key = data.prepare(small_config)
+    monkeypatch.setattr(cache, "_write_split", whole)
+    key = cache.prepare(small_config)
     assert entries(small_config) == [key]
-    assert len(data.read(small_config, key).validation) == 60
+    assert len(cache.read(small_config, key).validation) == 60
 
 
 def test_tokenizer_that_cannot_be_built_leaves_nothing(small_config, monkeypatch):
@@ -161,14 +163,14 @@ def test_tokenizer_that_cannot_be_built_leaves_nothing(small_config, monkeypatch
 
     monkeypatch.setattr(tokenizer, "build", fails)
     with pytest.raises(RuntimeError, match="no tokenizer"):
-        data.prepare(small_config)
+        cache.prepare(small_config)
     assert entries(small_config) == []
 
 
 def test_prepared_data_is_not_made_twice(small_config, monkeypatch):
-    key = data.prepare(small_config)
-    monkeypatch.setattr(data, "_write", lambda *_: pytest.fail("written again"))
-    assert data.prepare(small_config) == key
+    key = cache.prepare(small_config)
+    monkeypatch.setattr(cache, "_write", lambda *_: pytest.fail("written again"))
+    assert cache.prepare(small_config) == key
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def test_real_tasks_load_whole(compose, shared_data, name, train, validation):
 
 def test_a_real_regression_task_has_numbers_for_labels(compose, shared_data, tmp_path):
     (config,) = compose("task=stsb", "data=local", f"data.root={shared_data}", "data.train_examples=50", f"output={tmp_path}")
-    prepared = data.read(config, data.prepare(config))
+    prepared = cache.read(config, cache.prepare(config))
     assert prepared.train.labels.dtype == np.float32
     assert 0 <= prepared.validation.labels.min() < prepared.validation.labels.max() == 5
 
@@ -202,4 +204,4 @@ def test_grammar_seed_is_part_of_the_key(small_config):
     grammar = replace(small_config.task.grammar, seed=1)
     assert isinstance(grammar, GrammarConfig)
     other = replace(small_config, task=replace(small_config.task, grammar=grammar))
-    assert data.prepare(other) != data.prepare(small_config)
+    assert cache.prepare(other) != cache.prepare(small_config)

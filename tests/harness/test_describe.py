@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from harness import architecture, describe, picture
-from harness.architecture import Box, Group, Pattern, Repeat, fold
 from harness.config import ModelConfig, RunConfig
+from harness.describe import architecture, picture
+from harness.describe import command as describe
+from harness.describe.architecture import Box, Group, Pattern, Repeat, fold
 from harness.measure.size import count, on_meta
 from models.config import EncoderConfig, NormPlace, Position, Sharing
 

@@ -174,10 +174,10 @@ def on_local(root: Path, *more: str) -> list[str]:
 
 
 def test_local_data_is_accepted_to_begin_with(compose, local, tmp_path):
-    from harness import data
+    from harness.data import cache
 
     (config,) = compose(*on_local(local, f"output={tmp_path / 'out'}"))
-    assert len(data.read(config, data.prepare(config)).train) == 40
+    assert len(cache.read(config, cache.prepare(config)).train) == 40
 
 
 def test_missing_data_root(tell):

@@ -12,10 +12,12 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from harness import paths, weights
-from harness.config import ModelConfig, TokenizerConfig, TokenizerKind
+from harness import paths
+from harness.choices import TokenizerKind
+from harness.config import ModelConfig, TokenizerConfig
+from harness.data.tokenizer import build, special_ids
 from harness.export import export, main
-from harness.tokenizer import build, special_ids
+from harness.weights import stored
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
@@ -83,8 +85,8 @@ class Trained(nn.Module):
 def lay_out(folder: Path, shape: EncoderConfig, tokenizer: Tokenizer, state: dict[str, Tensor]) -> Path:
     """A run's folder with its weights; returns the folder of the weights."""
     checkpoint = folder / paths.WEIGHTS
-    weights.save(checkpoint, state, shape)
-    tokenizer.save(str(checkpoint / weights.TOKENIZER))
+    stored.save(checkpoint, state, shape)
+    tokenizer.save(str(checkpoint / stored.TOKENIZER))
     return checkpoint
 
 

@@ -15,11 +15,13 @@ import transformers
 from pyarrow import parquet
 from safetensors.torch import load_file
 
-from harness import feature_files, paths, weights
+from harness import paths
 from harness.config import HardwareConfig, RunConfig, TokenizerConfig
+from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
-from harness.features import extract, main, parse, request_of
-from harness.tokenizer import SPECIAL, build
+from harness.features import files
+from harness.features.command import extract, main, parse, request_of
+from harness.weights import stored
 from models.config import EncoderConfig
 from models.encoder import initialise
 from models.heads import SequenceClassifier
@@ -59,8 +61,8 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shape = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=32, **small)
     model = SequenceClassifier(shape, 2)
     initialise(model, 0.3, 0)
-    weights.save(folder / paths.WEIGHTS, model.state_dict(), shape)
-    tokenizer.save(str(folder / paths.WEIGHTS / weights.TOKENIZER))
+    stored.save(folder / paths.WEIGHTS, model.state_dict(), shape)
+    tokenizer.save(str(folder / paths.WEIGHTS / stored.TOKENIZER))
     return folder
 
 
@@ -124,7 +126,7 @@ def test_layout_is_that_of_the_original_feature_extraction(bert, text):
 
 
 def test_formats_hold_the_same(bert, text, monkeypatch):
-    monkeypatch.setattr(feature_files, "GROUP_BYTES", 1500)
+    monkeypatch.setattr(files, "GROUP_BYTES", 1500)
     rows = written(f"checkpoint={bert}", f"input={text}", "layers=[-1,2]")
     wanted, lengths = vectors(rows), [len(row["features"]) for row in rows]
     for form in ("parquet", "safetensors"):
@@ -159,10 +161,10 @@ def test_weights_of_ours_give_the_encoders_vectors(key, ours, text):
     from models.batch import Batch
 
     rows = written(f"{key}={ours if key == 'run' else ours / paths.WEIGHTS}", f"input={text}")
-    state, shape = weights.read(ours / paths.WEIGHTS)
+    state, shape = stored.read(ours / paths.WEIGHTS)
     model = SequenceClassifier(shape, 2).eval()
     model.load_state_dict(state)
-    tokenizer = build(TokenizerConfig(file=str(ours / paths.WEIGHTS / weights.TOKENIZER)), ())
+    tokenizer = build(TokenizerConfig(file=str(ours / paths.WEIGHTS / stored.TOKENIZER)), ())
     with torch.no_grad():
         wanted = model.encoder(Batch(torch.tensor([tokenizer.encode(TEXTS[0]).ids])))[0].numpy()
     assert np.abs(vectors(rows[:1])[:, 0] - wanted).max() <= 2e-6
@@ -201,9 +203,8 @@ def peak_kb(folder: Path, ours: Path, lines: int) -> int:
     """Peak resident memory of the command in a process of its own."""
     path = folder / f"{lines}.txt"
     path.write_text(("the cat sat on the mats . a dog sat on a mat " + 4000 * "x" + "\n") * lines)
-    code = (
-        "import sys; from harness.features import main; assert main(sys.argv[1:]) == 0; print(open('/proc/self/status').read())"
-    )
+    code = "import sys; from harness.features.command import main; assert main(sys.argv[1:]) == 0; "
+    code += "print(open('/proc/self/status').read())"
     told = [f"run={ours}", f"input={path}", f"output={path}.jsonl", "hardware.threads=1"]
     done = subprocess.run([sys.executable, "-c", code, *told], cwd=ROOT, capture_output=True, text=True, check=True)
     return next(int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("VmHWM"))
@@ -299,8 +300,8 @@ def test_input_without_text_is_told(content, form, refused, tmp_path):
 
 
 def test_diverged_weights_are_told(ours, tmp_path, refused):
-    state, shape = weights.read(ours / paths.WEIGHTS)
+    state, shape = stored.read(ours / paths.WEIGHTS)
     state["encoder.embeddings.norm.weight"][:] = float("nan")
-    weights.save(tmp_path / "bad", state, shape)
-    (tmp_path / "bad" / weights.TOKENIZER).write_bytes((ours / paths.WEIGHTS / weights.TOKENIZER).read_bytes())
+    stored.save(tmp_path / "bad", state, shape)
+    (tmp_path / "bad" / stored.TOKENIZER).write_bytes((ours / paths.WEIGHTS / stored.TOKENIZER).read_bytes())
     assert "vectors of line 1 are not finite" in refused("checkpoint=bad")

@@ -10,15 +10,17 @@ import pytest
 import torch
 
 from harness import cell as cells
-from harness import data, run
+from harness import run
 from harness.cell import Inputs
-from harness.config import FinetuneConfig, HardwareConfig, KeepBest, RunConfig, TaskKind
-from harness.data import Prepared
+from harness.choices import KeepBest, TaskKind
+from harness.config import FinetuneConfig, HardwareConfig, RunConfig
+from harness.data import cache
+from harness.data.cache import Prepared
 from harness.errors import InputError
-from harness.finetune import answer, finetune, headline
 from harness.hardware import Machine
 from harness.journal import Journal, Reader
 from harness.tasks import kind_of
+from harness.training.finetune import answer, finetune, headline
 from models.config import EncoderConfig
 from models.heads import Classifier, build_classifier
 
@@ -64,7 +66,7 @@ def config(small_config: RunConfig) -> RunConfig:
 
 @pytest.fixture
 def prepared(config: RunConfig) -> Prepared:
-    return data.read(config, data.prepare(config))
+    return cache.read(config, cache.prepare(config))
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ def losses(journal: Journal) -> list[float]:
 
 
 def test_tuning_rows_are_cut_from_train_and_stand_in_no_other_split(small_config, prepared):
-    whole = data.read(small_config, data.prepare(small_config))
+    whole = cache.read(small_config, cache.prepare(small_config))
     train, tune = set(prepared.train.items), set(prepared.tune.items)
     assert tune
     assert not train & tune
@@ -186,7 +188,7 @@ def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, ma
     told = replace(config, finetune=replace(config.finetune, keep_best=keep_best, epochs=2))
     told = replace(told, measure=replace(told.measure, enabled=False))
     journal = Journal(tmp_path)
-    run.measure_and_finetune(told, Inputs(data=data.prepare(told)), machine, journal)
+    run.measure_and_finetune(told, Inputs(data=cache.prepare(told)), machine, journal)
     journal.finish("finished")
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert 0 <= values["tune/score"] <= 1
@@ -198,7 +200,7 @@ def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, ma
 def test_choosing_by_tuning_rows_without_any_is_one_line(compose, small, tmp_path):
     (config,) = compose(*small, "finetune.keep_best=tune")
     with pytest.raises(InputError, match=r"finetune\.keep_best=tune needs rows kept apart from train: set task\.tune_share"):
-        data.prepare(replace(config, output=str(tmp_path)))
+        cache.prepare(replace(config, output=str(tmp_path)))
 
 
 @pytest.mark.parametrize("keep_best", KeepBest)

@@ -11,10 +11,12 @@ from datasets import ClassLabel, Dataset, Features, Value
 from pyarrow import parquet
 
 from harness import cell as cells
-from harness import data, journal, plan, run, submission
+from harness import journal, plan, run, submission
 from harness.cell import Inputs
-from harness.config import CorpusConfig, CorpusSource, HardwareConfig, RunConfig, TaskConfig, TaskKind, TokenizerConfig
+from harness.choices import CorpusSource, TaskKind
+from harness.config import CorpusConfig, HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.corpus import prepare
+from harness.data import cache
 from harness.errors import InputError
 from harness.hardware import Machine
 from harness.journal import Journal
@@ -79,7 +81,7 @@ def finished(config: RunConfig, folder: Path) -> dict[str, float]:
     """The results of one run in this process."""
     folder.mkdir()
     pen = Journal(folder)
-    run.measure_and_finetune(config, Inputs(data=data.prepare(config)), Machine(HardwareConfig(threads=1)), pen)
+    run.measure_and_finetune(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), pen)
     pen.finish("finished")
     return json.loads((folder / "result.json").read_text())["metrics"]
 
@@ -129,15 +131,15 @@ def test_files_of_an_earlier_attempt_are_removed(mnli, tmp_path):
 
 
 def test_test_splits_are_read_only_where_they_are_answered(mnli):
-    assert data.split_names(mnli()) == ["train", "validation", "mismatched"]
-    assert data.split_names(mnli("finetune.submit=true", "task.tune_share=0.2")) == [
+    assert cache.split_names(mnli()) == ["train", "validation", "mismatched"]
+    assert cache.split_names(mnli("finetune.submit=true", "task.tune_share=0.2")) == [
         "train", "validation", "tune", "mismatched", "test", "MNLI-mm",
     ]  # fmt: skip
 
 
 def test_one_command_prepares_both_where_only_one_submits(mnli):
     planned = plan.plan([mnli(), mnli("finetune.submit=true")])
-    splits = [sorted(data.read(item.config, item.inputs.data).more) for item in planned]
+    splits = [sorted(cache.read(item.config, item.inputs.data).more) for item in planned]
     assert splits == [["mismatched"], ["MNLI-mm", "mismatched", "test"]]
 
 
@@ -183,7 +185,7 @@ def test_labels_that_are_not_named_are_listed_as_the_data_have_them(tmp_path, ki
     )
     task = replace(task, fields=["text"], label="y", scores=[score], headline=score)
     with pytest.raises(InputError, match=rf"set task\.labels=\[{labels}\]"):
-        data.prepare(RunConfig(task=task, output=str(tmp_path)))
+        cache.prepare(RunConfig(task=task, output=str(tmp_path)))
 
 
 def test_overlap_counts_items_where_one_has_several_windows(tmp_path):
@@ -206,8 +208,8 @@ def test_overlap_counts_items_where_one_has_several_windows(tmp_path):
     corpus.validation_files = [str(tmp_path / "b.txt")]
     tokenizer = TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt"))
     config = RunConfig(task=task, corpus=corpus, tokenizer=tokenizer, output=str(tmp_path / "out"))
-    inputs = Inputs(data=data.prepare(config), corpus=prepare.prepare(config))
-    split = data.read(config, inputs.data).validation
+    inputs = Inputs(data=cache.prepare(config), corpus=prepare.prepare(config))
+    split = cache.read(config, inputs.data).validation
     assert len(split) > len(split.items) == 2
     assert [len(ids) for ids in split.ids_of_items()] == [split.lengths[:-1].sum(), split.lengths[-1]]
     assert plan._overlap(config, inputs) == 0.5

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import tokenizer
-from harness.config import GrammarConfig, Rule, TokenizerConfig
+from harness.choices import Rule
+from harness.config import GrammarConfig, TokenizerConfig
+from harness.data import tokenizer
+from harness.data.rows import load_rows
 from harness.errors import InputError
 from harness.grammar import FAMILIES, generate, theory_of
 from harness.grammar.words import FILLERS, HUNTERS, OPEN, PREY, SHUT, VERBS, WORDS
-from harness.rows import load_rows
 
 
 def rows(rule: Rule, split: str = "train", **keys) -> list[dict]:

@@ -7,7 +7,8 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from harness.config import GrammarConfig, Rule
+from harness.choices import Rule
+from harness.config import GrammarConfig
 from harness.errors import InputError
 from harness.grammar import FAMILIES, generate, theory_of
 from harness.grammar.brackets import CLOSING, OPENING

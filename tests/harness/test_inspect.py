@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from harness import attention_picture, input_picture, paths, weights
-from harness.attention_maps import AttentionMap, maps_of
-from harness.config import DataConfig, DataSource, ModelConfig, RunConfig, TaskConfig, TaskKind, TokenizerConfig
+from harness import paths
+from harness.choices import DataSource, TaskKind
+from harness.config import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
-from harness.input_sequences import InputSequence, seen, sequences_of, told
-from harness.inspect import main, parse, request_of, show
-from harness.tokenizer import SPECIAL, build
+from harness.inspect import attention_picture, picture
+from harness.inspect.attention_maps import AttentionMap, maps_of
+from harness.inspect.command import main, parse, request_of, show
+from harness.inspect.sequences import InputSequence, seen, sequences_of, told
+from harness.weights import stored
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
 from models.encoder import Encoder, initialise
@@ -307,13 +310,13 @@ def inside(figure) -> None:
 def style():
     import matplotlib as mpl
 
-    with mpl.rc_context(input_picture.STYLE):
+    with mpl.rc_context(picture.STYLE):
         yield
 
 
 @pytest.mark.parametrize("count", [7, 60])
 def test_no_text_leaves_the_picture_or_covers_its_neighbour(style, count):
-    figure = input_picture.draw(long_sequence(count))
+    figure = picture.draw(long_sequence(count))
     inside(figure)
     rows: dict[float, list] = {}
     for text, box in zip(figure.axes[0].texts, extents(figure), strict=True):
@@ -324,7 +327,7 @@ def test_no_text_leaves_the_picture_or_covers_its_neighbour(style, count):
 
 
 def test_picture_wraps_after_so_many_pieces(style):
-    one, two, three = (input_picture.draw(long_sequence(count)).get_size_inches() for count in (24, 25, 49))
+    one, two, three = (picture.draw(long_sequence(count)).get_size_inches() for count in (24, 25, 49))
     assert one[0] == two[0] == three[0]
     assert np.isclose(two[1] - one[1], three[1] - two[1])
     assert two[1] > one[1]
@@ -361,8 +364,8 @@ def checkpoint(tmp_path: Path, config_of) -> Path:
     model = SequenceClassifier(shape, 2)
     initialise(model, 0.5, 0)
     folder = tmp_path / "run"
-    weights.save(folder / paths.WEIGHTS, model.state_dict(), shape)
-    build(config_of("pairs").tokenizer, ()).save(str(folder / paths.WEIGHTS / weights.TOKENIZER))
+    stored.save(folder / paths.WEIGHTS, model.state_dict(), shape)
+    build(config_of("pairs").tokenizer, ()).save(str(folder / paths.WEIGHTS / stored.TOKENIZER))
     return folder
 
 
@@ -399,14 +402,14 @@ def test_split_that_is_not_there_is_told(config_of):
 
 def test_weights_without_attention_are_refused(config_of, checkpoint):
     shape = EncoderConfig(**SHAPE, body=Body.lstm)
-    weights.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
+    stored.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
     with pytest.raises(InputError, match="has no attention"):
         shown(config_of("pairs"), "item=0", f"run={checkpoint}", "attention=true")
 
 
 def test_text_that_may_be_longer_than_the_weights_take_is_refused(config_of, checkpoint):
     shape = EncoderConfig(**SHAPE, max_position_embeddings=20)
-    weights.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
+    stored.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
     with pytest.raises(InputError, match=r"task\.max_length=128 must be at most the 20 that the model takes"):
         shown(config_of("pairs"), "item=0", f"run={checkpoint}")
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from harness import metrics
-from harness.scores import SCORES
+from harness.tasks.scores import SCORES
 
 PHASES = {"setup", "model", "published", "memory", "hardware", "timing", "scaling", "inference"}
 PHASES |= {"corpus", "pretrain", "finetune", "tune", "eval"}

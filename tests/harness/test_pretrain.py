@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 
 from harness import journal
 from harness.config import PretrainConfig
-from harness.pretrain import Plan
-from harness.train import Position
+from harness.training.loop import Position
+from harness.training.pretrain import Plan
 
 TEXT = [
     "scale=tiny",

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
-from harness import published as loading
 from harness.cell import Inputs, fingerprint
 from harness.errors import InputError
 from harness.plan import plan
+from harness.weights import published as loading
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
@@ -162,7 +162,7 @@ def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
     whole.save(str(published / "tokenizer.json"))
     (item,) = plan([cell_of(compose, published)])
     assert item.config.tokenizer.file == str(published / "tokenizer.json")
-    from harness import data
+    from harness.data import cache
 
-    first = data.read(item.config, item.inputs.data).train
+    first = cache.read(item.config, item.inputs.data).train
     assert first.ids[0] != PIECES.index("[CLS]")  # this one adds no special pieces

@@ -11,10 +11,11 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness import data
-from harness.config import DataConfig, DataSource, RunConfig, TaskConfig, TaskKind
+from harness.choices import DataSource, TaskKind
+from harness.config import DataConfig, RunConfig, TaskConfig
+from harness.data import cache
+from harness.data.rows import Table, load_table
 from harness.errors import InputError
-from harness.rows import Table, load_table
 
 KINDS = ("csv", "tsv", "jsonl", "parquet")
 ROWS = [("a fine film", "pos"), ("dull", "neg"), ("good", "pos"), ("1999", "neg"), ("None", "pos")]
@@ -171,7 +172,7 @@ def test_long_text_is_cut_at_the_tasks_length(place, compose, tmp_path):
         "task=own", f"task.train_file={paths[0]}", f"task.validation_file={paths[1]}", "task.label=y", "task.labels=[neg,pos]",
         "task.max_length=32", f"output={tmp_path / 'out'}",
     )  # fmt: skip
-    prepared = data.read(config, data.prepare(config))
+    prepared = cache.read(config, cache.prepare(config))
     assert prepared.train.lengths.tolist()[0] == 32
     assert max(prepared.train.lengths) <= 32
 
@@ -185,7 +186,7 @@ def test_wrong_rows_leave_nothing_in_the_cache(place, tmp_path):
     )
     config.output = str(tmp_path / "out")
     with pytest.raises(InputError, match="'good'"):
-        data.prepare(config)
+        cache.prepare(config)
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.config import RunConfig, TaskConfig
+from harness.data.rows import load_table
 from harness.errors import InputError
-from harness.rows import load_table
 
 KINDS = ("csv", "tsv", "jsonl", "parquet")
 

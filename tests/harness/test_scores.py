@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from harness import scores
-from harness.config import TaskKind
+from harness.choices import TaskKind
 from harness.errors import InputError
+from harness.tasks import scores
 
 TRUTH = np.array([1, 1, 1, 0, 0, 0, 0, 1])
 PREDICTED = np.array([1, 1, 0, 0, 0, 1, 0, 1])  # 3 true positives, 1 false positive, 1 false negative, 3 true negatives

@@ -10,9 +10,9 @@ from omegaconf import OmegaConf
 
 from harness import submission
 from harness.config import TaskConfig
+from harness.data.rows import load_table
 from harness.errors import InputError
 from harness.paths import conf_directory
-from harness.rows import load_table
 
 ENTRIES = {
     "cola": ["CoLA"],

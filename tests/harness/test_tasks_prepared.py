@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from harness import data, paths, tasks
-from harness.config import DataConfig, DataSource, HardwareConfig, RunConfig, TaskConfig, TaskKind, TokenizerConfig
-from harness.data import Prepared
+from harness import paths, tasks
+from harness.choices import DataSource, TaskKind
+from harness.config import DataConfig, HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.data import cache
+from harness.data.cache import Prepared
 from harness.errors import InputError
-from harness.finetune import evaluate, finetune, predict, write_predictions
 from harness.hardware import Machine
 from harness.journal import Journal
 from harness.paths import conf_directory
 from harness.tasks.kind import Answers
+from harness.training.finetune import evaluate, finetune, predict, write_predictions
 from models.config import EncoderConfig
 from models.heads import build_classifier
 
@@ -82,7 +84,7 @@ def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) ->
 @pytest.mark.parametrize("kind", MADE)
 def test_what_is_read_is_what_was_prepared(cell, kind):
     config = cell(kind)
-    prepared = data.read(config, data.prepare(config))
+    prepared = cache.read(config, cache.prepare(config))
     entry = paths.cache_folder(config.output) / prepared.key
     assert {path.suffix for path in entry.iterdir()} == {".safetensors", ".parquet", ".json"}
     split = prepared.train
@@ -97,7 +99,7 @@ def test_what_is_read_is_what_was_prepared(cell, kind):
 @pytest.mark.parametrize("kind", MADE)
 def test_a_small_model_learns_more_than_the_constant_answer(cell, kind, tmp_path):
     config = cell(kind)
-    answers = trained(config, data.read(config, data.prepare(config)), tmp_path, epochs=20)
+    answers = trained(config, cache.read(config, cache.prepare(config)), tmp_path, epochs=20)
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert values["eval/score"] > values["eval/majority_score"] + 0.3
     assert values["eval/examples"] == 20
@@ -107,7 +109,7 @@ def test_a_small_model_learns_more_than_the_constant_answer(cell, kind, tmp_path
 @pytest.mark.parametrize("kind", MADE)
 def test_predictions_are_written_for_every_item(cell, kind, tmp_path):
     config = cell(kind)
-    answers = trained(config, data.read(config, data.prepare(config)), tmp_path, epochs=1)
+    answers = trained(config, cache.read(config, cache.prepare(config)), tmp_path, epochs=1)
     write_predictions(answers, tmp_path / "predictions.parquet")
     table = parquet.read_table(tmp_path / "predictions.parquet").to_pydict()
     assert list(dict.fromkeys(table["item"])) == [MADE[kind][0](row)["id"] for row in range(40, 60)]
@@ -119,15 +121,15 @@ def test_keys_that_shape_windows_are_part_of_the_key(cell, key, value):
     rows = [asked(row) for row in range(41) if row % 4]
     for name in ("train", "validation"):
         Path(getattr(config.task, f"{name}_file")).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert data.prepare(config) != data.prepare(replace(config, task=replace(config.task, **{key: value})))
+    assert cache.prepare(config) != cache.prepare(replace(config, task=replace(config.task, **{key: value})))
 
 
 def test_changed_answers_are_another_key(cell):
     config = cell(TaskKind.spans)
-    before = data.prepare(config)
+    before = cache.prepare(config)
     path = Path(config.task.train_file)
     path.write_text(path.read_text().replace('"text": ["Bob"]', '"text": ["Bo"]'))
-    assert data.prepare(config) != before
+    assert cache.prepare(config) != before
 
 
 def test_splits_beside_the_validation_are_prepared_with_it(cell):
@@ -136,7 +138,7 @@ def test_splits_beside_the_validation_are_prepared_with_it(cell):
         config.task, validation_split="train[:10]", train_split="train[10:]", more_validation={"mismatched": "validation"}
     )
     config = replace(config, task=told)
-    prepared = data.read(config, data.prepare(config))
+    prepared = cache.read(config, cache.prepare(config))
     assert {name: split.items[0] for name, split in prepared.more.items()} == {"mismatched": "t40"}
     assert [len(prepared.train.items), len(prepared.validation.items), len(prepared.more["mismatched"].items)] == [30, 10, 20]
 
@@ -167,7 +169,7 @@ def test_every_entry_can_be_used_by_some_run(compose, name):
 def test_real_entries_prepare_whole(compose, shared_data, tmp_path, name, items):
     limits = [] if name == "wnut17" else ["data.train_examples=60", "data.validation_examples=50"]
     (config,) = compose(f"task={name}", "data=local", f"data.root={shared_data}", f"output={tmp_path}", *limits)
-    prepared = data.read(config, data.prepare(config))
+    prepared = cache.read(config, cache.prepare(config))
     found = [len(prepared.train.items), len(prepared.validation.items)]
     assert found == (list(items) if not limits else [60, 50])
     assert all(isinstance(item, str) for item in prepared.train.items)
@@ -178,4 +180,4 @@ def test_labels_of_another_kind_are_refused_with_the_key(cell):
     config = cell(TaskKind.tokens)
     config = replace(config, task=replace(config.task, labels=["O"]))
     with pytest.raises(InputError, match=r"task\.labels=\['O'\].*must be O and names"):
-        data.prepare(config)
+        cache.prepare(config)

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from harness import tasks, tokenizer
-from harness.config import TaskConfig, TaskKind, TokenizerConfig
+from harness import tasks
+from harness.choices import TaskKind
+from harness.config import TaskConfig, TokenizerConfig
+from harness.data import tokenizer
+from harness.data.rows import Table
 from harness.errors import InputError
-from harness.rows import Table
 from harness.tasks.kind import Examples, Split
 
 LONG = " ".join(f"word{number} and" for number in range(40)) + " the  Big Ben ."

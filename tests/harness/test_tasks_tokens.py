@@ -5,13 +5,15 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from harness import tasks, tokenizer
-from harness.batches import collate, pieces
-from harness.config import TaskConfig, TaskKind, TokenizerConfig
+from harness import tasks
+from harness.choices import TaskKind
+from harness.config import TaskConfig, TokenizerConfig
+from harness.data import tokenizer
+from harness.data.batches import collate, pieces
+from harness.data.rows import Table
 from harness.errors import InputError
-from harness.finetune import step_of
-from harness.rows import Table
 from harness.tasks.kind import Split
+from harness.training.finetune import step_of
 from models.batch import Batch
 from models.heads import IGNORED
 

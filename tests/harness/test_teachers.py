@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
-from harness import teachers
 from harness.errors import InputError
+from harness.weights import teachers
 
 SMALL = [
     "scale=tiny",
@@ -105,13 +105,23 @@ def test_a_teacher_that_does_not_fit_is_told_in_one_line(run_module, output, pub
     assert told in line
 
 
+def test_a_misfit_is_told_before_a_sweep_whose_other_objective_shares_the_text(run_module, output, published, tmp_path):
+    (tmp_path / "other.txt").write_text("\n".join(PIECES[:5]))
+    given = ["tokenizer.vocab_file=other.txt", f"pretrain.teacher={published}", f"output={output}"]
+    arguments = [a for a in SMALL if not a.startswith("tokenizer.")]
+    done = run_module("harness", "-m", *arguments, *given, "pretrain=mlm,distillation")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "the tokenizer 5" in done.stderr
+    assert not list(output.glob("pretrained/*"))
+
+
 def test_a_teacher_without_a_head_for_masked_tokens_is_refused(tmp_path):
-    from harness import weights
+    from harness.weights import stored
     from models.config import EncoderConfig
     from models.encoder import Encoder
 
     shape = EncoderConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
     state = {f"encoder.{name}": tensor for name, tensor in Encoder(shape).state_dict().items()}
-    weights.save(tmp_path, state, shape)
+    stored.save(tmp_path, state, shape)
     with pytest.raises(InputError, match="has no head for masked tokens"):
         teachers.load(tmp_path)

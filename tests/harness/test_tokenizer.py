@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from harness import tokenizer
-from harness.config import TokenizerConfig, TokenizerKind
+from harness.choices import TokenizerKind
+from harness.config import TokenizerConfig
+from harness.data import tokenizer
 from harness.errors import InputError
 
 TEXTS = ["the fox follows the hare", "a hawk hears a mouse near the gate", "the gate stays barred", "Foxes follow hares"] * 3
@@ -31,8 +32,9 @@ def trained(**keys) -> tokenizer.Tokenizer:
 
 FRESH = """\
 import hashlib, random
-from harness import tokenizer
-from harness.config import TokenizerConfig, TokenizerKind
+from harness.data import tokenizer
+from harness.choices import TokenizerKind
+from harness.config import TokenizerConfig
 stream = random.Random(0)
 words = ["".join(stream.choices("abcdefgh", k=stream.randint(1, 6))) for _ in range(300)]
 rare = [chr(code) for code in range(0x3B1, 0x3C9)]

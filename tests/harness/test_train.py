@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from harness import train as loop
 from harness.config import FinetuneConfig, HardwareConfig
-from harness.finetune import step_of
 from harness.hardware import Machine
 from harness.journal import Journal, Reader
-from harness.train import DivergedError, Limit, Position, Training, learning_rate_factor, make_optimiser, train
+from harness.training import loop
+from harness.training.finetune import step_of
+from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, make_optimiser, train
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, build_classifier

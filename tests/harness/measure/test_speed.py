@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from harness.config import HardwareConfig, MeasureConfig
-from harness.data import Prepared, Split
+from harness.data.cache import Prepared, Split
 from harness.hardware import Machine
 from harness.measure import speed
 from models.batch import Batch

@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import paths, resolve, runs, weights
+from harness import paths, resolve, runs
 from harness.config import RunConfig
 from harness.errors import InputError
+from harness.weights import stored
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,7 +27,7 @@ def adopt(config: RunConfig) -> RunConfig:
     told = folder.parent / "config.yaml"
     if not told.exists():
         raise InputError(f"pretrain.checkpoint={config.pretrain.checkpoint!r}: {told} is missing, so it is no run of ours")
-    theirs, (_, shape) = resolve.load(told), weights.read(folder)
+    theirs, (_, shape) = resolve.load(told), stored.read(folder)
     seed = theirs.seed if theirs.pretrain.seed is None else theirs.pretrain.seed
     model = replace(theirs.model, **vars(shape))
     adopted = replace(
@@ -47,7 +48,7 @@ def adopt(config: RunConfig) -> RunConfig:
 
 def with_tokenizer(config: RunConfig, folder: Path) -> RunConfig:
     """The cell with the tokenizer that lies in the folder."""
-    return replace(config, tokenizer=replace(config.tokenizer, vocab_file=None, file=str(folder / weights.TOKENIZER)))
+    return replace(config, tokenizer=replace(config.tokenizer, vocab_file=None, file=str(folder / stored.TOKENIZER)))
 
 
 def inputs_of(config: RunConfig) -> dict[str, str | None]:
@@ -66,7 +67,7 @@ def load_weights(folder: str, model: "nn.Module") -> list[str]:
 
     InputError when the encoder does not fit.
     """
-    state, _ = weights.read(Path(folder) / paths.WEIGHTS)
+    state, _ = stored.read(Path(folder) / paths.WEIGHTS)
     wanted = model.state_dict()
     found = {name: tensor for name, tensor in state.items() if name in wanted}
     fresh = [name for name in wanted if name not in found]

@@ -6,7 +6,6 @@ One text a line, two texts of a pair parted by ` ||| `. The model is a run of ou
 import argparse
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import InputError, unknown
+from harness.own_keys import OF_MODEL, group_of, parted
 
 if TYPE_CHECKING:
     from harness.config import RunConfig
-    from harness.feature_files import FeatureFile, Features
-    from harness.feature_vectors import Extractor, Text
+    from harness.features.files import FeatureFile, Features
+    from harness.features.vectors import Extractor, Text
 
 KEYS = {
     "run": "folder of a run of ours, or its id in the tracking store",
@@ -32,7 +32,6 @@ KEYS = {
     "max_length": "tokens of a text, longer ones are cut (128, or as many as the model takes)",
     "runs": "folder of the runs, to find an id in (multirun)",
 }
-OF_MODEL = ("model", "scale", "enhancement")
 GROUPS = (*OF_MODEL, "tokenizer", "hardware", "tracking")
 """What Hydra is told beside them: which model is expected, on what it runs, where an id is looked up."""
 
@@ -58,7 +57,7 @@ class Request:
 
 def request_of(given: dict[str, str]) -> Request:
     """The request; InputError for a value that cannot be meant."""
-    from harness.feature_files import FORMATS
+    from harness.features.files import FORMATS
 
     for key in ("input", "output"):
         if not given.get(key):
@@ -138,7 +137,7 @@ class Summary:
 
     def told(self, kind: str, size: int, shape: tuple[int, ...]) -> str:
         """The table; `kind` is what pieces are called, `size` the bytes of the file, `shape` that of one token."""
-        from harness.describe import table
+        from harness.terminal import table
 
         rows = [*self.rows]
         if self.texts > len(rows):
@@ -157,7 +156,7 @@ def write(extractor: "Extractor", request: Request) -> str:
     """Writes the file whole or not at all; returns what to tell. InputError where it cannot be written."""
     from tqdm import tqdm
 
-    from harness.feature_files import FORMATS, Layout
+    from harness.features.files import FORMATS, Layout
 
     vocabulary = extractor.tokenizer.get_vocab()
     shape = (len(extractor.layers), extractor.encoder.config.hidden_size)
@@ -192,7 +191,7 @@ def _fill(file: "FeatureFile", extractor: "Extractor", batches: "Iterable[list[T
 
 def extract(request: Request, config: "RunConfig", runs_folder: str, expected: bool) -> str:
     """Does what is asked; `expected` says whether the model of the config was named."""
-    from harness.feature_vectors import Extractor, refuse_other_model, source_of
+    from harness.features.vectors import Extractor, refuse_other_model, source_of
 
     key, given = request.source
     source = source_of(key, given, config, runs_folder)
@@ -203,28 +202,17 @@ def extract(request: Request, config: "RunConfig", runs_folder: str, expected: b
 
 def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     """Own keys, and what is left for Hydra; InputError for a key that nobody reads."""
-    listed = "\n".join(f"  {key + '=':12} {said}" for key, said in KEYS.items())
     parser = argparse.ArgumentParser(
         prog="python -m harness.features",
         description="Writes the vectors of every token of every line of a text file.",
-        epilog=f"keys:\n{listed}\n\nmodel=, scale= and enhancement= say which model is expected; hardware= on what it runs.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="model=, scale= and enhancement= say which model is expected; hardware= on what it runs.",
         allow_abbrev=False,
     )
-    parser.add_argument("--config-dir", "-cd", metavar="DIR", help="adds your own conf/ files")
-    options, rest = parser.parse_known_args(arguments)
-    own = {key: value for key, _, value in (argument.partition("=") for argument in rest) if key in KEYS}
-    choices = [argument for argument in rest if argument.partition("=")[0] not in KEYS]
+    own, choices = parted(arguments, KEYS, parser)
     for choice in choices:
-        group = group_of(choice)
-        if group not in GROUPS:
-            raise unknown("key", group, (*KEYS, *GROUPS), "the command line")
-    return own, [*([f"--config-dir={options.config_dir}"] if options.config_dir else []), *choices]
-
-
-def group_of(choice: str) -> str:
-    """`model` of `model=albert`, `+model.hidden_size=8` and the like."""
-    return re.split(r"[.=@]", choice.lstrip("+~"))[0]
+        if not choice.startswith("--config-dir") and group_of(choice) not in GROUPS:
+            raise unknown("key", group_of(choice), (*KEYS, *GROUPS), "the command line")
+    return own, choices
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -243,7 +231,3 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"harness.features: {error}", file=sys.stderr)
         return 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,17 +8,19 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness import checkpoints, paths, published, teachers, weights
+from harness import paths
 from harness.config import PretrainConfig, RunConfig
 from harness.corpus import prepare
 from harness.corpus.sequences import Corpus, Sequences
 from harness.hardware import Machine
-from harness.heldout import HeldOut
 from harness.journal import Journal
 from harness.measure import flops, size
 from harness.measure.memory import PeakMemory
 from harness.seeds import derive
-from harness.train import LOG_EVERY, Limit, Position, Step, Training, make_optimiser, train
+from harness.training import checkpoints
+from harness.training.heldout import HeldOut
+from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, make_optimiser, train
+from harness.weights import published, stored, teachers
 from models.config import EncoderConfig
 from models.heads import build_classifier
 from models.objectives.build import PAIRS
@@ -125,7 +127,7 @@ class Pretraining:
         self.memory = PeakMemory(machine)
         self.checkpoints = journal.folder / paths.CHECKPOINTS
         self.vocabulary: Vocabulary = corpus.vocabulary()
-        self.tokenizer = prepare.folder_of(config.output, corpus.key) / weights.TOKENIZER
+        self.tokenizer = prepare.folder_of(config.output, corpus.key) / stored.TOKENIZER
         self.shape = shape_of(config, corpus)
         self.seed, told = seed_of(config), config.pretrain
         self.sequences = Sequences(corpus, "train", told.length, PAIRS.get(told.objective), self.seed)
@@ -214,5 +216,5 @@ def save(folder: Path, objective: Objective, shape: EncoderConfig, tokenizer: Pa
     kept = ("encoder.", "pooler.", "masked_head.")
     state = {name: tensor.detach().cpu() for name, tensor in objective.named_parameters() if name.startswith(kept)}
     folder.mkdir(exist_ok=True)
-    shutil.copyfile(tokenizer, folder / weights.TOKENIZER)
-    weights.save(folder, state, shape)
+    shutil.copyfile(tokenizer, folder / stored.TOKENIZER)
+    stored.save(folder, state, shape)

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from harness.train import Position
+from harness.training.loop import Position
 
 VERSION = 1
 KEPT = 2

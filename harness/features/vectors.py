@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
     from harness.config import HardwareConfig, RunConfig
-    from harness.feature_files import Features
+    from harness.features.files import Features
     from models.batch import Batch
     from models.config import EncoderConfig
     from models.encoder import Encoder
@@ -46,13 +46,15 @@ class Source:
 
 def source_of(key: str, given: str, config: "RunConfig", runs_folder: str) -> Source:
     """The encoder with its weights; InputError for weights or a tokenizer that are not there or do not fit each other."""
-    from harness import published, runs, tokenizer, weights
+    from harness import runs
+    from harness.data import tokenizer
+    from harness.weights import published, stored
     from models.encoder import Encoder
 
-    if key == "run" or (Path(given) / weights.SHAPE).is_file():
+    if key == "run" or (Path(given) / stored.SHAPE).is_file():
         folder = runs.weights_folder(given, key, runs_folder, config.tracking.uri)
-        state, shape = weights.read(folder)
-        told = replace(config.tokenizer, vocab_file=None, file=str(folder / weights.TOKENIZER))
+        state, shape = stored.read(folder)
+        told = replace(config.tokenizer, vocab_file=None, file=str(folder / stored.TOKENIZER))
     else:
         folder = published.folder_of(given, key)
         state, shape = published.encoder_of(folder, key)
@@ -87,8 +89,8 @@ class Extractor:
 
     def __init__(self, source: Source, hardware: "HardwareConfig", layers: tuple[int, ...] | None, longest: int | None) -> None:
         """InputError for a layer or a device that is not there, or more tokens than the model takes."""
+        from harness.data.tokenizer import pad_token_id
         from harness.hardware import Machine
-        from harness.tokenizer import pad_token_id
 
         room = source.encoder.config.longest_text
         if longest is not None and longest > room:
@@ -106,7 +108,7 @@ class Extractor:
         """In the order of the texts, numbered from `first`; InputError for a text whose vectors are not finite."""
         import numpy as np
 
-        from harness.feature_files import Features
+        from harness.features.files import Features
 
         rows = self.tokenizer.encode_batch(texts)
         vectors = self._vectors(padded(rows, self._pad))

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.attention_maps import AttentionMap
-from harness.input_picture import fitted
+from harness.inspect.attention_maps import AttentionMap
+from harness.inspect.picture import fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

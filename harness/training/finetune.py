@@ -6,14 +6,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness import scores, submission, tasks
-from harness.batches import collate, evaluation_order, pieces, training_batches
-from harness.config import KeepBest, RunConfig, TaskConfig
-from harness.data import Prepared
+from harness import submission, tasks
+from harness.choices import KeepBest
+from harness.config import RunConfig, TaskConfig
+from harness.data.batches import collate, evaluation_order, pieces, training_batches
+from harness.data.cache import Prepared
 from harness.hardware import Machine
 from harness.journal import Journal
+from harness.tasks import scores
 from harness.tasks.kind import Answers, Split
-from harness.train import Limit, Position, Step, Training, make_optimiser, train
+from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
 from models.batch import Batch
 from models.heads import Classifier
 

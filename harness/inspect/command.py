@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import InputError, unknown
-from harness.features import OF_MODEL, group_of
+from harness.own_keys import OF_MODEL, group_of, parted
 
 if TYPE_CHECKING:
-    from harness.attention_maps import AttentionMap
     from harness.config import RunConfig
-    from harness.feature_vectors import Source
-    from harness.input_sequences import InputSequence
+    from harness.features.vectors import Source
+    from harness.inspect.attention_maps import AttentionMap
+    from harness.inspect.sequences import InputSequence
 
 KEYS = {
     "item": "id of the row, as its data set has it",
@@ -46,22 +46,17 @@ class Request:
 
 
 def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Own keys, and what is left for Hydra; InputError for a key that nobody reads."""
-    listed = "\n".join(f"  {key + '=':11} {said}" for key, said in KEYS.items())
+    """Own keys, and what is left for Hydra; InputError without a task."""
     parser = argparse.ArgumentParser(
         prog="python -m harness.inspect",
         description="Shows what a model is given of one item of a task, as a table and as a picture.",
-        epilog=f"keys:\n{listed}\n\nEverything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...",
         allow_abbrev=False,
     )
-    parser.add_argument("--config-dir", "-cd", metavar="DIR", help="adds your own conf/ files")
-    options, rest = parser.parse_known_args(arguments)
-    own = {key: value for key, _, value in (argument.partition("=") for argument in rest) if key in KEYS}
-    choices = [argument for argument in rest if argument.partition("=")[0] not in KEYS]
+    own, choices = parted(arguments, KEYS, parser)
     if not any(choice.startswith("task=") for choice in choices):
         raise InputError("task= is missing: expected the task whose item is shown, such as task=mrpc")
-    return own, [*([f"--config-dir={options.config_dir}"] if options.config_dir else []), *choices]
+    return own, choices
 
 
 def request_of(given: dict[str, str]) -> Request:
@@ -94,22 +89,22 @@ def _fact(given: dict[str, str], key: str) -> bool:
 
 def show(request: Request, config: "RunConfig", expected: bool) -> str:
     """All that is printed; the pictures lie below `out` then. `expected` says whether the model of the config was named."""
-    from harness import input_sequences
+    from harness.inspect.sequences import sequences_of, told
 
     source = None
     if request.source is not None:
         source, config = _with_weights(request, config, expected)
-    sequences = input_sequences.sequences_of(config, request.split, request.item, source and source.tokenizer)
+    sequences = sequences_of(config, request.split, request.item, source and source.tokenizer)
     written = []
     for sequence in sequences:
         for ending, name, content in _pictures(request, sequence, source):
             written.append(_written(request.out, f"{name}.{ending}", content))
-    return "\n\n".join([*map(input_sequences.told, sequences), "\n".join(map(str, written))])
+    return "\n\n".join([*map(told, sequences), "\n".join(map(str, written))])
 
 
 def _with_weights(request: Request, config: "RunConfig", expected: bool) -> "tuple[Source, RunConfig]":
     """The weights, and the config with their model's shape."""
-    from harness.feature_vectors import refuse_other_model, source_of
+    from harness.features.vectors import refuse_other_model, source_of
 
     key, given = request.source
     source = source_of(key, given, config, request.runs)
@@ -123,22 +118,22 @@ def _pictures(request: Request, sequence: "InputSequence", source: "Source | Non
     """Ending, name and content of each file."""
     import matplotlib as mpl
 
-    from harness import attention_picture, input_picture
+    from harness.inspect import attention_picture, picture
 
     name = re.sub(r"[^A-Za-z0-9_.+@-]+", "_", sequence.title.replace(", ", "-"))
-    with mpl.rc_context(input_picture.STYLE):
-        figures = {name: input_picture.draw(sequence)}
+    with mpl.rc_context(picture.STYLE):
+        figures = {name: picture.draw(sequence)}
         if request.attention:
             maps = _maps(request, sequence, source)
             title = f"Attention: {sequence.title}"
             figures[f"{name}-attention"] = attention_picture.draw(maps, sequence.rows["piece"], title)
         for drawn, figure in figures.items():
             for ending in request.endings:
-                yield ending, drawn, input_picture.content(figure, ending)
+                yield ending, drawn, picture.content(figure, ending)
 
 
 def _maps(request: Request, sequence: "InputSequence", source: "Source") -> "list[AttentionMap]":
-    from harness.attention_maps import maps_of
+    from harness.inspect.attention_maps import maps_of
 
     maps = maps_of(source.encoder, sequence.batch)
     if not maps:
@@ -193,10 +188,6 @@ def _refuse_unknown(choices: list[str]) -> None:
 
 def _adopted(config: "RunConfig") -> "RunConfig":
     """With the shape and tokenizer of what it starts from."""
-    from harness import pretrained, published
+    from harness.weights import pretrained, published
 
     return pretrained.adopt(published.adopt(config))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from harness.architecture import Architecture, Box, Group, Item, Pattern
+from harness.describe.architecture import Architecture, Box, Group, Item, Pattern
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import published, runs, weights
+from harness import runs
 from harness.config import RunConfig
 from harness.errors import InputError
+from harness.weights import published, stored
 from models.objectives.config import ObjectiveName
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ def adopt(config: RunConfig) -> RunConfig:
         return config
     folder = folder_of(config)
     config = replace(config, pretrain=replace(config.pretrain, teacher=str(folder)))
-    if (folder / weights.SHAPE).exists():
+    if (folder / stored.SHAPE).exists():
         given = config.tokenizer.file or config.tokenizer.vocab_file
-        file = config.tokenizer.file if given else str(folder / weights.TOKENIZER)
+        file = config.tokenizer.file if given else str(folder / stored.TOKENIZER)
         return replace(config, tokenizer=replace(config.tokenizer, file=file))
     return replace(config, tokenizer=published.tokenizer_of(config, folder))
 
@@ -44,7 +45,7 @@ def content_hash(config: RunConfig) -> str | None:
     """Hash of the teacher's weights, None without one."""
     if config.pretrain.objective is not ObjectiveName.distillation or config.pretrain.teacher is None:
         return None
-    with (Path(config.pretrain.teacher) / weights.WEIGHTS).open("rb") as file:
+    with (Path(config.pretrain.teacher) / stored.WEIGHTS).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
@@ -70,8 +71,8 @@ def load(folder: Path) -> "Teacher":
     from models.heads import MaskedLMHead
     from models.objectives.distillation import Teacher
 
-    if (folder / weights.SHAPE).exists():
-        state, shape = weights.read(folder)
+    if (folder / stored.SHAPE).exists():
+        state, shape = stored.read(folder)
         if not any(name.startswith(HEAD) for name in state):
             raise InputError(
                 f"pretrain.teacher={str(folder)!r} has no head for masked tokens: pick one that was trained by mlm"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from harness.config import RunConfig, TaskConfig
 from harness.errors import InputError
+from harness.terminal import Row, table
 from models.config import EncoderConfig
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ OUTPUTS = 2
 
 FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_size")
 """Properties of a config that are told where they differ, beside its keys."""
-
-Row = tuple[str, ...]
 
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -124,19 +123,9 @@ def change(before: int, after: int) -> str:
     return f"{100 * (after - before) / before:+.1f} %" if after != before else "="
 
 
-def table(head: Row, rows: list[Row], aligned: str) -> str:
-    """Columns under their heads, `l` to the left and `r` to the right."""
-    lines = [head, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    sides = {"l": str.ljust, "r": str.rjust}
-    cells = ([sides[side](cell, width) for cell, side, width in zip(line, aligned, widths, strict=True)] for line in lines)
-    text = ["  ".join(line).rstrip() for line in cells]
-    return "\n".join([text[0], "-" * (sum(widths) + 2 * len(widths) - 2), *text[1:]])
-
-
 def write_pictures(cell: RunConfig, parts: list[Row], out: Path) -> list[Path]:
     """The PNG and SVG files; InputError where `out` cannot be written."""
-    from harness import architecture, picture
+    from harness.describe import architecture, picture
 
     total, effective = parts[-2:]
     subtitle = f"{total[2]} parameters ({total[3]} against base)" if total[3] != "=" else f"{total[2]} parameters"
@@ -153,7 +142,3 @@ def write_pictures(cell: RunConfig, parts: list[Row], out: Path) -> list[Path]:
     except OSError as error:
         raise InputError(f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
     return paths
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.config import RunConfig, TaskConfig, TaskKind
+from harness.choices import TaskKind
+from harness.config import RunConfig, TaskConfig
+from harness.data.rows import HIDDEN, load_table
 from harness.errors import InputError
-from harness.rows import HIDDEN, load_table
 from models.config import Body, EncoderConfig, Position
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ def _place(examples: "Examples", item: str, where: str) -> int:
 
 def _tokenizer(config: RunConfig, train: "Examples | None") -> "Tokenizer":
     """As a run of the config has it."""
-    from harness import tasks, tokenizer
-    from harness.config import TrainedOn
+    from harness import tasks
+    from harness.choices import TrainedOn
+    from harness.data import tokenizer
 
     if config.tokenizer.vocab_file or config.tokenizer.file:
         return tokenizer.build(config.tokenizer, ())
@@ -101,8 +103,8 @@ def _refuse_more_pieces(config: RunConfig) -> None:
 def _sequence(
     config: RunConfig, tokenizer: "Tokenizer", example: "Examples", split: "Split", window: int, title: str
 ) -> InputSequence:
-    from harness.batches import collate
-    from harness.tokenizer import pad_token_id
+    from harness.data.batches import collate
+    from harness.data.tokenizer import pad_token_id
 
     batch = collate(split, np.array([window]), pad_token_id(tokenizer) or 0)
     ids = batch.input_ids[0].tolist()

@@ -10,7 +10,7 @@ from functools import lru_cache
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from harness.input_sequences import NOTHING, InputSequence
+from harness.inspect.sequences import NOTHING, InputSequence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,11 +14,13 @@ import numpy as np
 from filelock import FileLock
 from safetensors.numpy import load_file, save_file
 
-from harness import paths, published, submission, tasks
-from harness.config import KeepBest, RunConfig
+from harness import paths, submission, tasks
+from harness.choices import KeepBest
+from harness.config import RunConfig
+from harness.data.rows import Table, load_table
 from harness.errors import InputError
-from harness.rows import Table, load_table
 from harness.tasks.kind import Examples, Split
+from harness.weights import published
 
 PREPARE_VERSION = 3
 """Raised when the same rows would be prepared otherwise; part of the cache key."""
@@ -87,7 +89,7 @@ def _submitted(config: RunConfig) -> dict[str, str]:
 
 
 def _key(config: RunConfig, tables: dict[str, Table]) -> str:
-    from harness.tokenizer import vocabulary_bytes
+    from harness.data.tokenizer import vocabulary_bytes
 
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
@@ -112,7 +114,7 @@ def _write(config: RunConfig, splits: dict[str, Examples], folder: Path) -> None
 
 
 def _fill(config: RunConfig, splits: dict[str, Examples], folder: Path) -> None:
-    from harness import tokenizer as tokenizers
+    from harness.data import tokenizer as tokenizers
 
     kind, task = tasks.kind_of(config.task), config.task
     tokenizer = tokenizers.build(config.tokenizer, _texts(splits["train"]))

@@ -1,0 +1,13 @@
+"""Plain text for a terminal."""
+
+Row = tuple[str, ...]
+
+
+def table(head: Row, rows: list[Row], aligned: str) -> str:
+    """Columns under their heads, `l` to the left and `r` to the right."""
+    lines = [head, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    sides = {"l": str.ljust, "r": str.rjust}
+    cells = ([sides[side](cell, width) for cell, side, width in zip(line, aligned, widths, strict=True)] for line in lines)
+    text = ["  ".join(line).rstrip() for line in cells]
+    return "\n".join([text[0], "-" * (sum(widths) + 2 * len(widths) - 2), *text[1:]])

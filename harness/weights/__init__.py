@@ -1,0 +1,1 @@
+"""Weights that a model starts from: ours, published ones, a teacher's."""
