@@ -5,6 +5,9 @@ counted as nothing. So the count is what the algorithm does, whatever kernel a d
 """
 
 import copy
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -28,19 +31,49 @@ def counted(
 ) -> int:
     """FLOPs of one forward pass, or of forward and backward, over `batch_size` texts of `length` tokens.
 
-    RuntimeError when count and formula are more than 2 % apart; the message has both.
+    RuntimeError when count and formula are more than 2 % apart, with both in the message, or when layers count as nothing.
     """
     model = on_meta(config, num_outputs, head).train(backward)
     batch = Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))
     counter = FlopCounterMode(display=False)
     with sdpa_kernel(SDPBackend.MATH), counter, torch.set_grad_enabled(backward):
         logits = model(batch)
+        _refuse_unseen_layers(model, counter)
         if backward:
             logits.sum().backward()
     count, expected = counter.get_total_flops(), formula(config, num_outputs, batch_size, length, backward, head)
     if abs(count - expected) > TOLERANCE * expected:
         raise RuntimeError(f"counted {count} FLOPs, but the formula of this variant gives {expected}")
     return count
+
+
+class Counts(NamedTuple):
+    """FLOPs over one text."""
+
+    forward: int
+    train_step: int
+
+
+def by_length(
+    config: EncoderConfig, num_outputs: int, lengths: Sequence[int], head: Head = SequenceClassifier
+) -> dict[int, Counts]:
+    """Tokens -> FLOPs over one text of so many; ValueError for more than the model takes, RuntimeError as `counted`."""
+    passes = (False, True)
+    return {length: Counts(*(counted(config, num_outputs, 1, length, step, head) for step in passes)) for length in lengths}
+
+
+def _refuse_unseen_layers(model: Classifier, counter: FlopCounterMode) -> None:
+    """A zero is no count: RuntimeError when layers have matrices and all that was counted is beside the layers.
+
+    The formula alone would not notice where it forgets the same layers.
+    """
+    matrices = [weight for weight in model.encoder.layers.parameters() if weight.dim() >= 2]
+    root, counts = type(model).__name__, counter.get_flop_counts()
+    beside = sum(sum(counts.get(f"{root}.{name}", {}).values()) for name in ("encoder.embeddings", "pooler", "head"))
+    if matrices and counter.get_total_flops() - beside == 0:
+        raise RuntimeError(
+            f"counted 0 FLOPs in layers that have {len(matrices)} matrices: the counter sees none of their products"
+        )
 
 
 def formula(
@@ -52,13 +85,22 @@ def formula(
     head: Head = SequenceClassifier,
 ) -> int:
     """What the shapes of all matrix products give; a backward pass costs twice a forward one."""
-    model = on_meta(config, num_outputs, head)
+    return of_model(on_meta(config, num_outputs, head), batch_size, length, backward)
+
+
+def of_model(model: Classifier, batch_size: int, length: int, backward: bool = False) -> int:
+    """The same of a model that is there, which is not run."""
     blocks = [block for blocks in model.encoder.layers.execution_order() for block in blocks]
     parts = [part for block in blocks for part in block.modules() if hasattr(part, "flops_once")]
     once = sum(part.flops_once(length) for part in parts)  # what a batch of any size needs a single time
     forward = batch_size * model.flops(length) - (batch_size - 1) * once
     constant = sum(part.flops_once(length) for part in parts if part.positions_are_constant)  # needs no gradient of its input
     return 3 * forward - constant if backward else forward
+
+
+def of_training(model: Classifier) -> Callable[[int, int], int]:
+    """FLOPs of forward and backward over (texts, tokens of the longest): padding is computed like everything else."""
+    return functools.cache(lambda texts, length: of_model(model, texts, length, backward=True))
 
 
 def of_objective(objective: Objective, question: Question, length: int) -> int:

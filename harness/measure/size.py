@@ -47,6 +47,55 @@ def extra_uses(encoder: Encoder) -> int:
     return sum(count(block) for block in uses) - sum(count(block) for block in set(uses))
 
 
+def bytes_by_dtype(model: nn.Module) -> dict[str, int]:
+    """Name of a dtype, as float32 -> bytes of all parameters that have it."""
+    found: dict[str, int] = {}
+    for parameter in model.parameters():
+        name = _dtype(parameter)
+        found[name] = found.get(name, 0) + _bytes(parameter)
+    return found
+
+
+def per_layer(model: Classifier) -> list[dict[str, object]]:
+    """One row a tensor, in the model's order, with how many layers use it; RuntimeError where rows and totals differ."""
+    used = _uses(model.encoder)
+    rows = [_row(name, parameter, used.get(id(parameter), 1)) for name, parameter in model.named_parameters()]
+    sums = [sum(row[key] for row in rows) for key in ("parameters", "parameters_as_used", "bytes")]
+    totals = [count(model), effective(model), sum(bytes_by_dtype(model).values())]
+    if sums != totals:
+        raise RuntimeError(f"tensors add up to {sums} parameters, parameters as used and bytes, the model has {totals}")
+    return rows
+
+
+def _row(name: str, parameter: nn.Parameter, uses: int) -> dict[str, object]:
+    return {
+        "name": name,
+        "shape": list(parameter.shape),
+        "parameters": parameter.numel(),
+        "uses": uses,
+        "parameters_as_used": uses * parameter.numel(),
+        "dtype": _dtype(parameter),
+        "bytes": _bytes(parameter),
+    }
+
+
+def _uses(encoder: Encoder) -> dict[int, int]:
+    """Identity of a tensor of a layer -> layers that run it."""
+    uses: dict[int, int] = {}
+    for block in (block for blocks in encoder.layers.execution_order() for block in blocks):
+        for parameter in block.parameters():
+            uses[id(parameter)] = uses.get(id(parameter), 0) + 1
+    return uses
+
+
+def _dtype(parameter: nn.Parameter) -> str:
+    return str(parameter.dtype).removeprefix("torch.")
+
+
+def _bytes(parameter: nn.Parameter) -> int:
+    return parameter.numel() * parameter.element_size()
+
+
 def sizes(model: Classifier) -> dict[str, int]:
     """Metric name -> value; RuntimeError when the components do not add up."""
     parts = components(model)
@@ -61,7 +110,7 @@ def sizes(model: Classifier) -> dict[str, int]:
         "model/params_encoder": parts["layers"],
         "model/params_head": in_head,
         "model/params_effective": effective(model),
-        "model/weights_bytes": sum(p.numel() * p.element_size() for p in model.parameters()),
+        "model/weights_bytes": sum(bytes_by_dtype(model).values()),
         **{f"model/params_component_{name}": value for name, value in parts.items()},
     }
 
@@ -77,7 +126,7 @@ def of_objective(objective: Objective) -> dict[str, int]:
         "model/params_encoder": layers,
         "model/params_head": total - embeddings - layers,
         "model/params_effective": total + extra_uses(objective.encoder),
-        "model/weights_bytes": sum(p.numel() * p.element_size() for p in objective.parameters()),
+        "model/weights_bytes": sum(bytes_by_dtype(objective).values()),
     }
 
 
