@@ -46,7 +46,8 @@ def report(options: argparse.Namespace) -> Path:
     from reports import compare, glue, render, store  # heavy imports stay out of --help
 
     client = store.connect(options.uri or f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}")
-    name, runs = store.read_study(client, options.study)
+    name, found = store.read_study(client, options.study)
+    runs = store.with_launches(client, found)
     everything = sorted([*runs, *store.follow(client, runs)], key=lambda run: (run.started, run.run_id))
     comparison = compare.compare(name, everything, options.baseline)
     curves = {key: store.read_curves(client, comparison.runs, key) for key in render.CURVES}

@@ -4,47 +4,20 @@ Runs of different protocols never meet in one section. A change is computed from
 baseline; a counted metric does not depend on the seed.
 """
 
-import enum
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from harness import metrics
-from harness.metrics import Direction, Metric
+from reports import sessions
+from reports.changes import Change, change
 from reports.errors import ReportError, unknown
-from reports.statistics import Spread, paired, spread
+from reports.sessions import Rows, Sessions
+from reports.statistics import Spread, spread
 from reports.store import Run
 
 FREE_SETTINGS = ("environment.", "tracking.")
 """Settings that may differ between the runs of one variant without changing what it is."""
-
-
-class Verdict(enum.Enum):
-    """What may be said of a change; DIRECTION_* rest on one seed and carry no evidence."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    DIRECTION_BETTER = "direction better"
-    DIRECTION_WORSE = "direction worse"
-    EQUAL = "equal"
-    UNCLEAR = "unclear"
-
-
-@dataclass(frozen=True)
-class Change:
-    """After minus before over the paired seeds; None where it is not known. `n` counts the pairs."""
-
-    n: int
-    baseline_mean: float
-    absolute: float
-    interval: tuple[float, float] | None
-    p: float | None
-    verdict: Verdict | None
-
-    @property
-    def percent(self) -> float | None:
-        """Of the baseline's size; None where the baseline is 0."""
-        return 100 * self.absolute / abs(self.baseline_mean) if self.baseline_mean else None
 
 
 @dataclass(frozen=True)
@@ -59,9 +32,9 @@ class Row:
         return {seed: run.metrics[metric] for seed, run in self.runs.items() if metric in run.metrics}
 
     def spread(self, metric: str) -> Spread | None:
-        """Over all of its own seeds; None where no run has the metric."""
+        """Over all of its own seeds, or over launches for what these measured; None where no run has the metric."""
         values = list(self.values(metric).values())
-        return spread(values) if values else None
+        return sessions.timed_spread(self.runs.values(), metric) or (spread(values) if values else None)
 
     def mean(self, metric: str) -> float | None:
         """Over all of its own seeds; None where no run has the metric."""
@@ -78,6 +51,7 @@ class Section:
     baseline: str
     rows: tuple[Row, ...]
     superseded: tuple[Run, ...]
+    sessions: Sessions  # of the whole study
 
     @property
     def runs(self) -> list[Run]:
@@ -102,7 +76,13 @@ class Section:
         before = self.before
         if before is None or before is row:
             return None
+        if sessions.is_timing(metric):
+            return sessions.timed_change(self.sessions, self.against(row), metric)
         return change(metrics.get(metric), before.values(metric), row.values(metric))
+
+    def against(self, row: Row) -> Rows:
+        """The baseline's runs and this row's, as their timings are compared."""
+        return Rows((self.task, self.protocol), self.baseline, self.before.runs if self.before else {}, row.runs)
 
 
 @dataclass(frozen=True)
@@ -113,6 +93,7 @@ class Comparison:
     baseline: str
     sections: tuple[Section, ...]
     left_out: tuple[Run, ...]
+    sessions: Sessions
 
     @property
     def runs(self) -> list[Run]:
@@ -128,19 +109,21 @@ class Comparison:
 
 def compare(study: str, runs: list[Run], baseline: str | None = None) -> Comparison:
     """The study's comparison, of runs given oldest first; ReportError without a finished run or without the baseline."""
-    finished = [run for run in runs if run.status == "finished"]
+    done = [run for run in runs if run.status == "finished"]
+    finished = [run for run in done if not run.is_twin]
     left_out = tuple(run for run in runs if run.status != "finished")
     if not finished:
         states = ", ".join(f"{count} {status}" for status, count in sorted(Counter(run.status for run in runs).items()))
         raise ReportError(f"study {study!r} has no finished run ({states or 'no runs'}); a report needs at least one")
-    labels = label_runs(finished)
+    labels = label_runs(done)
+    timed = sessions.gather(done, labels)
     chosen = choose_baseline(finished, labels, baseline)
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in finished:
         groups.setdefault((run.tags["task"], run.tags[metrics.PROTOCOL_TAG]), []).append(run)
     in_order = sorted(groups.values(), key=lambda group: not group[0].is_pretraining)
-    sections = tuple(_section(group, labels, baseline_of(group, finished, labels, chosen)) for group in in_order)
-    return Comparison(study, chosen, sections, left_out)
+    sections = tuple(_section(part, labels, baseline_of(part, finished, labels, chosen), timed) for part in in_order)
+    return Comparison(study, chosen, sections, left_out, timed)
 
 
 def label_runs(runs: list[Run]) -> dict[str, str]:
@@ -183,7 +166,7 @@ def _labels(runs: list[Run], labels: dict[str, str], fits: Callable[[Run], bool]
     return list(dict.fromkeys(labels[run.run_id] for run in runs if fits(run)))
 
 
-def _section(runs: list[Run], labels: dict[str, str], baseline: str) -> Section:
+def _section(runs: list[Run], labels: dict[str, str], baseline: str, timed: Sessions) -> Section:
     latest: dict[tuple[str, ...], Run] = {}
     superseded = []
     for run in runs:  # oldest first
@@ -197,7 +180,7 @@ def _section(runs: list[Run], labels: dict[str, str], baseline: str) -> Section:
     order = sorted(first_seen, key=lambda label: label != baseline)
     first = runs[0].tags
     in_order = tuple(Row(label, rows[label]) for label in order)
-    return Section(first["task"], first[metrics.PROTOCOL_TAG], baseline, in_order, tuple(superseded))
+    return Section(first["task"], first[metrics.PROTOCOL_TAG], baseline, in_order, tuple(superseded), timed)
 
 
 def seed_order(seed: str) -> tuple[int, str]:
@@ -220,40 +203,3 @@ def differing_facts(sections: list[Section]) -> dict[str, list[object]]:
     keys = sorted(set().union(*facts))
     values = {key: [fact.get(key) for fact in facts] for key in keys}
     return {key: seen for key, seen in values.items() if any(value != seen[0] for value in seen)}
-
-
-def change(metric: Metric, before: dict[str, float], after: dict[str, float]) -> Change | None:
-    """Of one metric, from values by seed; None where no seed has both."""
-    if metric.deterministic:
-        return _counted_change(metric, before, after)
-    seeds = [seed for seed in after if seed in before]
-    if not seeds:
-        return None
-    earlier = [before[seed] for seed in seeds]
-    seen = paired(earlier, [after[seed] for seed in seeds])
-    sure = seen.interval is not None
-    unclear = sure and seen.interval[0] <= 0 <= seen.interval[1] and any(before[seed] != after[seed] for seed in seeds)
-    verdict = Verdict.UNCLEAR if unclear else judge(metric.direction, seen.mean, sure)
-    if metric.direction is Direction.NEITHER:
-        verdict = None
-    return Change(seen.n, spread(earlier).mean, seen.mean, seen.interval, seen.p, verdict)
-
-
-def _counted_change(metric: Metric, before: dict[str, float], after: dict[str, float]) -> Change | None:
-    if not before or not after:
-        return None
-    earlier, later = spread(list(before.values())), spread(list(after.values()))
-    absolute = later.mean - earlier.mean
-    return Change(min(earlier.n, later.n), earlier.mean, absolute, None, None, judge(metric.direction, absolute, True))
-
-
-def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
-    """Better or worse by the metric's own direction; None for a metric that is no merit."""
-    if direction is Direction.NEITHER:
-        return None
-    if absolute == 0:
-        return Verdict.EQUAL
-    better = (absolute < 0) == (direction is Direction.LOWER)
-    if sure:
-        return Verdict.BETTER if better else Verdict.WORSE
-    return Verdict.DIRECTION_BETTER if better else Verdict.DIRECTION_WORSE

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from harness import metrics
 from harness.metrics import Direction, Metric
 from reports import formats, tables
-from reports.compare import Change, Comparison, Row, Section, change
+from reports.changes import Change, change
+from reports.compare import Comparison, Row, Section
 from reports.formats import DASH, escape
 from reports.notes import listed
 from reports.statistics import Spread, spread

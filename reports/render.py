@@ -1,6 +1,6 @@
 """Puts the report together: the files' names and their whole content, before anything is written."""
 
-from reports import diagnostics, glue, notes, plots, pretrain_plots, pretraining, tables
+from reports import diagnostics, glue, noise, notes, plots, pretrain_plots, pretraining, tables
 from reports.compare import Comparison, Section
 from reports.formats import escape
 from reports.pretrain_plots import Curves
@@ -8,30 +8,35 @@ from reports.statistics import CONFIDENCE, sign_flip_floor
 from reports.summary import summary
 
 LEGEND = """\
-**How to read the tables.** A cell shows the mean over seeds, ± its sample standard deviation where several seeds ran, and below
-it the change against {baseline}: in percent of the baseline's value, for a score or a share in points (1 point = 0.01) and
-percent. Changes compare means over the seeds that both have.
+**How to read the tables.** A cell shows the mean over seeds, ± its sample standard deviation where several seeds ran (of
+latency p50 and inference throughput over launches), and below it the change against {baseline}: in percent of the baseline's
+value, for a score or a share in points (1 point = 0.01) and percent. Changes compare means over the seeds that both have, and
+of latency p50 and inference throughput over the launches of one session.
 
 | mark | meaning |
 | :-- | :-- |
 | ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
 FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or the \
 {level:.0%} interval of the differences paired by seed leaves 0 out. |
-| △ better? / ▽ worse? | One seed only: a direction. One seed carries no evidence. |
+| △ better? / ▽ worse? | One seed or launch only: a direction. One carries no evidence. |
 | ~ | Unclear: the {level:.0%} interval includes 0. |
+| ≈ | Within noise: a timing that changed by no more than the noise floor of its session, or whose {level:.0%} interval \
+includes 0. No difference. |
 | = | No change. |
-| – | Not measured, or nothing to compare with. |
+| – | Not measured, or nothing to compare with. Behind the change of a timing: no verdict, for it was not measured \
+side by side or no noise floor is known. |
 
 k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
 OVERVIEW = "The headline score of every task, mean ± standard deviation over seeds."
 OF_PRETRAINING = " Of pretraining, the share of masked held-out tokens that are told; its head is not in the parameters."
 DIFFERENCES = """\
-Differences, variant minus {baseline}, paired by seed: mean [{level:.0%} t interval], verdict, and p of the exact sign-flip
-test (which {pairs} pairs cannot bring below {floor:.2g}). No interval is corrected for the number of comparisons."""
+Differences, variant minus {baseline}, paired by seed (launches by round, in percent): mean [{level:.0%} t interval],
+verdict{p}. No interval is corrected for the number of comparisons."""
+P = ", and p of the exact sign-flip\ntest (which {pairs} pairs cannot bring below {floor:.2g})"
 COMPONENTS = "The components add up to the total; *effective* counts a shared layer once for every use."
 CAPTIONS = {
     "score_parameters.svg": "Score against parameters; error bars are one standard deviation over seeds",
-    "score_latency.svg": "Score against latency; error bars are one standard deviation over seeds",
+    "score_latency.svg": "Score against latency; error bars are one standard deviation over seeds, of latency over launches",
     "masked_loss.svg": "Pretraining: loss and accuracy on masked held-out tokens against what was spent, mean over seeds",
     "pretrain_loss.svg": "Pretraining: training loss against tokens, one panel an objective (losses of two do not compare)",
     "loss.svg": "Training loss, mean over seeds at the steps that all have, smoothed over a twentieth of the curve",
@@ -56,6 +61,7 @@ def render(comparison: Comparison, curves: Curves, glue_without: tuple[str, ...]
         notes.header(comparison),
         *_overview(comparison),
         *diagnostics.part(comparison),
+        *noise.part(comparison),
         LEGEND.format(baseline=escape(comparison.baseline), level=CONFIDENCE),
         *(_glue(of_glue) if of_glue else []),
         *(part for section in comparison.sections for part in _section(comparison, section)),
@@ -95,15 +101,15 @@ def _section(comparison: Comparison, section: Section) -> list[str]:
     parts = [f"## {tables.section_name(comparison, section)}: before and after", f"Protocol {escape(section.protocol)}."]
     parts += [protocols] if protocols else []
     parts.append(tables.before_after(section))
-    told = [*pretraining.notes(comparison, section), *notes.section_notes(section), *glue.notes(section)]
+    told = [*pretraining.notes(comparison, section), *notes.section_notes(section), *noise.notes(section), *glue.notes(section)]
     parts += ["\n".join(f"- {note}" for note in told)] if told else []
     return parts + ([_differences_intro(section), differences] if differences else [])
 
 
 def _differences_intro(section: Section) -> str:
     pairs = _pairs(section)
-    facts = {"pairs": pairs, "floor": sign_flip_floor(pairs), "level": CONFIDENCE}
-    return DIFFERENCES.format(baseline=escape(section.baseline), **facts)
+    p = P.format(pairs=pairs, floor=sign_flip_floor(pairs)) if pairs > 1 else ""
+    return DIFFERENCES.format(baseline=escape(section.baseline), level=CONFIDENCE, p=p)
 
 
 def _pairs(section: Section) -> int:

@@ -3,6 +3,7 @@
 No bootstrap: over a handful of seeds its intervals are far too narrow.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,11 +48,23 @@ def spread(values: Sequence[float]) -> Spread:
 def paired(before: Sequence[float], after: Sequence[float]) -> Difference:
     """Student's t interval of the paired differences, and their exact sign-flip p; ValueError unless the lengths agree."""
     differences = [b - a for a, b in zip(before, after, strict=True)]
-    seen = spread(differences)
+    mean, interval = mean_interval(differences)
+    return Difference(len(differences), mean, interval, None if interval is None else sign_flip_p(differences))
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
+    """Mean and Student's t interval of it, None for a single value; ValueError without values."""
+    seen = spread(values)
     if seen.sd is None:
-        return Difference(seen.n, seen.mean, None, None)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, seen.n - 1)) * seen.sd / math.sqrt(seen.n)
-    return Difference(seen.n, seen.mean, (seen.mean - half, seen.mean + half), sign_flip_p(differences))
+        return seen.mean, None
+    half = t_quantile(seen.n - 1) * seen.sd / math.sqrt(seen.n)
+    return seen.mean, (seen.mean - half, seen.mean + half)
+
+
+@functools.cache
+def t_quantile(freedom: int) -> float:
+    """Of Student's t at CONFIDENCE, two-sided."""
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
 
 
 def sign_flip_p(differences: Sequence[float]) -> float | None:

@@ -9,7 +9,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -37,10 +37,21 @@ class Run:
     params: dict[str, str]
     metrics: dict[str, float]
     elsewhere: str | None = None  # study that it belongs to, where that is another than the one reported on
+    launches: dict[str, dict[int, float]] = field(default_factory=dict)  # metric -> round in its session -> value
 
     @property
     def is_pretraining(self) -> bool:
         return self.tags.get("task") == PRETRAINING
+
+    @property
+    def session(self) -> str | None:
+        """The series of launches in which it was timed."""
+        return self.tags.get(metrics.SESSION_TAG) or None
+
+    @property
+    def is_twin(self) -> bool:
+        """Whether it only measures a variant a second time in its session."""
+        return self.tags.get(metrics.TWIN_TAG) == "true"
 
     @property
     def origin(self) -> str | None:
@@ -50,7 +61,7 @@ class Run:
     @property
     def status(self) -> str:
         """running, finished, failed or diverged; a run without its identity is told apart from all of these."""
-        if any(tag not in self.tags for tag in IDENTITY_TAGS):
+        if any(tag not in self.tags for tag in IDENTITY_TAGS if not (self.is_twin and tag == "seed")):
             return "unknown (tags missing)"
         return self.tags.get("status", "unknown (tags missing)")
 
@@ -175,3 +186,12 @@ def read_curves(client: "MlflowClient", runs: Iterable[Run], key: str) -> dict[s
         run_id: {point.step: point.value for point in sorted(history, key=lambda point: (point.step, point.timestamp))}
         for run_id, history in histories.items()
     }
+
+
+def with_launches(client: "MlflowClient", runs: list[Run]) -> list[Run]:
+    """The same runs, the finished ones of a session with what each of its launches measured."""
+    timed = [run for run in runs if run.session is not None and run.status == "finished"]
+    keys = [key for key in metrics.METRICS if key.startswith(metrics.LAUNCHES)]
+    curves = {key: read_curves(client, timed, key) for key in keys}
+    launches = {run.run_id: {key: seen[run.run_id] for key, seen in curves.items() if run.run_id in seen} for run in timed}
+    return [replace(run, launches=launches.get(run.run_id, {})) for run in runs]

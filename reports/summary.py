@@ -3,11 +3,12 @@
 import pandas as pd
 
 from harness import metrics
-from reports.compare import Change, Comparison, Row, Section
+from reports.changes import Change
+from reports.compare import Comparison, Row, Section
 from reports.statistics import Spread
 
 COLUMNS = ["task", "protocol", "variant", "scale", "metric", "unit", "direction", "n", "mean", "sd", "min", "max"]
-COLUMNS += ["baseline_mean", "change", "change_percent", "ci_low", "ci_high"]
+COLUMNS += ["baseline_mean", "change", "change_percent", "ci_low", "ci_high", "verdict", "noise_floor_percent"]
 CURVES = {"finetune/loss", "finetune/learning_rate", "pretrain/loss"}
 """Curves by step: their last value is that of one batch, no result of a run."""
 
@@ -22,7 +23,7 @@ def summary(comparison: Comparison, averages: list[Line]) -> bytes:
         for section in comparison.sections
         for row in section.rows
         for metric in metrics.METRICS
-        if metric not in CURVES and (line := _line(section, row, metric))
+        if not (metric in CURVES or metric.startswith(metrics.LAUNCHES)) and (line := _line(section, row, metric))
     ]
     return pd.DataFrame([*lines, *averages], columns=COLUMNS).to_csv(index=False, lineterminator="\n").encode()
 
@@ -43,5 +44,6 @@ def spread_and_change(seen: Spread, change: Change | None) -> Line:
     if change:
         low, high = change.interval or (None, None)
         line |= {"baseline_mean": change.baseline_mean, "change": change.absolute, "change_percent": change.percent}
-        line |= {"ci_low": low, "ci_high": high}
+        line |= {"ci_low": low, "ci_high": high, "noise_floor_percent": change.floor}
+        line |= {"verdict": change.verdict.value if change.verdict else None}
     return line

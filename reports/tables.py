@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from harness import metrics
 from harness.metrics import Direction, Metric
 from reports import formats
-from reports.compare import Change, Comparison, Row, Section, Verdict
+from reports.changes import Change, Verdict
+from reports.compare import Comparison, Row, Section
 from reports.formats import DASH, SHARES, escape
 from reports.pretraining import ACCURACY, COLUMNS, LOSS, UNIGRAM
 
@@ -28,7 +29,13 @@ MARKS = {
     Verdict.DIRECTION_WORSE: "▽ worse?",
     Verdict.EQUAL: "=",
     Verdict.UNCLEAR: "~",
+    Verdict.WITHIN_NOISE: "≈",
+    Verdict.OPEN: DASH,
 }
+
+
+WORDS = {verdict: verdict.value for verdict in (Verdict.EQUAL, Verdict.UNCLEAR, Verdict.WITHIN_NOISE, Verdict.OPEN)}
+"""Verdicts that a table of differences spells out."""
 
 
 def present(section: Section, names: Iterable[str]) -> list[str]:
@@ -82,8 +89,8 @@ def cell(section: Section, row: Row, name: str) -> str:
     metric = metrics.get(name)
     counted_alike = _is_counted(metric) and seen.minimum == seen.maximum
     text = formats.value(seen.mean, metric.unit, None if counted_alike else seen.sd)
-    if seen.n < len(row.runs):
-        text += f" (n {seen.n})"
+    if (having := len(row.values(name))) < len(row.runs):
+        text += f" (n {having})"
     if row is section.before or metric.direction is Direction.NEITHER:
         return text
     change = section.change(row, name)
@@ -128,8 +135,8 @@ def differences(section: Section) -> str | None:
         pairs = zip(names, changes, strict=True)
         texts = {name: difference_text(change, metrics.get(name).unit) for name, change in pairs}
         if any(text != DASH for text in texts.values()):
-            count = max(change.n for change in changes if change)
-            lines.append([escape(row.label), str(count), *(texts[name] for name in shown)])
+            seeds = max((change.n for change in changes if change and not change.by_round), default=None)
+            lines.append([escape(row.label), DASH if seeds is None else str(seeds), *(texts[name] for name in shown)])
     return formats.table(["variant", "pairs", *(title(section, name) for name in shown)], lines) if lines else None
 
 
@@ -139,10 +146,13 @@ def _is_counted(metric: Metric) -> bool:
 
 
 def difference_text(change: Change | None, unit: str) -> str:
-    """`+1.2 points [0.4, 2.0]` with verdict and p; a dash without an interval."""
+    """`+1.2 points [0.4, 2.0]` with verdict and p, of launches in percent; a dash without an interval."""
     if change is None or change.interval is None:
         return DASH
-    verdict = {Verdict.EQUAL: "equal", Verdict.UNCLEAR: "unclear"}.get(change.verdict, MARKS.get(change.verdict, ""))
+    verdict = WORDS.get(change.verdict, MARKS.get(change.verdict, ""))
+    if change.by_round:
+        ends = tuple(100 * end / change.baseline_mean for end in change.interval)
+        return f"{formats.difference(change.percent, '%', ends)}<br>{verdict}, {change.n} rounds"
     p = "" if change.p is None else f", p {change.p:.2g}"
     return f"{formats.difference(change.absolute, unit, change.interval)}<br>{verdict}{p}"
 

@@ -4,7 +4,8 @@ import pytest
 
 from harness import metrics
 from harness.metrics import Direction
-from reports.compare import Verdict, change, compare, judge
+from reports.changes import Verdict, change, judge
+from reports.compare import compare
 from reports.errors import ReportError
 
 LATENCY, SCORE, TOTAL = "inference/latency_ms_p50", "eval/score", "model/params_total"

@@ -5,7 +5,7 @@ import json
 from reports import notes, tables
 from reports.compare import compare
 
-LATENCY, SCORE, TOTAL, SPEED = "inference/latency_ms_p50", "eval/score", "model/params_total", "inference/tokens_per_s"
+LATENCY, SCORE, TOTAL, MEMORY = "inference/latency_ms_p50", "eval/score", "model/params_total", "inference/peak_memory_bytes"
 
 
 def line(table: str, label: str) -> list[str]:
@@ -17,11 +17,11 @@ def line(table: str, label: str) -> list[str]:
 
 def test_arrow_judges_by_direction_not_by_sign(make_run):
     runs = [
-        make_run(values={TOTAL: 100.0, LATENCY: 10.0, SPEED: 10.0}),
-        make_run("new", values={TOTAL: 50.0, LATENCY: 20.0, SPEED: 30.0}),
+        make_run(values={TOTAL: 100.0, MEMORY: 10.0, SCORE: 0.2}),
+        make_run("new", values={TOTAL: 50.0, MEMORY: 20.0, SCORE: 0.6}),
     ]
     assert line(tables.before_after(compare("s", runs).sections[0]), "new") == [
-        "new", "1", "50<br>−50.0 % ▲ better", "20.0 ms<br>+100.0 % ▽ worse?", "30.0 tokens/s<br>+200.0 % △ better?",
+        "new", "1", "50<br>−50.0 % ▲ better", "20 B<br>+100.0 % ▽ worse?", "0.600<br>+40.0 points (+200.0 %) △ better?",
     ]  # fmt: skip
 
 

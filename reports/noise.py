@@ -1,0 +1,136 @@
+"""What a reader must know of timings: the sessions, what each one's A/A pair says of noise, and what was not side by side."""
+
+from collections.abc import Iterator
+
+from reports import formats, timing
+from reports.compare import Comparison, Row, Section
+from reports.formats import DASH, escape
+from reports.notes import listed
+from reports.sessions import Pair, Series, Sessions, side_by_side
+
+HEADING = "## Timings: sessions and noise floor"
+INTRO = """\
+Latency p50 and inference throughput are compared by launch: in every round of a session each variant ran once in a process of
+its own, in a new order, with a reference workload in between its calls. A change is the mean over rounds of
+log(after / before), each divided by its reference, so that a machine that slows down slows down both. The *A/A pair* is one variant measured twice;
+the *floor* is the larger end of the interval of its change. A timing differs only where its own interval leaves 0 out and it
+changed by more than the floor. Trainings are not interleaved: their times are paired by seed and must exceed the same floor."""
+SIDE_BY_SIDE = "time them in one session with the baseline"
+COLUMNS = {timing.LATENCY: "latency", timing.THROUGHPUT: "throughput"}
+
+
+def part(comparison: Comparison) -> list[str]:
+    """The report's section on its sessions, as Markdown; empty where no run was timed in one."""
+    sessions = comparison.sessions
+    if not sessions.series:
+        return []
+    heads = ["session", "rounds", "A/A pair"]
+    heads += [text for name in COLUMNS.values() for text in (f"{name}, A/A change", f"{name} floor")]
+    heads += ["launches beside other work", "reference, slowest over fastest"]
+    lines = [line for name in sessions.names for line in _lines(sessions, name)]
+    told = [f"- {text}" for name in sessions.names for text in _told(sessions, name)]
+    return [HEADING, INTRO, formats.table(heads, lines, left=3), *(["\n".join(told)] if told else [])]
+
+
+def _lines(sessions: Sessions, name: str) -> Iterator[list[str]]:
+    here = sessions.of(name)
+    rounds = {step for one in here for values in one.history.values() for step in values}
+    drift = timing.drift_percent(one.history for one in here)
+    ending = [_disturbed_share(here), formats.percent(drift)]
+    for pair in sessions.pairs(name) or [None]:
+        measured = [text for launch in COLUMNS for text in _measured(pair, launch)]
+        of = escape(_name(sessions, pair.first)) if pair else DASH
+        yield [escape(name), str(len(rounds)), of, *measured, *ending]
+
+
+def _name(sessions: Sessions, series: Series) -> str:
+    """The variant, and its task where the session has several."""
+    several = len({one.place for one in sessions.of(series.session)}) > 1
+    return f"{series.label} on {series.place[0]}" if several else series.label
+
+
+def _measured(pair: Pair | None, launch: str) -> list[str]:
+    """The change of an A/A pair with its interval, and the floor."""
+    ratio = pair.ratio(launch) if pair else None
+    if ratio is None:
+        return [DASH, DASH]
+    floor = timing.noise_floor(ratio)
+    shown = formats.difference(ratio.percent, "%", ratio.percents)
+    return [shown, DASH if floor is None else formats.value(timing.percent(floor), "%")]
+
+
+def _disturbed_share(here: list[Series]) -> str:
+    watched = sum(len(one.history.get(timing.FOREIGN_CPUS, {})) for one in here)
+    return f"{sum(len(timing.disturbed(one.history)) for one in here)} of {watched}" if watched else DASH
+
+
+def _told(sessions: Sessions, name: str) -> list[str]:
+    """Launches of a session that others disturbed, and a session without a floor."""
+    here = sessions.of(name)
+    disturbed = {one: rounds for one in here if (rounds := timing.disturbed(one.history))}
+    each = [f"{escape(_called(sessions, one))} in round {_rounds(rounds)}" for one, rounds in disturbed.items()]
+    notes = [f"Measured beside other work (over {timing.FOREIGN_LIMIT} CPUs), session {escape(name)}: {'; '.join(each)}."]
+    return (notes if each else []) + _unknown(sessions, name)
+
+
+def _called(sessions: Sessions, series: Series) -> str:
+    return _name(sessions, series) + (" (its twin)" if series.is_twin else "")
+
+
+def _rounds(rounds: list[int]) -> str:
+    return ", ".join(str(number) for number in rounds)
+
+
+def _unknown(sessions: Sessions, name: str) -> list[str]:
+    missing = [text for launch, text in COLUMNS.items() if all(pair.floor(launch) is None for pair in sessions.pairs(name))]
+    if not missing:
+        return []
+    why = "its A/A pair shares fewer than two rounds" if sessions.pairs(name) else "nothing was measured twice in it"
+    return [f"No noise floor of {' and '.join(missing)} is known for session {escape(name)}: {why}."]
+
+
+def notes(section: Section) -> list[str]:
+    """On rows whose timings cannot be judged, and on those that a second measurement of the baseline is compared with."""
+    before = section.before
+    if before is None:
+        return []
+    timed = [row for row in section.rows if row is not before and any(row.values(name) for name in timing.JUDGED)]
+    return [*_apart(section, timed), *_floorless(section, timed), *_stood_in(section, timed)]
+
+
+def _apart(section: Section, timed: list[Row]) -> list[str]:
+    apart = [row.label for row in timed if side_by_side(section.sessions, section.against(row)) is None]
+    if not apart:
+        return []
+    return [
+        f"Not timed side by side with {escape(section.baseline)}: {listed(apart, most=None)}. Their changes of latency "
+        f"and inference throughput are numbers without a verdict; {SIDE_BY_SIDE}."
+    ]
+
+
+def _floorless(section: Section, timed: list[Row]) -> list[str]:
+    sides = {row.label: side_by_side(section.sessions, section.against(row)) for row in timed}
+    place = (section.task, section.protocol)
+    lacking: dict[str, list[str]] = {}
+    for label, pair in sides.items():
+        floors = [section.sessions.floor(pair[1].session, place, launch) for launch in COLUMNS] if pair else []
+        if any(floor is None for floor in floors):
+            lacking.setdefault(pair[1].session, []).append(label)
+    return [
+        f"Session {escape(session)} has no noise floor (it needs an A/A pair of two rounds or more): changes of "
+        f"{listed(labels, most=None)} are shown with their interval and without a verdict."
+        for session, labels in lacking.items()
+    ]
+
+
+def _stood_in(section: Section, timed: list[Row]) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for row in timed:
+        pair = side_by_side(section.sessions, section.against(row))
+        if pair and pair[0].is_twin:
+            found.setdefault(pair[1].session, []).append(row.label)
+    return [
+        f"Latency and throughput of {listed(labels, most=None)} are compared with {escape(section.baseline)} as it was "
+        f"measured again in session {escape(session)}."
+        for session, labels in found.items()
+    ]
