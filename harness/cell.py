@@ -80,6 +80,11 @@ def protocol_facts(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
     }
 
 
+def protocol(config: RunConfig, inputs: Inputs) -> str:
+    """Hash of those facts."""
+    return _hash(protocol_facts(config, inputs))[:8]
+
+
 def fingerprint(config: RunConfig, inputs: Inputs) -> str:
     """Hash of all that shapes the cell's results: config, data, code and machine."""
     flat = flatten(to_dict(config))
@@ -138,7 +143,7 @@ def describe(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
         "enhancements": ",".join(sorted(config.enhancements)),
         "task": task_of(config, inputs),
         "seed": str(seed_of(config, inputs)),
-        metrics.PROTOCOL_TAG: _hash(facts)[:8],
+        metrics.PROTOCOL_TAG: protocol(config, inputs),
         metrics.PROTOCOL_FACTS_TAG: json.dumps(facts),
         "fingerprint": fingerprint(config, inputs),
         **({"pretraining": inputs.pretraining} if inputs.pretraining else {}),

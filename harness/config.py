@@ -183,11 +183,16 @@ class MeasureConfig:
 
     enabled: bool = True
     length: int | None = None  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
-    warmup: int = 5  # calls before the first that counts
-    repeats: int = 30  # timed calls
+    rounds: int = 5  # launches of a variant, each in a fresh process
+    repeats: int = 30  # timed calls of a launch, behind a warm-up until steady
     batch_size: int = 32  # texts of one throughput batch
     throughput_batches: int = 8  # validation batches of one throughput pass
     threads: int = 1  # CPU threads of latency and throughput
+    lengths: list[int] = field(default_factory=list)  # tokens of further texts, as many as the model takes
+    batch_sizes: list[int] = field(default_factory=list)  # texts of further batches of measure.length
+    seconds_per_length: float = 1.0  # of a launch, for each of these; slow calls are timed fewer times
+    foreign_cpus: float = 0.5  # CPUs that others may keep busy during a launch before it is repeated
+    retries: int = 2  # repeats of a launch at most
 
 
 @dataclass

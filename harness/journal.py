@@ -19,7 +19,7 @@ ARTIFACTS = (
     "predictions.parquet",
     *(f"predictions_{name}.parquet" for name in metrics.BESIDE),
     *(f"{submission.FOLDER}/{name}.tsv" for name in submission.ROWS),
-    "latency.json",
+    "timing.json.gz",
     "result.json",
     "log.txt",
 )
@@ -61,6 +61,10 @@ class Journal:
             return
         self._steps[key] = step
         self._write(point if time_ms is None else point | {"time": time_ms})
+
+    def sample(self, key: str, step: int, value: float, time_ms: int) -> None:
+        """One of several values that a curve may have at one step, as repeated measurements of one length."""
+        self._write({"step": step, "key": key, "value": metrics.check(key, value), "time": time_ms})
 
     def value(self, key: str, value: float | None) -> None:
         """One result; None is left out, which a report shows as a dash."""

@@ -130,6 +130,8 @@ def _of_measuring() -> list[Metric]:
         Metric("scaling/tokens_per_s", "tokens/s", higher, "throughput by length"),
         Metric("scaling/peak_memory_bytes", "bytes", lower, "inference peak memory by length"),
         Metric("scaling/flops_forward", "FLOP", lower, "forward FLOPs by length", True),
+        Metric("batching/latency_ms", "ms", lower, "latency p50 by batch size"),
+        Metric("batching/tokens_per_s", "tokens/s", higher, "throughput by batch size"),
         Metric("memory/weights_bytes", "bytes", lower, "training memory, weights", True),
         Metric("memory/gradients_bytes", "bytes", lower, "training memory, gradients", True),
         Metric("memory/optimiser_bytes", "bytes", lower, "training memory, optimiser state", True),

@@ -35,6 +35,11 @@ def cell_folder(output: str, study: str, name: str) -> Path:
     return Path(output).absolute() / study / re.sub(r"[^A-Za-z0-9_.+@-]+", "_", name)
 
 
+def session_folder(output: str, session: str) -> Path:
+    """What the launches of one session leave."""
+    return Path(output).absolute() / "sessions" / session
+
+
 def timing_lock(output: str) -> Path:
     """Held while something is timed, so that cells that run side by side do not time each other."""
     return Path(output).absolute() / ".timing.lock"

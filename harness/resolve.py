@@ -70,7 +70,8 @@ def has_task(config: RunConfig) -> bool:
 def refuse_impossible(config: RunConfig) -> None:
     """InputError for the first value that no run could use."""
     at_least_one = (
-        "finetune.batch_size finetune.accumulation finetune.eval_batch_size finetune.max_steps measure.length measure.repeats "
+        "finetune.batch_size finetune.accumulation finetune.eval_batch_size finetune.max_steps measure.length "
+        "measure.repeats measure.rounds "
         "pretrain.batch_size pretrain.accumulation pretrain.ramp_from pretrain.evaluations pretrain.eval_sequences "
         "pretrain.probe_steps pretrain.tokens pretrain.steps pretrain.flops corpus.documents corpus.train_documents "
         "tokenizer.train_characters "
@@ -86,6 +87,12 @@ def refuse_impossible(config: RunConfig) -> None:
     for key in positive:
         if flat[key] is not None and not flat[key] > 0:
             raise InputError(f"{key}={flat[key]} must be above 0")
+    for key in ("measure.lengths", "measure.batch_sizes"):
+        if any(value < 1 for value in flat[key]) or len(set(flat[key])) < len(flat[key]):
+            raise InputError(f"{key}={flat[key]} must be different numbers of at least 1")
+    for key in ("measure.retries", "measure.foreign_cpus", "measure.seconds_per_length"):
+        if not flat[key] >= 0:
+            raise InputError(f"{key}={flat[key]} must be at least 0")
     for key in ("finetune.warmup_fraction", "pretrain.warmup_fraction", "pretrain.ramp_fraction", "corpus.validation_share"):
         if not 0 <= flat[key] <= 1:
             raise InputError(f"{key}={flat[key]} must be between 0 and 1")

@@ -3,33 +3,26 @@
 python -m harness.run FOLDER     reads config.yaml and cell.json there, leaves result.json
 """
 
-import ctypes
 import json
 import shutil
-import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-from filelock import FileLock
-
-from harness import hardware, measure, paths, resolve, tasks
+from harness import hardware, measure, paths, processes, resolve, tasks
 from harness.cell import Inputs
 from harness.choices import KeepBest
 from harness.config import RunConfig
 from harness.data import cache
 from harness.data.cache import Prepared
 from harness.hardware import Machine
-from harness.journal import Journal, write_json
+from harness.journal import Journal, now_ms, write_json
 from harness.measure import flops, size, speed
 from harness.measure.memory import PeakMemory
+from harness.timing import summary
 from harness.training.finetune import answer, evaluate, evaluate_beside, finetune, headline, submit, write_predictions
 from harness.training.loop import DivergedError, Position
 from harness.weights import pretrained, published
 from models.heads import Classifier, build_classifier
-
-PR_SET_PDEATHSIG = 1
-"""Number of that request in linux/prctl.h."""
 
 
 def main(folder: Path) -> None:
@@ -65,9 +58,7 @@ def pretrain(config: RunConfig, inputs: Inputs, identity: str, machine: Machine,
 def measure_and_finetune(config: RunConfig, inputs: Inputs, machine: Machine, journal: Journal) -> None:
     """Measures, trains and evaluates on one task."""
     prepared = cache.read(config, inputs.data)
-    if config.model.init_from is None and config.pretrain.checkpoint is None:
-        shape = replace(config.model, vocab_size=prepared.vocab_size, pad_token_id=prepared.pad_token_id)
-        config = replace(config, model=shape)
+    config = cache.shaped(config, prepared)
     memory = PeakMemory(machine)
     model = measure_inference(config, inputs, prepared, machine, memory, journal)
     journal.value("corpus/overlap", inputs.overlap)
@@ -98,7 +89,8 @@ def measure_inference(
         journal.value("model/flops_forward", flops.counted(config.model, outputs, 1, told.length, False, head))
         step = flops.counted(config.model, outputs, config.finetune.batch_size, told.length, True, head)
         journal.value("model/flops_train_step", step)
-        _write_speed(config, model, prepared, machine, journal)
+        summary.tell(summary.read(journal.folder), journal)
+        _write_lengths(config, outputs, head, journal)
     return model
 
 
@@ -116,13 +108,11 @@ def _build(config: RunConfig, inputs: Inputs) -> Classifier:
     return model
 
 
-def _write_speed(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, journal: Journal) -> None:
-    with FileLock(paths.timing_lock(config.output)):
-        values, tokens_per_s = speed.time_inference(model, prepared, config.measure, machine)
-    for key, value in speed.summary(values).items():
-        journal.value(key, value)
-    journal.value("inference/tokens_per_s", tokens_per_s)
-    write_json(journal.folder / "latency.json", {"unit": "ms", "batch_size": 1, "length": config.measure.length, "raw": values})
+def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], journal: Journal) -> None:
+    lengths = [length for length in config.measure.lengths if length <= config.model.longest_text]
+    for length in sorted(lengths):
+        count = flops.counted(config.model, outputs, 1, length, False, head)
+        journal.sample("scaling/flops_forward", length, count, now_ms())
 
 
 def train_and_evaluate(
@@ -155,12 +145,6 @@ def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, mac
         submit(config, model, prepared, machine, journal.folder)
 
 
-def end_with_parent() -> None:
-    """Asks the kernel, where it can be asked, to end this process when its supervisor is gone, however that ended."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
 if __name__ == "__main__":
-    end_with_parent()
+    processes.end_with_parent()
     main(Path(sys.argv[1]))

@@ -4,22 +4,22 @@ A worker never talks to the tracking store, and a store that is away never stops
 """
 
 import contextlib
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from harness import cell as cells
-from harness import hardware, journal
+from harness import hardware, journal, metrics, processes
 from harness.config import RunConfig
 from harness.plan import Planned, plan
 from harness.progress import Progress
+from harness.timing import summary
+from harness.timing.session import Session, Timed
 
 LOOK_EVERY_S = 0.5
 TELL_EVERY_S = 10.0
@@ -34,17 +34,21 @@ def run_study(configs: list[RunConfig]) -> int:
     planned = plan(configs)
     failed: list[Planned] = []
     with _terminated_as_interrupt():
+        session = Session(planned)
+        session.run()
+        for item, timed in session.twins:
+            _tell_twin(item, timed, session)
         for number, item in enumerate(planned, 1):
             label = f"[{number}/{len(planned)}] {item.title}"
             if item.needs in failed:
                 print(f"{label}: not run, for its pretraining did not end well", flush=True)
                 failed.append(item)
-            elif not _run_unless_done(item, label):
+            elif not _run_unless_done(item, label, session):
                 failed.append(item)
     return 1 if failed else 0
 
 
-def _run_unless_done(item: Planned, label: str) -> bool:
+def _run_unless_done(item: Planned, label: str, session: Session) -> bool:
     """Whether the cell is finished afterwards."""
     item.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -57,61 +61,63 @@ def _run_unless_done(item: Planned, label: str) -> bool:
         if ended is not None and not item.config.rerun:
             print(f"{label}: {ended['status']} already, skipped (rerun=true runs it again)", flush=True)
             return ended["status"] == "finished"
-        return _run(item, label) == "finished"
+        return _run(item, label, session) == "finished"
 
 
-def _run(item: Planned, label: str) -> str:
+def _run(item: Planned, label: str, session: Session) -> str:
     cell = None if item.config.rerun else cells.to_resume(item.folder)
     if cell is None:
-        cell = cells.describe(item.config, item.inputs)
+        cell, timed = cells.describe(item.config, item.inputs), session.of(item)
+        if timed is not None:
+            cell["tags"][metrics.SESSION_TAG] = session.name
         cells.lay_out(item.folder, item.config, cell)
+        if timed is not None:
+            summary.write(item.folder, session.name, timed.results)
     told = Told(item, cell)
     status = "killed"
     try:
         with Progress(label) as progress:
             status = _work(item, lambda entries: (progress.show(entries), told.entries(entries)))
             result = journal.result(item.folder)
-            progress.end(status, result["metrics"] if result else {}, _last_line(item.folder))
+            progress.end(status, result["metrics"] if result else {}, processes.last_line(item.folder / "log.txt"))
     finally:
         told.end(status)
     return status
 
 
+def _tell_twin(item: Planned, timed: Timed, session: Session) -> None:
+    """Keeps the baseline's second timing as a cell of its own, which has nothing else."""
+    if timed.failed is not None or not timed.results:
+        return
+    folder = item.folder.with_name(f"{item.folder.name}-again-{session.name}")
+    cell = cells.describe(item.config, item.inputs)
+    cell["name"] += " (timed again)"
+    cell["tags"] |= {metrics.SESSION_TAG: session.name, metrics.TWIN_TAG: "true"}
+    cells.lay_out(folder, item.config, cell)
+    summary.write(folder, session.name, timed.results)
+    pen = journal.Journal(folder)
+    summary.tell(timed.results, pen)
+    pen.finish("finished")
+    told = Told(replace(item, folder=folder), cell)
+    told.entries(journal.Reader(folder).new_entries())
+    told.end("finished")
+
+
 def _work(item: Planned, see: Callable[[list[dict[str, Any]]], object]) -> str:
     """Runs the worker to its end and returns the cell's status; the worker is ended when this process is."""
-    threads = str(hardware.threads(item.config.hardware))
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false"}
-    root = str(Path(__file__).resolve().parent.parent)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     reader = journal.Reader(item.folder)
     with (item.folder / "log.txt").open("w") as log:
-        command = [sys.executable, "-m", "harness.run", str(item.folder)]
-        worker = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
+        worker = processes.start("harness.run", [str(item.folder)], hardware.threads(item.config.hardware), log)
         try:
             while worker.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     worker.wait(LOOK_EVERY_S)
                 see(reader.new_entries())
         finally:
-            _end(worker)
+            processes.end(worker)
     see(reader.new_entries())
     result = journal.result(item.folder)
     return result["status"] if worker.returncode == 0 and result else "failed"
-
-
-def _end(worker: subprocess.Popen) -> None:
-    if worker.poll() is None:
-        worker.terminate()
-        try:
-            worker.wait(10)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()
-
-
-def _last_line(folder: Path) -> str:
-    lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
-    return f"{lines[-1] if lines else 'the worker said nothing'} (see {folder / 'log.txt'})"
 
 
 @contextlib.contextmanager

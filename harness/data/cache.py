@@ -7,7 +7,7 @@ The cache is written whole or not at all, under a lock, and may be shared by pro
 import hashlib
 import json
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +43,14 @@ class Prepared:
     validation: Split
     tune: Split | None = None  # rows of train that are not trained on
     more: dict[str, Split] = field(default_factory=dict)  # those of task.more_validation, and the test splits to submit
+
+
+def shaped(config: RunConfig, prepared: Prepared) -> RunConfig:
+    """The cell with a network for the vocabulary of its data, unless weights that it starts from say the shape."""
+    if config.model.init_from is not None or config.pretrain.checkpoint is not None:
+        return config
+    shape = replace(config.model, vocab_size=prepared.vocab_size, pad_token_id=prepared.pad_token_id)
+    return replace(config, model=shape)
 
 
 def prepare(config: RunConfig) -> str:

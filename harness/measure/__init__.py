@@ -1,4 +1,4 @@
-"""The instruments: size, FLOPs, latency, throughput and memory, each in a pass of its own."""
+"""The instruments, each of one thing: size, FLOPs, bytes moved, a call's time, memory, energy, the state of the machine."""
 
-VERSION = 1
+VERSION = 2
 """Raised when an instrument would read the same thing otherwise; part of the protocol, so that old and new are not compared."""

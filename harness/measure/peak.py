@@ -1,4 +1,4 @@
-"""The fastest matrix product that this machine does, and the share of it that a model uses (MFU, arXiv:2204.02311, appendix B)."""
+"""The fastest matrix product that this machine does, and the share of it that a model uses (arXiv:2204.02311, appendix B)."""
 
 import time
 from collections.abc import Callable

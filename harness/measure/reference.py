@@ -1,9 +1,11 @@
 """A short piece of work that never changes: how long it takes says how the machine was, whatever model runs beside it."""
 
+from statistics import median
+
 import torch
 
 from harness.hardware import Machine
-from harness.measure.speed import latencies_ms
+from harness.measure.speed import time_ms
 
 SIZE = 384
 """Rows of the matrices that are multiplied."""
@@ -11,22 +13,31 @@ SIZE = 384
 ELEMENTS = 4_000_000
 """Floats of the memory-bound pass: more than a core's own caches hold."""
 
+CALLS = 3
+"""Calls of which the median is taken."""
 
-def reference_ms(machine: Machine, repeats: int) -> list[float]:
-    """Milliseconds of each repeat on one CPU thread, or on the GPU, always in float32; threads are as before afterwards."""
-    stream = torch.Generator().manual_seed(0)
-    matrix = torch.randn(SIZE, SIZE, generator=stream).to(machine.device)
-    line = torch.randn(ELEMENTS, generator=stream).to(machine.device)
-    product, total = torch.empty_like(matrix), torch.empty_like(line)
 
-    def work() -> None:
+class Reference:
+    """The reference workload with its memory ready, always in float32, on one CPU thread or on the GPU."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        stream = torch.Generator().manual_seed(0)
+        self._matrix = torch.randn(SIZE, SIZE, generator=stream).to(machine.device)
+        self._line = torch.randn(ELEMENTS, generator=stream).to(machine.device)
+        self._product, self._total = torch.empty_like(self._matrix), torch.empty_like(self._line)
+        self.time_ms()
+
+    def time_ms(self) -> float:
+        """Median milliseconds of a few calls now; threads are as before afterwards."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return median(time_ms(self._work, self._machine) for _ in range(CALLS))
+        finally:
+            torch.set_num_threads(threads)
+
+    def _work(self) -> None:
         for _ in range(4):
-            torch.mm(matrix, matrix, out=product)
-        torch.add(line, line, out=total)
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return latencies_ms(work, 2, repeats, machine)
-    finally:
-        torch.set_num_threads(threads)
+            torch.mm(self._matrix, self._matrix, out=self._product)
+        torch.add(self._line, self._line, out=self._total)

@@ -6,12 +6,12 @@ medians of log times in the place of means and variances: one call that the sche
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
 from harness.hardware import Machine
+from harness.measure.speed import time_ms
 
 SEGMENT = 5
 """Calls that a level has at least."""
@@ -54,12 +54,8 @@ def warm_up(call: Callable[[], object], machine: Machine, minimum: int = MINIMUM
 
 def times_ms(call: Callable[[], object], machine: Machine) -> Iterator[float]:
     """Milliseconds of one synchronised call after the other, without end."""
-    machine.synchronise()
     while True:
-        started = time.perf_counter_ns()
-        call()
-        machine.synchronise()
-        yield (time.perf_counter_ns() - started) / 1e6
+        yield time_ms(call, machine)
 
 
 def until_steady(times: Iterable[float], minimum: int = MINIMUM, maximum: int = MAXIMUM) -> WarmUp:

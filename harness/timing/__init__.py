@@ -1,0 +1,1 @@
+"""How long inference takes, so that a difference can be believed: launches of all variants, interleaved in one session."""

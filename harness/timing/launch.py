@@ -1,0 +1,151 @@
+"""One launch: a fresh process that builds a variant once and times it. What it says of the network holds for any weights.
+
+python -m harness.timing.launch FOLDER ROUND     reads config.yaml and launch.json there, leaves launch-ROUND.json
+
+Latency, throughput and lengths are passes of their own; nothing is written while one of them runs. The calls of a pass come
+in blocks with the reference workload between them, so that what the machine did in these seconds is seen beside them.
+"""
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+from harness import processes, resolve, tasks
+from harness.config import MeasureConfig, RunConfig
+from harness.data import cache
+from harness.data.cache import Prepared
+from harness.hardware import Machine
+from harness.journal import now_ms, write_json
+from harness.measure import energy, load, peak, speed
+from harness.measure.memory import PeakMemory
+from harness.measure.reference import Reference
+from harness.measure.steady import WarmUp, warm_up
+from models.heads import Classifier, build_classifier
+
+IMPORTED = time.time()
+
+BLOCKS = 5
+"""Parts that the calls of a pass come in, the reference workload before, between and behind them."""
+
+FEWEST = 3
+"""Calls of a length or batch size, however long they take."""
+
+Result = dict[str, Any]
+
+
+def main(folder: Path, number: int) -> None:
+    """Times one variant; an exception leaves no file."""
+    config = resolve.load(folder / "config.yaml")
+    told = json.loads((folder / "launch.json").read_text())
+    prepared = cache.read(config, told["data"])
+    config = cache.shaped(config, prepared)
+    machine = Machine(config.hardware)
+    machine.use_threads(config.measure.threads)
+    gc.disable()  # no collection falls into one variant's calls and not into another's
+    write_json(folder / f"launch-{number}.json", timed(config, prepared, machine, number == 0))
+
+
+def timed(config: RunConfig, prepared: Prepared, machine: Machine, first: bool) -> Result:
+    """All that this launch saw; only the first one measures the peak of the machine."""
+    measure, memory = config.measure, PeakMemory(machine)
+    started = time.perf_counter()
+    model = build_classifier(config.model, tasks.num_outputs(config.task), 0, tasks.kind_of(config.task).head())
+    model = model.to(machine.device)
+    built, call = time.perf_counter() - started, speed.forward(model, machine)
+    text = speed.text_of(measure.length, prepared.vocab_size, machine)
+    called = speed.time_ms(lambda: call(text), machine)
+    span, reference = load.ForeignLoad(), Reference(machine)
+    latency = latencies(lambda: call(text), measure, machine, reference)
+    result = {
+        "time": now_ms(),
+        "import_s": IMPORTED - psutil.Process().create_time(),
+        "build_s": built,
+        "first_call_ms": called,
+        "latency": latency,
+        "throughput": throughput(call, prepared, measure, machine, reference),
+        "points": points(model, config, prepared, machine, memory),
+    }
+    foreign = span.foreign_cpus()
+    return result | {
+        "foreign_cpus": foreign,
+        "load_average": load.load_average(),
+        "cpu_mhz": load.cpu_mhz(),
+        "gpu_processes": load.other_gpu_processes(machine),
+        "peak_flops_per_s": peak.peak_flops_per_s(machine) if first else None,
+    }
+
+
+def latencies(call: Callable[[], object], measure: MeasureConfig, machine: Machine, reference: Reference) -> Result:
+    """Raw milliseconds of the timed calls behind a warm-up until steady, and of the reference workload among them."""
+    warmed: WarmUp = warm_up(call, machine)
+    raw, beside = [], [reference.time_ms()]
+    for block in range(BLOCKS):
+        for _ in range(block, measure.repeats, BLOCKS):
+            raw.append(speed.time_ms(call, machine))
+        beside.append(reference.time_ms())
+    warming = {"calls": warmed.calls, "steady": warmed.steady, "raw_ms": warmed.values_ms}
+    return {"raw_ms": raw, "reference_ms": beside, "warm_up": warming}
+
+
+def throughput(
+    call: Callable[..., object], prepared: Prepared, measure: MeasureConfig, machine: Machine, reference: Reference
+) -> Result:
+    """Total work over total synchronised time of batches over the validation split, after one unmeasured batch."""
+    batches = speed.sample_batches(prepared, measure.batch_size, measure.throughput_batches, machine)
+    call(batches[-1])
+    beside = [reference.time_ms()]
+
+    def work() -> None:
+        for batch in batches:
+            call(batch)
+
+    milliseconds: list[float] = []
+    joules = energy.joules(lambda: milliseconds.append(speed.time_ms(work, machine)), energy.counters(machine))
+    beside.append(reference.time_ms())
+    return {
+        "seconds": milliseconds[0] / 1e3,
+        "tokens": sum(batch.tokens for batch in batches),
+        "padded_tokens": sum(batch.input_ids.numel() for batch in batches),
+        "samples": sum(len(batch.input_ids) for batch in batches),
+        "joules": joules,
+        "reference_ms": beside,
+    }
+
+
+def points(model: Classifier, config: RunConfig, prepared: Prepared, machine: Machine, memory: PeakMemory) -> list[Result]:
+    """One entry for each of measure.lengths that the model can read, at batch 1, and for each of measure.batch_sizes."""
+    measure = config.measure
+    shapes = [(1, length) for length in measure.lengths if length <= config.model.longest_text]
+    shapes += [(size, measure.length) for size in measure.batch_sizes]
+    return [point(model, shape, measure, prepared.vocab_size, machine, memory) for shape in shapes]
+
+
+def point(
+    model: Classifier, shape: tuple[int, int], measure: MeasureConfig, vocab_size: int, machine: Machine, memory: PeakMemory
+) -> Result:
+    """Latency, throughput and peak memory of texts without padding, `shape` being batch size and length in tokens."""
+    call, (size, length) = speed.forward(model, machine), shape
+    text = speed.text_of(length, vocab_size, machine, size)
+    highest = memory.of(lambda: call(text))
+    raw: list[float] = []
+    call(text)
+    ends = time.perf_counter() + measure.seconds_per_length
+    while len(raw) < FEWEST or (len(raw) < measure.repeats and time.perf_counter() < ends):
+        raw.append(speed.time_ms(lambda: call(text), machine))
+    wide = speed.text_of(length, vocab_size, machine, max(size, measure.batch_size * measure.length // length))
+    call(wide)
+    seconds = median(speed.time_ms(lambda: call(wide), machine) for _ in range(FEWEST)) / 1e3
+    tokens = wide.input_ids.numel() / seconds
+    return {"batch_size": size, "length": length, "raw_ms": raw, "tokens_per_s": tokens, "peak_memory_bytes": highest}
+
+
+if __name__ == "__main__":
+    processes.end_with_parent()
+    main(Path(sys.argv[1]), int(sys.argv[2]))

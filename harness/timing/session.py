@@ -1,0 +1,148 @@
+"""A session: all variants of a command timed side by side, and one of them twice.
+
+In each round every variant is launched once, in an order that is drawn anew, so that a slow minute of the machine hits all of
+them alike; the report pairs launches by round. The twin is the baseline a second time under another name: what the two of
+them differ by is noise (an A/A pair). A launch beside which others kept the CPUs busy is repeated.
+"""
+
+import contextlib
+import hashlib
+import json
+import random
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from harness import cell as cells
+from harness import journal, paths, processes
+from harness.config import RunConfig, flatten, save, to_dict
+from harness.plan import Planned
+
+BASELINE = "base"
+"""Model whose cell is timed twice; the first one of a command that has none of this name."""
+
+
+@dataclass
+class Timed:
+    """One network on one task, with the launches that it had; `folder` holds what they left."""
+
+    config: RunConfig
+    data: str
+    folder: Path
+    twin: bool = False
+    results: list[dict[str, Any]] = field(default_factory=list)
+    failed: str | None = None
+
+    @property
+    def title(self) -> str:
+        """As a reader names it."""
+        return f"{self.config.variant} {self.config.task.name}{' (again)' if self.twin else ''}"
+
+
+class Session:
+    """The launches of one command: what they said of each cell, and of the twins."""
+
+    def __init__(self, planned: list[Planned]) -> None:
+        """Nothing is timed yet; cells that are finished or not measured take no part."""
+        self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+        self._timed: dict[str, Timed] = {}
+        self.twins: list[tuple[Planned, Timed]] = []
+        wanted = [item for item in planned if _is_wanted(item)]
+        for item in wanted:
+            self._timed.setdefault(_network(item), self._new(item, _network(item)))
+        for item in _baselines(planned, wanted):
+            self.twins.append((item, self._new(item, f"{_network(item)}-twin", twin=True)))
+
+    def _new(self, item: Planned, name: str, twin: bool = False) -> Timed:
+        folder = paths.session_folder(item.config.output, self.name) / name
+        return Timed(item.config, item.inputs.data, folder, twin)
+
+    def run(self) -> None:
+        """Launches everything, round by round; a variant whose launch fails is left out from there on."""
+        timed = [*self._timed.values(), *(twin for _, twin in self.twins)]
+        if not timed:
+            return
+        rounds = max(one.config.measure.rounds for one in timed)
+        print(f"timing {len(timed)} networks in {rounds} rounds, the A/A pair among them (session {self.name})", flush=True)
+        for number in range(rounds):
+            taking_part = [one for one in timed if one.failed is None and number < one.config.measure.rounds]
+            random.Random(f"{self.name} {number}").shuffle(taking_part)
+            for one in taking_part:
+                _launch(one, number)
+        for one in timed:
+            if one.failed is not None:
+                print(f"timing {one.title}: failed: {one.failed}", flush=True)
+
+    def of(self, item: Planned) -> Timed | None:
+        """What was seen of a cell's network; None where it took no part or a launch failed."""
+        timed = self._timed.get(_network(item)) if item.inputs.data is not None else None
+        return timed if timed is not None and timed.failed is None and timed.results else None
+
+
+def _is_wanted(item: Planned) -> bool:
+    measured = item.inputs.data is not None and item.config.measure.enabled
+    return measured and (item.config.rerun or journal.result(item.folder) is None)
+
+
+def _baselines(planned: list[Planned], wanted: list[Planned]) -> list[Planned]:
+    """For each task and protocol with cells to time, the one that is timed twice, whether it is finished or not."""
+    groups: dict[str, list[Planned]] = {}
+    for item in planned:
+        if item.inputs.data is not None:
+            groups.setdefault(cells.protocol(item.config, item.inputs), []).append(item)
+    chosen = []
+    for group in groups.values():
+        if any(item in wanted for item in group):
+            plain = [item for item in group if item.config.model_name == BASELINE and not item.config.enhancements]
+            chosen.append((plain or group)[0])
+    return chosen
+
+
+def _network(item: Planned) -> str:
+    """Name of what is timed: the same for cells that differ in seed, training or weights alone."""
+    flat = flatten(to_dict(item.config))
+    told = {key: value for key, value in flat.items() if key.startswith(("model.", "measure.", "hardware.", "task."))}
+    told |= {"data": item.inputs.data, "model.objective": None, "model.init_from": None}
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+def _launch(one: Timed, number: int) -> None:
+    """One launch, and up to measure.retries more while others kept more than measure.foreign_cpus busy; the quietest counts."""
+    measure, seen = one.config.measure, []
+    one.folder.mkdir(parents=True, exist_ok=True)
+    save(one.config, one.folder / "config.yaml")
+    journal.write_json(one.folder / "launch.json", {"data": one.data})
+    for _ in range(1 + measure.retries):
+        with FileLock(paths.timing_lock(one.config.output)):
+            result = _one_launch(one, number)
+        if result is None:
+            one.failed = processes.last_line(one.folder / "log.txt")
+            return
+        seen.append(result)
+        if (result["foreign_cpus"] or 0.0) <= measure.foreign_cpus:
+            break
+    quietest = min(seen, key=lambda result: result["foreign_cpus"] or 0.0)
+    one.results.append(quietest | {"round": number, "repeated": len(seen) - 1})
+
+
+def _one_launch(one: Timed, number: int) -> dict[str, Any] | None:
+    with (one.folder / "log.txt").open("w") as log:
+        worker = processes.start("harness.timing.launch", [str(one.folder), str(number)], one.config.measure.threads, log)
+        with _ended(worker):
+            worker.wait()
+    file = one.folder / f"launch-{number}.json"
+    return json.loads(file.read_text()) if worker.returncode == 0 and file.exists() else None
+
+
+@contextlib.contextmanager
+def _ended(worker: subprocess.Popen) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        processes.end(worker)
