@@ -12,9 +12,10 @@ HEADING = "## Timings: sessions and noise floor"
 INTRO = """\
 Latency p50 and inference throughput are compared by launch: in every round of a session each variant ran once in a process of
 its own, in a new order, with a reference workload in between its calls. A change is the mean over rounds of
-log(after / before), each divided by its reference, so that a machine that slows down slows down both. The *A/A pair* is one variant measured twice;
-the *floor* is the larger end of the interval of its change. A timing differs only where its own interval leaves 0 out and it
-changed by more than the floor. Trainings are not interleaved: their times are paired by seed and must exceed the same floor."""
+log(after / before), each divided by its reference, so that a machine that slows down slows down both. The *A/A pair* is one
+variant measured twice; the *floor* is the larger end of the interval of its change. A timing differs only where its own
+interval leaves 0 out and it changed by more than the floor. Trainings are not interleaved: their times are paired by seed and
+must exceed the same floor."""
 SIDE_BY_SIDE = "time them in one session with the baseline"
 COLUMNS = {timing.LATENCY: "latency", timing.THROUGHPUT: "throughput"}
 
@@ -67,8 +68,8 @@ def _disturbed_share(here: list[Series]) -> str:
 def _told(sessions: Sessions, name: str) -> list[str]:
     """Launches of a session that others disturbed, and a session without a floor."""
     here = sessions.of(name)
-    disturbed = {one: rounds for one in here if (rounds := timing.disturbed(one.history))}
-    each = [f"{escape(_called(sessions, one))} in round {_rounds(rounds)}" for one, rounds in disturbed.items()]
+    disturbed = [(one, rounds) for one in here if (rounds := timing.disturbed(one.history))]
+    each = [f"{escape(_called(sessions, one))} in round {_rounds(rounds)}" for one, rounds in disturbed]
     notes = [f"Measured beside other work (over {timing.FOREIGN_LIMIT} CPUs), session {escape(name)}: {'; '.join(each)}."]
     return (notes if each else []) + _unknown(sessions, name)
 

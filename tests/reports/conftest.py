@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,34 @@ def make_run() -> Callable[..., Run]:
         tags = identity | {"status": "finished", "git_commit": "abc", "git_dirty": "false", "hardware": "1 CPU"} | tags
         params = {"task.headline": "accuracy", "seed": str(seed)}
         return Run(f"run{len(made)}", f"{variant}-{seed}", 1000 * len(made), tags, params, values or {})
+
+    return make
+
+
+def launches_of(times: list[float], reference: list[float] | None = None, cpus: float = 0.0) -> dict[str, dict[int, float]]:
+    """Rounds of one session: latencies in ms, 128 tokens a call, beside a reference workload of 2 ms."""
+    beside = [2.0] * len(times) if reference is None else reference
+    rates = [128_000 / time for time in times]
+    seen = {"latency_ms": times, "tokens_per_s": rates, "reference_ms": beside, "load_average": [1.0] * len(times)}
+    seen |= {"foreign_cpus": [cpus] * len(times)}
+    return {f"timing/{name}": dict(enumerate(values)) for name, values in seen.items()}
+
+
+def summed_up(launches: dict[str, dict[int, float]]) -> dict[str, float]:
+    """What a run keeps of its launches."""
+    latency, rate = (statistics.median(launches[f"timing/{name}"].values()) for name in ("latency_ms", "tokens_per_s"))
+    ends = {name: list(values.values())[-1] for name, values in launches.items()}
+    return ends | {"inference/latency_ms_p50": latency, "inference/tokens_per_s": rate, "inference/latency_ms_p90": latency}
+
+
+@pytest.fixture
+def timed(make_run: Callable[..., Run]) -> Callable[..., Run]:
+    """Builds one finished run with the launches of session s1; with twin="true" one that repeats a variant."""
+
+    def make(variant: str, times: list[float], seed: int = 0, values: dict | None = None, **more: object) -> Run:
+        launches = launches_of(times, more.pop("reference", None), more.pop("cpus", 0.0))
+        run = make_run(variant, seed, summed_up(launches) | (values or {}), **{"session": "s1"} | more)
+        return replace(run, launches=launches)
 
     return make
 
@@ -93,6 +123,16 @@ class Store:
         entries = [Param(key, str(value)) for key, value in params.items()]
         self.client.log_batch(run.info.run_id, metrics=curve + measured, params=entries)
         return run.info.run_id
+
+    def log_timed(self, variant: str, times: list[float], seed: int = 0, values: dict | None = None, **tags: str) -> str:
+        """One finished run of session s1 with a history of its launches; gives the run's id."""
+        from mlflow.entities import Metric
+
+        launches = launches_of(times)
+        number = self.log(variant, seed, summed_up(launches) | (values or {}), **{"session": "s1"} | tags)
+        points = [Metric(name, value, 1, step) for name, seen in launches.items() for step, value in seen.items()]
+        self.client.log_batch(number, metrics=points)
+        return number
 
     def log_pretraining(self, variant: str = "base+mlm", seed: int = 0, fingerprint: str = "f0", **tags: str) -> str:
         """One finished pretraining in the store, with its curves; gives the run's id."""

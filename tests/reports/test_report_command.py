@@ -162,3 +162,18 @@ def test_reports_know_the_metrics_alone_and_mlflow_in_one_file():
     assert not any(line[0].split(".")[0] in ("torch", "models", "hydra") for lines in imports.values() for line in lines)
     from_harness = [line for lines in imports.values() for line in lines if line[0].split(".")[0] == "harness"]
     assert all(line == ["harness", "import", "metrics"] or line[0] == "harness.metrics" for line in from_harness)
+
+
+def test_launches_are_read_from_the_store_and_the_twin_is_no_variant(tracking, capsys):
+    tracking.log_timed("base", [10.0, 10.1, 9.9])
+    tracking.log_timed("base", [10.1, 10.0, 10.0], twin="true")
+    tracking.log_timed("slow", [15.0, 15.1, 14.9])
+    assert main(["--out", "here"]) == 0
+    text = Path("here/report.md").read_text()
+    assert "- **runs**: 2 counted, 0 left out" in text
+    assert "## Timings: sessions and noise floor" in text
+    table = pd.read_csv("here/summary.csv").set_index(["variant", "metric"])
+    latency = table.loc[("slow", "inference/latency_ms_p50")]
+    assert (latency["verdict"], latency["n"]) == ("worse", 3)
+    assert latency["change_percent"] == pytest.approx(50, abs=1)
+    assert 0 < latency["noise_floor_percent"] < 10
