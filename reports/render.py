@@ -17,7 +17,7 @@ of latency p50 and inference throughput over the launches of one session.
 | :-- | :-- |
 | ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
 FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or the \
-{level:.0%} interval of the differences paired by seed leaves 0 out. |
+{level:.0%} interval of the differences paired by seed or by round leaves 0 out, and a timing exceeds the noise floor. |
 | △ better? / ▽ worse? | One seed or launch only: a direction. One carries no evidence. |
 | ~ | Unclear: the {level:.0%} interval includes 0. |
 | ≈ | Within noise: a timing that changed by no more than the noise floor of its session, or whose {level:.0%} interval \
@@ -32,7 +32,7 @@ OF_PRETRAINING = " Of pretraining, the share of masked held-out tokens that are 
 DIFFERENCES = """\
 Differences, variant minus {baseline}, paired by seed (launches by round, in percent): mean [{level:.0%} t interval],
 verdict{p}. No interval is corrected for the number of comparisons."""
-P = ", and p of the exact sign-flip\ntest (which {pairs} pairs cannot bring below {floor:.2g})"
+P = ", and p of the exact sign-flip test (which {pairs} pairs cannot bring below {floor:.2g})"
 COMPONENTS = "The components add up to the total; *effective* counts a shared layer once for every use."
 CAPTIONS = {
     "score_parameters.svg": "Score against parameters; error bars are one standard deviation over seeds",

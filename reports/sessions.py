@@ -163,16 +163,16 @@ def _values(runs: dict[str, Run], metric: str) -> dict[str, float]:
 
 
 def _gated(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
-    """Paired by seed; no verdict where no floor is known, and none above noise for what stays under it."""
+    """Paired by seed; no verdict unless every session that timed these runs has a floor, and within noise under the highest."""
     seen = change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric))
     if seen is None or seen.verdict is None:
         return seen
     launch = timing.GATED[metric]
     of_runs = dict.fromkeys(run.session for run in (*rows.before.values(), *rows.after.values()) if run.session)
     floors = [sessions.floor(session, rows.place, launch) for session in of_runs]
-    floor = _percent(max((floor for floor in floors if floor is not None), default=None))
-    if floor is None:
+    if not floors or None in floors:
         return replace(seen, verdict=Verdict.OPEN)
+    floor = timing.percent(max(floors))
     under = abs(seen.percent or 0) <= floor
     return replace(seen, floor=floor, verdict=Verdict.WITHIN_NOISE if under else seen.verdict)
 

@@ -150,6 +150,12 @@ def test_training_time_must_exceed_the_floor_of_its_session(timed, slower: float
     assert verdict(compare("s", runs), "slow", TRAINING) is expected
 
 
+def test_training_of_a_session_without_a_floor_has_no_verdict(timed):
+    late = [timed("late", SLOW, seed, {TRAINING: 50.0 + seed}, session="s2") for seed in (0, 1)]
+    first = [timed("base", BASE, seed, {TRAINING: 100.0 + seed}) for seed in (0, 1)]
+    assert verdict(compare("s", [*first, timed("base", TWIN, twin="true"), *late]), "late", TRAINING) is Verdict.OPEN
+
+
 def test_training_time_without_a_floor_has_no_verdict_and_scores_keep_theirs(make_run):
     values = [{TRAINING: 100.0 + seed, "eval/score": 0.8} for seed in (0, 1)]
     runs = [make_run(seed=seed, values=values[seed]) for seed in (0, 1)]
