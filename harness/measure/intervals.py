@@ -3,8 +3,9 @@
 The scheme was chosen by coverage, nominal 95 %, in 1000 simulated studies of launches of 50 calls (speed of a launch log-normal
 1 %, calls 2 %, every twentieth with a heavy tail). Ranks of the percentiles of resampled launches held the truth in 80 to 85 %
 of studies of five launches, with calls resampled as well in 88 to 92 %: five launches do not show their own scatter. The
-scatter of resampled launches as a standard error times Student's t held it, with 5 and with 20 launches, in 95 and 96 % for p50,
-92 and 94 % for p90, 89 and 93 % for p99, beyond which too few calls lie. Calls resampled on top of that: 98 % for p50, too wide.
+scatter of resampled launches as a standard error times Student's t held it, with 5 and with 20 launches, in 95 and 96 % for
+p50, 92 and 94 % for p90, 89 and 93 % for p99, beyond which too few calls lie. With calls resampled on top of that it is too
+wide: 98 % for p50.
 """
 
 import math
