@@ -196,3 +196,12 @@ def test_report_of_a_session_is_the_same_again(timed):
     seen = compare("s", [*pair(timed), timed("slow", SLOW)])
     assert noise.HEADING in render(seen, {})["report.md"].decode()
     assert render(seen, {}) == render(seen, {})
+
+
+def test_task_without_a_pair_takes_the_noisiest_floor_of_its_session(timed):
+    noisy = timed("base", [8.0, 12.0, 10.0, 8.0, 12.0], twin="true", task="cola")
+    first = [*pair(timed), timed("base", BASE, task="cola"), noisy]
+    seen = compare("s", [*first, timed("base", BASE, task="rte"), timed("slow", SLOW, task="rte"), timed("slow", SLOW)])
+    judged = [section for section in seen.sections if section.task != "cola"]
+    by_task = {section.task: section.change(section.rows[-1], LATENCY).verdict for section in judged}
+    assert by_task == {"sst2": Verdict.WORSE, "rte": Verdict.WITHIN_NOISE}
