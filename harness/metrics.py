@@ -55,6 +55,9 @@ LAUNCHES = "timing/"
 LENGTHS = "scaling/"
 """Phase of the metrics whose step is the length of the text in tokens."""
 
+BATCHES = "batching/"
+"""Phase of the metrics whose step is the number of texts of a batch."""
+
 BESIDE = {"mismatched": "mismatched genres"}
 """Name in `task.more_validation` -> what the rows are that are scored beside the validation, as `eval/SCORE_NAME`."""
 

@@ -20,6 +20,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: multirun/reports/<study>)")
     parser.add_argument("--uri", help="tracking store (default: the SQLite file multirun/mlflow.db)")
     parser.add_argument("--with-wnli", action="store_true", help="count WNLI in the average over GLUE (default: left out)")
+    parser.add_argument(
+        "--target",
+        metavar="METRIC=NUMBER",
+        action="append",
+        default=[],
+        help="quality whose cost is told, such as pretrain/masked_loss=6.5; may be given again (default: the baseline's end)",
+    )
     return parser.parse_args(arguments)
 
 
@@ -43,15 +50,18 @@ def write(files: dict[str, bytes], out: Path) -> None:
 
 def report(options: argparse.Namespace) -> Path:
     """The report.md that was written; ReportError, and nothing written, where the store cannot answer."""
-    from reports import compare, glue, render, store  # heavy imports stay out of --help
+    from reports import compare, cost, cost_chapter, glue, render, scaling_chapter, store  # heavy imports stay out of --help
 
+    targets = cost.parse(options.target)
     client = store.connect(options.uri or f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}")
     name, found = store.read_study(client, options.study)
     runs = store.with_launches(client, found)
     everything = sorted([*runs, *store.follow(client, runs)], key=lambda run: (run.started, run.run_id))
     comparison = compare.compare(name, everything, options.baseline)
-    curves = {key: store.read_curves(client, comparison.runs, key) for key in render.CURVES}
-    files = render.render(comparison, curves, () if options.with_wnli else glue.LEFT_OUT)
+    curves = {key: store.read_curves(client, comparison.runs, key) for key in {*render.CURVES, *cost.CURVES}}
+    lengths = {key: store.read_replicates(client, comparison.runs, key) for key in scaling_chapter.QUANTITIES}
+    chapters = [scaling_chapter.chapter(comparison, lengths), cost_chapter.chapter(comparison, curves, targets)]
+    files = render.render(comparison, curves, () if options.with_wnli else glue.LEFT_OUT, chapters)
     out = options.out or default_out(name)
     write(files, out)
     return out / "report.md"

@@ -1,6 +1,9 @@
 """Puts the report together: the files' names and their whole content, before anything is written."""
 
+from collections.abc import Sequence
+
 from reports import diagnostics, glue, noise, notes, plots, pretrain_plots, pretraining, tables
+from reports.chapter import Chapter
 from reports.compare import Comparison, Section
 from reports.formats import escape
 from reports.pretrain_plots import Curves
@@ -48,10 +51,15 @@ CURVES = (TRAINING_LOSS, *pretrain_plots.CURVES)
 PHASES = {"model": "at the dimensions that were run", "published": "at the published dimensions (BERT-base)"}
 
 
-def render(comparison: Comparison, curves: Curves, glue_without: tuple[str, ...] = glue.LEFT_OUT) -> dict[str, bytes]:
+def render(
+    comparison: Comparison,
+    curves: Curves,
+    glue_without: tuple[str, ...] = glue.LEFT_OUT,
+    chapters: Sequence[Chapter] = (),
+) -> dict[str, bytes]:
     """File name -> content of `report.md`, `summary.csv` and those pictures that there are numbers for.
 
-    `glue_without` names tasks that the average over GLUE leaves out.
+    `glue_without` names tasks that the average over GLUE leaves out; chapters stand before the pictures.
     """
     of_glue = glue.glue_of(comparison, glue_without)
     groups = component_groups(comparison)
@@ -65,6 +73,7 @@ def render(comparison: Comparison, curves: Curves, glue_without: tuple[str, ...]
         LEGEND.format(baseline=escape(comparison.baseline), level=CONFIDENCE),
         *(_glue(of_glue) if of_glue else []),
         *(part for section in comparison.sections for part in _section(comparison, section)),
+        *(paragraph for chapter in chapters for paragraph in chapter.paragraphs),
         *_pictured("Pictures", [name for name in pictures if name != "parameters.svg"]),
         *_components(groups),
         *_pictured("", [name for name in pictures if name == "parameters.svg"]),
@@ -72,6 +81,8 @@ def render(comparison: Comparison, curves: Curves, glue_without: tuple[str, ...]
     if comparison.left_out:
         parts += ["## Runs that do not count", notes.left_out(comparison.left_out)]
     report = "\n\n".join(parts) + "\n"
+    for chapter in chapters:
+        pictures |= chapter.files
     return pictures | {
         "summary.csv": summary(comparison, glue.summary_lines(of_glue) if of_glue else []),
         "report.md": report.encode(),

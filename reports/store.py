@@ -195,3 +195,14 @@ def with_launches(client: "MlflowClient", runs: list[Run]) -> list[Run]:
     curves = {key: read_curves(client, timed, key) for key in keys}
     launches = {run.run_id: {key: seen[run.run_id] for key, seen in curves.items() if run.run_id in seen} for run in timed}
     return [replace(run, launches=launches.get(run.run_id, {})) for run in runs]
+
+
+def read_replicates(client: "MlflowClient", runs: Iterable[Run], key: str) -> dict[str, dict[int, list[float]]]:
+    """Run id -> {step: all values of the metric `key` at that step, oldest first}, for the runs that logged it."""
+    found: dict[str, dict[int, list[float]]] = {}
+    with _asking():
+        histories = {run.run_id: client.get_metric_history(run.run_id, key) for run in runs if key in run.metrics}
+    for run_id, history in histories.items():
+        for point in sorted(history, key=lambda point: (point.step, point.timestamp)):
+            found.setdefault(run_id, {}).setdefault(point.step, []).append(point.value)
+    return found

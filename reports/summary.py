@@ -11,6 +11,8 @@ COLUMNS = ["task", "protocol", "variant", "scale", "metric", "unit", "direction"
 COLUMNS += ["baseline_mean", "change", "change_percent", "ci_low", "ci_high", "verdict", "noise_floor_percent"]
 CURVES = {"finetune/loss", "finetune/learning_rate", "pretrain/loss"}
 """Curves by step: their last value is that of one batch, no result of a run."""
+SERIES = (metrics.LENGTHS, metrics.LAUNCHES, metrics.BATCHES)
+"""Phases whose steps are lengths, launches or batch sizes: their last value says nothing of the others."""
 
 Line = dict[str, object]
 """Column -> value."""
@@ -23,7 +25,7 @@ def summary(comparison: Comparison, averages: list[Line]) -> bytes:
         for section in comparison.sections
         for row in section.rows
         for metric in metrics.METRICS
-        if not (metric in CURVES or metric.startswith(metrics.LAUNCHES)) and (line := _line(section, row, metric))
+        if metric not in CURVES and not metric.startswith(SERIES) and (line := _line(section, row, metric))
     ]
     return pd.DataFrame([*lines, *averages], columns=COLUMNS).to_csv(index=False, lineterminator="\n").encode()
 

@@ -1,0 +1,96 @@
+"""Pictures of cost by length of the text: logarithmic axes, one panel a quantity, one picture a device."""
+
+import math
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from harness import metrics
+from reports.formats import prefix
+from reports.plots import Look, grid, handle, legend, looks
+from reports.scaling import Replicates, centres
+from reports.scaling_chapter import Group
+
+NAMED = 6
+"""Up to so many crossovers of a panel have their length written beside them."""
+PREFIXED = {"bytes": "B", "FLOP": "FLOP"}
+Y_TICKS = (10, (1, 2, 5))
+"""Largest over smallest value below which the axis of values has these ticks in every power of ten."""
+
+
+def panels(labels: list[str], group: Group) -> Figure | None:
+    """All quantities of a device that have a positive value; None without one. `labels` are the report's, for the looks."""
+    look = looks(labels)
+    lines = {quantity: {label: centres(points) for label, points in rows.items()} for quantity, rows in group.values.items()}
+    lines = {quantity: {label: line for label, line in rows.items() if line} for quantity, rows in lines.items()}
+    lines = {quantity: rows for quantity, rows in lines.items() if rows}
+    if not lines:
+        return None
+    figure, axes = grid(len(lines), wide=4.0, high=3.3, most=2)
+    for panel, (quantity, rows) in zip(axes, lines.items(), strict=True):
+        _panel(panel, group, quantity, rows, look)
+    figure.suptitle(f"{group.section.task}: {group.hardware}", fontsize=10)
+    drawn = {label for rows in lines.values() for label in rows}
+    legend(figure, [handle(label, look[label], line=True, marked=True) for label in labels if label in drawn])
+    return figure
+
+
+def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], look: dict[str, Look]) -> None:
+    metric = metrics.get(quantity)
+    values = [value for line in rows.values() for value in line.values()]
+    factor, letter = prefix(max(values)) if metric.unit in PREFIXED else (1.0, "")
+    for label, line in rows.items():
+        _line(axes, line, group.values[quantity][label], factor, look[label])
+    axes.set(xscale="log", yscale="log", xlabel="length (tokens)")
+    axes.set(ylabel=f"{metric.title.removesuffix(' by length')} ({letter}{PREFIXED.get(metric.unit, metric.unit)})")
+    lengths = sorted({length for line in rows.values() for length in line})
+    axes.xaxis.set_major_locator(FixedLocator(lengths[:: math.ceil(len(lengths) / 8)]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    most, ticks = Y_TICKS
+    axes.yaxis.set_major_locator(LogLocator(subs=ticks if max(values) / min(values) < most**2 else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.grid(alpha=0.25)
+    _mark(axes, group, quantity, rows, (factor, look))
+
+
+def _line(axes: Axes, line: dict[int, float], points: Replicates, factor: float, look: Look) -> None:
+    lengths, middles = list(line), list(line.values())
+    reach = [
+        [line[length] - min(points[length]) for length in lengths],
+        [max(points[length]) - line[length] for length in lengths],
+    ]
+    reach = [[max(0.0, far) / factor for far in side] for side in reach]
+    bars = reach if any(len(points[length]) > 1 for length in lengths) else None
+    size, front = (9, 4) if look.marker == "*" else (5, 3)
+    style = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "markersize": size, "linewidth": 1.3}
+    style |= {"markeredgecolor": "white", "markeredgewidth": 0.3, "elinewidth": 0.9, "capsize": 2, "zorder": front}
+    axes.errorbar(lengths, [value / factor for value in middles], bars, **style)
+
+
+def _mark(
+    axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], drawn: tuple[float, dict[str, Look]]
+) -> None:
+    """A ring at every crossover, its length beside it where there are few; none where no length tells the two apart."""
+    factor, look = drawn
+    races = {label: seen for label in rows if (seen := group.race(quantity, label)) and len(seen.unclear) < len(seen.lengths)}
+    found = [(label, crossing.length) for label, seen in races.items() for crossing in seen.crossings]
+    for label, length in found:
+        height = _between(rows[label], length) / factor
+        ring = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": look[label].colour}
+        axes.plot([length], [height], linestyle="None", zorder=5, markeredgewidth=1.3, **ring)
+        if len(found) <= NAMED:
+            place = {"xytext": (7, -11), "textcoords": "offset points", "fontsize": 7.5}
+            axes.annotate(f"{length:,.0f}", (length, height), color=look[label].colour, **place)
+
+
+def _between(line: dict[int, float], length: float) -> float:
+    """The value at a length between measured ones, straight on logarithmic axes."""
+    before = max(known for known in line if known <= length * (1 + 1e-9))
+    after = min(known for known in line if known >= length * (1 - 1e-9))
+    if before == after:
+        return line[before]
+    share = math.log(length / before) / math.log(after / before)
+    return line[before] ** (1 - share) * line[after] ** share
