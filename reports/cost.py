@@ -15,7 +15,6 @@ from reports.compare import Row, Section
 from reports.errors import ReportError, unknown
 from reports.formats import SHARES
 from reports.statistics import paired
-from reports.tables import headline
 
 MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")
 """Metrics that may be looked at while training and mean the same for every variant."""
@@ -78,10 +77,15 @@ def phase(measure: str) -> str:
     return "pretrain" if measure.startswith("pretrain/") else "finetune"
 
 
-def best(curve: dict[int, float], target: Target) -> float:
-    """The value of the curve that comes nearest to the target, or farthest beyond it."""
-    lower = metrics.get(target.metric).direction is Direction.LOWER
-    return min(curve.values()) if lower else max(curve.values())
+def best(values: Iterable[float], target: Target) -> float:
+    """The value nearest to the target, or farthest beyond it."""
+    return min(values) if metrics.get(target.metric).direction is Direction.LOWER else max(values)
+
+
+def looks(curve: dict[int, float]) -> dict[int, float]:
+    """The points of a curve at which a run in training was looked at; none where all there is is one value of its end."""
+    found = {step: value for step, value in curve.items() if step > 0}  # at step 0 stands what was logged without a step
+    return found if len(found) > 1 else {}
 
 
 def reach(curve: dict[int, float], costs: dict[str, dict[int, float]], target: Target) -> Reach | None:
@@ -128,29 +132,25 @@ class Paid:
 
 def paid(row: Row, target: Target, curves: Curves) -> Paid | None:
     """None where no run of the row has a curve of looks."""
-    measures = curves.get(target.metric, {})
-    looked = {seed: run.run_id for seed, run in row.runs.items() if looks_of(measures.get(run.run_id, {}))}
-    if not looked:
+    curve = {seed: looks(curves.get(target.metric, {}).get(run.run_id, {})) for seed, run in row.runs.items()}
+    curve = {seed: seen for seed, seen in curve.items() if seen}
+    if not curve:
         return None
-    names = COSTS[phase(target.metric)]
-    costs = {seed: {cost: curves.get(name, {}).get(run, {}) for cost, name in names.items()} for seed, run in looked.items()}
-    reaches = {seed: reach(measures[run], costs[seed], target) for seed, run in looked.items()}
-    return Paid(row.label, reaches, {seed: best(measures[run], target) for seed, run in looked.items()})
-
-
-def looks_of(curve: dict[int, float]) -> bool:
-    """Whether these are looks while training, and not one value at the end."""
-    return len(curve) > 1
+    names, reaches = COSTS[phase(target.metric)], {}
+    for seed, seen in curve.items():
+        run = row.runs[seed].run_id
+        reaches[seed] = reach(seen, {cost: curves.get(name, {}).get(run, {}) for cost, name in names.items()}, target)
+    return Paid(row.label, reaches, {seed: best(seen.values(), target) for seed, seen in curve.items()})
 
 
 def default_target(section: Section, curves: Curves) -> Target | None:
-    """The worst value that a seed of the baseline ends with, so that all of them reach it; None without such a curve."""
-    before = section.before
-    for name in (headline(section),) if section.is_pretraining else ("tune/score", "eval/score"):
-        of_runs = curves.get(name, {})
-        known = [
-            of_runs[run.run_id] for run in (before.runs.values() if before else ()) if looks_of(of_runs.get(run.run_id, {}))
-        ]
+    """The worst value that a seed of the baseline ends with, so that all of them reach it; None without such a curve.
+
+    Of pretraining the loss: accuracy stands still while the loss falls, where the most frequent token is the answer.
+    """
+    runs = section.before.runs.values() if section.before else ()
+    for name in ("pretrain/masked_loss",) if section.is_pretraining else ("tune/score", "eval/score"):
+        known = [curve for run in runs if (curve := looks(curves.get(name, {}).get(run.run_id, {})))]
         if known:
             ends = [curve[max(curve)] for curve in known]
             return Target(name, max(ends) if metrics.get(name).direction is Direction.LOWER else min(ends))
@@ -162,17 +162,20 @@ class Ratio:
     """How many times the baseline's cost, over the seeds that both have: geometric mean, and its t interval of two seeds on."""
 
     mean: float
-    interval: tuple[float, float] | None
+    interval: tuple[float, float] | None  # None where the mean is a limit
+    limit: str = ""  # ≥ or ≤ where the baseline's or the variant's cost is an upper bound
 
 
 def ratio(before: Paid, after: Paid, cost: str) -> Ratio | None:
-    """None where a seed of either did not get there, or one is an upper bound: what is left would favour the slower."""
-    if not (before.reached and after.reached) or before.bound or after.bound:
+    """None where a seed of either did not get there, as those that did are the fast ones, or where both are upper bounds."""
+    if not (before.reached and after.reached) or (before.bound and after.bound):
         return None
     earlier, later = before.amounts(cost), after.amounts(cost)
     seeds = [seed for seed in later if seed in earlier]
     if not seeds:
         return None
     seen = paired([math.log(earlier[seed]) for seed in seeds], [math.log(later[seed]) for seed in seeds])
+    if before.bound or after.bound:
+        return Ratio(math.exp(seen.mean), None, "≥ " if before.bound else "≤ ")
     interval = (math.exp(seen.interval[0]), math.exp(seen.interval[1])) if seen.interval else None
     return Ratio(math.exp(seen.mean), interval)

@@ -4,7 +4,7 @@ from harness import metrics
 from reports import formats
 from reports.chapter import Chapter
 from reports.compare import Comparison, Section
-from reports.cost import COSTS, MEASURES, STEPS, UNITS, Curves, Paid, Ratio, Target, default_target, paid, phase, ratio
+from reports.cost import COSTS, MEASURES, STEPS, UNITS, Curves, Paid, Ratio, Target, best, default_target, paid, phase, ratio
 from reports.errors import ReportError
 from reports.formats import DASH, escape
 from reports.statistics import spread
@@ -51,19 +51,18 @@ def table(comparison: Comparison, section: Section, target: Target, curves: Curv
     before = next((row for row in rows if row.label == section.baseline), None)
     metric = metrics.get(target.metric)
     shown = formats.value(target.value, metric.unit)
-    lines = [[escape(row.label), _reached(row, metric.unit), *(cell(row, before, cost) for cost in UNITS)] for row in rows]
+    lines = [[escape(row.label), _reached(row, target), *(cell(row, before, cost) for cost in UNITS)] for row in rows]
     heading = f"### {section_name(comparison, section)}: to a {metric.title} of {shown}"
     return [heading, formats.table(["variant", "seeds that got there", *UNITS], lines), *_missing(rows, target)]
 
 
-def _reached(row: Paid, unit: str) -> str:
-    """`3 of 3`, or with the best value where some did not: the best of all that did not."""
+def _reached(row: Paid, target: Target) -> str:
+    """`3 of 3`, or with the best value of those that did not get there."""
     short = [row.best[seed] for seed, seen in row.reaches.items() if seen is None]
     got = f"{len(row.reaches) - len(short)} of {len(row.reaches)}"
     if not short:
         return got
-    ends = list(dict.fromkeys(formats.value(end, unit) for end in (min(short), max(short))))
-    return f"{got}<br>not reached (best {' to '.join(ends)})"
+    return f"{got}<br>not reached (best {formats.value(best(short, target), metrics.get(target.metric).unit)})"
 
 
 def cell(row: Paid, before: Paid | None, cost: str) -> str:
@@ -74,7 +73,7 @@ def cell(row: Paid, before: Paid | None, cost: str) -> str:
     if not amounts:
         return NOT_AVAILABLE
     seen = spread(amounts)
-    text = ("≤ " if row.bound else "") + _amount(seen.mean, cost, seen.sd)
+    text = ("≤ " if row.bound else "") + _amount(seen.mean, cost, None if row.bound else seen.sd)
     if not row.reached:
         text += f" ({seen.n} of {len(row.reaches)} seeds)"
     if before is None or before is row:
@@ -92,7 +91,7 @@ def _ratio(seen: Ratio | None) -> str:
     if seen is None:
         return DASH
     interval = f" [{', '.join(f'{end:.2f}' for end in seen.interval)}]" if seen.interval else ""
-    return f"× {seen.mean:.2f}{interval}"
+    return f"× {seen.limit}{seen.mean:.2f}{interval}"
 
 
 def _missing(rows: list[Paid], target: Target) -> list[str]:

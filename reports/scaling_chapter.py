@@ -19,9 +19,9 @@ Histories = dict[str, dict[str, Replicates]]
 """Metric -> run id -> its values by length."""
 
 INTRO = """\
-An exponent is the slope on logarithmic axes: 1 is linear in the length, 2 quadratic, for throughput with the other sign. In
-brackets stands the {level:.0%} t interval over the lengths, one point a length (geometric mean of launches and seeds); none of
-what is counted. Cost is a + b T + c T^2, so one exponent only sums up the measured lengths: *last doubling* is the exponent at
+An exponent is the slope on logarithmic axes: 1 is linear in the length, 2 quadratic (0 and −1 for throughput in tokens). In
+brackets stands the {level:.0%} t interval over the lengths, one point a length (geometric mean of launches and seeds); what is
+counted has none. Cost is a + b T + c T^2, so one exponent only sums up the measured lengths: *last doubling* is the exponent at
 the long end, and *off by* the largest distance of a length from the line."""
 CROSSOVER = """\
 Lengths at which a variant beats {baseline}, straight between measured lengths on logarithmic axes, up to {longest} tokens. In
@@ -141,7 +141,7 @@ def race_text(seen: Race) -> str:
     if seen.half and len(seen.unclear) == len(seen.lengths):
         return f"unclear: every interval from {first:,} to {last:,} includes 1"
     if seen.crossings:
-        return " and ".join(_stretches(seen))
+        return " and ".join(_stretches(seen)) + _together(seen)
     doubt = f" (unclear at {', '.join(f'{length:,}' for length in seen.unclear)})" if seen.unclear else ""
     return (f"from the shortest length on ({first:,})" if max(seen.lead) > 0 else f"never up to {last:,}") + doubt
 
@@ -160,16 +160,27 @@ def _stretches(seen: Race) -> list[str]:
 
 
 def crossing_text(crossing: Crossing, seen: Race) -> str:
-    """`742 [600, 900]`; an end that lies beyond the measured lengths is told as such."""
+    """`742 [600, 900]`; an end beyond the measured lengths is told as such, and an interval within one token not at all."""
     text = f"{crossing.length:,.0f}"
+    ends = _ends(crossing, seen)
+    return text if set(ends) <= {text} else f"{text} [{', '.join(ends)}]"
+
+
+def _ends(crossing: Crossing, seen: Race) -> list[str]:
     if crossing.interval is None:
-        return text
+        return []
     low, high = crossing.interval
-    ends = (
-        f"<{seen.lengths[0]:,}" if low is None else f"{low:,.0f}",
-        f">{seen.lengths[-1]:,}" if high is None else f"{high:,.0f}",
-    )
-    return f"{text} [{', '.join(escape(end) for end in ends)}]"
+    below = f"<{seen.lengths[0]:,}" if low is None else f"{low:,.0f}"
+    above = f">{seen.lengths[-1]:,}" if high is None else f"{high:,.0f}"
+    return [escape(below), escape(above)]
+
+
+def _together(seen: Race) -> str:
+    """A word on crossings that lie in one stretch where nothing is sure."""
+    intervals = [crossing.interval for crossing in seen.crossings if crossing.interval]
+    shared = [interval for interval in dict.fromkeys(intervals) if intervals.count(interval) > 1]
+    told = [_ends(next(one for one in seen.crossings if one.interval == interval), seen) for interval in shared]
+    return "".join(f"; unclear which between {below} and {above}" for below, above in told)
 
 
 def _csv(found: list[Group]) -> bytes:

@@ -12,11 +12,12 @@ from reports.plots import Look, grid, handle, legend, looks
 from reports.scaling import Replicates, centres
 from reports.scaling_chapter import Group
 
+Looks = dict[str, Look]
 NAMED = 6
 """Up to so many crossovers of a panel have their length written beside them."""
 PREFIXED = {"bytes": "B", "FLOP": "FLOP"}
-Y_TICKS = (10, (1, 2, 5))
-"""Largest over smallest value below which the axis of values has these ticks in every power of ten."""
+FAR = 1000
+"""Largest over smallest value from which the axis of values has a tick in every power of ten alone."""
 
 
 def panels(labels: list[str], group: Group) -> Figure | None:
@@ -36,7 +37,7 @@ def panels(labels: list[str], group: Group) -> Figure | None:
     return figure
 
 
-def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], look: dict[str, Look]) -> None:
+def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], look: Looks) -> None:
     metric = metrics.get(quantity)
     values = [value for line in rows.values() for value in line.values()]
     factor, letter = prefix(max(values)) if metric.unit in PREFIXED else (1.0, "")
@@ -46,11 +47,10 @@ def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, fl
     axes.set(ylabel=f"{metric.title.removesuffix(' by length')} ({letter}{PREFIXED.get(metric.unit, metric.unit)})")
     lengths = sorted({length for line in rows.values() for length in line})
     axes.xaxis.set_major_locator(FixedLocator(lengths[:: math.ceil(len(lengths) / 8)]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.xaxis.set_minor_locator(NullLocator())
-    most, ticks = Y_TICKS
-    axes.yaxis.set_major_locator(LogLocator(subs=ticks if max(values) / min(values) < most**2 else (1,)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(values) / min(values) < FAR else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.25)
     _mark(axes, group, quantity, rows, (factor, look))
@@ -58,21 +58,16 @@ def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, fl
 
 def _line(axes: Axes, line: dict[int, float], points: Replicates, factor: float, look: Look) -> None:
     lengths, middles = list(line), list(line.values())
-    reach = [
-        [line[length] - min(points[length]) for length in lengths],
-        [max(points[length]) - line[length] for length in lengths],
-    ]
-    reach = [[max(0.0, far) / factor for far in side] for side in reach]
-    bars = reach if any(len(points[length]) > 1 for length in lengths) else None
+    below = [max(0.0, line[length] - min(points[length])) / factor for length in lengths]
+    above = [max(0.0, max(points[length]) - line[length]) / factor for length in lengths]
+    bars = [below, above] if any(len(points[length]) > 1 for length in lengths) else None
     size, front = (9, 4) if look.marker == "*" else (5, 3)
     style = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "markersize": size, "linewidth": 1.3}
     style |= {"markeredgecolor": "white", "markeredgewidth": 0.3, "elinewidth": 0.9, "capsize": 2, "zorder": front}
     axes.errorbar(lengths, [value / factor for value in middles], bars, **style)
 
 
-def _mark(
-    axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], drawn: tuple[float, dict[str, Look]]
-) -> None:
+def _mark(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], drawn: tuple[float, Looks]) -> None:
     """A ring at every crossover, its length beside it where there are few; none where no length tells the two apart."""
     factor, look = drawn
     races = {label: seen for label in rows if (seen := group.race(quantity, label)) and len(seen.unclear) < len(seen.lengths)}
