@@ -20,6 +20,7 @@ ARTIFACTS = (
     *(f"predictions_{name}.parquet" for name in metrics.BESIDE),
     *(f"{submission.FOLDER}/{name}.tsv" for name in submission.ROWS),
     "timing.json.gz",
+    "parameters.json",
     "result.json",
     "log.txt",
 )

@@ -16,7 +16,7 @@ from harness.data import cache
 from harness.data.cache import Prepared
 from harness.hardware import Machine
 from harness.journal import Journal, now_ms, write_json
-from harness.measure import flops, size, speed
+from harness.measure import flops, intensity, peak, size, speed
 from harness.measure.memory import PeakMemory
 from harness.timing import summary
 from harness.training.finetune import answer, evaluate, evaluate_beside, finetune, headline, submit, write_predictions
@@ -80,18 +80,27 @@ def measure_inference(
             for batch in speed.sample_batches(prepared, told.batch_size, told.throughput_batches, machine):
                 call(batch)
 
-    peak = memory.of(build_and_run)
+    held = memory.of(build_and_run)
     model = built[0]
+    write_json(journal.folder / "parameters.json", size.per_layer(model))
     for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
         journal.value(key, value)
     if told.enabled:
-        journal.value("inference/peak_memory_bytes", peak)
-        journal.value("model/flops_forward", flops.counted(config.model, outputs, 1, told.length, False, head))
+        journal.value("inference/peak_memory_bytes", held)
+        forward = flops.counted(config.model, outputs, 1, told.length, False, head)
+        text = speed.text_of(told.length, prepared.vocab_size, machine)
+        journal.value("model/flops_forward", forward)
+        _write_intensity(forward, intensity.bytes_forward(model, text, machine), journal)
         step = flops.counted(config.model, outputs, config.finetune.batch_size, told.length, True, head)
         journal.value("model/flops_train_step", step)
         summary.tell(summary.read(journal.folder), journal)
         _write_lengths(config, outputs, head, journal)
     return model
+
+
+def _write_intensity(forward_flops: int, moved_bytes: int, journal: Journal) -> None:
+    journal.value("model/bytes_forward", moved_bytes)
+    journal.value("model/arithmetic_intensity", forward_flops / moved_bytes)
 
 
 def _build(config: RunConfig, inputs: Inputs) -> Classifier:
@@ -120,16 +129,26 @@ def train_and_evaluate(
 ) -> None:
     """Fine-tunes, then answers and scores every item that is not trained on; DivergedError when training does."""
     done: list[Position] = []
-    peak = memory.of(lambda: done.append(finetune(config, model, prepared, machine, journal)))
-    journal.value("finetune/peak_memory_bytes", peak)
+    held = memory.of(lambda: done.append(finetune(config, model, prepared, machine, journal)))
+    journal.value("finetune/peak_memory_bytes", held)
     journal.value("finetune/tokens", done[0].tokens)
     journal.value("finetune/duration_s", done[0].seconds)
     journal.value("finetune/tokens_per_s", done[0].tokens / done[0].seconds)
+    if config.measure.enabled:
+        _write_utilisation(config, done[0], machine, journal)
     journal.stage("evaluate")
     answers = answer(config, model, prepared.validation, prepared, machine)
     evaluate(config.task, answers, journal)
     write_predictions(answers, journal.folder / "predictions.parquet")
     _evaluate_more(config, model, prepared, machine, journal)
+
+
+def _write_utilisation(config: RunConfig, done: Position, machine: Machine, journal: Journal) -> None:
+    """The peak is that of training: on its threads and in its arithmetic."""
+    with FileLock(paths.timing_lock(config.output)):
+        fastest, share = peak.utilisation(done.flops, done.seconds, lambda: peak.peak_flops_per_s(machine))
+    journal.value("hardware/peak_flops_per_s", fastest)
+    journal.value("finetune/mfu", share)
 
 
 def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, journal: Journal) -> None:

@@ -1,4 +1,7 @@
-"""The fastest matrix product that this machine does, and the share of it that a model uses (arXiv:2204.02311, appendix B)."""
+"""The fastest matrix product that this machine does, and the share of it that a model uses (arXiv:2204.02311, appendix B).
+
+That share counts what the model needs; what is computed a second time to save memory is another one's to add.
+"""
 
 import time
 from collections.abc import Callable

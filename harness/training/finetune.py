@@ -13,6 +13,7 @@ from harness.data.batches import collate, evaluation_order, pieces, training_bat
 from harness.data.cache import Prepared
 from harness.hardware import Machine
 from harness.journal import Journal
+from harness.measure import flops
 from harness.tasks import scores
 from harness.tasks.kind import Answers, Split
 from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
@@ -25,11 +26,12 @@ def finetune(config: RunConfig, model: Classifier, data: Prepared, machine: Mach
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
     steps = budget.planned_steps(len(data.train))
+    cost = flops.of_training(model)
     looks = None if budget.keep_best is KeepBest.none else Looks(config, model, data, machine, journal)
     training = Training(
         model=model,
         loss=lambda batch: kind.loss(model, batch),
-        next_step=lambda position: step_of(next(batches), budget.accumulation, kind.asked),
+        next_step=lambda position: step_of(next(batches), budget.accumulation, kind.asked, cost),
         limit=Limit("step", steps),
         planned_steps=steps,
         phase="finetune",
@@ -90,11 +92,20 @@ def rows_of(batch: Batch) -> int:
     return len(batch.input_ids)
 
 
-def step_of(batch: Batch, accumulation: int, asked: Callable[[Batch], int] = rows_of) -> Step:
-    """The batch in pieces, each weighed by its share of what is asked: the step's loss is the mean over all of that."""
+def step_of(
+    batch: Batch,
+    accumulation: int,
+    asked: Callable[[Batch], int] = rows_of,
+    cost: Callable[[int, int], float] = lambda rows, length: 0.0,
+) -> Step:
+    """The batch in pieces, each weighed by its share of what is asked: the step's loss is the mean over all of that.
+
+    `cost` is what so many rows of so many tokens, padding and all, take in FLOPs.
+    """
     cut = pieces(batch, accumulation)
     counts = [asked(piece) for piece in cut]
-    return Step(cut, rows_of(batch), batch.tokens, shares=[count / max(1, sum(counts)) for count in counts])
+    spent = sum(cost(*piece.input_ids.shape) for piece in cut)
+    return Step(cut, rows_of(batch), batch.tokens, spent, shares=[count / max(1, sum(counts)) for count in counts])
 
 
 def answer(config: RunConfig, model: Classifier, split: Split, data: Prepared, machine: Machine) -> Answers:

@@ -14,7 +14,7 @@ from harness.tracking import MlflowException, Tracker
 MODELS = ("base", "enhanced")
 TAGS = {"study", "variant", "model", "scale", "enhancements", "task", "seed", "protocol", "protocol_facts", "fingerprint"}
 TAGS |= {"status", "git_commit", "git_dirty", "hardware"}
-FILES = {"config.yaml", "environment.json", "predictions.parquet", "result.json", "latency.json", "log.txt"}
+FILES = {"config.yaml", "environment.json", "predictions.parquet", "result.json", "latency.json", "log.txt", "parameters.json"}
 
 
 @pytest.fixture
@@ -112,6 +112,24 @@ def test_measured_numbers_fit_together(sweep, model):
     assert values["finetune/peak_memory_bytes"] >= values["inference/peak_memory_bytes"] >= 0.9 * values["model/weights_bytes"]
     parts = [value for key, value in values.items() if key.startswith("model/params_component_")]
     assert sum(parts) == values["model/params_total"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_rows_of_the_parameter_table_add_up_to_the_totals(sweep, model):
+    rows = json.loads((sweep.folder(model) / "parameters.json").read_text())
+    values = journal.result(sweep.folder(model))["metrics"]
+    keys = {"parameters": "params_total", "parameters_as_used": "params_effective", "bytes": "weights_bytes"}
+    assert {key: sum(row[key] for row in rows) for key in keys} == {key: values[f"model/{name}"] for key, name in keys.items()}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_arithmetic_fits_the_machine_and_the_bytes(sweep, model):
+    values = journal.result(sweep.folder(model))["metrics"]
+    assert values["model/arithmetic_intensity"] * values["model/bytes_forward"] == pytest.approx(values["model/flops_forward"])
+    assert values["model/bytes_forward"] > values["model/params_encoder"] * 4
+    assert 0 < values["finetune/mfu"] < 1
+    per_token = values["finetune/mfu"] * values["hardware/peak_flops_per_s"] / values["finetune/tokens_per_s"]
+    assert per_token > 3 * 2 * values["model/params_encoder"]  # more for attention and for padding
 
 
 def cell(attempt: str = "a1") -> dict:

@@ -11,6 +11,7 @@ from torch import nn
 from harness.config import FinetuneConfig, HardwareConfig
 from harness.hardware import Machine
 from harness.journal import Journal, Reader
+from harness.measure import flops
 from harness.training import loop
 from harness.training.finetune import step_of
 from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, make_optimiser, train
@@ -78,6 +79,24 @@ def curve(machine: Machine, tmp_path: Path) -> Callable[[Training], list[float]]
         return [point["value"] for point in points]
 
     return trained
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_step_costs_the_flops_of_its_padded_pieces(accumulation):
+    batch = next(batches(16))
+    step = step_of(batch, accumulation, cost=flops.of_training(classifier()))
+    padded = flops.counted(EncoderConfig(**SHAPE), 2, 16 // accumulation, 8, backward=True)
+    assert batch.tokens < batch.input_ids.numel()
+    assert step.flops == pytest.approx(accumulation * padded, rel=flops.TOLERANCE)
+
+
+def test_a_training_costs_the_flops_of_its_steps(machine, tmp_path):
+    model, step = classifier(), step_of(next(batches(16)), 1, cost=lambda rows, length: rows * length)
+    loss = lambda batch: model.loss(model(batch), batch.labels)  # noqa: E731
+    three = Training(model, loss, lambda position: step, Limit("step", 3), 3, "finetune", FinetuneConfig(), 0)
+    journal = Journal(tmp_path)
+    assert run(three, machine, journal).flops == 3 * 16 * 8
+    journal.finish("finished")
 
 
 @pytest.mark.parametrize("accumulation", [2, 4, 16])

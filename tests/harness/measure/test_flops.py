@@ -3,11 +3,17 @@
 from dataclasses import replace
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from harness.measure import flops
 from harness.paths import conf_directory
-from models.config import EncoderConfig
-from models.heads import TokenClassifier
+from models.config import Body, EncoderConfig
+from models.heads import SequenceClassifier, TokenClassifier
+from models.recurrent import Direction
 
 MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
 ONE_LAYER = EncoderConfig(
@@ -78,3 +84,88 @@ def test_sharing_saves_no_flops():
     deep = replace(ONE_LAYER, num_hidden_layers=4)
     shared = replace(deep, num_hidden_groups=1)
     assert flops.counted(shared, 2, 1, 16, backward=False) == flops.counted(deep, 2, 1, 16, backward=False)
+
+
+WINDOWED = [name for name in MODELS if "attention_window" in (conf_directory() / "model" / f"{name}.yaml").read_text()]
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_count_and_formula_agree_under_and_over_the_window(compose, name):
+    (config,) = compose("task=bag", "scale=tiny", f"model={name}")
+    shape = replace(config.model, max_position_embeddings=4098)
+    window = shape.attention_window
+    under, over = window // 2, 2 * window + 40
+    counts = flops.by_length(shape, 2, [under, over])
+    for length in (under, over):
+        both = [flops.formula(shape, 2, 1, length, backward) for backward in (False, True)]
+        assert list(counts[length]) == pytest.approx(both, rel=flops.TOLERANCE)
+
+
+def test_by_length_has_each_length_once_and_a_step_costs_three_passes():
+    counts = flops.by_length(ONE_LAYER, 5, [16, 24], TokenClassifier)
+    assert list(counts) == [16, 24]
+    assert counts[24].forward == flops.counted(ONE_LAYER, 5, 1, 24, False, TokenClassifier)
+    assert counts[24].train_step == pytest.approx(3 * counts[24].forward, rel=0.02)
+
+
+def test_a_length_that_the_model_does_not_take_is_an_error():
+    with pytest.raises(ValueError, match="5000 tokens are more than"):
+        flops.by_length(ONE_LAYER, 2, [16, 5000])
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(3, 5, 7), (64, 32, 16)])
+def test_counter_sees_the_known_flops_of_a_chain_of_products(rows, inner, columns):
+    left, middle = torch.empty(rows, inner, device="meta"), torch.empty(inner, columns, device="meta")
+    with FlopCounterMode(display=False) as counter:
+        (left @ middle) @ middle.t()
+    assert counter.get_total_flops() == 2 * 2 * rows * inner * columns
+
+
+def test_counter_sees_the_known_flops_of_attention_and_twice_that_backward():
+    B, H, T, K = 2, 3, 10, 4
+    query, key, value = (torch.empty(B, H, T, K, device="meta", requires_grad=True) for _ in range(3))
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        seen = F.scaled_dot_product_attention(query, key, value)
+        forward = counter.get_total_flops()
+        seen.sum().backward()
+    assert forward == 2 * (2 * B * H * T * T * K)
+    assert counter.get_total_flops() == 3 * forward
+
+
+def unseen(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """A product that no counter of operators takes for one."""
+    return (x[..., None, :] * weight).sum(dim=-1)
+
+
+LSTM = replace(ONE_LAYER, body=Body.lstm)
+
+
+def test_layers_that_the_counter_does_not_see_are_an_error_though_the_formula_forgets_them_too(monkeypatch):
+    def states(self: Direction, x: torch.Tensor) -> torch.Tensor:
+        return unseen(x, self.weight_ih_l0)[..., : self.hidden_size]
+
+    monkeypatch.setattr(Direction, "states", states)
+    monkeypatch.setattr(Direction, "flops", lambda self, length: 0)
+    with pytest.raises(RuntimeError, match="counted 0 FLOPs in layers that have 4 matrices"):
+        flops.counted(LSTM, 2, 1, 16, backward=False)
+
+
+def test_a_fused_lstm_counts_as_nothing_which_is_an_error():
+    model = SequenceClassifier(LSTM, 2).eval()
+    layer = nn.LSTM(8, 4, batch_first=True)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        layer(torch.zeros(1, 16, 8))
+    assert counter.get_total_flops() == 0
+    with pytest.raises(RuntimeError, match="the counter sees none of their products"):
+        flops._refuse_unseen_layers(model, counter)
+
+
+def test_no_layers_may_count_as_nothing():
+    static = replace(ONE_LAYER, body=Body.static)
+    assert flops.counted(static, 2, 1, 16, backward=False) == 2 * 8 * 8 + 2 * 8 * 2
+
+
+def test_flops_of_a_training_are_those_of_its_padded_batches():
+    cost = flops.of_training(SequenceClassifier(ONE_LAYER, 2))
+    assert cost(5, 16) == pytest.approx(flops.counted(ONE_LAYER, 2, 5, 16, backward=True), rel=flops.TOLERANCE)
+    assert cost(5, 32) > 2 * cost(5, 16)

@@ -1,9 +1,11 @@
 """Parameters: components add up, sharing is seen once and used often."""
 
 import pytest
+import torch
 
 from harness import metrics
-from harness.measure.size import components, effective, on_meta, published_sizes, sizes
+from harness.measure import size
+from harness.measure.size import bytes_by_dtype, components, effective, on_meta, per_layer, published_sizes, sizes
 from harness.paths import conf_directory
 from models.config import EncoderConfig
 from models.heads import TokenClassifier, build_classifier
@@ -58,3 +60,42 @@ def test_weights_take_four_bytes_a_parameter():
     values = sizes(build_classifier(EncoderConfig(hidden_size=24, num_hidden_layers=1), 2, seed=0))
     assert values["model/weights_bytes"] == 4 * values["model/params_total"]
     assert values["model/params_trainable"] == values["model/params_total"]
+
+
+def test_bytes_are_told_for_each_dtype():
+    model = build_classifier(EncoderConfig(vocab_size=50, hidden_size=24, num_hidden_layers=1), 2, seed=0)
+    total = 4 * sum(parameter.numel() for parameter in model.parameters())
+    assert bytes_by_dtype(model) == {"float32": total}
+    head = sum(parameter.numel() for parameter in model.head.parameters())
+    model.head.to(torch.bfloat16)
+    assert bytes_by_dtype(model) == {"float32": total - 4 * head, "bfloat16": 2 * head}
+    assert sizes(model)["model/weights_bytes"] == total - 2 * head
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_tensor_has_a_row_and_rows_add_up(compose, name):
+    (config,) = compose("task=bag", "scale=tiny", f"model={name}")
+    model = on_meta(config.model, 2)
+    rows, values = per_layer(model), sizes(model)
+    assert [(row["name"], tuple(row["shape"])) for row in rows] == [(n, tuple(p.shape)) for n, p in model.named_parameters()]
+    assert sum(row["parameters"] for row in rows) == values["model/params_total"]
+    assert sum(row["parameters_as_used"] for row in rows) == values["model/params_effective"]
+    assert sum(row["bytes"] for row in rows) == values["model/weights_bytes"]
+
+
+@pytest.mark.parametrize(("groups", "uses"), [(1, [6, 0]), (2, [3, 3]), (6, [1, 1])])
+def test_a_row_says_how_many_layers_use_its_tensor(groups, uses):
+    config = EncoderConfig(vocab_size=50, hidden_size=24, num_hidden_layers=6, num_hidden_groups=groups)
+    rows = {row["name"]: row for row in per_layer(on_meta(config, 2))}
+    names = [f"encoder.layers.feed_forwards.{layer}.feed_forward.input.weight" for layer in range(2)]
+    assert [rows[name]["uses"] if name in rows else 0 for name in names] == uses
+    assert rows[names[0]]["parameters"] == 24 * 3072
+    assert rows[names[0]]["parameters_as_used"] == uses[0] * 24 * 3072
+    assert rows["encoder.embeddings.token_embedding.weight"]["uses"] == 1
+
+
+def test_rows_that_do_not_add_up_are_an_error(monkeypatch):
+    model = on_meta(EncoderConfig(hidden_size=24, num_hidden_groups=1), 2)
+    monkeypatch.setattr(size, "_uses", lambda encoder: {})
+    with pytest.raises(RuntimeError, match="tensors add up to"):
+        per_layer(model)
