@@ -39,13 +39,14 @@ def product_dtype(machine: Machine) -> torch.dtype:
 
 
 def _fastest_s(size: int, dtype: torch.dtype, machine: Machine, seconds: float) -> float:
-    """Seconds of the fastest of at least two calls after an unmeasured one."""
-    given = torch.Generator().manual_seed(0)
-    left, right = (torch.randn(size, size, generator=given).to(machine.device, dtype) for _ in range(2))
+    """Seconds of the fastest of at least two calls after an unmeasured one; all that is done here fits the time if it can."""
+    ends = time.perf_counter() + seconds
+    given = torch.Generator(machine.device).manual_seed(0)
+    left, right = (torch.randn(size, size, generator=given, device=machine.device, dtype=dtype) for _ in range(2))
     out = torch.empty_like(left)
     torch.mm(left, right.t(), out=out)
     machine.synchronise()
-    ends, took = time.perf_counter() + seconds, []
+    took: list[float] = []
     while len(took) < 2 or time.perf_counter() < ends:
         started = time.perf_counter()
         torch.mm(left, right.t(), out=out)  # the layout of a linear layer

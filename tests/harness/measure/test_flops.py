@@ -160,6 +160,13 @@ def test_a_fused_lstm_counts_as_nothing_which_is_an_error():
         flops._refuse_unseen_layers(model, counter)
 
 
+def test_a_counter_that_sees_nothing_is_an_error_though_the_formula_gives_nothing(monkeypatch):
+    monkeypatch.setattr(FlopCounterMode, "get_total_flops", lambda self: 0)
+    monkeypatch.setattr(flops, "formula", lambda *_: 0)
+    with pytest.raises(RuntimeError, match="counted 0 FLOPs, but the formula"):
+        flops.counted(replace(ONE_LAYER, body=Body.static), 2, 1, 16, backward=False)
+
+
 def test_no_layers_may_count_as_nothing():
     static = replace(ONE_LAYER, body=Body.static)
     assert flops.counted(static, 2, 1, 16, backward=False) == 2 * 8 * 8 + 2 * 8 * 2
