@@ -192,7 +192,7 @@ class MeasureConfig:
     batch_sizes: list[int] = field(default_factory=list)  # texts of further batches of measure.length
     seconds_per_length: float = 1.0  # of a launch, for each of these; slow calls are timed fewer times
     foreign_cpus: float = 0.5  # CPUs that others may keep busy during a launch before it is repeated
-    retries: int = 2  # repeats of a launch at most
+    retries: int = 1  # repeats of a launch at most
 
 
 @dataclass

@@ -8,6 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from filelock import FileLock
+
 from harness import hardware, measure, paths, processes, resolve, tasks
 from harness.cell import Inputs
 from harness.choices import KeepBest
@@ -93,7 +95,7 @@ def measure_inference(
         _write_intensity(forward, intensity.bytes_forward(model, text, machine), journal)
         step = flops.counted(config.model, outputs, config.finetune.batch_size, told.length, True, head)
         journal.value("model/flops_train_step", step)
-        summary.tell(summary.read(journal.folder), journal)
+        summary.tell(summary.read(journal.folder), forward, journal)
         _write_lengths(config, outputs, head, journal)
     return model
 

@@ -37,7 +37,7 @@ def run_study(configs: list[RunConfig]) -> int:
         session = Session(planned)
         session.run()
         for item, timed in session.twins:
-            _tell_twin(item, timed, session)
+            _tell_twin(item, timed, session.name)
         for number, item in enumerate(planned, 1):
             label = f"[{number}/{len(planned)}] {item.title}"
             if item.needs in failed:
@@ -85,18 +85,18 @@ def _run(item: Planned, label: str, session: Session) -> str:
     return status
 
 
-def _tell_twin(item: Planned, timed: Timed, session: Session) -> None:
+def _tell_twin(item: Planned, timed: Timed, session: str) -> None:
     """Keeps the baseline's second timing as a cell of its own, which has nothing else."""
     if timed.failed is not None or not timed.results:
         return
-    folder = item.folder.with_name(f"{item.folder.name}-again-{session.name}")
+    folder = item.folder.with_name(f"again-{session}-{timed.number}-{item.folder.name}")
     cell = cells.describe(item.config, item.inputs)
     cell["name"] += " (timed again)"
-    cell["tags"] |= {metrics.SESSION_TAG: session.name, metrics.TWIN_TAG: "true"}
+    cell["tags"] |= {metrics.SESSION_TAG: session, metrics.TWIN_TAG: "true"}
     cells.lay_out(folder, item.config, cell)
-    summary.write(folder, session.name, timed.results)
+    summary.write(folder, session, timed.results)
     pen = journal.Journal(folder)
-    summary.tell(timed.results, pen)
+    summary.tell(timed.results, None, pen)
     pen.finish("finished")
     told = Told(replace(item, folder=folder), cell)
     told.entries(journal.Reader(folder).new_entries())

@@ -16,7 +16,7 @@ log(after / before), each divided by its reference, so that a machine that slows
 variant measured twice; the *floor* is the larger end of the interval of its change. A timing differs only where its own
 interval leaves 0 out and it changed by more than the floor. Trainings are not interleaved: their times are paired by seed and
 must exceed the same floor."""
-SIDE_BY_SIDE = "time them in one session with the baseline"
+SIDE_BY_SIDE = "run them in one command with the baseline, `python -m harness -m model=...,... rerun=true`"
 COLUMNS = {timing.LATENCY: "latency", timing.THROUGHPUT: "throughput"}
 
 

@@ -54,7 +54,8 @@ def main(folder: Path, number: int) -> None:
 
 def timed(config: RunConfig, prepared: Prepared, machine: Machine, first: bool) -> Result:
     """All that this launch saw; only the first one measures the peak of the machine."""
-    measure, memory = config.measure, PeakMemory(machine)
+    measure = config.measure
+    memory = PeakMemory(machine) if measure.lengths or measure.batch_sizes else None
     started = time.perf_counter()
     model = build_classifier(config.model, tasks.num_outputs(config.task), 0, tasks.kind_of(config.task).head())
     model = model.to(machine.device)
@@ -119,7 +120,9 @@ def throughput(
     }
 
 
-def points(model: Classifier, config: RunConfig, prepared: Prepared, machine: Machine, memory: PeakMemory) -> list[Result]:
+def points(
+    model: Classifier, config: RunConfig, prepared: Prepared, machine: Machine, memory: PeakMemory | None
+) -> list[Result]:
     """One entry for each of measure.lengths that the model can read, at batch 1, and for each of measure.batch_sizes."""
     measure = config.measure
     shapes = [(1, length) for length in measure.lengths if length <= config.model.longest_text]

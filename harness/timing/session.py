@@ -35,14 +35,14 @@ class Timed:
     config: RunConfig
     data: str
     folder: Path
-    twin: bool = False
+    number: int = 0  # of a twin, from 1
     results: list[dict[str, Any]] = field(default_factory=list)
     failed: str | None = None
 
     @property
     def title(self) -> str:
         """As a reader names it."""
-        return f"{self.config.variant} {self.config.task.name}{' (again)' if self.twin else ''}"
+        return f"{self.config.variant} {self.config.task.name}{' (again)' if self.number else ''}"
 
 
 class Session:
@@ -57,11 +57,12 @@ class Session:
         for item in wanted:
             self._timed.setdefault(_network(item), self._new(item, _network(item)))
         for item in _baselines(planned, wanted):
-            self.twins.append((item, self._new(item, f"{_network(item)}-twin", twin=True)))
+            for number in range(1, 2 if item in wanted else 3):  # one that is finished is no half of a pair here
+                self.twins.append((item, self._new(item, f"{_network(item)}-again-{number}", number)))
 
-    def _new(self, item: Planned, name: str, twin: bool = False) -> Timed:
+    def _new(self, item: Planned, name: str, number: int = 0) -> Timed:
         folder = paths.session_folder(item.config.output, self.name) / name
-        return Timed(item.config, item.inputs.data, folder, twin)
+        return Timed(item.config, item.inputs.data, folder, number)
 
     def run(self) -> None:
         """Launches everything, round by round; a variant whose launch fails is left out from there on."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.journal import Journal
-from harness.measure import intervals
+from harness.measure import intervals, peak
 
 FILE = "timing.json.gz"
 """Below a cell's folder: everything that every launch said."""
@@ -32,12 +32,15 @@ def read(folder: Path) -> list[Launch]:
     return json.loads(gzip.decompress(path.read_bytes()))["launches"] if path.exists() else []
 
 
-def tell(launches: list[Launch], journal: Journal) -> None:
-    """Writes results, one point a launch, and one point a launch and length."""
+def tell(launches: list[Launch], forward_flops: int | None, journal: Journal) -> None:
+    """Writes results, one point a launch, and one point a launch and length; `forward_flops` are those
+    of a timed call, None where nobody counted them."""
     if not launches:
         return
-    for key, value in values(launches).items():
+    told = values(launches)
+    for key, value in told.items():
         journal.value(key, value)
+    journal.value("inference/mfu", None if forward_flops is None else _utilisation(forward_flops, told))
     for launch in launches:
         _tell_launch(launch, journal)
         for point in launch["points"]:
@@ -66,8 +69,17 @@ def values(launches: list[Launch]) -> dict[str, float | None]:
         "inference/first_call_ms": median(launch["first_call_ms"] for launch in launches),
         "setup/import_s": median(launch["import_s"] for launch in launches),
         "setup/build_s": median(launch["build_s"] for launch in launches),
-        "hardware/peak_flops_per_s": max(_known(launch["peak_flops_per_s"] for launch in launches), default=None),
+        "inference/peak_flops_per_s": max(_known(launch["peak_flops_per_s"] for launch in launches), default=None),
     }
+
+
+def _utilisation(forward_flops: int, told: dict[str, float | None]) -> float | None:
+    """Of the peak that the first launch measured; None without one, and where the peak must have been measured too low."""
+    try:
+        return peak.mfu(forward_flops, told["inference/latency_ms_p50"] / 1e3, told["inference/peak_flops_per_s"])
+    except RuntimeError as error:
+        print(f"left out: {error}")
+        return None
 
 
 def _tell_launch(launch: Launch, journal: Journal) -> None:

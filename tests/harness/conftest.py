@@ -24,6 +24,9 @@ SMALL = [
     "finetune.epochs=4",
     "finetune.max_steps=12",
     "hardware.threads=1",
+    "measure.rounds=2",
+    "measure.repeats=5",
+    "measure.retries=0",
 ]
 """A cell that takes a worker a few seconds."""
 
@@ -203,12 +206,12 @@ def runs_of() -> Callable[[Path, str], list]:
 
 
 @pytest.fixture
-def curve_of() -> Callable[[Path, str], list[tuple[int, float]]]:
-    """Every point of a run's loss curve: step and value."""
+def curve_of() -> Callable[..., list[tuple[int, float]]]:
+    """Every point of a run's curve, of its loss unless another is named: step and value."""
     from harness.tracking import MlflowClient
 
-    def curve(output: Path, run_id: str) -> list[tuple[int, float]]:
+    def curve(output: Path, run_id: str, key: str = "finetune/loss") -> list[tuple[int, float]]:
         client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
-        return [(point.step, point.value) for point in client.get_metric_history(run_id, "finetune/loss")]
+        return [(point.step, point.value) for point in client.get_metric_history(run_id, key)]
 
     return curve

@@ -3,29 +3,43 @@
 import json
 import os
 from pathlib import Path
+from statistics import median
 
 import psutil
 import pytest
 from pyarrow import parquet
 
 from harness import journal
+from harness.timing import summary
 from harness.tracking import MlflowException, Tracker
 
 MODELS = ("base", "enhanced")
 TAGS = {"study", "variant", "model", "scale", "enhancements", "task", "seed", "protocol", "protocol_facts", "fingerprint"}
 TAGS |= {"status", "git_commit", "git_dirty", "hardware"}
-FILES = {"config.yaml", "environment.json", "predictions.parquet", "result.json", "latency.json", "log.txt", "parameters.json"}
+CURVES = {"finetune/loss", "timing/latency_ms", "timing/tokens_per_s", "timing/reference_ms"}
+CURVES |= {"timing/load_average", "timing/foreign_cpus"}
+FILES = {
+    "config.yaml",
+    "environment.json",
+    "predictions.parquet",
+    "result.json",
+    "timing.json.gz",
+    "log.txt",
+    "parameters.json",
+}
 
 
 @pytest.fixture
 def runs(sweep, runs_of) -> dict:
     """Variant -> its run in the sweep's store."""
-    return {run.data.tags["variant"]: run for run in runs_of(sweep.output, "sweep")}
+    return {run.data.tags["variant"]: run for run in runs_of(sweep.output, "sweep") if "twin" not in run.data.tags}
 
 
-def test_every_cell_is_one_finished_flat_run(sweep, runs, runs_of):
+def test_every_cell_is_one_finished_flat_run_and_so_is_the_twin(sweep, runs, runs_of):
     found = runs_of(sweep.output, "sweep")
-    assert len(found) == len(MODELS) == len(runs)
+    assert len(runs) == len(MODELS)
+    assert [run.data.tags["variant"] for run in found if "twin" in run.data.tags] == ["base"]
+    assert len(found) == len(MODELS) + 1
     for run in found:
         assert run.info.status == "FINISHED"
         assert run.info.end_time >= run.info.start_time
@@ -63,7 +77,7 @@ def test_parameters_are_the_config(runs, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_loss_curve_has_every_step_with_the_journals_values(sweep, runs, curve_of, model):
-    points = [entry for entry in journal.Reader(sweep.folder(model)).new_entries() if "key" in entry]
+    points = [entry for entry in journal.Reader(sweep.folder(model)).new_entries() if entry.get("key") == "finetune/loss"]
     curve = curve_of(sweep.output, runs[model].info.run_id)
     assert sorted(curve) == [(point["step"], point["value"]) for point in points]
     assert [step for step, _ in sorted(curve)] == list(range(1, 13))
@@ -72,7 +86,7 @@ def test_loss_curve_has_every_step_with_the_journals_values(sweep, runs, curve_o
 @pytest.mark.parametrize("model", MODELS)
 def test_numbers_are_those_of_the_result_file(sweep, runs, model):
     values = journal.result(sweep.folder(model))["metrics"]
-    tracked = {key: value for key, value in runs[model].data.metrics.items() if key != "finetune/loss"}
+    tracked = {key: value for key, value in runs[model].data.metrics.items() if key not in CURVES}
     assert tracked == values
     assert {"eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes", "model/flops_forward"} <= set(values)
 
@@ -98,11 +112,30 @@ def test_predictions_give_the_score_that_was_told(sweep, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_raw_latencies_give_the_quantiles_that_were_told(sweep, model):
-    told = json.loads((sweep.folder(model) / "latency.json").read_text())
-    values = journal.result(sweep.folder(model))["metrics"]
-    assert len(told["raw"]) == 30
-    assert min(told["raw"]) == values["inference/latency_ms_min"] <= values["inference/latency_ms_p50"]
+    launches, values = summary.read(sweep.folder(model)), journal.result(sweep.folder(model))["metrics"]
+    raw = [value for launch in launches for value in launch["latency"]["raw_ms"]]
+    assert len(raw) == 2 * 5
+    assert min(raw) == values["inference/latency_ms_min"] <= values["inference/latency_ms_p50"] == pytest.approx(median(raw))
     assert values["inference/latency_ms_p50"] <= values["inference/latency_ms_p90"] <= values["inference/latency_ms_p99"]
+    assert values["inference/latency_ms_p50_low"] < values["inference/latency_ms_p50"] < values["inference/latency_ms_p50_high"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_launch_is_a_point_of_a_curve_beside_its_reference(sweep, runs, model, curve_of):
+    launches = summary.read(sweep.folder(model))
+    for key, seen in (("latency_ms", lambda launch: median(launch["latency"]["raw_ms"])), ("foreign_cpus", None)):
+        curve = curve_of(sweep.output, runs[model].info.run_id, f"timing/{key}")
+        assert sorted(curve) == [(n, seen(launch) if seen else launch[key]) for n, launch in enumerate(launches)]
+    assert all(value > 0 for _, value in curve_of(sweep.output, runs[model].info.run_id, "timing/reference_ms"))
+
+
+def test_variants_and_twin_were_timed_in_one_session_by_launches_of_their_own(sweep, runs_of):
+    found = runs_of(sweep.output, "sweep")
+    assert len({run.data.tags["session"] for run in found}) == 1
+    first_calls = [run.data.metrics["inference/first_call_ms"] for run in found]
+    assert len(set(first_calls)) == len(found)
+    (twin,) = (run.data.metrics for run in found if "twin" in run.data.tags)
+    assert not any(key.startswith(("eval/", "finetune/")) for key in twin)
 
 
 @pytest.mark.parametrize("model", MODELS)

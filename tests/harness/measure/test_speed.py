@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from harness.config import HardwareConfig, MeasureConfig
+from harness.config import HardwareConfig
 from harness.data.cache import Prepared, Split
 from harness.hardware import Machine
 from harness.measure import speed
-from models.batch import Batch
+from harness.measure.reference import Reference
 from models.config import EncoderConfig
 from models.heads import build_classifier
 
@@ -29,41 +29,11 @@ def prepared() -> Prepared:
     return Prepared("key", 50, 0, 0, split, split)
 
 
-def test_latency_of_a_sleeping_call_is_at_least_its_sleep(machine):
-    values = speed.latencies_ms(lambda: time.sleep(0.003), warmup=1, repeats=5, machine=machine)
-    assert len(values) == 5
-    assert min(values) >= 3.0
-
-
-def test_warm_up_calls_are_made_and_not_counted(machine):
-    calls = []
-    values = speed.latencies_ms(lambda: calls.append(1), warmup=3, repeats=4, machine=machine)
-    assert (len(calls), len(values)) == (7, 4)
-
-
-def test_quantiles_are_those_of_the_raw_values():
-    told = speed.summary([float(value) for value in range(100, -1, -1)])
-    prefix = "inference/latency_ms_"
-    assert told == {prefix + "min": 0.0, prefix + "p50": 50.0, prefix + "p90": 90.0, prefix + "p99": 99.0}
-
-
-def test_quantiles_never_cross():
-    stream = np.random.default_rng(0)
-    for size in (1, 2, 30):
-        told = list(speed.summary(stream.lognormal(size=size).tolist()).values())
-        assert told == sorted(told)
-
-
-def test_throughput_times_time_is_the_work(machine, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(speed.time, "perf_counter", lambda: now[0])
-
-    def call(batch: Batch) -> None:
-        now[0] += 0.01 * batch.tokens + 0.5
-
-    batches = [Batch(torch.zeros(1, 1), tokens=tokens) for tokens in (10, 200, 30)]
-    per_s = speed.tokens_per_s(call, batches, machine)
-    assert per_s * (0.01 * 240 + 3 * 0.5) == pytest.approx(240)
+def test_time_of_a_sleeping_call_is_its_sleep(machine):
+    """The clock may read more, for the scheduler wakes late, and never less."""
+    values = sorted(speed.time_ms(lambda: time.sleep(0.02), machine) for _ in range(9))
+    assert values[0] >= 20.0
+    assert values[4] < 30.0
 
 
 def test_throughput_batches_span_all_lengths(prepared, machine):
@@ -89,12 +59,8 @@ def test_measured_call_has_no_dropout_and_no_gradients(prepared, machine):
     assert torch.equal(call(text), call(text))
 
 
-def test_training_threads_are_set_again_after_timing(prepared):
-    machine = Machine(HardwareConfig(threads=2))
-    model = build_classifier(EncoderConfig(vocab_size=50, hidden_size=24, num_hidden_layers=1), 2, seed=0)
-    config = MeasureConfig(length=16, warmup=0, repeats=3, batch_size=8, throughput_batches=2, threads=1)
-    values, per_s = speed.time_inference(model, prepared, config, machine)
+def test_reference_workload_leaves_the_threads_as_they_were(machine):
+    machine.use_threads(2)
+    assert Reference(machine).time_ms() > 0
     assert torch.get_num_threads() == 2
-    assert len(values) == 3
-    assert per_s > 0
     machine.use_threads(1)
