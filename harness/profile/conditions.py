@@ -1,0 +1,52 @@
+"""Under what was measured, and what a reader must know of the numbers."""
+
+import importlib.metadata
+import os
+from collections.abc import Callable
+
+from harness import hardware
+from harness.config import RunConfig
+from harness.profile.launch import Measured
+
+
+def read(cells: dict[str, RunConfig]) -> str:
+    """One line: device, arithmetic, threads, length, library and load."""
+
+    def each(value: Callable[[RunConfig], object]) -> str:
+        return "/".join(dict.fromkeys(str(value(cell)) for cell in cells.values()))
+
+    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    return (
+        f"{each(lambda cell: hardware.device_name(cell.hardware))}, {each(lambda cell: cell.hardware.dtype.value)}; "
+        f"threads: {each(lambda cell: cell.measure.threads)} for latency and throughput, "
+        f"{each(lambda cell: hardware.threads(cell.hardware))} for training; length {each(lambda cell: cell.measure.length)}; "
+        f"torch {importlib.metadata.version('torch')}; load average {load} of {os.cpu_count()} cores"
+    )
+
+
+def notes(cells: dict[str, RunConfig], measured: dict[str, Measured], rounds: int) -> list[str]:
+    """What the numbers are of."""
+
+    def each(value: Callable[[RunConfig], object]) -> str:
+        return "/".join(dict.fromkeys(str(value(cell)) for cell in cells.values()))
+
+    batch = each(lambda cell: cell.measure.batch_size)
+    told = [
+        "random weights, texts of random ids without padding; the vocabulary is that of the model's config, not of a tokenizer",
+        f"times and memory: median of {rounds} launches in fresh processes (lowest to highest), interleaved in shuffled order",
+        f"latency: batch 1, quantiles of {each(lambda cell: cell.measure.repeats)} calls a launch after a warm-up until steady",
+        f"throughput: batch {batch}; time to import: torch and the model's code",
+        f"peak memory: above a fresh process with its libraries; inference: batch {batch}",
+        f"training step, FLOPs and memory: batch {each(lambda cell: cell.finetune.batch_size)}",
+        *(["ratio: median over rounds of the ratio within a round (lowest to highest)"] if len(cells) > 1 else []),
+        *(_warm_up(label, one) for label, one in measured.items() if "speed" in one.values),
+    ]
+    return ["\n".join(f"- {line}" for line in told)]
+
+
+def _warm_up(label: str, measured: Measured) -> str:
+    warm = [values["warm_up"] for values in measured.values["speed"].values()]
+    calls = ", ".join(str(one["calls"]) for one in warm)
+    unsteady = sum(not one["steady"] for one in warm)
+    ending = f"; NOT steady in {unsteady} of {len(warm)} launches" if unsteady else ""
+    return f"warm-up calls of {label}: {calls}{ending}"

@@ -1,0 +1,92 @@
+"""Fresh processes, one after the other: every round launches every variant, in an order of its own."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import config as configs
+from harness import hardware
+from harness.config import RunConfig
+
+COUNTED = ("sizes", "flops")
+"""Measures that come out the same every time: taken in the first round alone, after what must be alone in its process."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One process: which variant, in which round, and what is measured there."""
+
+    label: str
+    round: int
+    measures: tuple[str, ...]
+
+
+@dataclass
+class Measured:
+    """What the launches of one variant left: measure -> round -> values, and for what is missing why."""
+
+    values: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)  # measure -> what its process said at last
+
+    def add(self, launch: Launch, result: dict[str, Any], said: str) -> None:
+        """Takes over what one launch left."""
+        for measure in launch.measures:
+            if measure in result:
+                self.values.setdefault(measure, {})[launch.round] = result[measure]
+            else:
+                self.missing[measure] = said
+
+
+def plan(labels: list[str], rounds: int, traced: bool) -> list[Launch]:
+    """All launches in order. Speed and memory have processes of their own: each would see what the other left."""
+    order, draw = [], random.Random(0)
+    for number in range(rounds):
+        launches = [Launch(label, number, ("speed",)) for label in labels]
+        launches += [Launch(label, number, ("memory", *(COUNTED if number == 0 else ()))) for label in labels]
+        draw.shuffle(launches)
+        order += launches
+    return order + [Launch(label, 0, ("trace",)) for label in labels if traced]
+
+
+def run(cells: dict[str, RunConfig], rounds: int, traces: dict[str, Path]) -> dict[str, Measured]:
+    """Label -> what was measured; `traces` says where the trace of each variant goes, and is empty for none."""
+    measured = {label: Measured() for label in cells}
+    for launch in _shown(plan(list(cells), rounds, bool(traces))):
+        with tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
+            result, said = _work(launch, cells[launch.label], Path(folder))
+            measured[launch.label].add(launch, result, said)
+            written = Path(folder, "trace.json")
+            if written.exists():
+                traces[launch.label].write_bytes(written.read_bytes())
+    return measured
+
+
+def _shown(launches: list[Launch]) -> Iterator[Launch]:
+    """With a bar on a terminal, and nothing elsewhere."""
+    from tqdm import tqdm
+
+    with tqdm(launches, disable=None, leave=False) as bar:
+        for launch in bar:
+            bar.set_description(f"{launch.label}: {', '.join(launch.measures)}")
+            yield launch
+
+
+def _work(launch: Launch, config: RunConfig, folder: Path) -> tuple[dict[str, Any], str]:
+    """What a worker of this launch leaves, and its last word if it fails."""
+    configs.save(config, folder / "config.yaml")
+    threads = str(hardware.threads(config.hardware))
+    environment = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false"}
+    root = str(Path(__file__).resolve().parents[2])
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "harness.profile.worker", str(folder), *launch.measures]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, check=False)
+    result = folder / "result.json"
+    lines = done.stderr.strip().splitlines() if done.returncode else []
+    return json.loads(result.read_text()) if result.exists() else {}, lines[-1] if lines else f"exit code {done.returncode}"

@@ -1,0 +1,87 @@
+"""What is measured: a variant with random weights, and texts of random ids without padding. B texts, T tokens."""
+
+import torch
+from torch import Tensor
+
+from harness import tasks
+from harness.config import RunConfig, TaskConfig, TaskKind
+from harness.describe import OUTPUTS
+from harness.finetune import step_of
+from harness.hardware import Machine
+from harness.train import Limit, Position, Training, make_optimiser, train
+from models.batch import Batch
+from models.heads import Classifier, build_classifier
+
+
+def outputs_of(task: TaskConfig) -> int:
+    """Outputs of the head; of a task that does not say, as many as in the published counts."""
+    return tasks.num_outputs(task) or OUTPUTS
+
+
+def build(config: RunConfig, machine: Machine) -> Classifier:
+    """The variant with fresh values, on the device."""
+    head = tasks.kind_of(config.task).head()
+    model = build_classifier(config.model, outputs_of(config.task), config.seed, head).to(machine.device)
+    machine.synchronise()
+    return model
+
+
+def texts(config: RunConfig, count: int, machine: Machine) -> Batch:
+    """So many texts of the measured length with random ids and labels, the same for every variant of one vocabulary."""
+    draw = torch.Generator().manual_seed(0)
+    ids = torch.randint(0, config.model.vocab_size, (count, config.measure.length), generator=draw)
+    batch = Batch(input_ids=ids, labels=_labels(config.task, ids, draw), tokens=ids.numel())
+    return batch.to(machine.device)
+
+
+def _labels(task: TaskConfig, ids: Tensor, draw: torch.Generator) -> Tensor:
+    """In the shape that the head of the task is trained on."""
+    (B, T), outputs = ids.shape, outputs_of(task)
+    if task.kind is TaskKind.regression:
+        return torch.rand(B, generator=draw)
+    ends = {TaskKind.classification: ((B,), outputs), TaskKind.tokens: ((B, T), outputs), TaskKind.spans: ((B, 2), T)}
+    shape, below = ends[task.kind]
+    return torch.randint(0, below, shape, generator=draw)
+
+
+class Unwritten:
+    """Stands for the journal of a training whose losses mean nothing."""
+
+    def stage(self, name: str, steps: int = 0) -> None:
+        """Said to nobody."""
+
+    def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
+        """Kept nowhere."""
+
+
+class Steps:
+    """Steps of fine-tuning over one batch again and again, as a run does them: loss, gradients, clipping, AdamW."""
+
+    def __init__(self, config: RunConfig, model: Classifier, machine: Machine) -> None:
+        self._config, self._model, self._machine = config, model, machine
+        self._kind = tasks.kind_of(config.task)
+        self._batch = texts(config, config.finetune.batch_size, machine)
+        self._optimiser = make_optimiser(model, config.finetune)
+        self._position = Position()
+
+    def run(self, number: int) -> None:
+        """So many more steps on the threads of training; DivergedError when the loss is no number."""
+        self._machine.use_threads()
+        limit = Limit("step", self._position.step + number)
+        step = step_of(self._batch, self._config.finetune.accumulation, self._kind.asked)
+        training = Training(
+            model=self._model,
+            loss=self.loss,
+            next_step=lambda _: step,
+            limit=limit,
+            planned_steps=int(limit.total),
+            phase="finetune",
+            config=self._config.finetune,
+            seed=self._config.seed,
+        )
+        train(training, self._optimiser, self._position, self._machine, Unwritten())
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The forward pass; a range of its own in a trace."""
+        with torch.autograd.profiler.record_function("forward"):
+            return self._kind.loss(self._model, batch)
