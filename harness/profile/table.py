@@ -33,6 +33,9 @@ PARTS = ("embeddings", "attention", "feed-forward", "norms", "head", "other")
 """Phases and components of time, as a trace names them, in the order of rows and bars."""
 
 DASH = "-"
+MISSING = "not measured:"
+"""Head of the reasons."""
+
 NO_MARK = "the system gives no peak of memory"
 
 
@@ -63,18 +66,17 @@ def render(measured: dict[str, Measured]) -> str:
     """The table, and below it the reasons of its dashes."""
     labels = list(measured)
     head = ("", "unit", *labels, *(f"{label} / {labels[0]}" for label in labels[1:]))
-    rows, notes = [], []
+    rows, missing = [], []
     for measure, names in ROWS.items():
         for name in names:
             values = [values_of(measured[label], measure, name) for label in labels]
             if name in COMPONENTS and not any(any(one.rounds.values()) for one in values if not one.why):
                 continue  # a component that no variant has
             rows.append(_row(name, values))
-            notes += [
-                f"{metrics.get(name).title} of {label}: {one.why}" for label, one in zip(labels, values, strict=True) if one.why
-            ]
+            title = metrics.get(name).title
+            missing += [(label, one.why, title) for label, one in zip(labels, values, strict=True) if one.why]
     text = table(head, rows, "ll" + "r" * (len(head) - 2))
-    return "\n".join([text, *_grouped(notes)])
+    return "\n".join([text, *reasons(missing)])
 
 
 def _row(name: str, values: list[Values]) -> tuple[str, ...]:
@@ -86,8 +88,13 @@ def _row(name: str, values: list[Values]) -> tuple[str, ...]:
     return (title, unit, *told, *compared)
 
 
-def _grouped(notes: list[str]) -> list[str]:
-    return ["", "not measured:", *(f"  {note}" for note in notes)] if notes else []
+def reasons(missing: list[tuple[str, str, str]]) -> list[str]:
+    """(variant, why, what) of all dashes as lines, one for each variant and reason."""
+    whats: dict[tuple[str, str], list[str]] = {}
+    for label, why, what in missing:
+        whats.setdefault((label, why), []).append(what)
+    lines = [f"  {label}: {why} ({', '.join(what)})" for (label, why), what in whats.items()]
+    return ["", MISSING, *lines] if lines else []
 
 
 def scale(unit: str, values: Sequence[float]) -> tuple[float, str]:
@@ -128,11 +135,9 @@ def component_rows(measured: dict[str, Measured]) -> str:
         for phase, component in parts_of([parts for _, parts in wholes]):
             cells = [_share(parts.get(phase, {}).get(component), whole) for whole, parts in wholes]
             rows.append((f"  {part_title(told, phase, component)}", "ms", *cells))
-    missing = [
-        f"time by component of {label}: {one.missing['trace']}" for label, one in measured.items() if "trace" in one.missing
-    ]
+    missing = [(label, one.missing["trace"], "time by component") for label, one in measured.items() if "trace" in one.missing]
     text = table(("time by component", "unit", *traced), rows, "ll" + "r" * len(traced)) if traced else ""
-    return "\n".join([text, *_grouped(missing)])
+    return "\n".join([text, *reasons(missing)])
 
 
 def parts_of(variants: list[dict[str, dict[str, float]]]) -> list[tuple[str, str]]:

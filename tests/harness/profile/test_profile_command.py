@@ -1,0 +1,102 @@
+"""`python -m harness.profile` as it is typed: real processes, a tiny model."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.config import Device
+from harness.profile import command, launch
+
+ROOT = Path(__file__).resolve().parents[3]
+TINY = ("scale=tiny", "model.vocab_size=300", "measure.length=16", "measure.batch_size=2", "finetune.batch_size=2")
+
+
+def said(capsys, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    code = command.main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_profile_prints_a_table_and_writes_values_trace_and_pictures(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ("--rounds", "1", "--json", "out/profile.json", "--trace", "model=windowed", *TINY, "hardware.threads=1")
+    code, out, _ = said(capsys, *asked)
+    assert code == 0
+    titles = {" ".join(line.split("  ")[0].split()) for line in out.splitlines()}
+    assert titles >= {"parameters", "weights", "forward FLOPs", "latency p99", "first call", "inference peak memory"}
+    assert "length 16" in out
+    assert "not measured" not in out
+    one = next(iter(json.loads(Path("out/profile.json").read_text())["variants"].values()))
+    assert one["missing"] == {}
+    speed = one["measures"]["speed"]["0"]
+    assert len(speed["latencies_ms"]) == 30
+    assert speed["inference/latency_ms_min"] == min(speed["latencies_ms"])
+    assert len(speed["warm_up"]["values_ms"]) == speed["warm_up"]["calls"] >= 20
+    assert one["measures"]["memory"]["0"]["finetune/peak_memory_bytes"] > 0
+    folder = tmp_path / "multirun" / "profile"
+    assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".png", ".svg"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["multirun", "out"]
+
+
+def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypatch):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("the missing device is there")
+    (config,) = compose("scale=tiny", "task=bag", "hardware.threads=1")
+    config.hardware.device = Device.cuda
+    monkeypatch.setattr(launch, "plan", lambda labels, rounds, traced: [launch.Launch("base", 0, ("speed",))])
+    measured = launch.run({"base": config}, 1, {})["base"]
+    assert measured.values == {}
+    assert "torch sees no CUDA device" in measured.missing["speed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["model=albrt"], "unknown model 'albrt'; did you mean 'albert'?"),
+        (["model.hidden_sise=8"], "unknown key 'model.hidden_sise'; did you mean 'model.hidden_size'?"),
+        (["measure.length=100000"], "measure.length=100000 must be at most"),
+        (["--rounds", "0"], "--rounds 0 must be at least 1"),
+        (["hardware=gpu", "--trace"], "--trace reads the clock of the CPU"),
+        (["scale=tiny", "--json", "/dev/null/no"], "--json '/dev/null/no' cannot be written"),
+    ],
+    ids=["model", "key", "length", "rounds", "gpu", "json"],
+)
+def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch, arguments, told):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = said(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert told in err
+
+
+def test_columns_are_named_by_what_differs(compose):
+    (config,) = compose("scale=tiny", "task=bag", "hardware.threads=1")
+    longer = replace(config, measure=replace(config.measure, length=32))
+    assert list(command.labelled([config, longer])) == ["base measure.length=128", "base measure.length=32"]
+    assert list(command.labelled([config, replace(config, scale_name="mini")])) == ["base tiny", "base mini"]
+    assert list(command.labelled([config, replace(config, variant="windowed")])) == ["base", "windowed"]
+    assert list(command.labelled([config, replace(config, seed=2)])) == ["base"]
+
+
+def test_choice_behind_a_bare_trace_is_no_folder():
+    options, choices = command.parse(["--trace", "model=base"])
+    assert (options.trace, choices) == (str(command.TRACE), ["model=base"])
+    assert command.parse(["--trace", "there", "model=base"])[0].trace == "there"
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import runpy, sys; sys.argv = ['x', '--help']\n"
+        "try: runpy.run_module('harness.profile', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('torch', 'hydra', 'mlflow', 'numpy', 'omegaconf') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "--trace" in done.stdout
