@@ -135,6 +135,7 @@ def component_rows(measured: dict[str, Measured]) -> str:
         for phase, component in parts_of([parts for _, parts in wholes]):
             cells = [_share(parts.get(phase, {}).get(component), whole) for whole, parts in wholes]
             rows.append((f"  {part_title(told, phase, component)}", "ms", *cells))
+    rows.append(("forward pass, no profiler", "ms", *(number(one["unprofiled_forward_ms"]) for one in traced.values())))
     missing = [(label, one.missing["trace"], "time by component") for label, one in measured.items() if "trace" in one.missing]
     text = table(("time by component", "unit", *traced), rows, "ll" + "r" * len(traced)) if traced else ""
     return "\n".join([text, *reasons(missing)])

@@ -43,6 +43,7 @@ class Spent:
     """Milliseconds by phase and component, and on the clock outside of the profiler."""
 
     whole_ms: float
+    outside: str = OTHER  # phase of what is in no other
     parts_ms: dict[str, dict[str, float]] = field(default_factory=dict)  # phase -> component -> time
 
     def add(self, phase: str, component: str, microseconds: float) -> None:
@@ -60,7 +61,7 @@ class Spent:
         rest = self.whole_ms - self.sum_ms
         if abs(rest) > max(TOLERANCE * self.whole_ms, ENTERING_MS):
             raise RuntimeError(f"the components add up to {self.sum_ms:.3f} ms, but the clock says {self.whole_ms:.3f} ms")
-        self.add(OTHER, OTHER, max(0.0, rest) * 1e3)
+        self.add(self.outside, OTHER, max(0.0, rest) * 1e3)
         return self
 
 
@@ -112,9 +113,9 @@ def session(calls: dict[str, Callable[[], object]]) -> tuple[profile, dict[str, 
 def by_component(events: Iterable[FunctionEvent], name: str, whole_ms: float) -> Spent:
     """Own times of all events within the range of this name."""
     (root,) = (event for event in events if event.name == name)
-    owners = owners_of_nodes(root)
-    spent, last = Spent(whole_ms), OTHER
-    for event, phase, component in inside(root, *((FORWARD, OTHER) if name == PASS else (OTHER, OTHER))):
+    outside = FORWARD if name == PASS else OTHER
+    owners, spent, last = owners_of_nodes(root), Spent(whole_ms, outside), OTHER
+    for event, phase, component in inside(root, outside, OTHER):
         if phase == BACKWARD and event.name.startswith(ENGINE):
             # A gradient is stored by a node without a number, run right after the one that completed it.
             last = owners.get(event.sequence_nr, OTHER if event.sequence_nr >= 0 else last)

@@ -12,6 +12,7 @@ PARTS = {"forward": {"attention": 3.0, "other": 1.0}, "backward": {"attention": 
 TRACED = {
     "forward": {"whole_ms": 4.0, "parts_ms": {"forward": PARTS["forward"]}},
     "training_step": {"whole_ms": 10.0, "parts_ms": PARTS},
+    "unprofiled_forward_ms": 3.5,
 }
 
 
@@ -83,6 +84,7 @@ def test_time_by_component_is_told_with_shares_and_why_it_is_missing():
     text = table.component_rows({"base": Measured({"trace": {0: TRACED}}), "gpt": Measured(missing={"trace": "it broke"})})
     assert row(text, "attention") == ["ms", "3 (75 %)"]
     assert row(text, "backward: attention") == ["ms", "5 (50 %)"]
+    assert row(text, "forward pass, no profiler") == ["ms", "3.50"]
     assert row(text, "optimiser") == ["ms", "1 (10 %)"]
     assert "gpt: it broke (time by component)" in text
 
