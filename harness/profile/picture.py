@@ -4,7 +4,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from harness.picture import STYLE
-from harness.profile.table import parts_of
+from harness.profile.table import number, parts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,10 +57,10 @@ def _panel(axes: "Axes", variants: dict[str, dict[str, dict[str, float]]]) -> No
             if width >= LEAST * longest:
                 middle = ends[label] + width / 2
                 box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
-                axes.text(middle, row, f"{width:.3g}", ha="center", va="center", fontsize=8, bbox=box if hatch else None)
+                axes.text(middle, row, number(width), ha="center", va="center", fontsize=8, bbox=box if hatch else None)
             ends[label] += width
     for row, end in enumerate(ends.values()):
-        axes.text(end, row, f" {end:.3g}", ha="left", va="center", fontsize=8, fontweight="bold")
+        axes.text(end, row, f" {number(end)}", ha="left", va="center", fontsize=8, fontweight="bold")
     axes.set_yticks(range(len(variants)), list(variants))
     axes.set_xlim(0, 1.08 * longest)
     axes.invert_yaxis()

@@ -5,6 +5,7 @@ parts add up to the whole. A backward event counts for the component whose forwa
 node's sequence number.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ FORWARD, BACKWARD, OPTIMISER = "forward", "backward", "optimiser"
 
 ENGINE = "autograd::engine::evaluate_function: "
 SESSIONS = 4
-"""Profiled times over; the first one is left out, as the profiler starts up in it, and of the others the median one is kept."""
+"""Profiled times over; the first is left out, as the profiler starts up in it, of the others the least disturbed is kept."""
 
 TOLERANCE = 0.05
 """Parts and whole may differ by so much, as a share, before the parts are wrong."""
@@ -86,8 +87,7 @@ def measure(config: RunConfig, machine: Machine, path: Path) -> dict[str, Any]:
 
     with Ranges(model):
         sessions = [session({PASS: infer, STEP: lambda: steps.run(1)}) for _ in range(SESSIONS)][1:]
-    sessions.sort(key=lambda one: sum(one[1].values()))
-    profiled, clock = sessions[len(sessions) // 2]
+    profiled, clock = min(sessions, key=lambda one: math.prod(one[1].values()))
     profiled.export_chrome_trace(str(path))
     spent = {name: by_component(profiled.events(), name, whole).check() for name, whole in clock.items()}
     return {
