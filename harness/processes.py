@@ -22,6 +22,16 @@ def start(module: str, arguments: list[str], threads: int, log: TextIO) -> subpr
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
 
+def run(module: str, arguments: list[str], threads: int, log: Path) -> int:
+    """Exit code of a worker that runs to its end, or is ended when this is interrupted."""
+    with log.open("w") as file:
+        worker = start(module, arguments, threads, file)
+        try:
+            return worker.wait()
+        finally:
+            end(worker)
+
+
 def end(worker: subprocess.Popen) -> None:
     """Asks it to end, and kills it when it does not within 10 s."""
     if worker.poll() is None:
@@ -36,7 +46,7 @@ def end(worker: subprocess.Popen) -> None:
 def last_line(log: Path) -> str:
     """What a worker said last."""
     lines = log.read_text(errors="replace").strip().splitlines()
-    return f"{lines[-1] if lines else 'the worker said nothing'} (see {log})"
+    return lines[-1] if lines else "the worker said nothing"
 
 
 def end_with_parent() -> None:

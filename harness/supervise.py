@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -79,7 +80,7 @@ def _run(item: Planned, label: str, session: Session) -> str:
         with Progress(label) as progress:
             status = _work(item, lambda entries: (progress.show(entries), told.entries(entries)))
             result = journal.result(item.folder)
-            progress.end(status, result["metrics"] if result else {}, processes.last_line(item.folder / "log.txt"))
+            progress.end(status, result["metrics"] if result else {}, _why(item.folder / "log.txt"))
     finally:
         told.end(status)
     return status
@@ -101,6 +102,10 @@ def _tell_twin(item: Planned, timed: Timed, session: str) -> None:
     told = Told(replace(item, folder=folder), cell)
     told.entries(journal.Reader(folder).new_entries())
     told.end("finished")
+
+
+def _why(log: Path) -> str:
+    return f"{processes.last_line(log)} (see {log})"
 
 
 def _work(item: Planned, see: Callable[[list[dict[str, Any]]], object]) -> str:

@@ -98,7 +98,7 @@ def adopted(cell: "RunConfig") -> "RunConfig":
     """With the shape of the weights that it would start from; their values are not read."""
     if cell.model.init_from is None and cell.pretrain.checkpoint is None:
         return cell
-    from harness import pretrained, published
+    from harness.weights import pretrained, published
 
     return pretrained.adopt(published.adopt(cell))
 

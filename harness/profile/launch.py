@@ -1,10 +1,7 @@
 """Fresh processes, one after the other: every round launches every variant, in an order of its own."""
 
 import json
-import os
 import random
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import config as configs
-from harness import hardware
+from harness import hardware, processes
 from harness.config import RunConfig
 
 COUNTED = ("sizes", "flops")
@@ -81,12 +78,7 @@ def _shown(launches: list[Launch]) -> Iterator[Launch]:
 def _work(launch: Launch, config: RunConfig, folder: Path) -> tuple[dict[str, Any], str]:
     """What a worker of this launch leaves, and its last word if it fails."""
     configs.save(config, folder / "config.yaml")
-    threads = str(hardware.threads(config.hardware))
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false"}
-    root = str(Path(__file__).resolve().parents[2])
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "harness.profile.worker", str(folder), *launch.measures]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, check=False)
+    arguments, log = [str(folder), *launch.measures], folder / "log.txt"
+    processes.run("harness.profile.worker", arguments, hardware.threads(config.hardware), log)
     result = folder / "result.json"
-    lines = done.stderr.strip().splitlines() if done.returncode else []
-    return json.loads(result.read_text()) if result.exists() else {}, lines[-1] if lines else f"exit code {done.returncode}"
+    return json.loads(result.read_text()) if result.exists() else {}, processes.last_line(log)

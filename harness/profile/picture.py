@@ -3,7 +3,7 @@
 import io
 from typing import TYPE_CHECKING, Any
 
-from harness.picture import STYLE
+from harness.describe.picture import STYLE
 from harness.profile.table import number, parts_of
 
 if TYPE_CHECKING:

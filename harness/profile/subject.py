@@ -4,11 +4,12 @@ import torch
 from torch import Tensor
 
 from harness import tasks
-from harness.config import RunConfig, TaskConfig, TaskKind
-from harness.describe import OUTPUTS
-from harness.finetune import step_of
+from harness.choices import TaskKind
+from harness.config import RunConfig, TaskConfig
+from harness.describe.command import OUTPUTS
 from harness.hardware import Machine
-from harness.train import Limit, Position, Training, make_optimiser, train
+from harness.training.finetune import step_of
+from harness.training.loop import Limit, Position, Training, make_optimiser, train
 from models.batch import Batch
 from models.heads import Classifier, build_classifier
 

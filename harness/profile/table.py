@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from harness import metrics
-from harness.describe import table
 from harness.profile.launch import Measured
+from harness.terminal import table
 
 COMPONENTS = tuple(f"model/params_component_{name}" for name in metrics.PARAMETER_COMPONENTS)
 

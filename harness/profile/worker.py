@@ -46,26 +46,26 @@ def flops(config: "RunConfig", machine: "Machine") -> dict[str, Any]:
 
 def speed(config: "RunConfig", machine: "Machine") -> dict[str, Any]:
     """Times of building, first call, steady calls and throughput, and the raw values behind them."""
-    from harness.measure import speed, steady
+    from harness.measure import speed
+    from harness.measure.reference import Reference
     from harness.profile import subject
+    from harness.timing import launch, summary
 
     machine.use_threads(config.measure.threads)
     started = time.perf_counter()
     model = subject.build(config, machine)
     build_s = time.perf_counter() - started
     call, text = speed.forward(model, machine), speed.text_of(config.measure.length, config.model.vocab_size, machine)
-    times = steady.times_ms(lambda: call(text), machine)
-    first = next(times)
-    warm = steady.until_steady(times, max(steady.MINIMUM, config.measure.warmup))
-    values = speed.latencies_ms(lambda: call(text), 0, config.measure.repeats, machine)
+    first, reference = speed.time_ms(lambda: call(text), machine), Reference(machine)
+    latency = launch.latencies(lambda: call(text), config.measure, machine, reference)
     batches = [subject.texts(config, config.measure.batch_size, machine)] * BATCHES
+    work = launch.throughput(call, batches, machine, reference)
     return {
         "setup/build_s": build_s,
         "inference/first_call_ms": first,
-        **speed.summary(values),
-        "inference/tokens_per_s": speed.tokens_per_s(call, batches, machine),
-        "latencies_ms": values,
-        "warm_up": {"calls": warm.calls, "steady": warm.steady, "values_ms": warm.values_ms},
+        **summary.percentiles(latency["raw_ms"]),
+        "inference/tokens_per_s": work["tokens"] / work["seconds"],
+        **latency,
     }
 
 

@@ -27,6 +27,7 @@ from harness.measure import energy, load, peak, speed
 from harness.measure.memory import PeakMemory
 from harness.measure.reference import Reference
 from harness.measure.steady import WarmUp, warm_up
+from models.batch import Batch
 from models.heads import Classifier, build_classifier
 
 IMPORTED = time.time()
@@ -63,6 +64,7 @@ def timed(config: RunConfig, prepared: Prepared, machine: Machine, first: bool) 
     text = speed.text_of(measure.length, prepared.vocab_size, machine)
     called = speed.time_ms(lambda: call(text), machine)
     span, reference = load.ForeignLoad(), Reference(machine)
+    batches = speed.sample_batches(prepared, measure.batch_size, measure.throughput_batches, machine)
     latency = latencies(lambda: call(text), measure, machine, reference)
     result = {
         "time": now_ms(),
@@ -70,7 +72,7 @@ def timed(config: RunConfig, prepared: Prepared, machine: Machine, first: bool) 
         "build_s": built,
         "first_call_ms": called,
         "latency": latency,
-        "throughput": throughput(call, prepared, measure, machine, reference),
+        "throughput": throughput(call, batches, machine, reference),
         "points": points(model, config, prepared, machine, memory),
     }
     foreign = span.foreign_cpus()
@@ -95,11 +97,8 @@ def latencies(call: Callable[[], object], measure: MeasureConfig, machine: Machi
     return {"raw_ms": raw, "reference_ms": beside, "warm_up": warming}
 
 
-def throughput(
-    call: Callable[..., object], prepared: Prepared, measure: MeasureConfig, machine: Machine, reference: Reference
-) -> Result:
-    """Total work over total synchronised time of batches over the validation split, after one unmeasured batch."""
-    batches = speed.sample_batches(prepared, measure.batch_size, measure.throughput_batches, machine)
+def throughput(call: Callable[..., object], batches: list[Batch], machine: Machine, reference: Reference) -> Result:
+    """Total work and total synchronised time of the batches, after one unmeasured batch."""
     call(batches[-1])
     beside = [reference.time_ms()]
 

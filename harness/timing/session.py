@@ -5,14 +5,11 @@ them alike; the report pairs launches by round. The twin is the baseline a secon
 them differ by is noise (an A/A pair). A launch beside which others kept the CPUs busy is repeated.
 """
 
-import contextlib
 import hashlib
 import json
 import random
-import subprocess
 import time
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,7 +120,7 @@ def _launch(one: Timed, number: int) -> None:
         with FileLock(paths.timing_lock(one.config.output)):
             result = _one_launch(one, number)
         if result is None:
-            one.failed = processes.last_line(one.folder / "log.txt")
+            one.failed = f"{processes.last_line(one.folder / 'log.txt')} (see {one.folder / 'log.txt'})"
             return
         seen.append(result)
         if (result["foreign_cpus"] or 0.0) <= measure.foreign_cpus:
@@ -133,17 +130,6 @@ def _launch(one: Timed, number: int) -> None:
 
 
 def _one_launch(one: Timed, number: int) -> dict[str, Any] | None:
-    with (one.folder / "log.txt").open("w") as log:
-        worker = processes.start("harness.timing.launch", [str(one.folder), str(number)], one.config.measure.threads, log)
-        with _ended(worker):
-            worker.wait()
-    file = one.folder / f"launch-{number}.json"
-    return json.loads(file.read_text()) if worker.returncode == 0 and file.exists() else None
-
-
-@contextlib.contextmanager
-def _ended(worker: subprocess.Popen) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        processes.end(worker)
+    arguments, log = [str(one.folder), str(number)], one.folder / "log.txt"
+    code = processes.run("harness.timing.launch", arguments, one.config.measure.threads, log)
+    return json.loads((one.folder / f"launch-{number}.json").read_text()) if code == 0 else None

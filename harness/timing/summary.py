@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -57,8 +57,7 @@ def values(launches: list[Launch]) -> dict[str, float | None]:
     tokens, padded = sum(one["tokens"] for one in work), sum(one["padded_tokens"] for one in work)
     joules = [one["joules"] for one in work]
     return {
-        "inference/latency_ms_min": float(pooled.min()),
-        **{f"inference/latency_ms_{name}": float(np.percentile(pooled, rank)) for name, rank in RANKS.items()},
+        **percentiles(pooled),
         "inference/latency_ms_p50_low": low,
         "inference/latency_ms_p50_high": high,
         "inference/tokens_per_s": tokens / seconds,
@@ -71,6 +70,12 @@ def values(launches: list[Launch]) -> dict[str, float | None]:
         "setup/build_s": median(launch["build_s"] for launch in launches),
         "inference/peak_flops_per_s": max(_known(launch["peak_flops_per_s"] for launch in launches), default=None),
     }
+
+
+def percentiles(raw_ms: Sequence[float]) -> dict[str, float]:
+    """Metric name -> fastest call and percentiles of all calls."""
+    ranked = {f"inference/latency_ms_{name}": float(np.percentile(raw_ms, rank)) for name, rank in RANKS.items()}
+    return {"inference/latency_ms_min": float(np.min(raw_ms)), **ranked}
 
 
 def _utilisation(forward_flops: int, told: dict[str, float | None]) -> float | None:

@@ -34,9 +34,9 @@ def test_profile_prints_a_table_and_writes_values_trace_and_pictures(capsys, tmp
     one = next(iter(json.loads(Path("out/profile.json").read_text())["variants"].values()))
     assert one["missing"] == {}
     speed = one["measures"]["speed"]["0"]
-    assert len(speed["latencies_ms"]) == 30
-    assert speed["inference/latency_ms_min"] == min(speed["latencies_ms"])
-    assert len(speed["warm_up"]["values_ms"]) == speed["warm_up"]["calls"] >= 20
+    assert len(speed["raw_ms"]) == 30
+    assert speed["inference/latency_ms_min"] == min(speed["raw_ms"])
+    assert len(speed["warm_up"]["raw_ms"]) == speed["warm_up"]["calls"] >= 20
     assert one["measures"]["memory"]["0"]["finetune/peak_memory_bytes"] > 0
     folder = tmp_path / "multirun" / "profile"
     assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".png", ".svg"]
