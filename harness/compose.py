@@ -80,12 +80,26 @@ def named(config: RunConfig, overrides: list[str]) -> RunConfig:
     names = [choices["model"], *sorted(config.enhancements)]
     if config.pretrain.objective is not ObjectiveName.none:
         names.append(config.pretrain.objective.value)
-    changes = [override.removeprefix("model.") for override in overrides if override.startswith("model.")]
+    changes = [override.removeprefix("model.") for override in _changing(overrides)]
     picked = config.pretrain.checkpoint is not None  # the run that is picked says what it is
     variant = config.variant or ("" if picked else ",".join(["+".join(names), *changes]))
     return replace(
         config, variant=variant, model_name=choices["model"], scale_name=choices["scale"], published=published_model(overrides)
     )
+
+
+def _changing(overrides: list[str]) -> list[str]:
+    """Those that give the model another value than it has anyway, so that one step of a sweep may be the model as it is."""
+    given = [override for override in overrides if override.startswith("model.")]
+    other = [override for override in overrides if not override.startswith(("model.", "task="))]
+    if not given:
+        return []
+    plain, changed = (hydra.compose("config", [*other, "task=bag", *added]).model for added in ([], given))
+    return [one for one in given if OmegaConf.select(plain, _key(one)) != OmegaConf.select(changed, _key(one))]
+
+
+def _key(override: str) -> str:
+    return override.removeprefix("model.").partition("=")[0]
 
 
 def published_model(overrides: list[str]) -> Any:

@@ -161,6 +161,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
 class FinetuneConfig(OptimiserConfig):
     """Budget and optimiser of fine-tuning; read in `harness/training/loop.py` and `harness/training/finetune.py`."""
 
+    enabled: bool = True  # false: the model is measured alone
     epochs: float = 2.0
     max_steps: int | None = None  # ends earlier than the epochs would
     eval_batch_size: int = 64

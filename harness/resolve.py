@@ -96,6 +96,8 @@ def refuse_impossible(config: RunConfig) -> None:
     for key in ("finetune.warmup_fraction", "pretrain.warmup_fraction", "pretrain.ramp_fraction", "corpus.validation_share"):
         if not 0 <= flat[key] <= 1:
             raise InputError(f"{key}={flat[key]} must be between 0 and 1")
+    if not (config.finetune.enabled or config.measure.enabled) and has_task(config):
+        raise InputError("finetune=none measure=none leave nothing to do: choose one of them")
     _refuse_impossible_pretraining(config)
     if config.finetune.batch_size % config.finetune.accumulation:
         raise InputError(

@@ -64,7 +64,8 @@ def measure_and_finetune(config: RunConfig, inputs: Inputs, machine: Machine, jo
     memory = PeakMemory(machine)
     model = measure_inference(config, inputs, prepared, machine, memory, journal)
     journal.value("corpus/overlap", inputs.overlap)
-    train_and_evaluate(config, model, prepared, machine, memory, journal)
+    if config.finetune.enabled:
+        train_and_evaluate(config, model, prepared, machine, memory, journal)
 
 
 def measure_inference(

@@ -22,7 +22,7 @@ from harness.config import RunConfig, flatten, save, to_dict
 from harness.plan import Planned
 
 BASELINE = "base"
-"""Model whose cell is timed twice; the first one of a command that has none of this name."""
+"""How the variant is named that is timed twice, as base and base+mlm; the first one of a command that has none."""
 
 
 @dataclass
@@ -97,8 +97,7 @@ def _baselines(planned: list[Planned], wanted: list[Planned]) -> list[Planned]:
     chosen = []
     for group in groups.values():
         if any(item in wanted for item in group):
-            plain = [item for item in group if item.config.model_name == BASELINE and not item.config.enhancements]
-            chosen.append((plain or group)[0])
+            chosen.append(next((item for item in group if item.config.variant.startswith(BASELINE)), group[0]))
     return chosen
 
 
