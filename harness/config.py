@@ -134,6 +134,7 @@ class OptimiserConfig:
     adam_betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
     adam_eps: float = 1e-8
     max_grad_norm: float = 1.0
+    activation_checkpointing: bool = False  # layers are computed again in the backward pass, not kept (arXiv:1604.06174)
 
 
 @dataclass

@@ -51,6 +51,19 @@ def environment(config: HardwareConfig) -> dict[str, object]:
     }
 
 
+def free_bytes(config: HardwareConfig) -> int | None:
+    """Memory that a new process could take on the device; None for a GPU that does not say."""
+    if config.device is Device.cpu:
+        import psutil
+
+        return psutil.virtual_memory().available
+    query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits", "--id=0"]
+    try:
+        return int(subprocess.run(query, capture_output=True, text=True, check=True).stdout) << 20
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        return None
+
+
 def git_state() -> dict[str, object]:
     """Commit of the harness's own checkout and whether it has uncommitted changes; None when it is not one."""
     folder = Path(__file__).resolve().parent.parent

@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 from harness.choices import TrainedOn
 from harness.config import RunConfig, flatten, to_dict
 from harness.errors import InputError
+from models.config import Body
 from models.objectives.config import ObjectiveName
 
 MEASURED_LENGTH = 128
@@ -104,6 +105,12 @@ def refuse_impossible(config: RunConfig) -> None:
             f"finetune.batch_size={config.finetune.batch_size} must be a multiple of "
             f"finetune.accumulation={config.finetune.accumulation}"
         )
+    for key in ("finetune.activation_checkpointing", "pretrain.activation_checkpointing"):
+        if flat[key] and config.model.body in (Body.lstm, Body.static):
+            raise InputError(
+                f"{key}=true needs layers to compute again, which model.body={config.model.body.value} has none of: "
+                "use model.body=transformer, or leave the key out"
+            )
     trained = ["pretrain.length"] if is_pretrained(config) else []
     for key in ("measure.length", *(["task.max_length"] if has_task(config) else []), *trained):
         if flat[key] > config.model.longest_text:

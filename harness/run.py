@@ -19,7 +19,7 @@ from harness.data.cache import Prepared
 from harness.hardware import Machine
 from harness.journal import Journal, now_ms, write_json
 from harness.measure import flops, intensity, peak, size, speed
-from harness.measure.memory import PeakMemory
+from harness.measure.memory import Peak, PeakMemory, refuse_less_than
 from harness.timing import summary
 from harness.training.finetune import answer, evaluate, evaluate_beside, finetune, headline, submit, write_predictions
 from harness.training.loop import DivergedError, Position
@@ -83,13 +83,13 @@ def measure_inference(
             for batch in speed.sample_batches(prepared, told.batch_size, told.throughput_batches, machine):
                 call(batch)
 
-    held = memory.of(build_and_run)
+    held = memory.both(build_and_run)
     model = built[0]
     write_json(journal.folder / "parameters.json", size.per_layer(model))
     for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
         journal.value(key, value)
     if told.enabled:
-        journal.value("inference/peak_memory_bytes", held)
+        _write_memory("inference", held, model, journal)
         forward = flops.counted(config.model, outputs, 1, told.length, False, head)
         text = speed.text_of(told.length, prepared.vocab_size, machine)
         journal.value("model/flops_forward", forward)
@@ -99,6 +99,15 @@ def measure_inference(
         summary.tell(summary.read(journal.folder), forward, journal)
         _write_lengths(config, outputs, head, journal)
     return model
+
+
+def _write_memory(phase: str, held: Peak, model: Classifier, journal: Journal) -> None:
+    """By each instrument that this device has; RuntimeError where the weights alone are more."""
+    refuse_less_than(size.sizes(model)["model/weights_bytes"], held)
+    journal.value(f"{phase}/peak_memory_bytes", held.kernel)
+    journal.value(f"{phase}/sampled_peak_memory_bytes", held.sampled)
+    journal.value(f"{phase}/reserved_peak_memory_bytes", held.reserved)
+    journal.value(f"{phase}/process_peak_memory_bytes", held.process)
 
 
 def _write_intensity(forward_flops: int, moved_bytes: int, journal: Journal) -> None:
@@ -132,8 +141,8 @@ def train_and_evaluate(
 ) -> None:
     """Fine-tunes, then answers and scores every item that is not trained on; DivergedError when training does."""
     done: list[Position] = []
-    held = memory.of(lambda: done.append(finetune(config, model, prepared, machine, journal)))
-    journal.value("finetune/peak_memory_bytes", held)
+    held = memory.both(lambda: done.append(finetune(config, model, prepared, machine, journal)))
+    _write_memory("finetune", held, model, journal)
     journal.value("finetune/tokens", done[0].tokens)
     journal.value("finetune/duration_s", done[0].seconds)
     journal.value("finetune/tokens_per_s", done[0].tokens / done[0].seconds)

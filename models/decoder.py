@@ -5,10 +5,11 @@ B sequences, T tokens, D hidden, K head size.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from torch import Tensor, nn
 
-from models.attention import Heads, full_attention
+from models.attention import Context, Heads, full_attention
 from models.batch import Batch
 from models.config import Body, EncoderConfig, NormPlace
 from models.dropout import Dropout
@@ -73,8 +74,8 @@ class Decoder(nn.Module):
     def forward(self, hidden: Tensor, encoded: Tensor, batch: Batch) -> Iterator[Tensor]:
         """(B, T, D) of the embeddings and of the encoder -> the hidden states after every layer; the last one is normed."""
         context, order, norm = self.stack.context(batch), self.execution_order(), self.stack.norm
-        for layer, (attention, cross, feed_forward) in enumerate(order, 1):
-            hidden = feed_forward(cross(attention(hidden, context), encoded, batch.attention_mask))
+        for layer, blocks in enumerate(order, 1):
+            hidden = self.stack.through(partial(_one_layer, blocks, context, encoded, batch.attention_mask), hidden)
             yield norm(hidden) if norm is not None and layer == len(order) else hidden
 
     def execution_order(self) -> list[tuple[AttentionBlock, CrossAttentionBlock, FeedForwardBlock]]:
@@ -85,6 +86,18 @@ class Decoder(nn.Module):
     def flops(self, length: int) -> int:
         """Of one forward pass over one text."""
         return self.stack.flops(length) + sum(cross.attention.flops(length) for cross in self.crosses)
+
+
+def _one_layer(
+    blocks: tuple[AttentionBlock, CrossAttentionBlock, FeedForwardBlock],
+    context: Context,
+    encoded: Tensor,
+    mask: Tensor | None,
+    hidden: Tensor,
+) -> Tensor:
+    """(B, T, D) -> (B, T, D)."""
+    attention, cross, feed_forward = blocks
+    return feed_forward(cross(attention(hidden, context), encoded, mask))
 
 
 class EncoderDecoder(nn.Module):

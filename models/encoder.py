@@ -1,10 +1,12 @@
 """Token ids in, one vector per token out. B sequences, T tokens, E embedding size, D hidden."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from models.attention import Context
 from models.batch import Batch
@@ -83,6 +85,7 @@ class Stack(nn.Module):
         self.bias = BIASES[config.position](config) if config.position in BIASES else None
         self.relative = RelativePositions(config) if config.position is Position.disentangled else None
         self.norm = make_norm(config, config.hidden_size) if config.norm_place is NormPlace.pre else None
+        self.activation_checkpointing = False
 
     def forward(self, hidden: Tensor, batch: Batch) -> Iterator[Tensor]:
         """(B, T, D) -> the hidden states before the first and after every layer, each (B, T, D); the last one is normed.
@@ -91,9 +94,17 @@ class Stack(nn.Module):
         """
         context, order = self.context(batch), self.execution_order()
         yield hidden
-        for layer, (attention, feed_forward) in enumerate(order, 1):
-            hidden = feed_forward(attention(hidden, context))
+        for layer, blocks in enumerate(order, 1):
+            hidden = self.through(partial(one_layer, blocks, context), hidden)
             yield self.norm(hidden) if self.norm is not None and layer == len(order) else hidden
+
+    def through(self, layer: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D); with activation checkpointing only the input is kept for the backward pass.
+
+        All else is computed a second time then, with the same random draws (arXiv:1604.06174).
+        """
+        recomputed = self.activation_checkpointing and torch.is_grad_enabled()
+        return checkpoint(layer, hidden, use_reentrant=False) if recomputed else layer(hidden)
 
     def execution_order(self) -> list[tuple[AttentionBlock, FeedForwardBlock]]:
         """The modules that each of the layers runs."""
@@ -122,6 +133,21 @@ class Stack(nn.Module):
         """Of one forward pass over one text."""
         order = self.execution_order()
         return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in order)
+
+
+def one_layer(blocks: tuple[AttentionBlock, FeedForwardBlock], context: Context, hidden: Tensor) -> Tensor:
+    """(B, T, D) -> (B, T, D)."""
+    attention, feed_forward = blocks
+    return feed_forward(attention(hidden, context))
+
+
+def set_activation_checkpointing(model: nn.Module, wanted: bool) -> None:
+    """For every stack of layers in the model; ValueError where it is wanted and there is none."""
+    stacks = [module for module in model.modules() if isinstance(module, Stack)]
+    if wanted and not stacks:
+        raise ValueError("activation_checkpointing=true needs layers to compute again: model.body has no stack of them")
+    for stack in stacks:
+        stack.activation_checkpointing = wanted
 
 
 def make_body(config: EncoderConfig) -> nn.Module:

@@ -7,6 +7,7 @@ counted as nothing. So the count is what the algorithm does, whatever kernel a d
 import copy
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from harness.measure.size import on_meta
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.encoder import set_activation_checkpointing
 from models.heads import Classifier, SequenceClassifier
 from models.objectives.question import Objective, Question
 
@@ -79,6 +81,32 @@ def _refuse_unseen_layers(model: Classifier, counter: FlopCounterMode) -> None:
         raise RuntimeError(
             f"counted 0 FLOPs in layers that have {len(matrices)} matrices: the counter sees none of their products"
         )
+
+
+@dataclass(frozen=True)
+class StepFlops:
+    """FLOPs of one forward and backward pass: what the model needs, for MFU, and what the device does, for HFU.
+
+    They differ by what activation checkpointing computes a second time (arXiv:2204.02311, appendix B).
+    """
+
+    model: int
+    hardware: int
+
+
+def of_step(
+    config: EncoderConfig, num_outputs: int, batch_size: int, length: int, checkpointing: bool, head: Head = SequenceClassifier
+) -> StepFlops:
+    """Both counts, over `batch_size` texts of `length` tokens; RuntimeError as `counted` raises it."""
+    needed = counted(config, num_outputs, batch_size, length, True, head)
+    if not checkpointing:
+        return StepFlops(needed, needed)
+    model = on_meta(config, num_outputs, head).train()
+    set_activation_checkpointing(model, True)
+    batch = Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        model(batch).sum().backward()
+    return StepFlops(needed, counter.get_total_flops())
 
 
 def formula(

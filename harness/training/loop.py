@@ -14,6 +14,7 @@ from harness.config import OptimiserConfig
 from harness.hardware import Machine
 from harness.journal import Journal, now_ms
 from harness.seeds import derive
+from models.encoder import set_activation_checkpointing
 
 LOG_EVERY = 10
 """Steps between looks at the losses: each look waits for the device."""
@@ -94,6 +95,7 @@ class Training:
 def train(training: Training, optimiser: torch.optim.Optimizer, position: Position, machine: Machine, journal: Journal) -> None:
     """Trains from the position to the limit and keeps the position true; DivergedError at a loss that is not finite."""
     training.model.train()
+    set_activation_checkpointing(training.model, training.config.activation_checkpointing)
     journal.stage(training.phase, training.planned_steps)
     losses = Losses(training.phase, journal)
     clock = Clock(machine, position.seconds)

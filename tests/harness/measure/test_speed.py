@@ -10,7 +10,6 @@ from harness.config import HardwareConfig
 from harness.data.cache import Prepared, Split
 from harness.hardware import Machine
 from harness.measure import speed
-from harness.measure.reference import Reference
 from models.config import EncoderConfig
 from models.heads import build_classifier
 
@@ -57,10 +56,3 @@ def test_measured_call_has_no_dropout_and_no_gradients(prepared, machine):
     text = speed.text_of(16, 50, machine)
     assert not call(text).requires_grad
     assert torch.equal(call(text), call(text))
-
-
-def test_reference_workload_leaves_the_threads_as_they_were(machine):
-    machine.use_threads(2)
-    assert Reference(machine).time_ms() > 0
-    assert torch.get_num_threads() == 2
-    machine.use_threads(1)

@@ -1,0 +1,52 @@
+"""Memory as a second instrument sees it: read every few milliseconds by a thread that sleeps in between.
+
+It misses what lives shorter than its pause, and is there to be held against the kernel's mark, which misses nothing: a sampled
+peak well above that mark, or far below it in a long phase, says that one of the two is wrong.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+EVERY_S = 0.03
+"""Pause between two readings: one that never sleeps takes the interpreter away from the work that it watches."""
+
+STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int | None:
+    """Resident memory now, from the cheapest file that has it; None where the kernel does not say."""
+    return int(STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else None
+
+
+class Sampler:
+    """Reads while its block runs, once at its begin and once at its end too."""
+
+    def __init__(self, read: Callable[[], int | None] = resident_bytes, every_s: float = EVERY_S) -> None:
+        self._read, self._every_s = read, every_s
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="memory sampler", daemon=True)
+        self.peak: int | None = None
+        self.readings = 0
+
+    def __enter__(self) -> "Sampler":
+        self._look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._look()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._every_s):
+            self._look()
+
+    def _look(self) -> None:
+        now = self._read()
+        self.readings += 1
+        if now is not None:
+            self.peak = now if self.peak is None else max(self.peak, now)

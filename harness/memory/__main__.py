@@ -1,0 +1,7 @@
+"""`python -m harness.memory`."""
+
+import sys
+
+from harness.memory.command import main
+
+sys.exit(main())

@@ -1,0 +1,54 @@
+"""The sampler: sees what is held for a while, sleeps in between, and ends with its block."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from harness.measure.sampler import EVERY_S, Sampler, resident_bytes
+
+MB = 1_000_000
+
+
+def test_what_is_held_for_a_while_is_seen_after_it_is_free():
+    if resident_bytes() is None:
+        pytest.skip("this system does not say how much is resident")
+    before = resident_bytes()
+    with Sampler() as sampler:
+        held = np.ones(25 * MB)
+        time.sleep(5 * EVERY_S)
+        del held
+    assert sampler.peak - before == pytest.approx(200 * MB, rel=0.1)
+
+
+def test_it_sleeps_between_readings():
+    started = time.perf_counter()
+    with Sampler(lambda: 1, every_s=0.02) as sampler:
+        time.sleep(0.3)
+    assert 3 <= sampler.readings <= (time.perf_counter() - started) / 0.02 + 2
+
+
+def test_the_highest_reading_is_the_peak():
+    readings = iter([3, 7, *[5] * 1000])
+    with Sampler(lambda: next(readings), every_s=0.005) as sampler:
+        time.sleep(0.1)
+    assert sampler.peak == 7
+
+
+def test_a_system_that_says_nothing_gives_no_number():
+    with Sampler(lambda: None) as sampler:
+        pass
+    assert sampler.peak is None
+
+
+def fail_under_watch() -> None:
+    with Sampler():
+        assert any(thread.name == "memory sampler" for thread in threading.enumerate())
+        raise ZeroDivisionError
+
+
+def test_its_thread_ends_with_the_block_even_if_that_fails():
+    with pytest.raises(ZeroDivisionError):
+        fail_under_watch()
+    assert not any(thread.name == "memory sampler" for thread in threading.enumerate())

@@ -1,0 +1,190 @@
+"""Training memory: the four parts as measured are those of the formula, and the peak does not contradict their sum."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from harness.choices import Device, Dtype, TaskKind
+from harness.config import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
+from harness.errors import InputError
+from harness.hardware import Machine
+from harness.journal import Journal
+from harness.measure import flops, memory_formula
+from harness.measure.memory import SLACK
+from harness.measure.training_memory import Asked, Saved, Steps, narrow, step_times
+from harness.memory.probe import probe
+from models.config import Activation, Body, Norm, NormPlace, Pooling, Position
+
+SMALL = {
+    "vocab_size": 40,
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+    "max_position_embeddings": 128,
+}
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+PRE_NORM = {"norm_place": NormPlace.pre, "pooler": Activation.gelu, "pooler_norm": True}
+ROTARY = {"position": Position.rotary, "type_vocab_size": 0}
+VARIANTS = {
+    "bert": {},
+    "bert without dropout": NO_DROPOUT,
+    "albert": {"num_hidden_groups": 1, "embedding_size": 8, "hidden_act": Activation.gelu_tanh, **NO_DROPOUT},
+    "gated": {"gated_feed_forward": True, "hidden_act": Activation.silu},
+    "relu and root mean square norm": {"hidden_act": Activation.relu, "norm": Norm.rms, "pooling": Pooling.mean},
+    "blocked window": {"attention_window": 8},
+    "blocked window without dropout": {"attention_window": 8, "pooling": Pooling.max, **NO_DROPOUT},
+    "window of one block": {"attention_window": 44},
+    "causal": {"causal": True, "pooling": Pooling.last, "pooler": None},
+    "causal without dropout": {"causal": True, **NO_DROPOUT},
+    "rotary, one head": {**ROTARY, "num_attention_heads": 1},
+    "modern": {"attention_window": 8, "global_layer_every": 2, "rotary_global_theta": 1e5, **ROTARY, **PRE_NORM, **NO_DROPOUT},
+}
+UNKNOWN = {
+    "lstm": {"body": Body.lstm, "position": Position.none},
+    "encoder_decoder": {"body": Body.encoder_decoder},
+    "disentangled": {"position": Position.disentangled},
+    "relative": {"position": Position.relative},
+    "alibi": {"position": Position.alibi},
+    "bucketed": {"position": Position.bucketed},
+    "global tokens": {"attention_window": 8, "global_tokens": 1},
+}
+
+
+def config(kind: TaskKind = TaskKind.classification, length: int = 60, **changes) -> RunConfig:
+    labels = [] if kind is TaskKind.regression else ["no", "maybe", "yes"]
+    return RunConfig(
+        model=ModelConfig(**{**SMALL, **changes}),
+        task=TaskConfig(name="any", kind=kind, labels=labels),
+        measure=MeasureConfig(length=length),
+        hardware=HardwareConfig(threads=1),
+    )
+
+
+@pytest.fixture
+def steps(tmp_path):
+    """A model under training; its journal is closed at the end."""
+    journal = Journal(tmp_path)
+    yield lambda cell, asked: Steps(cell, asked, Machine(cell.hardware), journal)
+    journal.finish("finished")
+
+
+def both(made: Steps, asked: Asked) -> tuple[memory_formula.Parts, memory_formula.Parts]:
+    return made.parts(), memory_formula.parts(made.shape, made.config.hardware, asked.checkpointing)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["kept", "computed again"])
+@pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_part_is_what_the_formula_says(steps, name, batch_size, checkpointing):
+    asked = Asked(batch_size, checkpointing)
+    measured, formula = both(steps(config(**VARIANTS[name]), asked), asked)
+    assert measured.activations == pytest.approx(formula.activations, rel=0.01)
+    assert replace(measured, activations=0) == replace(formula, activations=0)
+
+
+@pytest.mark.parametrize("kind", list(TaskKind), ids=lambda kind: kind.value)
+def test_every_kind_of_task_has_its_head_counted(steps, kind):
+    measured, formula = both(steps(config(kind, length=16), Asked(2)), Asked(2))
+    assert measured.activations == pytest.approx(formula.activations, rel=0.001)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 8])
+def test_formula_holds_for_mini_bert(steps, compose, batch_size):
+    (cell,) = compose("scale=mini_bert", "task=bag", "hardware.threads=1")
+    measured, formula = both(steps(cell, Asked(batch_size)), Asked(batch_size))
+    assert cell.measure.length == 64
+    for part in ("weights", "gradients", "optimiser", "activations"):
+        assert getattr(measured, part) == pytest.approx(getattr(formula, part), rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_size", [1, 4, 8])
+@pytest.mark.parametrize("arguments", ["scale=larger_bert", "scale=base", "scale=base model=albert"])
+def test_formula_and_peak_hold_for_large_models(compose, monkeypatch, arguments, batch_size):
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")  # freed blocks go back at once, so that the peak is what is held
+    (cell,) = compose(*arguments.split(), "task=bag", "measure.length=128", "hardware.threads=1")
+    found = probe(cell, Asked(batch_size, timed_steps=0)).measured
+    for part in ("weights", "gradients", "optimiser", "activations", "total"):
+        assert getattr(found.parts, part) == pytest.approx(getattr(found.formula, part), rel=0.1)
+    least = found.parts.lasting + max(found.parts.gradients, found.parts.activations)
+    assert least - SLACK <= found.peak.kernel <= 1.05 * found.parts.total + 16e6
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_is_not_worked_out_has_no_number(steps, name):
+    cell = config(**UNKNOWN[name])
+    measured, formula = both(steps(cell, Asked(2)), Asked(2))
+    assert measured.activations > 0
+    assert formula.activations is formula.total is None
+    assert formula.weights == measured.weights
+
+
+@pytest.mark.parametrize(
+    "hardware", [HardwareConfig(dtype=Dtype.bf16), HardwareConfig(device=Device.cuda)], ids=["bf16", "cuda"]
+)
+def test_other_kernels_have_no_number(hardware):
+    shape = memory_formula.Shape(config().model, 2, 1, 16)
+    assert memory_formula.parts(shape, hardware, False).activations is None
+
+
+def test_checkpointing_of_layers_that_cannot_be_run_alone_has_no_number(steps):
+    asked = Asked(2, checkpointing=True)
+    assert steps(config(body=Body.encoder_decoder), asked).parts().activations is None
+
+
+def test_only_activations_grow_with_the_batch(steps):
+    one, four = (steps(config(), Asked(size)).parts() for size in (1, 4))
+    assert replace(one, activations=0) == replace(four, activations=0)
+    assert 3.5 * one.activations < four.activations < 4.5 * one.activations
+
+
+def test_weights_that_are_used_twice_are_held_once(steps):
+    alone, shared = (steps(config(num_hidden_groups=groups), Asked(1)).parts() for groups in (3, 1))
+    assert shared.weights < alone.weights / 2
+    assert shared.activations == alone.activations
+
+
+def test_a_storage_is_counted_once_and_whole_and_not_where_it_is_named():
+    named, given = torch.ones(8, requires_grad=True), torch.ones(100, requires_grad=True)
+    saved = Saved([named])
+    with saved:
+        made = given.exp()  # its result is saved
+        (made[:10] * made[10:20]).sum() + (named * named).sum()
+    assert saved.bytes == 4 * 100
+
+
+def test_what_warms_up_weighs_next_to_nothing():
+    thin = narrow(config(hidden_size=768, vocab_size=30522, num_attention_heads=12, pad_token_id=5))
+    assert memory_formula.parts(memory_formula.Shape(thin.model, 2, 1, 16), thin.hardware, False).weights < 200_000
+
+
+def test_timed_steps_alternate_with_plain_ones(steps):
+    asked = Asked(2, checkpointing=True, timed_steps=3, against_plain=True)
+    made = steps(config(length=16), asked)
+    seen = []
+    (block, _) = made.model.encoder.layers.execution_order()[0]
+    block.register_forward_pre_hook(lambda *_: seen.append(1))
+    own, plain_ones = step_times(made, asked)
+    assert (len(own), len(plain_ones)) == (3, 3)
+    assert len(seen) == 3 * (2 + 1)  # computed twice, and once
+    assert step_times(made, replace(asked, timed_steps=0)) == ([], [])
+
+
+# Activation checkpointing
+
+
+def test_hardware_does_what_the_model_needs_and_its_layers_once_more():
+    shape = config().model
+    plain, again = (flops.of_step(shape, 2, 3, 16, checkpointing) for checkpointing in (False, True))
+    layers = flops.on_meta(shape, 2).encoder.layers
+    assert plain.model == plain.hardware == again.model
+    assert again.hardware - again.model == 3 * layers.flops(16)
+
+
+@pytest.mark.parametrize("phase", ["finetune", "pretrain"])
+@pytest.mark.parametrize("model", ["bilstm", "static"])
+def test_a_body_without_layers_to_compute_again_is_refused_by_key(compose, phase, model):
+    with pytest.raises(InputError, match=rf"{phase}.activation_checkpointing=true .*model.body="):
+        compose("scale=tiny", "task=bag", f"model={model}", f"{phase}.activation_checkpointing=true")

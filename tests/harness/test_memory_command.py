@@ -1,0 +1,93 @@
+"""The command: the planner's tables from fresh processes, and wrong input in one line."""
+
+import pytest
+
+from harness.measure.flops import StepFlops
+from harness.measure.memory import Peak
+from harness.measure.memory_formula import Parts
+from harness.measure.training_memory import Asked, Measured
+from harness.memory import command as memory
+from harness.memory.probe import Fit, Probe
+
+
+def said(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = memory.main(list(arguments))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_tables_of_real_processes_with_and_without_checkpointing(capsys):
+    told = ["scale=mini_bert", "model=base", "hardware.threads=1", "batch_sizes=[8]", "activation_checkpointing=both"]
+    code, out, _ = said(capsys, *told)
+    assert code == 0
+    assert all(fact in out for fact in ("base at scale mini_bert", "64 tokens", "fp32", "1 threads", "AdamW"))
+    rows = [line.split() for line in out.splitlines()]
+    parts = {(row[0], row[2]): row[3:] for row in rows if row[:1] in (["measured"], ["formula"])}
+    assert len(parts) == 4
+    for which in ("no", "yes"):
+        assert parts["measured", which][:5] == parts["formula", which][:5]
+        weights, gradients, optimiser, activations, total, kernel, sampled = map(float, parts["measured", which])
+        assert weights + optimiser + max(gradients, activations) - 1.1 <= kernel <= 1.1 * total + 16
+        assert sampled <= kernel + 1.1
+    assert float(parts["measured", "yes"][3]) < 0.5 * float(parts["measured", "no"][3])
+    price = {row[1]: row[2:] for row in rows if row[:1] == ["8"]}
+    assert price["no"][1:4] == ["-", "-", "-"]
+    assert price["yes"][-1] == "1.33x"  # of forward and twice as much backward, the forward once more
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["model=albrt"], "unknown model 'albrt'; did you mean 'albert'?"),
+        (["batch_sizes=[0,4]"], "batch_sizes='[0,4]' must be numbers of at least 1"),
+        (["batch_sizes=many"], "batch_sizes='many' must be numbers of at least 1"),
+        (["activation_checkpointing=maybe"], "choices for `activation_checkpointing`: both, false, true"),
+        (["fits=2XB"], "fits='2XB' must be a size above 0 with its unit"),
+        (["fits=0GB"], "fits='0GB' must be a size above 0 with its unit"),
+        (["fits=900000GB"], "is more than the"),
+        (["length=500", "scale=mini_bert"], "measure.length=500 must be at most the 64"),
+        (["model=bilstm", "activation_checkpointing=both"], "finetune.activation_checkpointing=true needs layers"),
+    ],
+    ids=["model", "zero", "words", "mode", "unit", "nothing", "too much", "too long", "no layers"],
+)
+def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, told):
+    code, out, err = said(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("2GB", 2_000_000_000), ("1.5GiB", 3 << 29), ("800 MB", 800_000_000), ("4096", 4096), ("3kb", 3000)],
+)
+def test_sizes_are_read_with_their_units(text, size):
+    assert memory.bytes_of(text) == size
+
+
+def row(checkpointing: bool, activations: int | None, step_s: float, hardware: int) -> Measured:
+    parts = Parts(1_000_000, 1_000_000, 2_000_000, activations)
+    peak = Peak(4_000_000 + (activations or 0), None)
+    return Measured(
+        Asked(4, checkpointing), parts, parts, peak, step_s, StepFlops(3 * 10**9, hardware), 0.1 if checkpointing else None
+    )
+
+
+def test_the_price_is_told_against_the_same_batch_without():
+    rows = [row(False, 6_000_000, 0.5, 3 * 10**9), row(True, 1_000_000, 0.13, 4 * 10**9)]
+    last = memory.price_table(rows).splitlines()[-1].split()
+    assert last == ["4", "yes", "130.0", "1.30x", "0.50x", "0.17x", "3.000", "4.000", "1.33x"]
+
+
+def test_a_missing_number_is_a_dash():
+    line = memory.parts_table([row(False, None, 0.1, 1)]).splitlines()[2].split()
+    assert line == ["measured", "4", "no", "1.0", "1.0", "2.0", "-", "-", "4.0", "-"]
+
+
+def test_both_sides_of_the_border_are_told():
+    fitting, failing = Probe(4, row(False, 0, 0.1, 1)), Probe(5, None, "killed")
+    assert memory.fit_line(5_000_000, False, Fit(fitting, failing)) == (
+        "within 5.0 MB, checkpointing no: batch 4 (peak 4.0 MB) fits, batch 5 (killed) does not"
+    )
+    assert memory.fit_line(5_000_000, True, Fit(None, failing)).endswith("no batch fits, batch 5 (killed) does not")
+    assert memory.fit_line(5_000_000, True, Fit(fitting, None)).endswith("fits, no larger one was tried")
