@@ -1,6 +1,7 @@
 """What a command will run: every cell with its data prepared and its identity known, a pretraining before who needs it."""
 
 import json
+import random
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,7 +55,22 @@ def plan(configs: list[RunConfig]) -> list[Planned]:
             planned.setdefault(cell.folder, cell)
         elif needed is None:
             raise InputError("task=none leaves nothing to do without pretraining: choose a pretrain, such as pretrain=mlm")
-    return list(planned.values())
+    return in_turn(list(planned.values()))
+
+
+def in_turn(planned: list[Planned]) -> list[Planned]:
+    """Pretrainings first, then task by task and seed by seed all variants, in an order that is drawn for each of these.
+
+    What is compared is trained close in time, and no variant is always the first; the same command has the same order.
+    """
+    blocks: dict[tuple[str, int], list[Planned]] = {}
+    for item in planned:
+        if item.inputs.data is not None:
+            blocks.setdefault((item.config.task.name, item.config.seed), []).append(item)
+    for (task, seed), block in blocks.items():
+        random.Random(f"{task} {seed} {len(block)}").shuffle(block)
+    trained = (item for block in blocks.values() for item in block)
+    return [*(item for item in planned if item.inputs.data is None), *trained]
 
 
 def _corpus(config: RunConfig, keys: dict[str, str]) -> str | None:

@@ -54,7 +54,7 @@ class Session:
         for item in wanted:
             self._timed.setdefault(_network(item), self._new(item, _network(item)))
         for item in _baselines(planned, wanted):
-            for number in range(1, 2 if item in wanted else 3):  # one that is finished is no half of a pair here
+            for number in range(1, 2 if _network(item) in self._timed else 3):  # one that is finished is no half of a pair
                 self.twins.append((item, self._new(item, f"{_network(item)}-again-{number}", number)))
 
     def _new(self, item: Planned, name: str, number: int = 0) -> Timed:

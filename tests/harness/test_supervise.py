@@ -78,9 +78,10 @@ def test_identical_command_skips_every_cell_and_makes_no_run(sweep, run_module, 
 
 def test_plain_lines_tell_of_every_cell(sweep):
     lines = sweep.text.splitlines()
-    assert [line for line in lines if line.endswith("started")] == [
-        f"[{number}/2] {model} tiny bag seed 1: started" for number, model in enumerate(("base", "enhanced"), 1)
-    ]
+    started = [line.split(" ", 1) for line in lines if line.endswith("started")]
+    assert [number for number, _ in started] == ["[1/2]", "[2/2]"]
+    assert sorted(told for _, told in started) == [f"{model} tiny bag seed 1: started" for model in ("base", "enhanced")]
+    assert lines[0].startswith("timing 3 networks in 2 rounds, the A/A pair among them")
     assert sum(": finished in " in line and ", score 0." in line for line in lines) == 2
     assert "\r" not in sweep.text
 

@@ -1,0 +1,49 @@
+"""In which order a command runs its cells."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+from harness.cell import Inputs
+from harness.plan import in_turn
+
+
+@dataclass
+class Item:
+    """As much of a planned cell as its turn depends on."""
+
+    variant: str
+    seed: int
+    task: str | None  # None: a pretraining
+    config: SimpleNamespace = field(init=False)
+    inputs: Inputs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.config = SimpleNamespace(task=SimpleNamespace(name=self.task), seed=self.seed)
+        self.inputs = Inputs(data=self.task)
+
+
+VARIANTS = "abcdefgh"
+SWEEP = [Item(name, seed, task) for name in VARIANTS for seed in (1, 2, 3) for task in ("bag", "order")]
+
+
+def blocks(items: list[Item]) -> list[list[Item]]:
+    size = len(VARIANTS)
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def test_all_variants_of_a_task_and_seed_run_next_to_each_other():
+    for block in blocks(in_turn(SWEEP)):
+        assert sorted(item.variant for item in block) == list(VARIANTS)
+        assert len({(item.task, item.seed) for item in block}) == 1
+
+
+def test_no_variant_always_has_the_same_place_and_the_order_is_that_of_the_last_time():
+    orders = [tuple(item.variant for item in block) for block in blocks(in_turn(SWEEP))]
+    assert len(set(orders)) > 3
+    assert len({order[0] for order in orders}) > 1
+    assert in_turn(list(SWEEP)) == in_turn(list(SWEEP))
+
+
+def test_pretrainings_come_first_in_the_order_that_they_were_asked_for():
+    first, second = Item("z", 1, None), Item("y", 1, None)
+    assert in_turn([SWEEP[0], first, SWEEP[1], second])[:2] == [first, second]

@@ -1,0 +1,159 @@
+"""Who is launched in a session, how often and in which order; the launches themselves are replaced by what one would say."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import journal
+from harness.plan import Planned, plan
+from harness.timing import session as sessions
+from harness.timing.session import Session
+
+ARGUMENTS = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
+
+
+@pytest.fixture
+def planned(compose, output):
+    """Cells of a command line, their data prepared."""
+    return lambda *arguments: plan(compose("-m", *ARGUMENTS, *arguments, f"output={output}"))
+
+
+class Launches:
+    """Stands in for the processes: notes who was launched, and says what it is told to say."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.order: list[tuple[int, str]] = []
+        self.foreign = lambda title, number, attempt: 0.0
+        self.failing: set[str] = set()
+        monkeypatch.setattr(sessions, "_one_launch", self._one)
+
+    def _one(self, one, number):
+        attempt = self.order.count((number, one.title))
+        self.order.append((number, one.title))
+        if one.title in self.failing:
+            (one.folder / "log.txt").write_text("RuntimeError: no such device")
+            return None
+        return {"foreign_cpus": self.foreign(one.title, number, attempt)}
+
+    def of_round(self, number: int) -> list[str]:
+        return [title for at, title in self.order if at == number]
+
+
+@pytest.fixture
+def launches(monkeypatch) -> Launches:
+    return Launches(monkeypatch)
+
+
+def run(cells: list[Planned]) -> Session:
+    session = Session(cells)
+    session.run()
+    return session
+
+
+def finish(item: Planned) -> None:
+    item.folder.mkdir(parents=True)
+    journal.write_json(item.folder / "result.json", {"status": "finished", "metrics": {}})
+
+
+def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_order_of_its_own(planned, launches):
+    cells = planned("model=base,albert,windowed,static", "measure.rounds=6")
+    session = run(cells)
+    expected = sorted(["base bag", "base bag (again)", "albert bag", "windowed bag", "static bag"])
+    assert [sorted(launches.of_round(number)) for number in range(6)] == [expected] * 6
+    assert len({tuple(launches.of_round(number)) for number in range(6)}) > 1
+    assert [result["round"] for result in session.of(cells[0]).results] == list(range(6))
+
+
+def test_seeds_share_the_launches_of_their_network(planned, launches):
+    cells = planned("model=base,albert", "seed=1,2,3", "measure.rounds=2")
+    session = run(cells)
+    assert len(launches.order) == 2 * 3
+    seen = {item.config.variant: [] for item in cells}
+    for item in cells:
+        seen[item.config.variant].append(session.of(item))
+    for timed in seen.values():
+        assert len(timed) == 3
+        assert timed[0] is timed[1] is timed[2]
+    assert seen["base"][0] is not seen["albert"][0]
+
+
+def test_every_task_has_a_pair_of_its_own(planned, launches):
+    run(planned("model=base,albert", "task=bag,order", "measure.rounds=1"))
+    assert sorted(title for title in launches.of_round(0) if "again" in title) == ["base bag (again)", "base order (again)"]
+
+
+@pytest.mark.parametrize(
+    ("models", "twin"), [("albert,base", "base"), ("albert,static", "albert")], ids=["base_is_named", "first_stands_in"]
+)
+def test_the_baseline_is_the_one_that_is_timed_twice(planned, launches, models, twin):
+    run(planned(f"model={models}", "measure.rounds=1"))
+    assert [title for title in launches.of_round(0) if "again" in title] == [f"{twin} bag (again)"]
+
+
+def test_a_baseline_that_is_finished_is_timed_twice_again_beside_what_is_new(planned, launches):
+    """Its own launches belong to another session, so both halves of the pair are new."""
+    cells = planned("model=base,albert", "measure.rounds=1")
+    finish(next(item for item in cells if item.config.variant == "base"))
+    session = run(cells)
+    assert sorted(launches.of_round(0)) == ["albert bag", "base bag (again)", "base bag (again)"]
+    assert [timed.number for _, timed in session.twins] == [1, 2]
+    assert session.twins[0][1].folder != session.twins[1][1].folder
+
+
+def test_a_seed_that_is_finished_does_not_time_the_baseline_a_third_time(planned, launches):
+    cells = planned("model=base", "seed=1,2", "measure.rounds=1")
+    finish(cells[0])
+    run(cells)
+    assert sorted(launches.of_round(0)) == ["base bag", "base bag (again)"]
+
+
+def test_nothing_is_launched_where_everything_is_finished_or_nothing_is_measured(planned, launches):
+    cells = planned("model=base", "measure.rounds=1")
+    finish(cells[0])
+    run(cells)
+    run(planned("model=base", "measure=none"))
+    assert launches.order == []
+
+
+def test_a_cell_that_is_run_again_is_timed_again(planned, launches):
+    cells = planned("model=base", "measure.rounds=1", "rerun=true")
+    finish(cells[0])
+    run(cells)
+    assert sorted(launches.of_round(0)) == ["base bag", "base bag (again)"]
+
+
+def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned, launches):
+    launches.foreign = lambda title, number, attempt: [1.5, 0.9, 1.2, 0.1][attempt] if title == "base bag" else 0.0
+    cells = planned("model=base", "measure.rounds=1", "measure.retries=2", "measure.foreign_cpus=0.5")
+    (result,) = run(cells).of(cells[0]).results
+    assert launches.of_round(0).count("base bag") == 3
+    assert (result["foreign_cpus"], result["repeated"]) == (0.9, 2)
+
+
+def test_a_quiet_launch_is_not_repeated_and_neither_is_one_whose_load_is_unknown(planned, launches):
+    launches.foreign = lambda title, number, attempt: None if "again" in title else 0.5
+    run(planned("model=base", "measure.rounds=1", "measure.retries=2", "measure.foreign_cpus=0.5"))
+    assert len(launches.order) == 2
+
+
+def test_a_variant_whose_launch_fails_takes_no_further_part_and_the_others_go_on(planned, launches, capsys):
+    launches.failing = {"albert bag"}
+    cells = planned("model=base,albert", "measure.rounds=3")
+    session = run(cells)
+    assert [title for _, title in launches.order].count("albert bag") == 1
+    assert session.of(next(item for item in cells if item.config.variant == "albert")) is None
+    assert len(session.of(next(item for item in cells if item.config.variant == "base")).results) == 3
+    assert "timing albert bag: failed: RuntimeError: no such device" in capsys.readouterr().out
+
+
+def test_a_real_launch_leaves_times_of_each_pass(compose, output):
+    from harness.timing import summary
+
+    cells = plan(compose(*ARGUMENTS, "measure.rounds=1", "measure.repeats=4", "measure.lengths=[16,9999]", f"output={output}"))
+    session = run(cells)
+    (launch,) = session.of(cells[0]).results
+    assert len(launch["latency"]["raw_ms"]) == 4
+    assert [point["length"] for point in launch["points"]] == [16]
+    assert Path(session.of(cells[0]).folder, "launch-0.json").exists()
+    rates = summary.values([launch])
+    assert rates["inference/tokens_per_s"] * launch["throughput"]["seconds"] == pytest.approx(launch["throughput"]["tokens"])
