@@ -22,7 +22,7 @@ from harness.config import RunConfig, flatten, save, to_dict
 from harness.plan import Planned
 
 BASELINE = "base"
-"""How the variant is named that is timed twice, as base and base+mlm; the first one of a command that has none."""
+"""How the variant is named that is timed twice, as base and base+mlm; another one in a command that has none."""
 
 
 @dataclass
