@@ -33,6 +33,7 @@ SCORE_TITLES = {
     "score": "score",
     "accuracy": "accuracy",
     "f1": "F1",
+    "f1_macro": "macro F1",
     "matthews": "Matthews correlation",
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",

@@ -29,6 +29,13 @@ def _f1(truth: np.ndarray, predicted: np.ndarray) -> float:
     return float(f1_score(truth, predicted, zero_division=0.0))
 
 
+def _f1_macro(truth: np.ndarray, predicted: np.ndarray) -> float:
+    """Mean over the classes that occur, as SuperGLUE counts it; 0 for one that is never predicted."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(truth, predicted, average="macro", zero_division=0.0))
+
+
 def _matthews(truth: np.ndarray, predicted: np.ndarray) -> float:
     """0 when only one class is predicted or present, as GLUE counts it."""
     from sklearn.metrics import matthews_corrcoef
@@ -83,6 +90,7 @@ def _squad(name: str) -> Compute:
 SCORES: dict[str, dict[TaskKind, Compute]] = {
     "accuracy": {TaskKind.classification: _accuracy, TaskKind.tokens: _token_accuracy},
     "f1": {TaskKind.classification: _f1, TaskKind.spans: _squad("f1")},
+    "f1_macro": {TaskKind.classification: _f1_macro},
     "matthews": {TaskKind.classification: _matthews},
     "pearson": {TaskKind.regression: _correlation("pearsonr")},
     "spearman": {TaskKind.regression: _correlation("spearmanr")},

@@ -10,6 +10,7 @@ from harness import config as configs
 from harness import resolve
 from harness.choices import Device, Dtype
 from harness.config import ModelConfig
+from harness.errors import InputError
 from harness.paths import conf_directory
 
 CONF = conf_directory()
@@ -39,8 +40,28 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
     cells = compose(f"+experiment={path.stem}", "task=bag", "seed=4")
     swept = dict(OmegaConf.load(path).hydra.sweeper.params)
     models, objectives = swept.get("model", "base").split(","), swept.get("pretrain", "none").split(",")
+    windows = swept.get("model.attention_window", "as_it_is").split(",")
     found = [(cell.model_name, cell.pretrain.objective.value, cell.seed, cell.study, cell.task.name) for cell in cells]
-    assert found == [(model, objective, 4, path.stem, "bag") for model in models for objective in objectives]
+    wanted = [(model, objective) for model in models for objective in objectives for _ in windows]
+    assert found == [(*told, 4, path.stem, "bag") for told in wanted]
+
+
+def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(compose):
+    cells = compose("+experiment=length_scaling")
+    windows = {cell.variant: cell.model.attention_window for cell in cells}
+    assert windows == {"base": None, **{f"base,attention_window={size}": size for size in (8, 64, 128)}}
+    assert not any(cell.finetune.enabled for cell in cells)
+    assert all(max(cell.measure.lengths) == 4096 <= cell.model.longest_text for cell in cells)
+
+
+def test_an_override_that_changes_nothing_is_not_in_the_name(compose):
+    (cell,) = compose("task=bag", "scale=tiny", "model.attention_window=null", "model.layer_norm_eps=1e-12", "model.pooler=null")
+    assert cell.variant == "base,pooler=null"
+
+
+def test_nothing_left_to_do_is_refused(compose):
+    with pytest.raises(InputError, match="finetune=none measure=none leave nothing to do"):
+        compose("task=bag", "finetune=none", "measure=none")
 
 
 def test_the_experiment_of_all_variants_names_every_model():

@@ -46,6 +46,12 @@ def test_constant_class_predictions_score_as_glue_counts_them():
     assert scores.compute(CLASSES, "accuracy", TRUTH, never) == 0.5
 
 
+def test_macro_f1_is_the_mean_over_classes():
+    truth, predicted = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 0, 1, 1, 0, 1])
+    # class 0: 2 right, 1 wrong, 1 missed; class 1: 1 right, 2 wrong, 1 missed; class 2: never predicted
+    assert scores.compute(CLASSES, "f1_macro", truth, predicted) == pytest.approx((4 / 6 + 2 / 5 + 0) / 3, abs=1e-12)
+
+
 def test_f1_is_of_class_one():
     assert scores.compute(CLASSES, "f1", TRUTH, np.ones(8, dtype=int)) == pytest.approx(2 / 3)
 
