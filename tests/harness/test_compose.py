@@ -55,7 +55,8 @@ def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(c
 
 
 def test_an_override_that_changes_nothing_is_not_in_the_name(compose):
-    (cell,) = compose("task=bag", "scale=tiny", "model.attention_window=null", "model.layer_norm_eps=1e-12", "model.pooler=null")
+    same = ["model.attention_window=null", "model.layer_norm_eps=1e-12"]
+    (cell,) = compose("task=bag", "scale=tiny", *same, "model.pooler=null")
     assert cell.variant == "base,pooler=null"
 
 

@@ -1,0 +1,149 @@
+"""From launches to numbers: what adds up must add up, and nothing is counted twice."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.benchmark import Timer
+
+from harness.config import HardwareConfig, MeasureConfig
+from harness.data.batches import collate, evaluation_order
+from harness.hardware import Machine
+from harness.journal import Journal, Reader
+from harness.measure import speed
+from harness.tasks.kind import Split
+from harness.timing import launch, summary
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return Machine(HardwareConfig(threads=1))
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    lengths = np.arange(3, 43)
+    total = int(lengths.sum())
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Split(np.ones(total, np.int32), np.zeros(total, np.uint8), starts, np.zeros(40, np.int64), np.arange(40))
+
+
+class Quiet:
+    """A reference workload that takes no time."""
+
+    def time_ms(self) -> float:
+        return 1.0
+
+
+def launch_of(number: int, raw: list[float], seconds: float = 2.0, **changes) -> dict:
+    work = {"seconds": seconds, "tokens": 300, "padded_tokens": 400, "samples": 10, "joules": None, "reference_ms": [4.0, 6.0]}
+    return {
+        "round": number,
+        "time": 1000 + number,
+        "import_s": 1.0,
+        "build_s": 0.1 * (number + 1),
+        "first_call_ms": 9.0,
+        "latency": {"raw_ms": raw, "reference_ms": [4.0, 5.0, 6.0]},
+        "throughput": work,
+        "points": [],
+        "foreign_cpus": 0.25,
+        "load_average": 1.5,
+        "peak_flops_per_s": 1e9 if number == 0 else None,
+    } | changes
+
+
+def test_throughput_is_total_work_over_total_time(machine, split, monkeypatch):
+    """Rate x time is the work, and the work is the data set: a well-known benchmark is 140 times off here."""
+    now = [0]
+    monkeypatch.setattr(speed.time, "perf_counter_ns", lambda: now[0])
+    batches = [collate(split, chosen, 0) for chosen in evaluation_order(split, 8)]
+
+    def call(batch):
+        now[0] += 1_000_000 * (batch.tokens + 7)
+
+    told = launch.throughput(call, batches, machine, Quiet())
+    assert (told["tokens"], told["samples"]) == (len(split.ids), len(split))
+    assert told["seconds"] == pytest.approx(sum(batch.tokens + 7 for batch in batches) / 1e3)
+    assert told["padded_tokens"] == sum(batch.input_ids.numel() for batch in batches) > told["tokens"]
+
+
+def test_rates_and_padding_fit_together():
+    launches = [launch_of(0, [1.0, 2.0], seconds=1.0), launch_of(1, [3.0, 4.0], seconds=3.0)]
+    told = summary.values(launches)
+    assert told["inference/tokens_per_s"] * 4.0 == pytest.approx(600)
+    assert told["inference/samples_per_s"] * 4.0 == pytest.approx(20)
+    assert told["inference/padded_tokens_per_s"] * (1 - told["inference/padding_share"]) == pytest.approx(
+        told["inference/tokens_per_s"]
+    )
+    assert told["inference/padding_share"] == pytest.approx(0.25)
+    assert told["setup/build_s"] == pytest.approx(0.15)
+
+
+def test_quantiles_are_of_all_calls_and_never_cross():
+    told = summary.percentiles([float(value) for value in range(100, -1, -1)])
+    prefix = "inference/latency_ms_"
+    assert told == {prefix + "min": 0.0, prefix + "p50": 50.0, prefix + "p90": 90.0, prefix + "p99": 99.0}
+    stream = np.random.default_rng(0)
+    for size in (1, 2, 30):
+        values = list(summary.percentiles(stream.lognormal(size=size).tolist()).values())
+        assert values == sorted(values)
+
+
+def test_one_launch_has_no_interval_and_no_counter_no_energy():
+    told = summary.values([launch_of(0, [1.0, 2.0])])
+    assert told["inference/latency_ms_p50_low"] is told["inference/latency_ms_p50_high"] is None
+    assert told["inference/energy_j_per_token"] is None
+
+
+def test_energy_is_joules_over_real_tokens():
+    work = launch_of(0, [1.0])["throughput"]
+    launches = [launch_of(number, [1.0, 2.0], throughput=work | {"joules": 30.0}) for number in (0, 1)]
+    assert summary.values(launches)["inference/energy_j_per_token"] == pytest.approx(60 / 600)
+
+
+def test_journal_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path):
+    point = {"batch_size": 1, "length": 64, "raw_ms": [5.0, 7.0, 6.0], "tokens_per_s": 10.0, "peak_memory_bytes": None}
+    launches = [launch_of(n, [2.0 + n, 4.0 + n], points=[point, point | {"batch_size": 8}]) for n in (0, 1)]
+    journal = Journal(tmp_path)
+    summary.tell(launches, 2_000_000, journal)
+    points = [(entry["key"], entry["step"], entry["value"]) for entry in Reader(tmp_path).new_entries()]
+    assert [told for told in points if told[0] == "timing/latency_ms"] == [
+        ("timing/latency_ms", 0, 3.0),
+        ("timing/latency_ms", 1, 4.0),
+    ]
+    assert points.count(("timing/reference_ms", 0, 5.0)) == 1
+    assert points.count(("scaling/latency_ms", 64, 6.0)) == points.count(("batching/latency_ms", 8, 6.0)) == 2
+    assert not any(key == "scaling/peak_memory_bytes" for key, _, _ in points)
+    journal.finish("finished")
+
+
+def test_utilisation_is_achieved_over_peak_and_left_out_above_one(capsys):
+    told = summary.values([launch_of(0, [2.0, 2.0]), launch_of(1, [2.0, 2.0])])
+    assert summary._utilisation(500_000, told) == pytest.approx(500_000 / 2e-3 / 1e9)
+    assert summary._utilisation(500_000_000, told) is None
+    assert "left out: utilisation above 1" in capsys.readouterr().out
+
+
+def test_calls_come_in_blocks_with_the_reference_around_each(machine):
+    order: list[str] = []
+    reference = SimpleNamespace(time_ms=lambda: order.append("reference") or 1.0)
+    told = launch.latencies(lambda: order.append("call"), MeasureConfig(repeats=12), machine, reference)
+    timed = order[order.index("reference") :]
+    assert timed.count("reference") == launch.BLOCKS + 1 == len(told["reference_ms"])
+    assert timed.count("call") == 12 == len(told["raw_ms"])
+    assert timed[0] == timed[-1] == "reference"
+    assert order.index("reference") == told["warm_up"]["calls"]
+
+
+def test_clock_agrees_with_that_of_torch(machine):
+    """The same call by both, in turn. The fastest of many is compared: others on the machine only ever add."""
+    left, right = torch.randn(256, 256), torch.randn(256, 256)
+    ours, theirs = [], []
+    timer = Timer("torch.mm(left, right)", globals={"left": left, "right": right, "torch": torch}, num_threads=1)
+    ends = time.monotonic() + 20
+    while len(ours) < 60 or (not 0.9 < min(ours) / min(theirs) < 1.1 and time.monotonic() < ends):
+        ours.append(min(speed.time_ms(lambda: torch.mm(left, right), machine) for _ in range(20)))
+        theirs.append(timer.timeit(20).median * 1e3)
+    assert 0.9 < min(ours) / min(theirs) < 1.1
