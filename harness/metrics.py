@@ -134,6 +134,7 @@ def _of_measuring() -> list[Metric]:
         Metric("timing/tokens_per_s", "tokens/s", higher, "inference throughput of one launch"),
         Metric("timing/reference_ms", "ms", neither, "reference workload beside that launch"),
         Metric("timing/load_average", "processes", neither, "load average at that launch"),
+        Metric("timing/cpu_mhz", "MHz", neither, "clock of the CPUs at that launch"),
         Metric("timing/foreign_cpus", "CPUs", neither, "CPUs that others kept busy during that launch"),
         Metric("scaling/latency_ms", "ms", lower, "latency p50 by length"),
         Metric("scaling/tokens_per_s", "tokens/s", higher, "throughput by length"),
@@ -141,10 +142,6 @@ def _of_measuring() -> list[Metric]:
         Metric("scaling/flops_forward", "FLOP", lower, "forward FLOPs by length", True),
         Metric("batching/latency_ms", "ms", lower, "latency p50 by batch size"),
         Metric("batching/tokens_per_s", "tokens/s", higher, "throughput by batch size"),
-        Metric("memory/weights_bytes", "bytes", lower, "training memory, weights", True),
-        Metric("memory/gradients_bytes", "bytes", lower, "training memory, gradients", True),
-        Metric("memory/optimiser_bytes", "bytes", lower, "training memory, optimiser state", True),
-        Metric("memory/activations_bytes", "bytes", lower, "training memory, activations", True),
     ]
 
 

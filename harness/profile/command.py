@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from harness.profile.launch import Measured
 
 ROUNDS = 3
+"""Launches of every variant where several are compared; one that stands alone has a single one."""
+
 TRACE = Path("multirun", "profile")
 """Folder of traces and pictures where none is named."""
 
@@ -37,13 +39,13 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     parser.add_argument("--trace", metavar="DIR", nargs="?", const=str(TRACE), help=f"time by component too ({TRACE})")
     parser.add_argument("--json", metavar="FILE", type=Path, help="writes the raw values")
-    parser.add_argument("--rounds", metavar="N", type=int, default=ROUNDS, help=f"launches of every variant ({ROUNDS})")
+    parser.add_argument("--rounds", metavar="N", type=int, help=f"launches of every variant ({ROUNDS}, or 1 of a single one)")
     parser.add_argument("--config-dir", "-cd", metavar="DIR", help="adds your own conf/ files")
     options, choices = parser.parse_known_args(arguments)
     if options.trace and "=" in options.trace:  # what follows a bare --trace
         choices.insert(0, options.trace)
         options.trace = str(TRACE)
-    if options.rounds < 1:
+    if options.rounds is not None and options.rounds < 1:
         raise InputError(f"--rounds {options.rounds} must be at least 1")
     return options, choices
 
@@ -83,8 +85,9 @@ def profile(options: argparse.Namespace, composed: "list[RunConfig]") -> int:
     if options.json:
         write(options.json, "")  # a path that cannot be written is told before anything is measured
     before = conditions.read(cells)
-    measured = launch.run(cells, options.rounds, traces)
-    print("\n\n".join([before, table.render(measured), *conditions.notes(cells, measured, options.rounds)]))
+    rounds = options.rounds or (ROUNDS if len(cells) > 1 else 1)
+    measured = launch.run(cells, rounds, traces)
+    print("\n\n".join([before, table.render(measured), *conditions.notes(cells, measured, rounds)]))
     if folder is not None:
         print("\n" + table.component_rows(measured))
         print("\n" + "\n".join(map(str, [*traces.values(), *pictures(measured, folder)])))

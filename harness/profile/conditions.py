@@ -33,7 +33,7 @@ def notes(cells: dict[str, RunConfig], measured: dict[str, Measured], rounds: in
     batch = each(lambda cell: cell.measure.batch_size)
     told = [
         "random weights, texts of random ids without padding; the vocabulary is that of the model's config, not of a tokenizer",
-        f"times and memory: median of {rounds} launches in fresh processes (lowest to highest), interleaved in shuffled order",
+        f"times: median over fresh processes (lowest to highest), {rounds} each, in turn in shuffled order; memory: one each",
         f"latency: batch 1, quantiles of {each(lambda cell: cell.measure.repeats)} calls a launch after a warm-up until steady",
         f"throughput: batch {batch}; time to import: torch and the model's code",
         f"peak memory: above a fresh process with its libraries; inference: batch {batch}",

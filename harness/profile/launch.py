@@ -13,7 +13,7 @@ from harness import hardware, processes
 from harness.config import RunConfig
 
 COUNTED = ("sizes", "flops")
-"""Measures that come out the same every time: taken in the first round alone, after what must be alone in its process."""
+"""Measures that come out the same every time, taken after what must be alone in its process."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,13 @@ class Measured:
 
 
 def plan(labels: list[str], rounds: int, traced: bool) -> list[Launch]:
-    """All launches in order. Speed and memory have processes of their own: each would see what the other left."""
+    """All launches in order. Speed and memory have processes of their own, for each would see what the other left; what does
+    not depend on what else the machine does is measured in the first round alone.
+    """
     order, draw = [], random.Random(0)
     for number in range(rounds):
         launches = [Launch(label, number, ("speed",)) for label in labels]
-        launches += [Launch(label, number, ("memory", *(COUNTED if number == 0 else ()))) for label in labels]
+        launches += [Launch(label, number, ("memory", *COUNTED)) for label in labels if number == 0]
         draw.shuffle(launches)
         order += launches
     return order + [Launch(label, 0, ("trace",)) for label in labels if traced]

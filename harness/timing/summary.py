@@ -94,6 +94,7 @@ def _tell_launch(launch: Launch, journal: Journal) -> None:
         "timing/tokens_per_s": work["tokens"] / work["seconds"],
         "timing/reference_ms": median([*latency["reference_ms"], *work["reference_ms"]]),
         "timing/load_average": launch["load_average"],
+        "timing/cpu_mhz": launch["cpu_mhz"],
         "timing/foreign_cpus": launch["foreign_cpus"],
     }
     for key, value in told.items():

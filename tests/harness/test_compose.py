@@ -60,9 +60,21 @@ def test_an_override_that_changes_nothing_is_not_in_the_name(compose):
     assert cell.variant == "base,pooler=null"
 
 
-def test_nothing_left_to_do_is_refused(compose):
-    with pytest.raises(InputError, match="finetune=none measure=none leave nothing to do"):
-        compose("task=bag", "finetune=none", "measure=none")
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["finetune=none", "measure=none"], "finetune=none measure=none leave nothing to do"),
+        (["measure.lengths=[64,0]"], r"measure\.lengths=\[64, 0\] must be different numbers of at least 1"),
+        (["measure.batch_sizes=[8,8]"], r"measure\.batch_sizes=\[8, 8\] must be different numbers of at least 1"),
+        (["measure.rounds=0"], r"measure\.rounds=0 must be at least 1"),
+        (["measure.retries=-1"], r"measure\.retries=-1 must be at least 0"),
+        (["measure.foreign_cpus=-0.5"], r"measure\.foreign_cpus=-0\.5 must be at least 0"),
+    ],
+    ids=["nothing", "lengths", "batch_sizes", "rounds", "retries", "foreign_cpus"],
+)
+def test_measuring_that_cannot_be_meant_is_refused(compose, given, told):
+    with pytest.raises(InputError, match=told):
+        compose("task=bag", *given)
 
 
 def test_the_experiment_of_all_variants_names_every_model():

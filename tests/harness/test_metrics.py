@@ -8,7 +8,7 @@ import pytest
 from harness import metrics
 from harness.tasks.scores import SCORES
 
-PHASES = {"setup", "model", "published", "memory", "hardware", "timing", "scaling", "batching", "inference"}
+PHASES = {"setup", "model", "published", "hardware", "timing", "scaling", "batching", "inference"}
 PHASES |= {"corpus", "pretrain", "finetune", "tune", "eval"}
 
 

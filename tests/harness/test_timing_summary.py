@@ -50,6 +50,7 @@ def launch_of(number: int, raw: list[float], seconds: float = 2.0, **changes) ->
         "points": [],
         "foreign_cpus": 0.25,
         "load_average": 1.5,
+        "cpu_mhz": None,
         "peak_flops_per_s": 1e9 if number == 0 else None,
     } | changes
 

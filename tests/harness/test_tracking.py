@@ -17,7 +17,7 @@ MODELS = ("base", "enhanced")
 TAGS = {"study", "variant", "model", "scale", "enhancements", "task", "seed", "protocol", "protocol_facts", "fingerprint"}
 TAGS |= {"status", "git_commit", "git_dirty", "hardware"}
 CURVES = {"finetune/loss", "timing/latency_ms", "timing/tokens_per_s", "timing/reference_ms"}
-CURVES |= {"timing/load_average", "timing/foreign_cpus"}
+CURVES |= {"timing/load_average", "timing/foreign_cpus", "timing/cpu_mhz"}
 FILES = {
     "config.yaml",
     "environment.json",
