@@ -24,18 +24,19 @@ def test_folder_without_cells_tells_nothing(output):
 
 def test_sweep_told_to_another_store_is_the_same_there(sweep, output, runs_of, curve_of):
     shutil.copytree(sweep.output / "sweep", output / "sweep")
-    assert sync(str(output), None) == 2
-    told, known = ({run.data.tags["variant"]: run for run in runs_of(folder, "sweep")} for folder in (output, sweep.output))
+    assert sync(str(output), None) == 3  # the twin is one of them
+    told, known = ({run.info.run_name: run for run in runs_of(folder, "sweep")} for folder in (output, sweep.output))
     assert told.keys() == known.keys()
-    for variant, run in told.items():
-        assert run.data.metrics == known[variant].data.metrics
-        assert run.data.params == known[variant].data.params
-        assert run.data.tags["fingerprint"] == known[variant].data.tags["fingerprint"]
-        curves = (curve_of(output, run.info.run_id), curve_of(sweep.output, known[variant].info.run_id))
-        assert sorted(curves[0]) == sorted(curves[1])
+    for name, run in told.items():
+        assert run.data.metrics == known[name].data.metrics
+        assert run.data.params == known[name].data.params
+        assert run.data.tags["fingerprint"] == known[name].data.tags["fingerprint"]
+        for key in ("finetune/loss", "timing/latency_ms"):
+            curves = (curve_of(output, run.info.run_id, key), curve_of(sweep.output, known[name].info.run_id, key))
+            assert sorted(curves[0]) == sorted(curves[1])
 
 
 def test_sweep_told_to_its_own_store_changes_nothing(sweep, runs_of):
     before = [(run.info.run_id, run.data.metrics, run.info.end_time) for run in runs_of(sweep.output, "sweep")]
-    assert sync(str(sweep.output), None) == 2
+    assert sync(str(sweep.output), None) == 3
     assert [(run.info.run_id, run.data.metrics, run.info.end_time) for run in runs_of(sweep.output, "sweep")] == before
