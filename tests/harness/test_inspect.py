@@ -446,7 +446,8 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, said):
 
 
 def test_help_needs_nothing_heavy():
-    code = "import sys, inspect, harness.inspect.command as ours; ours.parse(['task=a']); print('torch' in sys.modules, inspect.__file__)"
+    code = "import sys, inspect, harness.inspect.command as ours; ours.parse(['task=a']); "
+    code += "print('torch' in sys.modules, inspect.__file__)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.startswith("False")
     assert "harness" not in done.stdout
