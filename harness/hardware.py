@@ -47,8 +47,16 @@ def environment(config: HardwareConfig) -> dict[str, object]:
         "threads": threads(config),
         "dtype": config.dtype.value,
         "load_average": os.getloadavg()[0],
+        "energy_counter": _energy_counter(config),
         **git_state(),
     }
+
+
+def _energy_counter(config: HardwareConfig) -> str | None:
+    """RAPL or NVML, None where the device has no counter or does not let this user read it."""
+    from harness.measure import energy
+
+    return energy.kind(config.device)
 
 
 def free_bytes(config: HardwareConfig) -> int | None:

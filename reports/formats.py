@@ -6,7 +6,7 @@ import re
 DASH = "–"
 MINUS = "−"
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "tokens": ""}
+SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "tokens": ""}
 """Units that take a prefix, and what stands behind it."""
 SHARES = ("score", "share")
 """Units of which a hundredth is a point."""

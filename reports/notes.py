@@ -10,7 +10,7 @@ from reports.formats import escape
 from reports.store import Run
 
 SHOWN_VALUES = 5
-SAID_ELSEWHERE = ("device", "dtype", "threads", "git_commit", "git_dirty", "load_average", "measure_version")
+SAID_ELSEWHERE = ("device", "dtype", "threads", "git_commit", "git_dirty", "load_average", "measure_version", "energy_counter")
 """Facts of the environment that a header line of their own, or the protocol, tells already."""
 FACT_WORDS = {
     "pretrain.objective": "objective of pretraining",
@@ -47,6 +47,7 @@ def header(comparison: Comparison) -> str:
         "code": listed(_commit(run) for run in runs),
     }
     facts["load average"] = _load_range(runs)
+    facts |= _energy(runs)
     facts["versions"] = ", ".join(
         f"{escape(key.removeprefix('environment.'))} {listed(run.params.get(key, 'not recorded') for run in runs)}"
         for key in sorted({key for run in runs for key in run.params if key.startswith("environment.")})
@@ -68,6 +69,16 @@ def _load_range(runs: list[Run]) -> str:
     given = [run.params.get("environment.load_average", "") for run in runs]
     loads = [float(value) for value in given if value.replace(".", "", 1).isdigit()]
     return f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded"
+
+
+def _energy(runs: list[Run]) -> dict[str, str]:
+    """Which counters there are, where all runs say it."""
+    told = [run.params.get("environment.energy_counter") for run in runs]
+    if None in told:
+        return {}
+    if set(told) == {"None"}:
+        return {"energy": "not available, no counter on this machine (or none that may be read)"}
+    return {"energy": "counted by " + listed("no counter" if name == "None" else name for name in told)}
 
 
 def _commit(run: Run) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from reports import diagnostics, glue, noise, notes, plots, pretrain_plots, pretraining, tables
+from reports import details, diagnostics, glue, noise, notes, plots, pretrain_plots, pretraining, tables
 from reports.chapter import Chapter
 from reports.compare import Comparison, Section
 from reports.formats import escape
@@ -114,7 +114,8 @@ def _section(comparison: Comparison, section: Section) -> list[str]:
     parts.append(tables.before_after(section))
     told = [*pretraining.notes(comparison, section), *notes.section_notes(section), *noise.notes(section), *glue.notes(section)]
     parts += ["\n".join(f"- {note}" for note in told)] if told else []
-    return parts + ([_differences_intro(section), differences] if differences else [])
+    parts += [_differences_intro(section), differences] if differences else []
+    return parts + details.part(section)
 
 
 def _differences_intro(section: Section) -> str:

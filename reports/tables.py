@@ -81,16 +81,23 @@ def change_text(change: Change, unit: str) -> str:
     return f"{shown} {MARKS[change.verdict]}" if change.verdict else shown
 
 
-def cell(section: Section, row: Row, name: str) -> str:
-    """Value and spread, and on a second line the change; n where it is not that of the whole row."""
+def value_text(row: Row, name: str) -> str | None:
+    """Value and spread; n where it is not that of the whole row. None where no run has the metric."""
     seen = row.spread(name)
     if seen is None:
-        return DASH
+        return None
     metric = metrics.get(name)
     counted_alike = _is_counted(metric) and seen.minimum == seen.maximum
     text = formats.value(seen.mean, metric.unit, None if counted_alike else seen.sd)
-    if (having := len(row.values(name))) < len(row.runs):
-        text += f" (n {having})"
+    having = len(row.values(name))
+    return text + (f" (n {having})" if having < len(row.runs) else "")
+
+
+def cell(section: Section, row: Row, name: str) -> str:
+    """Value and spread, and on a second line the change."""
+    text, metric = value_text(row, name), metrics.get(name)
+    if text is None:
+        return DASH
     if row is section.before or metric.direction is Direction.NEITHER:
         return text
     change = section.change(row, name)

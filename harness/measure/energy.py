@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.choices import Device
 from harness.hardware import Machine
 
 POWERCAP = Path("/sys/class/powercap")
@@ -40,6 +41,13 @@ class Counter:
 def counters(machine: Machine) -> list[Counter]:
     """Those of the device that the work runs on; none where the machine has none or does not let this user read it."""
     return nvml_counters() if machine.is_cuda else rapl_counters()
+
+
+def kind(device: Device) -> str | None:
+    """Name of the counters that `counters` finds for this device, None where there are none."""
+    if device is Device.cuda:
+        return "NVML" if nvml_counters() else None
+    return "RAPL" if rapl_counters() else None
 
 
 def rapl_counters(folder: Path = POWERCAP) -> list[Counter]:
@@ -77,6 +85,8 @@ def nvml_counters() -> list[Counter]:
     try:
         library = ctypes.CDLL(NVML_LIBRARY)
     except OSError:
+        return []
+    if not torch.cuda.is_available():  # whoever wants the device says so better
         return []
     handle = ctypes.c_void_p()
     uuid = f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"

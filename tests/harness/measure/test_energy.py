@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from harness import hardware
+from harness.choices import Device
 from harness.config import HardwareConfig
 from harness.hardware import Machine
 from harness.measure import energy
@@ -102,3 +104,15 @@ def test_a_machine_without_a_driver_has_no_gpu_counter(monkeypatch):
 def test_a_processor_counts_for_work_on_the_processor(powercap, monkeypatch):
     monkeypatch.setattr(energy, "rapl_counters", lambda: rapl_counters(powercap))
     assert len(energy.counters(Machine(HardwareConfig(threads=1)))) == 2
+
+
+def test_a_run_says_which_counter_its_device_has(powercap, monkeypatch):
+    monkeypatch.setattr(energy, "rapl_counters", lambda: rapl_counters(powercap))
+    monkeypatch.setattr(energy, "nvml_counters", list)
+    assert hardware.environment(HardwareConfig(threads=1))["energy_counter"] == "RAPL"
+    monkeypatch.setattr(energy, "rapl_counters", list)
+    assert hardware.environment(HardwareConfig(threads=1))["energy_counter"] is None
+    assert energy.kind(Device.cuda) is None
+    monkeypatch.setattr(energy, "nvml_counters", lambda: [Counter(lambda: 0, 1e-3)])
+    assert energy.kind(Device.cuda) == "NVML"
+    assert energy.kind(Device.cpu) is None
