@@ -18,7 +18,7 @@ from harness.data import cache
 from harness.data.cache import Prepared
 from harness.hardware import Machine
 from harness.journal import Journal, now_ms, write_json
-from harness.measure import flops, intensity, peak, size, speed
+from harness.measure import energy, flops, intensity, peak, size, speed
 from harness.measure.memory import Peak, PeakMemory, refuse_less_than
 from harness.timing import summary
 from harness.training.finetune import answer, evaluate, evaluate_beside, finetune, headline, submit, write_predictions
@@ -141,8 +141,15 @@ def train_and_evaluate(
 ) -> None:
     """Fine-tunes, then answers and scores every item that is not trained on; DivergedError when training does."""
     done: list[Position] = []
-    held = memory.both(lambda: done.append(finetune(config, model, prepared, machine, journal)))
+    spent: list[float | None] = []
+    meter = energy.EnergyMeter(energy.counters(machine))
+
+    def train() -> None:
+        done.append(finetune(config, model, prepared, machine, journal, meter))
+
+    held = memory.both(lambda: spent.append(meter.of(train)))
     _write_memory("finetune", held, model, journal)
+    journal.value("finetune/energy_j", spent[0])
     journal.value("finetune/tokens", done[0].tokens)
     journal.value("finetune/duration_s", done[0].seconds)
     journal.value("finetune/tokens_per_s", done[0].tokens / done[0].seconds)

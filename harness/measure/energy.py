@@ -3,9 +3,10 @@
 Both count what the whole package or card took, whoever used it: the rest of the machine has to be idle.
 """
 
+import contextlib
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,7 +112,7 @@ class EnergyMeter:
     def __init__(self, found: list[Counter], look_every_s: float = LOOK_EVERY_S) -> None:
         self._counters, self._look_every_s = found, look_every_s
         self._total, self._last = 0.0, [0] * len(found)
-        self._ended = threading.Event()
+        self._ended, self._counting = threading.Event(), threading.Lock()
         self._failed: list[Exception] = []
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -132,10 +133,31 @@ class EnergyMeter:
         self._look()
         return self._total
 
+    def of(self, work: Callable[[], object]) -> float | None:
+        """From start to end of this work, which may pause the meter; None and errors as `end` has them."""
+        self.start()
+        try:
+            work()
+        except BaseException:
+            self.end()
+            raise
+        return self.end()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """What happens inside is not counted; it waits for the device by itself, as what came before."""
+        with self._counting:
+            self._look()
+            try:
+                yield
+            finally:
+                self._last = [counter.read() for counter in self._counters]
+
     def _watch(self) -> None:
         while not self._ended.wait(self._look_every_s):
             try:
-                self._look()
+                with self._counting:
+                    self._look()
             except (OSError, RuntimeError) as error:
                 self._failed.append(error)
                 return
@@ -149,11 +171,4 @@ class EnergyMeter:
 
 def joules(work: Callable[[], object], found: list[Counter], look_every_s: float = LOOK_EVERY_S) -> float | None:
     """What these counters count while the work runs, None where there is no counter. The work itself waits for the device."""
-    meter = EnergyMeter(found, look_every_s)
-    meter.start()
-    try:
-        work()
-    except BaseException:
-        meter.end()
-        raise
-    return meter.end()
+    return EnergyMeter(found, look_every_s).of(work)

@@ -14,6 +14,7 @@ from harness.data.cache import Prepared
 from harness.hardware import Machine
 from harness.journal import Journal
 from harness.measure import flops
+from harness.measure.energy import EnergyMeter
 from harness.tasks import scores
 from harness.tasks.kind import Answers, Split
 from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
@@ -21,13 +22,18 @@ from models.batch import Batch
 from models.heads import Classifier
 
 
-def finetune(config: RunConfig, model: Classifier, data: Prepared, machine: Machine, journal: Journal) -> Position:
-    """Trains the model in place on the task's training split, up to the epoch that is kept; returns how far training came."""
+def finetune(
+    config: RunConfig, model: Classifier, data: Prepared, machine: Machine, journal: Journal, meter: EnergyMeter | None = None
+) -> Position:
+    """Trains the model in place on the task's training split, up to the epoch that is kept; returns how far training came.
+
+    `meter` pauses while a split is looked at.
+    """
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
     steps = budget.planned_steps(len(data.train))
     cost = flops.of_training(model)
-    looks = None if budget.keep_best is KeepBest.none else Looks(config, model, data, machine, journal)
+    looks = None if budget.keep_best is KeepBest.none else Looks(config, model, data, machine, journal, meter)
     training = Training(
         model=model,
         loss=lambda batch: kind.loss(model, batch),
@@ -52,7 +58,16 @@ class Looks:
     A score that is undefined is never the best; where all are, the last weights stay.
     """
 
-    def __init__(self, config: RunConfig, model: Classifier, data: Prepared, machine: Machine, journal: Journal) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        model: Classifier,
+        data: Prepared,
+        machine: Machine,
+        journal: Journal,
+        meter: EnergyMeter | None = None,
+    ) -> None:
+        self._meter = meter or EnergyMeter([])
         self._config, self._model, self._data, self._machine, self._journal = config, model, data, machine, journal
         by_tune = config.finetune.keep_best is KeepBest.tune
         self._split, self._key = (data.tune, "tune/score") if by_tune else (data.validation, "eval/score")
@@ -67,6 +82,10 @@ class Looks:
 
     def take(self, position: Position) -> None:
         """One look."""
+        with self._meter.paused():
+            self._look(position)
+
+    def _look(self, position: Position) -> None:
         answers = answer(self._config, self._model, self._split, self._data, self._machine)
         score = headline(self._config.task, answers)
         if score is None:
