@@ -178,6 +178,7 @@ def _of_tasks() -> list[Metric]:
         Metric("finetune/loss", "loss", lower, "training loss"),
         Metric("finetune/tokens_per_s", "tokens/s", higher, "training throughput"),
         Metric("finetune/tokens", "tokens", neither, "tokens trained on"),
+        Metric("finetune/flops", "FLOP", lower, "training FLOPs"),
         Metric("finetune/duration_s", "s", lower, "training time"),
         Metric("finetune/peak_memory_bytes", "bytes", lower, "training peak memory"),
         Metric("finetune/best_epoch", "epochs", neither, "epoch whose weights were kept"),

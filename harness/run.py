@@ -21,7 +21,17 @@ from harness.journal import Journal, now_ms, write_json
 from harness.measure import energy, flops, intensity, peak, size, speed
 from harness.measure.memory import Peak, PeakMemory, refuse_less_than
 from harness.timing import summary
-from harness.training.finetune import answer, evaluate, evaluate_beside, finetune, headline, submit, write_predictions
+from harness.training.finetune import (
+    answer,
+    costs,
+    evaluate,
+    evaluate_beside,
+    finetune,
+    headline,
+    rates,
+    submit,
+    write_predictions,
+)
 from harness.training.loop import DivergedError, Position
 from harness.weights import pretrained, published
 from models.heads import Classifier, build_classifier
@@ -150,9 +160,8 @@ def train_and_evaluate(
     held = memory.both(lambda: spent.append(meter.of(train)))
     _write_memory("finetune", held, model, journal)
     journal.value("finetune/energy_j", spent[0])
-    journal.value("finetune/tokens", done[0].tokens)
-    journal.value("finetune/duration_s", done[0].seconds)
-    journal.value("finetune/tokens_per_s", done[0].tokens / done[0].seconds)
+    for key, value in (costs(done[0]) | rates(done[0])).items():
+        journal.value(key, value)
     if config.measure.enabled:
         _write_utilisation(config, done[0], machine, journal)
     journal.stage("evaluate")

@@ -143,6 +143,11 @@ class EnergyMeter:
             raise
         return self.end()
 
+    @property
+    def counted(self) -> float | None:
+        """Joules up to the pause that it is in, None without a counter."""
+        return self._total if self._counters else None
+
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """What happens inside is not counted; it waits for the device by itself, as what came before."""

@@ -117,7 +117,7 @@ class Steps:
         training = Training(
             model=self.model,
             loss=self._loss,
-            next_step=lambda _: Step([self.batch], self.shape.batch_size, self.shape.tokens),
+            next_step=lambda _: Step([self.batch], self.shape.batch_size, self.shape.tokens, self.batch.input_ids.numel()),
             limit=Limit("step", steps),
             planned_steps=steps,
             phase="finetune",

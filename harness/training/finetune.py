@@ -86,6 +86,9 @@ class Looks:
             self._look(position)
 
     def _look(self, position: Position) -> None:
+        for key, spent in (costs(position) | {"finetune/energy_j": self._meter.counted}).items():
+            if spent is not None:
+                self._journal.curve(key, position.step, spent, position.tokens)
         answers = answer(self._config, self._model, self._split, self._data, self._machine)
         score = headline(self._config.task, answers)
         if score is None:
@@ -106,6 +109,25 @@ class Looks:
         self._journal.value("finetune/best_epoch", step / self._epoch)
 
 
+def costs(position: Position) -> dict[str, float]:
+    """What training took up to here, looks apart: metric -> value, which only grows."""
+    return {
+        "finetune/tokens": position.tokens,
+        "finetune/flops": position.flops,
+        "finetune/duration_s": position.seconds,
+    }
+
+
+def rates(position: Position) -> dict[str, float]:
+    """Work of all batches over the seconds of training, and the share of the padded tokens that are padding."""
+    return {
+        "finetune/tokens_per_s": position.tokens / position.seconds,
+        "finetune/padded_tokens_per_s": position.padded_tokens / position.seconds,
+        "finetune/samples_per_s": position.rows / position.seconds,
+        "finetune/padding_share": 1 - position.tokens / position.padded_tokens,
+    }
+
+
 def rows_of(batch: Batch) -> int:
     """Sequences of a batch."""
     return len(batch.input_ids)
@@ -124,7 +146,8 @@ def step_of(
     cut = pieces(batch, accumulation)
     counts = [asked(piece) for piece in cut]
     spent = sum(cost(*piece.input_ids.shape) for piece in cut)
-    return Step(cut, rows_of(batch), batch.tokens, spent, shares=[count / max(1, sum(counts)) for count in counts])
+    shares = [count / max(1, sum(counts)) for count in counts]
+    return Step(cut, rows_of(batch), batch.tokens, batch.input_ids.numel(), spent, shares)
 
 
 def answer(config: RunConfig, model: Classifier, split: Split, data: Prepared, machine: Machine) -> Answers:

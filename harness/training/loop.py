@@ -26,11 +26,15 @@ class DivergedError(Exception):
 
 @dataclass
 class Position:
-    """How far a training has come: real tokens, padding not counted, and synchronised seconds of training alone."""
+    """How far a training has come: real tokens, padding not counted, and synchronised seconds of training alone.
+
+    Padded tokens are all that went through the model, the real ones with them.
+    """
 
     step: int = 0
     rows: int = 0  # examples or sequences
     tokens: int = 0
+    padded_tokens: int = 0
     flops: float = 0.0
     seconds: float = 0.0
     paused_seconds: float = 0.0
@@ -63,6 +67,7 @@ class Step:
     pieces: list[Any]
     rows: int
     tokens: int
+    padded_tokens: int
     flops: float = 0.0
     shares: list[float] = field(default_factory=list)  # factor of each piece's loss; none: the losses add up as they are
 
@@ -129,6 +134,7 @@ def _one_step(
     optimiser.zero_grad(set_to_none=True)
     position.rows += step.rows
     position.tokens += step.tokens
+    position.padded_tokens += step.padded_tokens
     position.flops += step.flops
     losses.add(position, loss)
 

@@ -164,7 +164,8 @@ class Pretraining:
         told, rows = self.config.pretrain, self.plan.rows(position)
         question, size = self.question(position, rows), -(-told.batch_size // told.accumulation)
         pieces = [question.cut(slice(start, start + size)) for start in range(0, rows, size)]
-        return Step(pieces, rows, rows * told.length, rows * self.flops_per_sequence)
+        tokens = rows * told.length  # a sequence has no padding
+        return Step(pieces, rows, tokens, tokens, rows * self.flops_per_sequence)
 
     def question(self, position: Position, rows: int) -> Question:
         """The sequences at this position with their masks, the same for every variant of one seed."""

@@ -65,6 +65,15 @@ def test_resumed_training_equals_the_uninterrupted_one_bit_by_bit(tmp_path):
     assert model.output.weight is model.embedding.weight
 
 
+def test_a_state_from_before_padding_was_counted_is_still_read(tmp_path):
+    saved(tmp_path, upto=4)
+    (newest,) = tmp_path.glob("step-000000004")
+    state = json.loads((newest / "state.json").read_text())
+    del state["position"]["padded_tokens"]
+    (newest / "state.json").write_text(json.dumps(state))
+    assert checkpoints.resume(tmp_path, IDENTITY, *built()) == Position(step=4, rows=16, seconds=2.0)
+
+
 def test_nothing_to_resume_is_the_beginning(tmp_path):
     model, optimiser = built()
     assert checkpoints.resume(tmp_path, IDENTITY, model, optimiser) == Position()

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,14 +13,18 @@ from harness.cell import Inputs
 from harness.choices import KeepBest
 from harness.config import FinetuneConfig, HardwareConfig, RunConfig
 from harness.data import cache
+from harness.data.batches import training_order
 from harness.data.cache import Prepared
 from harness.hardware import Machine
 from harness.journal import Journal, Reader
-from harness.measure import energy
+from harness.measure import energy, flops
 from harness.measure.energy import Counter
 from harness.training import finetune as finetuning
+from harness.training import loop
+from models.heads import build_classifier
 
 BATCH = 32
+COSTS = ("finetune/tokens", "finetune/flops", "finetune/duration_s")
 
 
 @dataclass(frozen=True)
@@ -58,29 +63,79 @@ def done(small_config: RunConfig, tmp_path: Path) -> Callable[..., Done]:
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A counter of a machine that takes 1 J for a training step and 1000 J for the answers of a split."""
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which a training step takes 1 s and 1 J, and the answers of a split 1000 of each."""
     total = [0]
 
-    def taking(work: Callable, joules: int) -> Callable:
+    def taking(work: Callable, amount: int) -> Callable:
         def does(*given: object) -> object:
-            total[0] += joules
+            total[0] += amount
             return work(*given)
 
         return does
 
     monkeypatch.setattr(energy, "counters", lambda machine: [Counter(lambda: total[0], 1.0)])
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: float(total[0])))
     monkeypatch.setattr(finetuning, "step_of", taking(finetuning.step_of, 1))
     monkeypatch.setattr(finetuning, "predict", taking(finetuning.predict, 1000))
 
 
 @pytest.mark.parametrize("keep_best", [KeepBest.none, KeepBest.tune])
-@pytest.mark.usefixtures("drawn")
-def test_energy_is_that_of_training_without_any_evaluation(done, keep_best):
+@pytest.mark.parametrize("name", ["finetune/energy_j", "finetune/duration_s"])
+@pytest.mark.usefixtures("slow")
+def test_energy_and_time_are_those_of_training_without_any_evaluation(done, keep_best, name):
     seen = done(epochs=2, keep_best=keep_best)
-    assert seen.values["finetune/energy_j"] == 2 * seen.steps
+    assert seen.values[name] == 2 * seen.steps
+    at_looks = {step: step for step in (seen.steps, 2 * seen.steps)} if keep_best is KeepBest.tune else {}
+    assert seen.curves.get(name, {}) == at_looks
 
 
 def test_energy_without_a_counter_is_no_number(done, monkeypatch):
     monkeypatch.setattr(energy, "counters", lambda machine: [])
     assert "finetune/energy_j" not in done(epochs=1).values
+
+
+def padded_tokens(seen: Done, seed: int, epochs: int) -> int:
+    """Places of all batches of so many epochs, by the order that they are drawn in."""
+    order = [batch for epoch in range(epochs) for batch in training_order(seen.prepared.train, BATCH, seed, epoch)]
+    return sum(len(batch) * int(seen.prepared.train.lengths[batch].max()) for batch in order)
+
+
+@pytest.mark.parametrize(("epochs", "accumulation"), [(1, 1), (2, 1), (1, 4)], ids=["one_epoch", "two_epochs", "in_pieces"])
+def test_throughputs_are_totals_of_the_data_set_over_the_time_of_training(done, small_config, epochs, accumulation):
+    seen = done(epochs=epochs, accumulation=accumulation)
+    train, values, padded = seen.prepared.train, seen.values, padded_tokens(seen, small_config.seed, epochs)
+    seconds, tokens = values["finetune/duration_s"], epochs * int(train.lengths.sum())
+    assert tokens < padded
+    assert values["finetune/tokens"] == tokens
+    assert values["finetune/tokens_per_s"] * seconds == pytest.approx(tokens)
+    assert values["finetune/samples_per_s"] * seconds == pytest.approx(epochs * len(train))
+    assert values["finetune/padded_tokens_per_s"] * seconds == pytest.approx(padded)
+    assert values["finetune/padding_share"] == pytest.approx(1 - tokens / padded)
+
+
+def test_costs_are_told_at_every_look_and_end_with_the_whole(done, monkeypatch):
+    monkeypatch.setattr(energy, "counters", lambda machine: [])
+    seen = done(epochs=3, keep_best=KeepBest.tune)
+    looks = [seen.steps, 2 * seen.steps, 3 * seen.steps]
+    assert list(seen.curves["tune/score"]) == looks
+    for name in COSTS:
+        spent = seen.curves[name]
+        assert list(spent) == looks
+        assert 0 < spent[looks[0]] < spent[looks[1]] < spent[looks[2]] == seen.values[name]
+    assert list(seen.curves["finetune/tokens"].values()) == [epoch * seen.prepared.train.lengths.sum() for epoch in (1, 2, 3)]
+    assert "finetune/energy_j" not in seen.curves
+
+
+def test_costs_without_looks_are_told_at_the_end_alone(done):
+    seen = done(epochs=1)
+    assert not set(COSTS) & set(seen.curves)
+    assert set(COSTS) <= set(seen.values)
+
+
+def test_flops_are_those_of_the_padded_batches(done, small_config):
+    seen = done(epochs=1)
+    model = build_classifier(cache.shaped(small_config, seen.prepared).model, 2, 0)
+    cost = flops.of_training(model)
+    order = training_order(seen.prepared.train, BATCH, small_config.seed, 0)
+    assert seen.values["finetune/flops"] == sum(cost(len(b), int(seen.prepared.train.lengths[b].max())) for b in order)

@@ -128,7 +128,7 @@ def test_default_target_is_where_every_seed_of_the_baseline_gets(pretrained):
     assert cost.default_target(section, {LOSS: {"run1": {0: 7.0, 20: 6.5}}}) is None
 
 
-def test_fine_tuning_is_told_in_steps_alone(make_run):
+def test_fine_tuning_without_curves_of_costs_is_told_in_steps_alone(make_run):
     runs = [make_run("base"), make_run("small")]
     curves = {"tune/score": {"run1": {100: 0.5, 200: 0.7}, "run2": {100: 0.6, 200: 0.8}}}
     curves["finetune/tokens"] = {"run1": {0: 9e6}, "run2": {0: 8e6}}  # totals, at the end alone
@@ -136,6 +136,20 @@ def test_fine_tuning_is_told_in_steps_alone(make_run):
     assert "### sst2: to a score on tuning rows of 0.700" in text
     assert "| small | 1 of 1 | 141<br>× 0.71 | not available<br>" not in text
     assert "| small | 1 of 1 | 141<br>× 0.71 | not available | not available | not available | not available |" in text
+
+
+def test_fine_tuning_is_told_in_all_that_was_logged_at_its_looks(make_run):
+    runs = [make_run("base"), make_run("small")]
+    curves = {"tune/score": {"run1": {100: 0.5, 200: 0.7}, "run2": {100: 0.6, 200: 0.7}}}
+    for name, amount in (("tokens", 1e4), ("duration_s", 0.1), ("flops", 1e9)):
+        curves[f"finetune/{name}"] = {"run1": {step: amount * step for step in (100, 200)}}
+        curves[f"finetune/{name}"]["run2"] = {step: amount * step / 2 for step in (100, 200)}
+    curves["finetune/energy_j"] = {"run1": {0: 50.0}}  # the whole, at the end alone
+    assert set(curves) <= set(cost.CURVES)
+    text = "\n".join(cost_chapter.chapter(compare("s", runs), curves, []).paragraphs)
+    assert "| base | 1 of 1 | 200 | 2.00 M | 20.0 s | 200.0 GFLOP | not available |" in text
+    assert "| small | 1 of 1 | 200<br>× 1.00 | 1.00 M<br>× 0.50 | 10.0 s<br>× 0.50 | 100.0 GFLOP<br>× 0.50 |" in text
+    assert "no curve finetune/energy_j at" in text
 
 
 def test_one_score_at_the_end_is_no_curve(make_run):
