@@ -33,7 +33,10 @@ SHOWN = (
     "inference/first_call_ms",
     "inference/padded_tokens_per_s",
     "inference/samples_per_s",
+    "inference/padding_share",
     "inference/mfu",
+    "inference/peak_flops_per_s",
+    "inference/energy_j_per_token",
     "setup/import_s",
     "setup/build_s",
 )

@@ -90,6 +90,14 @@ def test_seeds_show_their_spread_and_how_many_there_are(make_run):
     assert seen["model FLOPs utilisation of training"] == "0.350 ± 0.071 (n 2)"
 
 
+def test_seeds_that_share_their_launches_are_no_spread(timed):
+    runs = [timed("base", [1.0, 2.0, 3.0], seed, MEASURED) for seed in (0, 1)]
+    seen = table(compare("s", runs).sections[0])["base"]
+    of_launches = [cell for head, cell in seen.items() if "inference" in head and "memory" not in head]
+    assert len(of_launches) == 5
+    assert not any("±" in cell for cell in of_launches)
+
+
 def test_sentences_hold_the_numbers_of_the_runs(timed):
     told = {"measure.length": "64", "measure.repeats": "30", "measure.threads": "1", "measure.batch_size": "16"}
     run = timed("base", [1.0, 2.0, 3.0], values=MEASURED)
