@@ -25,6 +25,10 @@ BASELINE = "base"
 """How the variant is named that is timed twice, as base and base+mlm; another one in a command that has none."""
 
 
+FUTILE = 3
+"""Repeated launches in a row that were no quieter than allowed, after which a session repeats none: others are here to stay."""
+
+
 @dataclass
 class Timed:
     """One network on one task, with the launches that it had; `folder` holds what they left."""
@@ -48,6 +52,7 @@ class Session:
     def __init__(self, planned: list[Planned]) -> None:
         """Nothing is timed yet; cells that are finished or not measured take no part."""
         self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+        self._futile = 0
         self._timed: dict[str, Timed] = {}
         self.twins: list[tuple[Planned, Timed]] = []
         wanted = [item for item in planned if _is_wanted(item)]
@@ -72,10 +77,28 @@ class Session:
             taking_part = [one for one in timed if one.failed is None and number < one.config.measure.rounds]
             random.Random(f"{self.name} {number}").shuffle(taking_part)
             for one in taking_part:
-                _launch(one, number)
+                self._launch(one, number)
         for one in timed:
             if one.failed is not None:
                 print(f"timing {one.title}: failed: {one.failed}", flush=True)
+
+    def _launch(self, one: Timed, number: int) -> None:
+        """One launch, and again while others kept more than measure.foreign_cpus busy beside it; the quietest counts."""
+        measure, seen = one.config.measure, []
+        _lay_out(one)
+        while not seen or (
+            _foreign(seen[-1]) > measure.foreign_cpus and len(seen) <= measure.retries and self._futile < FUTILE
+        ):
+            with FileLock(paths.timing_lock(one.config.output)):
+                result = _one_launch(one, number)
+            if result is None:
+                log = one.folder / "log.txt"
+                one.failed = f"{processes.last_line(log)} (see {log})"
+                return
+            seen.append(result)
+        if len(seen) > 1:
+            self._futile = self._futile + 1 if _foreign(seen[-1]) > measure.foreign_cpus else 0
+        one.results.append(min(seen, key=_foreign) | {"round": number, "repeated": len(seen) - 1})
 
     def of(self, item: Planned) -> Timed | None:
         """What was seen of a cell's network; None where it took no part or a launch failed."""
@@ -109,23 +132,15 @@ def _network(item: Planned) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
-def _launch(one: Timed, number: int) -> None:
-    """One launch, and up to measure.retries more while others kept more than measure.foreign_cpus busy; the quietest counts."""
-    measure, seen = one.config.measure, []
+def _lay_out(one: Timed) -> None:
     one.folder.mkdir(parents=True, exist_ok=True)
     save(one.config, one.folder / "config.yaml")
     journal.write_json(one.folder / "launch.json", {"data": one.data})
-    for _ in range(1 + measure.retries):
-        with FileLock(paths.timing_lock(one.config.output)):
-            result = _one_launch(one, number)
-        if result is None:
-            one.failed = f"{processes.last_line(one.folder / 'log.txt')} (see {one.folder / 'log.txt'})"
-            return
-        seen.append(result)
-        if (result["foreign_cpus"] or 0.0) <= measure.foreign_cpus:
-            break
-    quietest = min(seen, key=lambda result: result["foreign_cpus"] or 0.0)
-    one.results.append(quietest | {"round": number, "repeated": len(seen) - 1})
+
+
+def _foreign(result: dict[str, Any]) -> float:
+    """CPUs that others kept busy; where that is unknown nothing is held against a launch."""
+    return result["foreign_cpus"] or 0.0
 
 
 def _one_launch(one: Timed, number: int) -> dict[str, Any] | None:

@@ -133,6 +133,12 @@ def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned,
     assert (result["foreign_cpus"], result["repeated"]) == (0.9, 2)
 
 
+def test_where_others_stay_launches_are_soon_repeated_no_more(planned, launches):
+    launches.foreign = lambda title, number, attempt: 2.0
+    run(planned("model=base,albert,static", "measure.rounds=3", "measure.retries=1"))
+    assert len(launches.order) == 3 * 4 + sessions.FUTILE
+
+
 def test_a_quiet_launch_is_not_repeated_and_neither_is_one_whose_load_is_unknown(planned, launches):
     launches.foreign = lambda title, number, attempt: None if "again" in title else 0.5
     run(planned("model=base", "measure.rounds=1", "measure.retries=2", "measure.foreign_cpus=0.5"))
