@@ -97,7 +97,7 @@ class Session:
                 return
             seen.append(result)
         if len(seen) > 1:
-            self._futile = self._futile + 1 if _foreign(seen[-1]) > measure.foreign_cpus else 0
+            self._futile = self._futile + 1 if _foreign(seen[-1]) > allowed else 0
         one.results.append(min(seen, key=_foreign) | {"round": number, "repeated": len(seen) - 1})
 
     def of(self, item: Planned) -> Timed | None:
