@@ -75,6 +75,7 @@ def protocol_facts(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
         "hardware.device": config.hardware.device.value,
         "hardware.device_name": hardware.device_name(config.hardware),
         "hardware.dtype": config.hardware.dtype.value,
+        "hardware.compile": config.hardware.compile,
         "hardware.threads": hardware.threads(config.hardware),
         "measure.version": measure.VERSION,
     }

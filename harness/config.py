@@ -204,6 +204,7 @@ class HardwareConfig:
     device: Device = Device.cpu
     dtype: Dtype = Dtype.fp32
     threads: int | None = None  # CPU threads of training; None: all cores
+    compile: bool = False  # the model runs as torch.compile makes it
 
 
 @dataclass

@@ -107,6 +107,7 @@ def _of_measuring() -> list[Metric]:
     return [
         Metric("setup/import_s", "s", neither, "time to import"),
         Metric("setup/build_s", "s", lower, "time to build the model"),
+        Metric("setup/compile_s", "s", lower, "time to compile"),
         Metric("inference/first_call_ms", "ms", lower, "first call"),
         Metric("inference/latency_ms_p50_low", "ms", neither, "latency p50, lower end of its 95 % interval"),
         Metric("inference/latency_ms_p50_high", "ms", neither, "latency p50, upper end of its 95 % interval"),

@@ -30,9 +30,10 @@ from harness.training.finetune import (
     headline,
     rates,
     submit,
+    training_of,
     write_predictions,
 )
-from harness.training.loop import DivergedError, Position
+from harness.training.loop import DivergedError, Position, compile_ahead
 from harness.weights import pretrained, published
 from models.heads import Classifier, build_classifier
 
@@ -86,14 +87,19 @@ def measure_inference(
     journal.stage("measure")
     built: list[Classifier] = []
 
-    def build_and_run() -> None:
-        built.append(_build(config, inputs).to(machine.device))
+    def build() -> None:
+        built.append(machine.compiled(_build(config, inputs).to(machine.device)))
+
+    def run() -> None:
         if told.enabled:
             call = speed.forward(built[0], machine)
             for batch in speed.sample_batches(prepared, told.batch_size, told.throughput_batches, machine):
                 call(batch)
 
-    held = memory.both(build_and_run)
+    if machine.compiles:
+        build()
+        memory.leave_out(run)
+    held = memory.both(run if built else lambda: (build(), run()))
     model = built[0]
     write_json(journal.folder / "parameters.json", size.per_layer(model))
     for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
@@ -157,6 +163,8 @@ def train_and_evaluate(
     def train() -> None:
         done.append(finetune(config, model, prepared, machine, journal, meter))
 
+    if machine.compiles:
+        memory.leave_out(lambda: compile_ahead(training_of(config, model, prepared), Position(), machine))
     held = memory.both(lambda: spent.append(meter.of(train)))
     _write_memory("finetune", held, model, journal)
     journal.value("finetune/energy_j", spent[0])

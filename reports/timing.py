@@ -39,6 +39,7 @@ SHOWN = (
     "inference/energy_j_per_token",
     "setup/import_s",
     "setup/build_s",
+    "setup/compile_s",
 )
 """Timings of a run of which no launch tells anything: shown, never judged. Seeds share launches, so they are no replicates."""
 

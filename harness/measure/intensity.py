@@ -78,5 +78,5 @@ def bytes_of(call: Callable[[], object]) -> int:
 def bytes_forward(model: Classifier, batch: Batch, machine: Machine) -> int:
     """Bytes that the operators of one forward pass move, in the arithmetic and with the kernels of the run."""
     model.eval()
-    with machine.autocast():
+    with machine.autocast(), machine.uncompiled():
         return bytes_of(lambda: model(batch))

@@ -112,12 +112,14 @@ def shown(request: Request, cell: RunConfig) -> Iterator[str]:
 
 
 def refuse_impossible(request: Request, cell: RunConfig, modes: tuple[bool, ...]) -> None:
-    """InputError for a body without layers to compute again, and for more memory than is free."""
+    """InputError for a body without layers to compute again, for a compiled model, and for more memory than is free."""
     from dataclasses import replace
 
     from harness import resolve
 
     resolve.refuse_impossible(replace(cell, finetune=replace(cell.finetune, activation_checkpointing=any(modes))))
+    if cell.hardware.compile:
+        raise InputError("hardware.compile=true: what autograd keeps is seen uncompiled alone, expected hardware.compile=false")
     free = hardware.free_bytes(cell.hardware)
     if request.fits is not None and free is not None and request.fits > free:
         raise InputError(f"fits={request.fits / 1e9:.3g}GB is more than the {free / 1e9:.3g} GB that are free here: give less")

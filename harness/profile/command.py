@@ -80,6 +80,8 @@ def profile(options: argparse.Namespace, composed: "list[RunConfig]") -> int:
     cells = labelled([adopted(cell) for cell in composed])
     if options.trace and any(cell.hardware.device.value != "cpu" for cell in cells.values()):
         raise InputError("--trace reads the clock of the CPU: expected hardware=cpu")
+    if options.trace and any(cell.hardware.compile for cell in cells.values()):
+        raise InputError("--trace sees no components in a compiled model: expected hardware.compile=false")
     folder = None if options.trace is None else writable_folder(Path(options.trace))
     traces = {} if folder is None else {label: folder / f"{file_name(label)}.trace.json" for label in cells}
     if options.json:

@@ -17,7 +17,8 @@ def read(cells: dict[str, RunConfig]) -> str:
 
     load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     return (
-        f"{each(lambda cell: hardware.device_name(cell.hardware))}, {each(lambda cell: cell.hardware.dtype.value)}; "
+        f"{each(lambda cell: hardware.device_name(cell.hardware))}, {each(lambda cell: cell.hardware.dtype.value)}, "
+        f"{each(lambda cell: 'compiled' if cell.hardware.compile else 'not compiled')}; "
         f"threads: {each(lambda cell: cell.measure.threads)} for latency and throughput, "
         f"{each(lambda cell: hardware.threads(cell.hardware))} for training; length {each(lambda cell: cell.measure.length)}; "
         f"torch {importlib.metadata.version('torch')}; load average {load} of {os.cpu_count()} cores"

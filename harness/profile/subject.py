@@ -9,7 +9,7 @@ from harness.config import RunConfig, TaskConfig
 from harness.describe.command import OUTPUTS
 from harness.hardware import Machine
 from harness.training.finetune import step_of
-from harness.training.loop import Limit, Position, Training, make_optimiser, train
+from harness.training.loop import Limit, Position, Training, compile_ahead, make_optimiser, train
 from models.batch import Batch
 from models.heads import Classifier, build_classifier
 
@@ -20,11 +20,11 @@ def outputs_of(task: TaskConfig) -> int:
 
 
 def build(config: RunConfig, machine: Machine) -> Classifier:
-    """The variant with fresh values, on the device."""
+    """The variant with fresh values, on the device, compiled where hardware.compile says so."""
     head = tasks.kind_of(config.task).head()
     model = build_classifier(config.model, outputs_of(config.task), config.seed, head).to(machine.device)
     machine.synchronise()
-    return model
+    return machine.compiled(model)
 
 
 def texts(config: RunConfig, count: int, machine: Machine) -> Batch:
@@ -68,9 +68,17 @@ class Steps:
     def run(self, number: int) -> None:
         """So many more steps on the threads of training; DivergedError when the loss is no number."""
         self._machine.use_threads()
+        train(self._training(number), self._optimiser, self._position, self._machine, Unwritten())
+
+    def compile_ahead(self) -> None:
+        """What the first step would compile, and no step."""
+        self._machine.use_threads()
+        compile_ahead(self._training(1), self._position, self._machine)
+
+    def _training(self, number: int) -> Training:
         limit = Limit("step", self._position.step + number)
         step = step_of(self._batch, self._config.finetune.accumulation, self._kind.asked)
-        training = Training(
+        return Training(
             model=self._model,
             loss=self.loss,
             next_step=lambda _: step,
@@ -80,7 +88,6 @@ class Steps:
             config=self._config.finetune,
             seed=self._config.seed,
         )
-        train(training, self._optimiser, self._position, self._machine, Unwritten())
 
     def loss(self, batch: Batch) -> Tensor:
         """The forward pass; a range of its own in a trace."""

@@ -9,6 +9,8 @@ from harness.profile.launch import Measured
 from harness.terminal import table
 
 COMPONENTS = tuple(f"model/params_component_{name}" for name in metrics.PARAMETER_COMPONENTS)
+COMPILING = "setup/compile_s"
+"""A dash for a variant that runs uncompiled, and no row where all do."""
 
 ROWS = {
     "sizes": ("model/params_total", "model/params_effective", *COMPONENTS, "model/weights_bytes"),
@@ -18,6 +20,7 @@ ROWS = {
         "inference/first_call_ms",
         "setup/import_s",
         "setup/build_s",
+        COMPILING,
         "inference/tokens_per_s",
     ),
     "memory": ("inference/peak_memory_bytes", "finetune/peak_memory_bytes"),
@@ -51,7 +54,7 @@ def values_of(measured: Measured, measure: str, name: str) -> Values:
     """What was measured, or why it was not."""
     launches = measured.values.get(measure, {})
     known = {number: values[name] for number, values in launches.items() if values.get(name) is not None}
-    if known:
+    if known or (launches and name == COMPILING):
         return Values(known)
     return Values({}, NO_MARK if launches else measured.missing.get(measure, "not measured"))
 
@@ -70,8 +73,8 @@ def render(measured: dict[str, Measured]) -> str:
     for measure, names in ROWS.items():
         for name in names:
             values = [values_of(measured[label], measure, name) for label in labels]
-            if name in COMPONENTS and not any(any(one.rounds.values()) for one in values if not one.why):
-                continue  # a component that no variant has
+            if name in (*COMPONENTS, COMPILING) and not any(any(one.rounds.values()) for one in values if not one.why):
+                continue  # what no variant has
             rows.append(_row(name, values))
             title = metrics.get(name).title
             missing += [(label, one.why, title) for label, one in zip(labels, values, strict=True) if one.why]

@@ -46,6 +46,7 @@ def flops(config: "RunConfig", machine: "Machine") -> dict[str, Any]:
 
 def speed(config: "RunConfig", machine: "Machine") -> dict[str, Any]:
     """Times of building, first call, steady calls and throughput, and the raw values behind them."""
+    from harness.hardware import empty_compiler_cache
     from harness.measure import speed
     from harness.measure.reference import Reference
     from harness.profile import subject
@@ -56,12 +57,15 @@ def speed(config: "RunConfig", machine: "Machine") -> dict[str, Any]:
     model = subject.build(config, machine)
     build_s = time.perf_counter() - started
     call, text = speed.forward(model, machine), speed.text_of(config.measure.length, config.model.vocab_size, machine)
-    first, reference = speed.time_ms(lambda: call(text), machine), Reference(machine)
+    with empty_compiler_cache():
+        first, reference = speed.time_ms(lambda: call(text), machine), Reference(machine)
     latency = launch.latencies(lambda: call(text), config.measure, machine, reference)
     batches = [subject.texts(config, config.measure.batch_size, machine)] * BATCHES
+    compile_s = launch.compile_s(first, latency, machine)
     work = launch.throughput(call, batches, machine, reference)
     return {
         "setup/build_s": build_s,
+        **({} if compile_s is None else {"setup/compile_s": compile_s}),
         "inference/first_call_ms": first,
         **summary.percentiles(latency["raw_ms"]),
         "inference/tokens_per_s": work["tokens"] / work["seconds"],
@@ -77,14 +81,20 @@ def memory(config: "RunConfig", machine: "Machine") -> dict[str, Any]:
 
     peak, built = PeakMemory(machine), []
 
-    def infer() -> None:
+    def build() -> None:
         built.append(subject.build(config, machine))
+
+    def infer() -> None:
         forward(built[0], machine)(subject.texts(config, config.measure.batch_size, machine))
 
-    return {
-        "inference/peak_memory_bytes": peak.of(infer),
-        "finetune/peak_memory_bytes": peak.of(lambda: subject.Steps(config, built[0], machine).run(STEPS)),
-    }
+    if machine.compiles:
+        build()
+        peak.leave_out(infer)
+    inference = peak.of(infer if built else lambda: (build(), infer()))
+    if machine.compiles:
+        peak.leave_out(subject.Steps(config, built[0], machine).compile_ahead)
+    training = peak.of(lambda: subject.Steps(config, built[0], machine).run(STEPS))
+    return {"inference/peak_memory_bytes": inference, "finetune/peak_memory_bytes": training}
 
 
 def trace(config: "RunConfig", machine: "Machine") -> dict[str, Any]:

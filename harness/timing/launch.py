@@ -21,7 +21,7 @@ from harness import processes, resolve, tasks
 from harness.config import MeasureConfig, RunConfig
 from harness.data import cache
 from harness.data.cache import Prepared
-from harness.hardware import Machine
+from harness.hardware import Machine, empty_compiler_cache
 from harness.journal import now_ms, write_json
 from harness.measure import energy, load, peak, speed
 from harness.measure.memory import PeakMemory
@@ -50,7 +50,8 @@ def main(folder: Path, number: int) -> None:
     machine = Machine(config.hardware)
     machine.use_threads(config.measure.threads)
     gc.disable()  # no collection falls into one variant's calls and not into another's
-    write_json(folder / f"launch-{number}.json", timed(config, prepared, machine, number == 0))
+    with empty_compiler_cache():
+        write_json(folder / f"launch-{number}.json", timed(config, prepared, machine, number == 0))
 
 
 def timed(config: RunConfig, prepared: Prepared, machine: Machine, first: bool) -> Result:
@@ -59,17 +60,21 @@ def timed(config: RunConfig, prepared: Prepared, machine: Machine, first: bool) 
     memory = PeakMemory(machine) if measure.lengths or measure.batch_sizes else None
     started = time.perf_counter()
     model = build_classifier(config.model, tasks.num_outputs(config.task), 0, tasks.kind_of(config.task).head())
-    model = model.to(machine.device)
+    model = machine.compiled(model.to(machine.device))
     built, call = time.perf_counter() - started, speed.forward(model, machine)
     text = speed.text_of(measure.length, prepared.vocab_size, machine)
     called = speed.time_ms(lambda: call(text), machine)
     span, reference = load.ForeignLoad(), Reference(machine)
     batches = speed.sample_batches(prepared, measure.batch_size, measure.throughput_batches, machine)
+    if machine.compiles:
+        for batch in batches:  # whatever compiles more graphs
+            call(batch)
     latency = latencies(lambda: call(text), measure, machine, reference)
     result = {
         "time": now_ms(),
         "import_s": IMPORTED - psutil.Process().create_time(),
         "build_s": built,
+        "compile_s": compile_s(called, latency, machine),
         "first_call_ms": called,
         "latency": latency,
         "throughput": throughput(call, batches, machine, reference),
@@ -95,6 +100,11 @@ def latencies(call: Callable[[], object], measure: MeasureConfig, machine: Machi
         beside.append(reference.time_ms())
     warming = {"calls": warmed.calls, "steady": warmed.steady, "raw_ms": warmed.values_ms}
     return {"raw_ms": raw, "reference_ms": beside, "warm_up": warming}
+
+
+def compile_s(first_call_ms: float, latency: Result, machine: Machine) -> float | None:
+    """What the first call took beyond a steady one: to compile, and all else that is done once; None for uncompiled models."""
+    return max(0.0, first_call_ms - median(latency["raw_ms"])) / 1e3 if machine.compiles else None
 
 
 def throughput(call: Callable[..., object], batches: list[Batch], machine: Machine, reference: Reference) -> Result:
@@ -135,6 +145,8 @@ def point(
     """Latency, throughput and peak memory of texts without padding, `shape` being batch size and length in tokens."""
     call, (size, length) = speed.forward(model, machine), shape
     text = speed.text_of(length, vocab_size, machine, size)
+    if machine.compiles:
+        memory.leave_out(lambda: call(text))
     highest = memory.of(lambda: call(text))
     raw: list[float] = []
     call(text)

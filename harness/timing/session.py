@@ -84,11 +84,10 @@ class Session:
 
     def _launch(self, one: Timed, number: int) -> None:
         """One launch, and again while others kept more than measure.foreign_cpus busy beside it; the quietest counts."""
-        measure, seen = one.config.measure, []
+        allowed, seen = one.config.measure.foreign_cpus, []
+        tries = 1 + (one.config.measure.retries if self._futile < FUTILE else 0)
         _lay_out(one)
-        while not seen or (
-            _foreign(seen[-1]) > measure.foreign_cpus and len(seen) <= measure.retries and self._futile < FUTILE
-        ):
+        while not seen or (_foreign(seen[-1]) > allowed and len(seen) < tries):
             with FileLock(paths.timing_lock(one.config.output)):
                 result = _one_launch(one, number)
             if result is None:

@@ -55,7 +55,7 @@ def values(launches: list[Launch]) -> dict[str, float | None]:
     work = [launch["throughput"] for launch in launches]
     seconds = sum(one["seconds"] for one in work)
     tokens, padded = sum(one["tokens"] for one in work), sum(one["padded_tokens"] for one in work)
-    joules = [one["joules"] for one in work]
+    joules, compiling = [one["joules"] for one in work], _known(launch["compile_s"] for launch in launches)
     return {
         **percentiles(pooled),
         "inference/latency_ms_p50_low": low,
@@ -68,6 +68,7 @@ def values(launches: list[Launch]) -> dict[str, float | None]:
         "inference/first_call_ms": median(launch["first_call_ms"] for launch in launches),
         "setup/import_s": median(launch["import_s"] for launch in launches),
         "setup/build_s": median(launch["build_s"] for launch in launches),
+        "setup/compile_s": median(compiling) if compiling else None,
         "inference/peak_flops_per_s": max(_known(launch["peak_flops_per_s"] for launch in launches), default=None),
     }
 

@@ -29,12 +29,21 @@ def finetune(
 
     `meter` pauses while a split is looked at.
     """
+    budget, position = config.finetune, Position()
+    looks = None if budget.keep_best is KeepBest.none else Looks(config, model, data, machine, journal, meter)
+    train(training_of(config, model, data, looks), make_optimiser(model, budget), position, machine, journal)
+    if looks is not None:
+        looks.put_back_best()
+    return position
+
+
+def training_of(config: RunConfig, model: Classifier, data: Prepared, looks: "Looks | None" = None) -> Training:
+    """What `finetune` trains, from the first batch on; good for one training."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
     steps = budget.planned_steps(len(data.train))
     cost = flops.of_training(model)
-    looks = None if budget.keep_best is KeepBest.none else Looks(config, model, data, machine, journal, meter)
-    training = Training(
+    return Training(
         model=model,
         loss=lambda batch: kind.loss(model, batch),
         next_step=lambda position: step_of(next(batches), budget.accumulation, kind.asked, cost),
@@ -45,11 +54,6 @@ def finetune(
         seed=config.seed,
         pauses=looks,
     )
-    position = Position()
-    train(training, make_optimiser(model, budget), position, machine, journal)
-    if looks is not None:
-        looks.put_back_best()
-    return position
 
 
 class Looks:

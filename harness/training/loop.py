@@ -97,6 +97,23 @@ class Training:
     pauses: "Pauses | None" = None
 
 
+def compile_ahead(training: Training, position: Position, machine: Machine) -> None:
+    """The loss and gradients of one step that is not made: a model that runs compiled is so before it trains.
+
+    So the compiler's memory need not count as training's. Weights, random state and position stay; a `next_step` that hands out
+    each step once must be one of its own. A later shape may need a graph of its own, which Clock leaves out of training's time.
+    """
+    if training.limit.reached(position):
+        return
+    training.model.train()
+    set_activation_checkpointing(training.model, training.config.activation_checkpointing)
+    cuda = [machine.device] if machine.is_cuda else []
+    with torch.random.fork_rng(cuda):
+        _backward(training, training.next_step(position), machine)
+    for parameter in training.model.parameters():
+        parameter.grad = None
+
+
 def train(training: Training, optimiser: torch.optim.Optimizer, position: Position, machine: Machine, journal: Journal) -> None:
     """Trains from the position to the limit and keeps the position true; DivergedError at a loss that is not finite."""
     training.model.train()
@@ -116,6 +133,7 @@ def train(training: Training, optimiser: torch.optim.Optimizer, position: Positi
             with clock.stopped():
                 training.pauses.take(position)
                 training.model.train()
+    machine.tell_compiled(training.phase)
 
 
 def _one_step(
@@ -195,22 +213,22 @@ class Losses:
 
 
 class Clock:
-    """Synchronised seconds, on top of those of earlier processes, less what is not training."""
+    """Synchronised seconds, on top of those of earlier processes, less what is not training: pauses, and compilation."""
 
     def __init__(self, machine: Machine, seconds: float) -> None:
         self._machine = machine
-        self._started = _now(machine) - seconds
+        self._started = _now(machine) - machine.compiling_s() - seconds
 
     def read(self) -> float:
         """Seconds so far; not synchronised, so that reading costs nothing: whoever needs it exact looks at a loss before."""
-        return time.perf_counter() - self._started
+        return time.perf_counter() - self._machine.compiling_s() - self._started
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """What happens inside takes no time."""
-        before = _now(self._machine)
+        before = _now(self._machine) - self._machine.compiling_s()
         yield
-        self._started += _now(self._machine) - before
+        self._started += _now(self._machine) - self._machine.compiling_s() - before
 
 
 def _now(machine: Machine) -> float:

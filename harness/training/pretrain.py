@@ -19,7 +19,7 @@ from harness.measure.memory import PeakMemory
 from harness.seeds import derive
 from harness.training import checkpoints
 from harness.training.heldout import HeldOut
-from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, make_optimiser, train
+from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, compile_ahead, make_optimiser, train
 from harness.weights import published, stored, teachers
 from models.config import EncoderConfig
 from models.heads import build_classifier
@@ -136,6 +136,7 @@ class Pretraining:
         question = self.question(Position(), told.batch_size)
         self.flops_per_sequence = flops.of_objective(self.objective, question, told.length) / len(question)
         self.plan = Plan(told, self.flops_per_sequence)
+        machine.compiled(self.objective)  # behind the count, which runs a copy operator by operator
 
     def run(self) -> None:
         """From the newest checkpoint, or the beginning, to the end of the budget; DivergedError when the loss does."""
@@ -154,6 +155,8 @@ class Pretraining:
             seed=self.seed,
             pauses=pauses,
         )
+        if self.machine.compiles:
+            self.memory.leave_out(lambda: compile_ahead(training, position, self.machine))
         self.memory.start()
         train(training, optimiser, position, self.machine, self.journal)
         peak = max(pauses.peak, self.memory.peak() or 0) or None

@@ -1,0 +1,227 @@
+"""hardware.compile: the same numbers by compiled models, the compiler's time apart, and no silent way out of it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from harness import cell as cells
+from harness import hardware, journal
+from harness.cell import Inputs
+from harness.config import FinetuneConfig, HardwareConfig, RunConfig
+from harness.hardware import COMPILER_CACHE, Machine, empty_compiler_cache
+from harness.journal import Journal, Reader
+from harness.measure import intensity, speed
+from harness.memory import command as memory
+from harness.profile import command as profile
+from harness.profile import table
+from harness.profile.launch import Measured
+from harness.timing import launch
+from harness.training.finetune import step_of
+from harness.training.loop import Limit, Position, Training, compile_ahead, make_optimiser, train
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.heads import SequenceClassifier, build_classifier
+
+ROOT = Path(__file__).resolve().parents[2]
+
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile on CPU needs a C++ compiler: no g++")
+
+SHAPE = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+TEXT = ["corpus.documents=120", "tokenizer.vocab_size=300", "pretrain.length=32", "pretrain.batch_size=8"]
+UNCOMPILABLE = """
+import torch
+from harness.config import HardwareConfig
+from harness.hardware import Machine
+from harness.measure.speed import forward
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.heads import build_classifier
+
+machine = Machine(HardwareConfig(threads=1, compile=True))
+config = EncoderConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=50)
+forward(machine.compiled(build_classifier(config, 2, 0)), machine)(Batch(torch.ones(2, 8, dtype=torch.int64)))
+"""
+"""What a worker does, in short."""
+
+LOOKS = ["pretrain.eval_sequences=16", "pretrain.evaluations=2"]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own, when it loads its compiler
+
+
+@pytest.fixture(autouse=True)
+def _own_compiler(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds what was compiled before this session."""
+    monkeypatch.setenv(COMPILER_CACHE, str(tmp_path_factory.getbasetemp() / "compiler"))
+
+
+def machine(on: bool = True) -> Machine:
+    return Machine(HardwareConfig(threads=1, compile=on))
+
+
+def classifier(seed: int = 0) -> SequenceClassifier:
+    return build_classifier(EncoderConfig(**SHAPE), 2, seed)
+
+
+def batch(rows: int, length: int, seed: int = 0, masked: bool = True) -> Batch:
+    """Where it is masked, every second text is shorter than the others."""
+    ids = torch.randint(1, 50, (rows, length), generator=torch.Generator().manual_seed(seed))
+    mask = torch.arange(length) < torch.tensor([length, length - 1]).repeat(rows)[:rows, None]
+    return Batch(ids, attention_mask=mask if masked else None, labels=ids[:, 1] % 2, tokens=ids.numel())
+
+
+def training(model: SequenceClassifier, shapes: list[tuple[int, bool]]) -> Training:
+    """A step with dropout for each length, with a mask or without."""
+    given = iter([batch(4, length, seed, masked) for seed, (length, masked) in enumerate(shapes)])
+    limit, told = Limit("step", len(shapes)), FinetuneConfig(batch_size=4, learning_rate=3e-3)
+    loss = lambda asked: model.loss(model(asked), asked.labels)  # noqa: E731
+    return Training(model, loss, lambda _: step_of(next(given), 1), limit, len(shapes), "finetune", told, 0)
+
+
+def losses(folder: Path, key: str = "finetune/loss") -> list[float]:
+    return [entry["value"] for entry in Reader(folder).new_entries() if entry.get("key") == key]
+
+
+def trained(folder: Path, shapes: list[tuple[int, bool]], on: bool) -> tuple[SequenceClassifier, Position, Machine]:
+    folder.mkdir()
+    used, position, pen = machine(on), Position(), Journal(folder)
+    model = used.compiled(classifier())
+    train(training(model, shapes), make_optimiser(model, FinetuneConfig()), position, used, pen)
+    pen.finish("finished")
+    return model, position, used
+
+
+def test_the_protocol_and_the_hardware_line_say_that_models_run_compiled(small_config: RunConfig):
+    compiled = replace(small_config, hardware=replace(small_config.hardware, compile=True))
+    assert cells.protocol(small_config, Inputs(data="d")) != cells.protocol(compiled, Inputs(data="d"))
+    assert cells.protocol_facts(compiled, Inputs(corpus="c"))["hardware.compile"] is True
+    assert cells.fingerprint(small_config, Inputs(corpus="c")) != cells.fingerprint(compiled, Inputs(corpus="c"))
+    assert hardware.description(compiled.hardware).endswith("compiled")
+    assert "compiled" not in hardware.description(small_config.hardware)
+
+
+def test_time_to_compile_is_told_of_compiled_models_alone():
+    latency = {"raw_ms": [2.0, 3.0, 4.0]}
+    assert launch.compile_s(1003.0, latency, machine()) == 1.0
+    assert launch.compile_s(1003.0, latency, machine(False)) is None
+
+
+@pytest.mark.parametrize("told", [[], ["b"]], ids=["no_variant", "one_variant"])
+def test_a_profile_has_a_row_of_time_to_compile_where_a_variant_compiles(told: list[str]):
+    speeds = {label: {"setup/build_s": 1.0} | ({"setup/compile_s": 7.0} if label in told else {}) for label in "ab"}
+    text = table.render({label: Measured({"speed": {0: values}}) for label, values in speeds.items()})
+    rows = [line.split() for line in text.splitlines() if line.startswith("time to compile")]
+    assert rows == [["time", "to", "compile", "s", "-", "7", "-"]] * len(told)
+    assert "(time to compile" not in text.partition(table.MISSING)[2]
+
+
+def test_the_compiler_finds_an_empty_cache_and_the_old_one_afterwards(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(COMPILER_CACHE, "of_before")
+    with empty_compiler_cache():
+        inside = Path(os.environ[COMPILER_CACHE])
+        assert list(inside.iterdir()) == []
+    assert not inside.exists()
+    assert os.environ[COMPILER_CACHE] == "of_before"
+
+
+def test_instruments_that_need_operators_refuse_compiled_models(capsys):
+    assert profile.main(["--trace", "out", "hardware.compile=true"]) == 2
+    assert memory.main(["hardware.compile=true"]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2
+    assert all("expected hardware.compile=false" in line for line in told)
+
+
+def test_operators_are_counted_uncompiled():
+    used, plain = machine(), classifier()
+    expected = intensity.bytes_forward(plain, batch(2, 8), machine(False))
+    assert intensity.bytes_forward(used.compiled(plain), batch(2, 8), used) == expected
+    assert used.compiling_s() == 0
+
+
+def test_a_worker_without_a_compiler_ends_with_one_line_that_names_the_key(tmp_path: Path):
+    environment = os.environ | {"CXX": "no-such-compiler", "PYTHONPATH": str(ROOT), COMPILER_CACHE: str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", UNCOMPILABLE], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("RuntimeError: hardware.compile=true")
+    assert "set hardware.compile=false" in last
+    assert "compiler" in last.partition("(")[2]
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("model", ["base", "windowed"])
+def test_compiled_logits_are_those_of_the_uncompiled_model(model: str, compose: Callable[..., list[RunConfig]]):
+    ((config,), used) = compose(f"model={model}", "scale=tiny", "task=bag", "model.vocab_size=50"), machine()
+    plain, compiled = (build_classifier(config.model, 2, 0) for _ in range(2))
+    given = batch(3, 50)
+    expected = speed.forward(plain, machine(False))(given)
+    torch.testing.assert_close(speed.forward(used.compiled(compiled), used)(given), expected, atol=1e-5, rtol=0)
+    assert used.compiling_s() > 0
+    plain.load_state_dict(compiled.state_dict())
+
+
+@needs_compiler
+def test_training_compiled_gives_the_same_losses_and_its_time_has_no_compiling_in_it(tmp_path: Path):
+    shapes = [(8, True), (11, True), (9, True)]
+    started = time.perf_counter()
+    model, position, used = trained(tmp_path / "compiled", shapes, True)
+    wall = time.perf_counter() - started
+    plain, _, _ = trained(tmp_path / "plain", shapes, False)
+    assert losses(tmp_path / "compiled") == pytest.approx(losses(tmp_path / "plain"), rel=1e-3)
+    assert used.compiling_s() > 0
+    assert 0 < position.seconds <= wall - used.compiling_s()
+    assert model.state_dict().keys() == plain.state_dict().keys()
+    _ahead_leaves_no_trace(used, model)
+
+
+def _ahead_leaves_no_trace(used: Machine, model: SequenceClassifier) -> None:
+    """A part of the test above, which has compiled the model."""
+    before, state = {name: value.clone() for name, value in model.state_dict().items()}, torch.get_rng_state()
+    position, compiling = Position(), used.compiling_s()
+    compile_ahead(training(model, [(5, True)]), position, used)
+    assert used.compiling_s() == compiling  # a length of its own needs no graph of its own
+    assert position == Position()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_compiled_cell_finishes_with_the_losses_of_an_uncompiled_one(output: Path, small: list[str], run_module: Callable):
+    told = ["-m", *small, "measure.rounds=1", "hardware.compile=true,false", "model=windowed", "study=c", f"output={output}"]
+    done = run_module("harness", *told)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {}
+    for folder in (output / "c").glob("windowed-*"):
+        environment = json.loads((folder / "environment.json").read_text())
+        found[environment["compile"]] = folder, journal.result(folder)["metrics"]
+    assert losses(found[True][0]) == pytest.approx(losses(found[False][0]), rel=1e-3)
+    assert found[True][1]["setup/compile_s"] > 0
+    assert "setup/compile_s" not in found[False][1]
+    assert found[True][1]["model/bytes_forward"] == found[False][1]["model/bytes_forward"]
+    assert "up to the end of finetune" in (found[True][0] / "log.txt").read_text()
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_compiled_pretraining_leaves_weights_with_the_names_of_an_uncompiled_one(output: Path, run_module: Callable):
+    budget = ["pretrain=mlm", "pretrain.steps=6", "task=none", "scale=tiny", "hardware.threads=1", *TEXT, *LOOKS]
+    done = run_module("harness", "-m", *budget, "hardware.compile=true,false", f"output={output}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    one, other = (output / "pretrained").glob("base-*")
+    assert losses(one, "pretrain/loss") == pytest.approx(losses(other, "pretrain/loss"), rel=1e-3)
+    (weights,), (others,) = (list(folder.glob("*/model.safetensors")) for folder in (one, other))
+    assert load_file(weights).keys() == load_file(others).keys()
