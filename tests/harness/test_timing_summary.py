@@ -45,6 +45,7 @@ def launch_of(number: int, raw: list[float], seconds: float = 2.0, **changes) ->
         "import_s": 1.0,
         "build_s": 0.1 * (number + 1),
         "first_call_ms": 9.0,
+        "compile_s": None,
         "latency": {"raw_ms": raw, "reference_ms": [4.0, 5.0, 6.0]},
         "throughput": work,
         "points": [],
