@@ -8,6 +8,11 @@ from harness import hardware
 from harness.config import RunConfig
 from harness.profile.launch import Measured
 
+COMPILED = (
+    "compiled: memory is without what a first call and the compiler leave behind, so it is below that of uncompiled models"
+)
+"""Why the two are not to be compared to the byte."""
+
 
 def read(cells: dict[str, RunConfig]) -> str:
     """One line: device, arithmetic, threads, length, library and load."""
@@ -40,6 +45,7 @@ def notes(cells: dict[str, RunConfig], measured: dict[str, Measured], rounds: in
         f"peak memory: above a fresh process with its libraries; inference: batch {batch}",
         f"training step, FLOPs and memory: batch {each(lambda cell: cell.finetune.batch_size)}",
         *(["ratio: median over rounds of the ratio within a round (lowest to highest)"] if len(cells) > 1 else []),
+        *([COMPILED] if any(cell.hardware.compile for cell in cells.values()) else []),
         *(_warm_up(label, one) for label, one in measured.items() if "speed" in one.values),
     ]
     return ["\n".join(f"- {line}" for line in told)]
