@@ -4,6 +4,7 @@ Runs of different protocols never meet in one section. A change is computed from
 baseline; a counted metric does not depend on the seed.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ class Comparison:
     def labels(self) -> list[str]:
         """Every row's label once, the baseline first."""
         seen = dict.fromkeys(row.label for section in self.sections for row in section.rows)
-        return sorted(seen, key=lambda label: label != self.baseline)
+        return in_order(seen, self.baseline)
 
 
 def compare(study: str, runs: list[Run], baseline: str | None = None) -> Comparison:
@@ -121,8 +122,8 @@ def compare(study: str, runs: list[Run], baseline: str | None = None) -> Compari
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in finished:
         groups.setdefault((run.tags["task"], run.tags[metrics.PROTOCOL_TAG]), []).append(run)
-    in_order = sorted(groups.values(), key=lambda group: not group[0].is_pretraining)
-    sections = tuple(_section(part, labels, baseline_of(part, finished, labels, chosen), timed) for part in in_order)
+    ordered = sorted(groups.values(), key=lambda group: not group[0].is_pretraining)
+    sections = tuple(_section(part, labels, baseline_of(part, finished, labels, chosen), timed) for part in ordered)
     return Comparison(study, chosen, sections, left_out, timed)
 
 
@@ -176,11 +177,18 @@ def _section(runs: list[Run], labels: dict[str, str], baseline: str, timed: Sess
     rows: dict[str, dict[str, Run]] = {}
     for run in sorted(latest.values(), key=lambda run: seed_order(run.tags["seed"])):
         rows.setdefault(labels[run.run_id], {})[run.tags["seed"]] = run
-    first_seen = list(dict.fromkeys(labels[run.run_id] for run in runs))
-    order = sorted(first_seen, key=lambda label: label != baseline)
     first = runs[0].tags
-    in_order = tuple(Row(label, rows[label]) for label in order)
-    return Section(first["task"], first[metrics.PROTOCOL_TAG], baseline, in_order, tuple(superseded), timed)
+    ordered = tuple(Row(label, rows[label]) for label in in_order(rows, baseline))
+    return Section(first["task"], first[metrics.PROTOCOL_TAG], baseline, ordered, tuple(superseded), timed)
+
+
+def in_order(labels: Iterable[str], baseline: str) -> list[str]:
+    """The baseline first, the others by name with numbers by size: in which order they ran was drawn."""
+    return sorted(labels, key=lambda label: (label != baseline, [_numbered(part) for part in re.split(r"(\d+)", label)]))
+
+
+def _numbered(part: str) -> tuple[int, str]:
+    return (int(part), "") if part.isdecimal() else (0, part)
 
 
 def seed_order(seed: str) -> tuple[int, str]:

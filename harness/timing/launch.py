@@ -142,22 +142,34 @@ def points(
 def point(
     model: Classifier, shape: tuple[int, int], measure: MeasureConfig, vocab_size: int, machine: Machine, memory: PeakMemory
 ) -> Result:
-    """Latency, throughput and peak memory of texts without padding, `shape` being batch size and length in tokens."""
+    """Latency, throughput and peak memory of texts without padding, `shape` being batch size and length in tokens.
+
+    Throughput is that of a batch with about as many tokens as one of measure.length, so that short texts do not pay for
+    being alone; a longer text is such a batch itself.
+    """
     call, (size, length) = speed.forward(model, machine), shape
     text = speed.text_of(length, vocab_size, machine, size)
     if machine.compiles:
         memory.leave_out(lambda: call(text))
     highest = memory.of(lambda: call(text))
+    raw = repeated(lambda: call(text), measure.repeats, measure.seconds_per_length, machine)
+    texts, taken = size, raw
+    if measure.batch_size * measure.length >= 2 * size * length:
+        texts = measure.batch_size * measure.length // length
+        wide = speed.text_of(length, vocab_size, machine, texts)
+        taken = repeated(lambda: call(wide), FEWEST, 0.0, machine)
+    rate = len(taken) * texts * length / (sum(taken) / 1e3)
+    return {"batch_size": size, "length": length, "raw_ms": raw, "tokens_per_s": rate, "peak_memory_bytes": highest}
+
+
+def repeated(call: Callable[[], object], repeats: int, seconds: float, machine: Machine) -> list[float]:
+    """Milliseconds of so many calls after an unmeasured one, of fewer where the time is over, but of FEWEST at least."""
+    call()
     raw: list[float] = []
-    call(text)
-    ends = time.perf_counter() + measure.seconds_per_length
-    while len(raw) < FEWEST or (len(raw) < measure.repeats and time.perf_counter() < ends):
-        raw.append(speed.time_ms(lambda: call(text), machine))
-    wide = speed.text_of(length, vocab_size, machine, max(size, measure.batch_size * measure.length // length))
-    call(wide)
-    seconds = median(speed.time_ms(lambda: call(wide), machine) for _ in range(FEWEST)) / 1e3
-    tokens = wide.input_ids.numel() / seconds
-    return {"batch_size": size, "length": length, "raw_ms": raw, "tokens_per_s": tokens, "peak_memory_bytes": highest}
+    ends = time.perf_counter() + seconds
+    while len(raw) < FEWEST or (len(raw) < repeats and time.perf_counter() < ends):
+        raw.append(speed.time_ms(call, machine))
+    return raw
 
 
 if __name__ == "__main__":

@@ -119,7 +119,8 @@ def _baselines(planned: list[Planned], wanted: list[Planned]) -> list[Planned]:
     chosen = []
     for group in groups.values():
         if any(item in wanted for item in group):
-            chosen.append(next((item for item in group if item.config.variant.startswith(BASELINE)), group[0]))
+            plain = [item for item in group if item.config.variant.startswith(BASELINE)]
+            chosen.append(min(plain or group, key=lambda item: len(item.config.variant)))
     return chosen
 
 

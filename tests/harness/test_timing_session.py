@@ -83,12 +83,16 @@ def test_every_task_has_a_pair_of_its_own(planned, launches):
 
 
 @pytest.mark.parametrize(
-    ("models", "twins"),
-    [("albert,base,static", {"base"}), ("albert,static", {"albert", "static"})],
-    ids=["base", "another_stands_in"],
+    ("chosen", "twins"),
+    [
+        (["model=albert,base,static"], {"base"}),
+        (["model=base", "model.attention_window=8,null,32"], {"base"}),
+        (["model=albert,static"], {"albert", "static"}),
+    ],
+    ids=["base", "base_as_it_is", "another_stands_in"],
 )
-def test_the_baseline_is_the_one_that_is_timed_twice(planned, launches, models, twins):
-    run(planned(f"model={models}", "measure.rounds=1"))
+def test_the_baseline_is_the_one_that_is_timed_twice(planned, launches, chosen, twins):
+    run(planned(*chosen, "measure.rounds=1"))
     (again,) = (title for title in launches.of_round(0) if "again" in title)
     assert again.removesuffix(" bag (again)") in twins
 

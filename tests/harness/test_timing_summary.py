@@ -139,6 +139,13 @@ def test_calls_come_in_blocks_with_the_reference_around_each(machine):
     assert order.index("reference") == told["warm_up"]["calls"]
 
 
+def test_slow_calls_are_timed_fewer_times_but_never_fewer_than_the_fewest(machine):
+    calls: list[int] = []
+    assert len(launch.repeated(lambda: calls.append(1), 30, 60.0, machine)) == 30
+    assert len(calls) == 31
+    assert len(launch.repeated(lambda: time.sleep(0.01), 30, 0.0, machine)) == launch.FEWEST
+
+
 def test_clock_agrees_with_that_of_torch(machine):
     """The same call by both, in turn. The fastest of many is compared: others on the machine only ever add."""
     left, right = torch.randn(256, 256), torch.randn(256, 256)

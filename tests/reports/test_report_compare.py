@@ -92,9 +92,11 @@ def test_run_without_identity_does_not_count(make_run):
     assert compare("s", [make_run(), stray]).left_out == (stray,)
 
 
-def test_baseline_comes_first_and_the_rest_in_order_of_running(make_run):
-    section = compare("s", [make_run("z"), make_run("base"), make_run("a")]).sections[0]
-    assert [row.label for row in section.rows] == ["base", "z", "a"]
+def test_baseline_comes_first_and_the_rest_by_name_and_number(make_run):
+    """In which order they ran was drawn, and says nothing."""
+    names = ["window=64", "z", "base", "window=128", "a", "window=8", "a=1e-3"]
+    section = compare("s", [make_run(name) for name in names]).sections[0]
+    assert [row.label for row in section.rows] == ["base", "a", "a=1e-3", "window=8", "window=64", "window=128", "z"]
 
 
 def test_several_scales_are_named_apart(make_run):
