@@ -141,6 +141,7 @@ def _of_measuring() -> list[Metric]:
         Metric("scaling/tokens_per_s", "tokens/s", higher, "throughput by length"),
         Metric("scaling/peak_memory_bytes", "bytes", lower, "inference peak memory by length"),
         Metric("scaling/flops_forward", "FLOP", lower, "forward FLOPs by length", True),
+        Metric("scaling/flops_train_step", "FLOP", lower, "training step FLOPs by length, of one text", True),
         Metric("batching/latency_ms", "ms", lower, "latency p50 by batch size"),
         Metric("batching/tokens_per_s", "tokens/s", higher, "throughput by batch size"),
     ]

@@ -146,10 +146,10 @@ def _build(config: RunConfig, inputs: Inputs) -> Classifier:
 
 
 def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], journal: Journal) -> None:
-    lengths = [length for length in config.measure.lengths if length <= config.model.longest_text]
-    for length in sorted(lengths):
-        count = flops.counted(config.model, outputs, 1, length, False, head)
-        journal.sample("scaling/flops_forward", length, count, now_ms())
+    lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
+    for length, counts in flops.by_length(config.model, outputs, lengths, head).items():
+        journal.sample("scaling/flops_forward", length, counts.forward, now_ms())
+        journal.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
 
 
 def train_and_evaluate(

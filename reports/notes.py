@@ -10,7 +10,8 @@ from reports.formats import escape
 from reports.store import Run
 
 SHOWN_VALUES = 5
-SAID_ELSEWHERE = ("device", "dtype", "threads", "git_commit", "git_dirty", "load_average", "measure_version", "energy_counter")
+SAID_ELSEWHERE = ("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version")
+SAID_ELSEWHERE += ("energy_counter",)
 """Facts of the environment that a header line of their own, or the protocol, tells already."""
 FACT_WORDS = {
     "pretrain.objective": "objective of pretraining",

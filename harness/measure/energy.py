@@ -172,8 +172,3 @@ class EnergyMeter:
         for counter, before, after in zip(self._counters, self._last, now, strict=True):
             self._total += counter.between(before, after)
         self._last = now
-
-
-def joules(work: Callable[[], object], found: list[Counter], look_every_s: float = LOOK_EVERY_S) -> float | None:
-    """What these counters count while the work runs, None where there is no counter. The work itself waits for the device."""
-    return EnergyMeter(found, look_every_s).of(work)

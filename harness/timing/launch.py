@@ -35,6 +35,9 @@ IMPORTED = time.time()
 BLOCKS = 5
 """Parts that the calls of a pass come in, the reference workload before, between and behind them."""
 
+PASSES = 3
+"""Times that a launch goes over the batches of throughput, the reference workload before, between and behind."""
+
 FEWEST = 3
 """Calls of a length or batch size, however long they take."""
 
@@ -108,22 +111,27 @@ def compile_s(first_call_ms: float, latency: Result, machine: Machine) -> float 
 
 
 def throughput(call: Callable[..., object], batches: list[Batch], machine: Machine, reference: Reference) -> Result:
-    """Total work and total synchronised time of the batches, after one unmeasured batch."""
+    """Total work and total synchronised time of all passes over the batches, after one unmeasured batch."""
     call(batches[-1])
-    beside = [reference.time_ms()]
+    beside, meter, milliseconds = [reference.time_ms()], energy.EnergyMeter(energy.counters(machine)), 0.0
 
     def work() -> None:
         for batch in batches:
             call(batch)
 
-    milliseconds: list[float] = []
-    joules = energy.joules(lambda: milliseconds.append(speed.time_ms(work, machine)), energy.counters(machine))
-    beside.append(reference.time_ms())
+    def passes() -> None:
+        nonlocal milliseconds
+        for _ in range(PASSES):
+            milliseconds += speed.time_ms(work, machine)
+            with meter.paused():
+                beside.append(reference.time_ms())
+
+    joules = meter.of(passes)
     return {
-        "seconds": milliseconds[0] / 1e3,
-        "tokens": sum(batch.tokens for batch in batches),
-        "padded_tokens": sum(batch.input_ids.numel() for batch in batches),
-        "samples": sum(len(batch.input_ids) for batch in batches),
+        "seconds": milliseconds / 1e3,
+        "tokens": PASSES * sum(batch.tokens for batch in batches),
+        "padded_tokens": PASSES * sum(batch.input_ids.numel() for batch in batches),
+        "samples": PASSES * sum(len(batch.input_ids) for batch in batches),
         "joules": joules,
         "reference_ms": beside,
     }

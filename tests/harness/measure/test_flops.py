@@ -9,6 +9,9 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from harness import run
+from harness.config import MeasureConfig, ModelConfig, RunConfig
+from harness.journal import Journal, Reader
 from harness.measure import flops
 from harness.paths import conf_directory
 from models.config import Body, EncoderConfig
@@ -176,3 +179,16 @@ def test_flops_of_a_training_are_those_of_its_padded_batches():
     cost = flops.of_training(SequenceClassifier(ONE_LAYER, 2))
     assert cost(5, 16) == pytest.approx(flops.counted(ONE_LAYER, 2, 5, 16, backward=True), rel=flops.TOLERANCE)
     assert cost(5, 32) > 2 * cost(5, 16)
+
+
+def test_a_cell_tells_flops_at_every_length_that_the_model_reads(tmp_path):
+    shape = ModelConfig(vocab_size=50, hidden_size=24, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=64)
+    config = RunConfig(model=shape, measure=MeasureConfig(lengths=[64, 16, 128]))
+    journal = Journal(tmp_path)
+    run._write_lengths(config, 2, SequenceClassifier, journal)
+    journal.finish("finished")
+    told = {(entry["key"], entry["step"]): entry["value"] for entry in Reader(tmp_path).new_entries()}
+    assert {step for _, step in told} == {16, 64}
+    for length in (16, 64):
+        assert told["scaling/flops_forward", length] == flops.counted(shape, 2, 1, length, False)
+        assert told["scaling/flops_train_step", length] == flops.counted(shape, 2, 1, length, True)
