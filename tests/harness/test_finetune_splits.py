@@ -139,8 +139,8 @@ def test_test_splits_are_read_only_where_they_are_answered(mnli):
 
 def test_one_command_prepares_both_where_only_one_submits(mnli):
     planned = plan.plan([mnli(), mnli("finetune.submit=true")])
-    splits = [sorted(cache.read(item.config, item.inputs.data).more) for item in planned]
-    assert splits == [["mismatched"], ["MNLI-mm", "mismatched", "test"]]
+    splits = {item.config.finetune.submit: sorted(cache.read(item.config, item.inputs.data).more) for item in planned}
+    assert splits == {False: ["mismatched"], True: ["MNLI-mm", "mismatched", "test"]}
 
 
 @pytest.mark.parametrize(
