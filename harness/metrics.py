@@ -131,6 +131,12 @@ def _of_measuring() -> list[Metric]:
         Metric("hardware/peak_flops_per_s", "FLOP/s", neither, "fastest matrix product on the threads of training"),
         Metric("model/bytes_forward", "bytes", lower, "bytes that operators read and write in a forward pass", True),
         Metric("model/arithmetic_intensity", "FLOP/byte", neither, "arithmetic intensity", True),
+    ]
+
+
+def _by_step() -> list[Metric]:
+    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
+    return [
         Metric("timing/latency_ms", "ms", lower, "latency p50 of one launch"),
         Metric("timing/tokens_per_s", "tokens/s", higher, "inference throughput of one launch"),
         Metric("timing/reference_ms", "ms", neither, "reference workload beside that launch"),
@@ -208,7 +214,9 @@ def _scores() -> list[Metric]:
     return evaluated + beside
 
 
-METRICS = {metric.name: metric for metric in (*_counted(), *_of_measuring(), *_of_tasks(), *_of_pretraining(), *_scores())}
+METRICS = {
+    metric.name: metric for metric in (*_counted(), *_of_measuring(), *_by_step(), *_of_tasks(), *_of_pretraining(), *_scores())
+}
 """All there are, by name."""
 
 

@@ -23,6 +23,22 @@ BUDGETS = ("tokens", "steps", "flops", "seconds")
 DEFAULT_TOKENS = 1e6
 """Budget of pretraining where none is given."""
 
+AT_LEAST_ONE = (
+    *(f"finetune.{key}" for key in ("batch_size", "accumulation", "eval_batch_size", "max_steps")),
+    *(f"measure.{key}" for key in ("length", "repeats", "rounds", "batch_size", "throughput_batches", "threads")),
+    *(f"pretrain.{key}" for key in ("batch_size", "accumulation", "ramp_from", "evaluations", "eval_sequences", "probe_steps")),
+    *(f"pretrain.{key}" for key in ("tokens", "steps", "flops")),
+    *("corpus.documents", "corpus.train_documents", "tokenizer.train_characters", "tokenizer.vocab_size"),
+    *("hardware.threads", "task.max_length", "data.train_examples", "data.validation_examples"),
+)
+ABOVE_ZERO = (
+    *(f"finetune.{key}" for key in ("epochs", "learning_rate", "max_grad_norm")),
+    *(f"pretrain.{key}" for key in ("learning_rate", "max_grad_norm", "seconds", "ramp_fraction")),
+)
+NOT_NEGATIVE = ("measure.retries", "measure.foreign_cpus", "measure.seconds_per_length")
+SHARES = ("finetune.warmup_fraction", "pretrain.warmup_fraction", "pretrain.ramp_fraction", "corpus.validation_share")
+"""Keys by the numbers that they may have."""
+
 
 def load(path: Path) -> RunConfig:
     """The config that `save` wrote."""
@@ -70,36 +86,41 @@ def has_task(config: RunConfig) -> bool:
 
 def refuse_impossible(config: RunConfig) -> None:
     """InputError for the first value that no run could use."""
-    at_least_one = (
-        "finetune.batch_size finetune.accumulation finetune.eval_batch_size finetune.max_steps measure.length "
-        "measure.repeats measure.rounds "
-        "pretrain.batch_size pretrain.accumulation pretrain.ramp_from pretrain.evaluations pretrain.eval_sequences "
-        "pretrain.probe_steps pretrain.tokens pretrain.steps pretrain.flops corpus.documents corpus.train_documents "
-        "tokenizer.train_characters "
-        "measure.throughput_batches measure.threads hardware.threads task.max_length tokenizer.vocab_size data.train_examples "
-        "data.validation_examples"
-    )
     flat = flatten(to_dict(config))
-    for key in at_least_one.split():
-        if flat[key] is not None and flat[key] < 1:
-            raise InputError(f"{key}={flat[key]} must be at least 1")
-    positive = ("finetune.epochs", "finetune.learning_rate", "finetune.max_grad_norm")
-    positive += ("pretrain.learning_rate", "pretrain.max_grad_norm", "pretrain.seconds", "pretrain.ramp_fraction")
-    for key in positive:
-        if flat[key] is not None and not flat[key] > 0:
-            raise InputError(f"{key}={flat[key]} must be above 0")
-    for key in ("measure.lengths", "measure.batch_sizes"):
-        if any(value < 1 for value in flat[key]) or len(set(flat[key])) < len(flat[key]):
-            raise InputError(f"{key}={flat[key]} must be different numbers of at least 1")
-    for key in ("measure.retries", "measure.foreign_cpus", "measure.seconds_per_length"):
-        if not flat[key] >= 0:
-            raise InputError(f"{key}={flat[key]} must be at least 0")
-    for key in ("finetune.warmup_fraction", "pretrain.warmup_fraction", "pretrain.ramp_fraction", "corpus.validation_share"):
-        if not 0 <= flat[key] <= 1:
-            raise InputError(f"{key}={flat[key]} must be between 0 and 1")
+    _refuse_numbers(flat)
     if not (config.finetune.enabled or config.measure.enabled) and has_task(config):
         raise InputError("finetune=none measure=none leave nothing to do: choose one of them")
     _refuse_impossible_pretraining(config)
+    _refuse_impossible_training(config, flat)
+    trained = ["pretrain.length"] if is_pretrained(config) else []
+    for key in ("measure.length", *(["task.max_length"] if has_task(config) else []), *trained):
+        if flat[key] > config.model.longest_text:
+            raise InputError(
+                f"{key}={flat[key]} must be at most the {config.model.longest_text} of model.max_position_embeddings"
+            )
+    if not config.study or any(character in config.study for character in "/\\\0"):
+        raise InputError(f"study={config.study!r} must be a name without slashes: it becomes a folder")
+
+
+def _refuse_numbers(flat: dict[str, Any]) -> None:
+    for key in AT_LEAST_ONE:
+        if flat[key] is not None and flat[key] < 1:
+            raise InputError(f"{key}={flat[key]} must be at least 1")
+    for key in ABOVE_ZERO:
+        if flat[key] is not None and not flat[key] > 0:
+            raise InputError(f"{key}={flat[key]} must be above 0")
+    for key in NOT_NEGATIVE:
+        if not flat[key] >= 0:
+            raise InputError(f"{key}={flat[key]} must be at least 0")
+    for key in SHARES:
+        if not 0 <= flat[key] <= 1:
+            raise InputError(f"{key}={flat[key]} must be between 0 and 1")
+    for key in ("measure.lengths", "measure.batch_sizes"):
+        if any(value < 1 for value in flat[key]) or len(set(flat[key])) < len(flat[key]):
+            raise InputError(f"{key}={flat[key]} must be different numbers of at least 1")
+
+
+def _refuse_impossible_training(config: RunConfig, flat: dict[str, Any]) -> None:
     if config.finetune.batch_size % config.finetune.accumulation:
         raise InputError(
             f"finetune.batch_size={config.finetune.batch_size} must be a multiple of "
@@ -111,14 +132,6 @@ def refuse_impossible(config: RunConfig) -> None:
                 f"{key}=true needs layers to compute again, which model.body={config.model.body.value} has none of: "
                 "use model.body=transformer, or leave the key out"
             )
-    trained = ["pretrain.length"] if is_pretrained(config) else []
-    for key in ("measure.length", *(["task.max_length"] if has_task(config) else []), *trained):
-        if flat[key] > config.model.longest_text:
-            raise InputError(
-                f"{key}={flat[key]} must be at most the {config.model.longest_text} of model.max_position_embeddings"
-            )
-    if not config.study or any(character in config.study for character in "/\\\0"):
-        raise InputError(f"study={config.study!r} must be a name without slashes: it becomes a folder")
 
 
 def _refuse_impossible_pretraining(config: RunConfig) -> None:

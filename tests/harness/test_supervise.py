@@ -28,12 +28,12 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> obje
     raise AssertionError("waited in vain")
 
 
-def workers(process: subprocess.Popen) -> list[psutil.Process]:
-    """The supervisor's workers that run now."""
+def workers(process: subprocess.Popen, module: str = "harness.run") -> list[psutil.Process]:
+    """The supervisor's workers that run now, those of cells unless others are named."""
     found = []
     for child in psutil.Process(process.pid).children():
         try:
-            if "harness.run" in child.cmdline():
+            if module in child.cmdline():
                 found.append(child)
         except psutil.Error:
             continue
@@ -147,6 +147,16 @@ def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(supervisor
     (run,) = runs_of(output, "s")
     assert (run.info.status, run.data.tags["status"]) == ("KILLED", "killed")
     assert list(output.glob("s/*/result.json")) == []
+
+
+def test_polite_end_while_networks_are_timed_ends_the_launch_and_leaves_no_run(start_harness, small, output, runs_of):
+    process = start_harness(*small, "study=s", f"output={output}")
+    launches = wait_for(lambda: workers(process, "harness.timing.launch"), process)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (130, "harness: interrupted\n")
+    assert psutil.wait_procs(launches, timeout=10)[1] == []
+    assert runs_of(output, "s") == []
 
 
 def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(supervisor, run_module, small, output, runs_of):
