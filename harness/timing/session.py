@@ -73,11 +73,14 @@ class Session:
             return
         rounds = max(one.config.measure.rounds for one in timed)
         print(f"timing {len(timed)} networks in {rounds} rounds, the A/A pair among them (session {self.name})", flush=True)
+        began = time.monotonic()
         for number in range(rounds):
             taking_part = [one for one in timed if one.failed is None and number < one.config.measure.rounds]
             random.Random(f"{self.name} {number}").shuffle(taking_part)
             for one in taking_part:
                 self._launch(one, number)
+            left = (time.monotonic() - began) / (number + 1) * (rounds - number - 1)
+            print(f"timing: round {number + 1} of {rounds} done, about {left:.0f} s left", flush=True)
         for one in timed:
             if one.failed is not None:
                 print(f"timing {one.title}: failed: {one.failed}", flush=True)

@@ -64,6 +64,13 @@ def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_or
     assert [result["round"] for result in session.of(cells[0]).results] == list(range(6))
 
 
+def test_every_round_is_told(planned, launches, capsys):
+    run(planned("model=base", "measure.rounds=3"))
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("timing: round")]
+    assert [line.split(" done")[0] for line in told] == [f"timing: round {number} of 3" for number in (1, 2, 3)]
+    assert told[-1].endswith("about 0 s left")
+
+
 def test_seeds_share_the_launches_of_their_network(planned, launches):
     cells = planned("model=base,albert", "seed=1,2,3", "measure.rounds=2")
     session = run(cells)
