@@ -23,6 +23,7 @@ from harness.journal import Journal
 from harness.measure import flops, memory_formula
 from harness.measure.memory import Peak, PeakMemory, refuse_less_than
 from harness.measure.memory_formula import Parts, Shape
+from harness.measure.peak import peak_flops_per_s
 from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
 from models.batch import Batch
 from models.encoder import Stack, one_layer
@@ -59,6 +60,7 @@ class Measured:
     step_s: float | None  # median
     flops: flops.StepFlops
     plain_step_s: float | None = None  # median of the steps without checkpointing that were timed in between
+    peak_flops_per_s: float | None = None  # of the fastest matrix product, where steps were timed
 
 
 class Saved(torch.autograd.graph.saved_tensors_hooks):
@@ -201,6 +203,7 @@ def measure(config: RunConfig, asked: Asked, folder: Path) -> Measured:
         statistics.median(own) if own else None,
         flops.of_step(config.model, shape.num_outputs, shape.batch_size, shape.length, asked.checkpointing, shape.head),
         statistics.median(plain_ones) if plain_ones else None,
+        peak_flops_per_s(machine) if own else None,
     )
 
 
@@ -231,5 +234,4 @@ def plain(measured: Measured) -> dict[str, Any]:
 def from_plain(value: dict[str, Any]) -> Measured:
     """What `plain` made of it."""
     kinds = {"asked": Asked, "parts": Parts, "formula": Parts, "peak": Peak, "flops": flops.StepFlops}
-    times = {name: value[name] for name in ("step_s", "plain_step_s")}
-    return Measured(**times, **{name: kind(**value[name]) for name, kind in kinds.items()})
+    return Measured(**value | {name: kind(**value[name]) for name, kind in kinds.items()})

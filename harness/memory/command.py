@@ -187,6 +187,8 @@ def price_table(rows: "list[Measured]") -> str:
                 f"{row.flops.model / 1e9:.3f}",
                 f"{row.flops.hardware / 1e9:.3f}",
                 ratio(row.flops.hardware, row.flops.model if row.asked.checkpointing else None),
+                utilisation(row.flops.model, row),
+                utilisation(row.flops.hardware, row),
             )
         )
     head = (
@@ -199,8 +201,21 @@ def price_table(rows: "list[Measured]") -> str:
         "model GFLOP",
         "hardware GFLOP",
         "FLOP",
+        "MFU",
+        "HFU",
     )
-    return table(head, lines, "rl" + "r" * 7)
+    return table(head, lines, "rl" + "r" * 9)
+
+
+def utilisation(flops: int, row: "Measured") -> str:
+    """FLOPs of a step over what the fastest matrix product does in its time; a dash for an untimed step or a slow peak.
+
+    MFU is that of what the model needs, HFU of what the device does for it (arXiv:2204.02311, appendix B).
+    """
+    if row.step_s is None or row.peak_flops_per_s is None:
+        return DASH
+    share = flops / row.step_s / row.peak_flops_per_s
+    return f"{share:.3f}" if share <= 1 else DASH
 
 
 def fit_line(limit: int, checkpointing: bool, fit: "Fit") -> str:

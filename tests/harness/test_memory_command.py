@@ -1,5 +1,7 @@
 """The command: the planner's tables from fresh processes, and wrong input in one line."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.measure.flops import StepFlops
@@ -32,7 +34,11 @@ def test_tables_of_real_processes_with_and_without_checkpointing(capsys):
     assert float(parts["measured", "yes"][3]) < 0.5 * float(parts["measured", "no"][3])
     price = {row[1]: row[2:] for row in rows if row[:1] == ["8"]}
     assert price["no"][1:4] == ["-", "-", "-"]
-    assert price["yes"][-1] == "1.33x"  # of forward and twice as much backward, the forward once more
+    assert price["yes"][-3] == "1.33x"  # of forward and twice as much backward, the forward once more
+    for which, more in (("no", 1.0), ("yes", 4 / 3)):
+        mfu, hfu = map(float, price[which][-2:])
+        assert 0 < mfu < 1
+        assert hfu / mfu == pytest.approx(more, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +82,15 @@ def row(checkpointing: bool, activations: int | None, step_s: float, hardware: i
 def test_the_price_is_told_against_the_same_batch_without():
     rows = [row(False, 6_000_000, 0.5, 3 * 10**9), row(True, 1_000_000, 0.13, 4 * 10**9)]
     last = memory.price_table(rows).splitlines()[-1].split()
-    assert last == ["4", "yes", "130.0", "1.30x", "0.50x", "0.17x", "3.000", "4.000", "1.33x"]
+    assert last == ["4", "yes", "130.0", "1.30x", "0.50x", "0.17x", "3.000", "4.000", "1.33x", "-", "-"]
+
+
+def test_utilisation_of_the_model_and_of_the_device_are_held_against_the_measured_peak():
+    """4 GFLOP were done in 0.1 s where a product does 100 GFLOP/s, of which the model needs 3."""
+    told = replace(row(True, 1_000_000, 0.1, 4 * 10**9), peak_flops_per_s=100e9)
+    assert memory.price_table([told]).splitlines()[-1].split()[-2:] == ["0.300", "0.400"]
+    too_slow = replace(told, peak_flops_per_s=35e9)
+    assert memory.price_table([too_slow]).splitlines()[-1].split()[-2:] == ["0.857", "-"]
 
 
 def test_a_missing_number_is_a_dash():
