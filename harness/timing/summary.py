@@ -33,8 +33,10 @@ def read(folder: Path) -> list[Launch]:
 
 
 def tell(launches: list[Launch], forward_flops: int | None, journal: Journal) -> None:
-    """Writes results, one point a launch, and one point a launch and length; `forward_flops` are those
-    of a timed call, None where nobody counted them."""
+    """Writes results, one point a launch, and one point a launch and length.
+
+    `forward_flops` are those of a timed call, None where nobody counted them.
+    """
     if not launches:
         return
     told = values(launches)

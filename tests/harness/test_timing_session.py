@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from filelock import FileLock, Timeout
 
-from harness import journal
+from harness import journal, paths
 from harness.plan import Planned, plan
 from harness.timing import session as sessions
 from harness.timing.session import Session
@@ -62,6 +63,23 @@ def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_or
     assert [sorted(launches.of_round(number)) for number in range(6)] == [expected] * 6
     assert len({tuple(launches.of_round(number)) for number in range(6)}) > 1
     assert [result["round"] for result in session.of(cells[0]).results] == list(range(6))
+
+
+def test_no_other_command_on_this_output_times_anything_during_a_launch(planned, launches, output, monkeypatch):
+    held: list[bool] = []
+    launch = sessions._one_launch
+
+    def looking(one, number):
+        try:
+            with FileLock(paths.timing_lock(str(output)), timeout=0):
+                held.append(False)
+        except Timeout:
+            held.append(True)
+        return launch(one, number)
+
+    monkeypatch.setattr(sessions, "_one_launch", looking)
+    run(planned("model=base", "measure.rounds=1"))
+    assert held == [True, True]
 
 
 def test_every_round_is_told(planned, launches, capsys):
