@@ -1,0 +1,108 @@
+"""What a comparison compares, and under which conditions: a run's facts, parted into those of its arm and all others.
+
+A fact is a setting that shapes results, by dotted key and as the tracking store keeps it (text). Seeds are no facts: they are the
+replicates of an arm. A key that one command sweeps is *lifted*: it belongs to the arm, and so do the facts that change with it.
+Runs are compared where their conditions agree, which are the facts that do not belong to the arm.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+
+from models.objectives.config import ObjectiveConfig
+
+Facts = dict[str, str]
+
+SEEDS = ("seed", "pretrain.seed")
+"""Keys of the two levels of replicates: fine-tunings, and pretrainings that they start from (arXiv:2106.16163)."""
+
+WITHOUT_EFFECT = (
+    *("study", "arm", "output", "rerun", "tracking.", "environment.", "published."),
+    *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
+    *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
+    *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
+    *("finetune.submit", "finetune.keep", "pretrain.checkpoint_every_s", "model.objective"),
+    *("task.source", "task.submission", "task.more_submission", "task.item"),
+    *("model.vocab_size", "model.pad_token_id"),
+)
+"""Keys, or groups that end in a dot, that say where content comes from or where results go, or that follow from other facts.
+
+Content itself is a fact, under `facts.`: rows, text, weights, tokenizer files.
+"""
+
+OF_ARM = (
+    *("model.", "model_name", "scale_name", "enhancements.", "enhancements", "facts.weights", "facts.teacher"),
+    *(f"pretrain.{field.name}" for field in fields(ObjectiveConfig)),
+)
+"""Keys, or groups that end in a dot, that belong to the arm whether they are swept or not."""
+
+
+def facts(params: Mapping[str, str]) -> Facts:
+    """The settings among a run's parameters that shape its results, seeds left out."""
+    return {key: value for key, value in params.items() if not within(key, (*WITHOUT_EFFECT, *SEEDS))}
+
+
+def of_arm(all_facts: Facts, lifted: Iterable[str]) -> Facts:
+    """The facts that make a run's arm."""
+    keys = (*OF_ARM, *lifted)
+    return {key: value for key, value in all_facts.items() if within(key, keys)}
+
+
+def conditions(all_facts: Facts, lifted: Iterable[str]) -> Facts:
+    """The facts that must agree for a comparison."""
+    keys = (*OF_ARM, *lifted)
+    return {key: value for key, value in all_facts.items() if not within(key, keys)}
+
+
+def short_hash(some_facts: Facts) -> str:
+    """Eight hexadecimal digits that are equal where the facts are."""
+    return hashlib.sha256(json.dumps(some_facts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def varying(several: Iterable[Facts]) -> list[str]:
+    """Keys whose value is not the same in all of these, in order; a key that one of them lacks varies."""
+    everywhere = list(several)
+    keys = sorted({key for some_facts in everywhere for key in some_facts})
+    return [key for key in keys if len({some_facts.get(key) for some_facts in everywhere}) > 1]
+
+
+def told_apart(labels: Mapping[str, str], arms: Mapping[str, Facts]) -> dict[str, str]:
+    """Run id -> label, with as few ` key=value` added as it takes that no two different arms share one.
+
+    `labels` and `arms` are by run id; the keys that a reader knows best, such as the scale, are taken first.
+    """
+    apart = dict(labels)
+    for label in dict.fromkeys(labels.values()):
+        runs = [run for run, named in labels.items() if named == label]
+        keys = _separating([arms[run] for run in runs])
+        for run in runs:
+            apart[run] = " ".join([label, *(f"{short_name(key)}={arms[run].get(key, '-')}" for key in keys)])
+    return apart
+
+
+def _separating(several: list[Facts]) -> list[str]:
+    """The fewest varying keys, best known first, by which all of these differ that differ at all."""
+    chosen: list[str] = []
+    candidates = sorted(varying(several), key=lambda key: (not key.endswith("_name"), key.startswith("facts."), key))
+    different = {json.dumps(some_facts, sort_keys=True) for some_facts in several}
+
+    def groups(keys: list[str]) -> int:
+        return len({tuple(some_facts.get(key) for key in keys) for some_facts in several})
+
+    for key in candidates:
+        if groups(chosen) == len(different):
+            break
+        if groups([*chosen, key]) > groups(chosen):
+            chosen.append(key)
+    return chosen
+
+
+def short_name(key: str) -> str:
+    """`dtype` of `hardware.dtype`, `scale` of `scale_name`."""
+    return key.rpartition(".")[2].removesuffix("_name")
+
+
+def within(key: str, keys: Iterable[str]) -> bool:
+    """Whether the key is one of these, or in a group of them that ends in a dot."""
+    return any(key == one or (one.endswith(".") and key.startswith(one)) for one in keys)
