@@ -1,8 +1,8 @@
 """What a comparison compares, and under which conditions: a run's facts, parted into those of its arm and all others.
 
-A fact is a setting that shapes results, by dotted key and as the tracking store keeps it (text). Seeds are no facts: they are the
-replicates of an arm. A key that one command sweeps is *lifted*: it belongs to the arm, and so do the facts that change with it.
-Runs are compared where their conditions agree, which are the facts that do not belong to the arm.
+A fact is a setting that shapes results, by dotted key and as the tracking store keeps it (text). Seeds are no facts: they are
+the replicates of an arm. A key that one command sweeps is *lifted*: it belongs to the arm, and so do the facts that change
+with it. Runs are compared where their conditions agree, which are the facts that do not belong to the arm.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ def varying(several: Iterable[Facts]) -> list[str]:
     return [key for key in keys if len({some_facts.get(key) for some_facts in everywhere}) > 1]
 
 
-def told_apart(labels: Mapping[str, str], arms: Mapping[str, Facts]) -> dict[str, str]:
+def distinguish(labels: Mapping[str, str], arms: Mapping[str, Facts]) -> dict[str, str]:
     """Run id -> label, with as few ` key=value` added as it takes that no two different arms share one.
 
     `labels` and `arms` are by run id; the keys that a reader knows best, such as the scale, are taken first.
