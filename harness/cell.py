@@ -11,6 +11,7 @@ from typing import Any
 from harness import hardware, journal, measure, metrics, paths
 from harness.config import RunConfig, flatten, save, to_dict
 from harness.grammar import expected
+from harness.study.code import code_hash
 from harness.weights import published, teachers
 from models.objectives.config import ObjectiveConfig
 
@@ -21,15 +22,8 @@ OF_TEXT = ("pretrain.", "corpus.", "tokenizer.")
 INCOMPARABLE = ("task.", "finetune.", "measure.", *OF_TEXT)
 """Groups of keys that must be equal for a fair comparison; device, threads, arithmetic and the content of data are added."""
 
-EVERYTHING = ("harness/**/*.py", "models/**/*.py")
-SHAPING_PRETRAINING = (
-    "models/**/*.py",
-    "harness/corpus/*.py",
-    "harness/measure/*.py",
-    *(f"harness/{name}.py" for name in ["data/tokenizer", "hardware", "seeds", "weights/published", "weights/teachers"]),
-    *(f"harness/training/{name}.py" for name in ["checkpoints", "heldout", "loop", "pretrain"]),
-)
-"""Sources whose change makes results other ones."""
+CODE = {"pretraining": "harness.training.pretrain", "task": "harness.run"}
+"""Kind of a run -> the module whose code, with all that it imports, makes its results."""
 
 OF_VARIANT = tuple(f"pretrain.{field.name}" for field in fields(ObjectiveConfig))
 """Keys among them that say what a variant is."""
@@ -94,7 +88,7 @@ def fingerprint(config: RunConfig, inputs: Inputs) -> str:
         groups = ("model.", "hardware.", *OF_TEXT)
         told = {key: value for key, value in told.items() if key.startswith(groups)} | {"seed": seed_of(config, inputs)}
     content = [published.content_hash(config.model.init_from), teachers.content_hash(config), inputs.pretraining]
-    code = code_hash(SHAPING_PRETRAINING if inputs.data is None else EVERYTHING)
+    code = code_hash(CODE["pretraining" if inputs.data is None else "task"])
     return _hash([told, content, protocol_facts(config, inputs), code])
 
 
@@ -107,13 +101,6 @@ def seed_of(config: RunConfig, inputs: Inputs) -> int:
 def task_of(config: RunConfig, inputs: Inputs) -> str:
     """Name of the task, or what stands for it."""
     return PRETRAINING if inputs.data is None else config.task.name
-
-
-def code_hash(patterns: tuple[str, ...]) -> str:
-    """Hash of sources that run in a worker."""
-    root = Path(__file__).resolve().parent.parent
-    sources = sorted({path for pattern in patterns for path in root.glob(pattern)})
-    return _hash([[str(path.relative_to(root)), path.read_text()] for path in sources])
 
 
 def title(config: RunConfig, inputs: Inputs) -> str:
