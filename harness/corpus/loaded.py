@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.choices import DataSource
-from harness.config import CorpusConfig, RunConfig
+from harness.config.choices import DataSource
+from harness.config.schema import CorpusConfig, RunConfig
 from harness.errors import InputError, unknown
 
 BATCH_ROWS = 1000

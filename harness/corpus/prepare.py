@@ -12,7 +12,7 @@ import numpy as np
 from filelock import FileLock
 
 from harness import paths
-from harness.config import RunConfig
+from harness.config.schema import RunConfig
 from harness.corpus.documents import documents
 from harness.errors import InputError
 

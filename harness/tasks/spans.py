@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.choices import TaskKind
-from harness.config import TaskConfig
-from harness.data.rows import Table
+from harness.config.choices import TaskKind
+from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tasks import scores
-from harness.tasks.kind import Answers, Examples, Kind, Split, joined
-from harness.tasks.sequences import refuse_missing_texts
+from harness.tasks.base import Answers, Examples, Kind, Split, joined
+from harness.tasks.classification import refuse_missing_texts
+from harness.tasks.rows import Table
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer

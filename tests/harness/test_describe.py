@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from harness.config import ModelConfig, RunConfig
-from harness.describe import architecture, picture
-from harness.describe import command as describe
-from harness.describe.architecture import Box, Group, Pattern, Repeat, fold
+from harness.commands.describe import architecture, picture
+from harness.commands.describe import command as describe
+from harness.commands.describe.architecture import Box, Group, Pattern, Repeat, fold
+from harness.config.schema import ModelConfig, RunConfig
 from harness.measure.size import count, on_meta
 from models.config import EncoderConfig, NormPlace, Position, Sharing
 

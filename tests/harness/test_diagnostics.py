@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from harness.grammar.expected import Verdict, expectation, tags
+from harness.tasks.synthetic.theory import Verdict, expectation, tags
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Pooling, Position
 from models.encoder import Encoder, initialise

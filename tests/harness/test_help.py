@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from harness.help import GROUPS, help_text
+from harness.config.help import GROUPS, help_text
 from harness.paths import conf_directory
 
 CHOICES = sorted(conf_directory().glob("*/*.yaml"))

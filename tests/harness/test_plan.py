@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from harness.cell import Inputs
-from harness.plan import in_turn
+from harness.study.identity import Inputs
+from harness.study.plan import in_turn
 
 
 @dataclass

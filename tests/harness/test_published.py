@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
-from harness.cell import Inputs, fingerprint
+from harness.checkpoints import huggingface as loading
 from harness.errors import InputError
-from harness.plan import plan
-from harness.weights import published as loading
+from harness.study.identity import Inputs, fingerprint
+from harness.study.plan import plan
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
@@ -58,7 +58,7 @@ def test_without_a_checkpoint_nothing_changes(compose):
 
 
 def test_weights_are_loaded_and_fresh_ones_named(compose, published):
-    from harness.run import _build
+    from harness.study.worker import _build
 
     given = load_file(published / "model.safetensors")
     model = _build(loading.adopt(cell_of(compose, published)), Inputs(data="key"))
@@ -162,7 +162,7 @@ def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
     whole.save(str(published / "tokenizer.json"))
     (item,) = plan([cell_of(compose, published)])
     assert item.config.tokenizer.file == str(published / "tokenizer.json")
-    from harness.data import cache
+    from harness.tasks import prepared
 
-    first = cache.read(item.config, item.inputs.data).train
+    first = prepared.read(item.config, item.inputs.data).train
     assert first.ids[0] != PIECES.index("[CLS]")  # this one adds no special pieces

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from harness import journal, paths
-from harness.plan import Planned, plan
-from harness.timing import session as sessions
-from harness.timing.session import Session
+from harness import paths
+from harness.study.plan import Planned, plan
+from harness.study.timing import session as sessions
+from harness.study.timing.session import Session
+from harness.tracking import run_log
 
 ARGUMENTS = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
 
@@ -53,7 +54,7 @@ def run(cells: list[Planned]) -> Session:
 
 def finish(item: Planned) -> None:
     item.folder.mkdir(parents=True)
-    journal.write_json(item.folder / "result.json", {"status": "finished", "metrics": {}})
+    run_log.write_json(item.folder / "result.json", {"status": "finished", "metrics": {}})
 
 
 def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_order_of_its_own(planned, launches):
@@ -185,7 +186,7 @@ def test_a_variant_whose_launch_fails_takes_no_further_part_and_the_others_go_on
 
 
 def test_a_real_launch_leaves_times_of_each_pass(compose, output):
-    from harness.timing import summary
+    from harness.study.timing import summary
 
     cells = plan(compose(*ARGUMENTS, "measure.rounds=1", "measure.repeats=4", "measure.lengths=[16,9999]", f"output={output}"))
     session = run(cells)

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from harness.choices import Device, Dtype, TaskKind
-from harness.config import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
+from harness.commands.memory.probe import probe
+from harness.config.choices import Device, Dtype, TaskKind
+from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
-from harness.hardware import Machine
-from harness.journal import Journal
+from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula
 from harness.measure.memory import SLACK
 from harness.measure.training_memory import Asked, Saved, Steps, narrow, step_times
-from harness.memory.probe import probe
+from harness.tracking.run_log import Journal
 from models.config import Activation, Body, Norm, NormPlace, Pooling, Position
 
 SMALL = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import Device
-from harness.profile import command, launch
+from harness.commands.profile import command, launch
+from harness.config.schema import Device
 
 ROOT = Path(__file__).resolve().parents[3]
 TINY = ("scale=tiny", "model.vocab_size=300", "measure.length=16", "measure.batch_size=2", "finetune.batch_size=2")
@@ -93,7 +93,7 @@ def test_choice_behind_a_bare_trace_is_no_folder():
 def test_help_loads_nothing_heavy():
     code = (
         "import runpy, sys; sys.argv = ['x', '--help']\n"
-        "try: runpy.run_module('harness.profile', run_name='__main__')\n"
+        "try: runpy.run_module('harness.commands.profile', run_name='__main__')\n"
         "except SystemExit: pass\n"
         "print([name for name in ('torch', 'hydra', 'mlflow', 'numpy', 'omegaconf') if name in sys.modules])"
     )

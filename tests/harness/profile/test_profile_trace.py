@@ -8,10 +8,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from harness.config import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig, TaskKind
-from harness.hardware import Machine
-from harness.profile import subject, trace
-from harness.profile.components import COMPONENTS, Ranges, component_of, of_range
+from harness.commands.profile import subject, trace
+from harness.commands.profile.components import COMPONENTS, Ranges, component_of, of_range
+from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig, TaskKind
+from harness.hardware.device import Machine
 from models.heads import build_classifier
 
 CONF = Path(__file__).parents[3] / "conf"

@@ -1,0 +1,163 @@
+"""Rows to token ids, once: prepared splits are cached by the hash of all that shapes them, so workers only read arrays.
+
+The cache is written whole or not at all, under a lock, and may be shared by processes that run side by side. A split is
+`SPLIT.safetensors`, its arrays, and `SPLIT.parquet`, one row an item: its own id and the texts that its kind keeps.
+"""
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+from safetensors.numpy import load_file, save_file
+
+from harness import paths, tasks
+from harness.checkpoints import huggingface
+from harness.config.choices import KeepBest
+from harness.config.schema import RunConfig
+from harness.errors import InputError
+from harness.tasks import glue_submission
+from harness.tasks.base import Examples, Split
+from harness.tasks.rows import Table, load_table
+
+PREPARE_VERSION = 3
+"""Raised when the same rows would be prepared otherwise; part of the cache key."""
+
+SHAPING = ("kind", "max_length", "stride", "max_answer_length", "answerable_only", "headline", "labels")
+"""Keys of a task that shape its prepared data; its columns and rows count by content."""
+
+ARRAYS = ("ids", "types", "starts", "labels")
+
+
+@dataclass
+class Prepared:
+    """A task's data as a worker reads it."""
+
+    key: str  # hash of rows, tokenizer and length
+    vocab_size: int
+    pad_token_id: int
+    majority: int  # what the constant answer is: most frequent class of train, or as the task's kind says
+    train: Split
+    validation: Split
+    tune: Split | None = None  # rows of train that are not trained on
+    more: dict[str, Split] = field(default_factory=dict)  # those of task.more_validation, and the test splits to submit
+
+
+def shaped(config: RunConfig, prepared: Prepared) -> RunConfig:
+    """The cell with a network for the vocabulary of its data, unless weights that it starts from say the shape."""
+    if config.model.init_from is not None or config.pretrain.checkpoint is not None:
+        return config
+    shape = replace(config.model, vocab_size=prepared.vocab_size, pad_token_id=prepared.pad_token_id)
+    return replace(config, model=shape)
+
+
+def prepare(config: RunConfig) -> str:
+    """Loads, checks and tokenises the task's data unless that is cached; returns its key.
+
+    InputError for data that is missing, torn or does not fit the task. Nothing is left half-written.
+    """
+    tasks.refuse_impossible(config.task)
+    if config.finetune.keep_best is KeepBest.tune and not config.task.tune_share:
+        raise InputError("finetune.keep_best=tune needs rows kept apart from train: set task.tune_share, such as 0.1")
+    tables = {split: load_table(config, split) for split in split_names(config)}
+    for file, split in _submitted(config).items():
+        glue_submission.refuse_other_rows(config.task, file, tables[split].items)
+    splits = {split: tasks.kind_of(config.task).examples(config.task, table) for split, table in tables.items()}
+    key = _key(config, tables)
+    folder = paths.cache_folder(config.output) / key
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            _write(config, splits, folder)
+    huggingface.refuse_other_vocabulary(config, json.loads((folder / "facts.json").read_text())["vocab_size"])
+    return key
+
+
+def read(config: RunConfig, key: str) -> Prepared:
+    """The prepared data of this key; FileNotFoundError when it is not there."""
+    folder = paths.cache_folder(config.output) / key
+    facts = json.loads((folder / "facts.json").read_text())
+    of_tokens = tasks.kind_of(config.task).labels_of_tokens
+    splits = {split: _read_split(folder, split, of_tokens) for split in split_names(config)}
+    train, validation, tune = splits.pop("train"), splits.pop("validation"), splits.pop("tune", None)
+    return Prepared(key, **facts, train=train, validation=validation, tune=tune, more=splits)
+
+
+def split_names(config: RunConfig) -> list[str]:
+    """Of all splits that a run reads, train and validation first; InputError where answers are wanted that nobody takes."""
+    tune = ["tune"] if config.task.tune_share else []
+    return ["train", "validation", *tune, *config.task.more_validation, *_submitted(config).values()]
+
+
+def _submitted(config: RunConfig) -> dict[str, str]:
+    """File -> split, where answers are left for a benchmark."""
+    return glue_submission.splits(config.task) if config.finetune.submit else {}
+
+
+def _key(config: RunConfig, tables: dict[str, Table]) -> str:
+    from harness.data.tokenizer import vocabulary_bytes
+
+    digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
+    spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
+    spec |= {key: getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
+    digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
+    for split, table in tables.items():
+        columns = [table.columns[name] for name in (*config.task.fields, config.task.label)]
+        digest.update(json.dumps([split, columns, table.items]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _write(config: RunConfig, splits: dict[str, Examples], folder: Path) -> None:
+    """Builds the entry beside its place and moves it there whole; what a killed process left is swept away first."""
+    building = folder.with_name(f"{folder.name}.tmp")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir()
+    try:
+        _fill(config, splits, building)
+        building.rename(folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _fill(config: RunConfig, splits: dict[str, Examples], folder: Path) -> None:
+    from harness.data import tokenizer as tokenizers
+
+    kind, task = tasks.kind_of(config.task), config.task
+    tokenizer = tokenizers.build(config.tokenizer, _texts(splits["train"]))
+    for split, examples in splits.items():
+        _write_split(kind.encode(task, tokenizer, examples), folder, split)
+    facts = {
+        "vocab_size": tokenizer.get_vocab_size(),
+        "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
+        "majority": kind.majority(task, splits["train"]),
+    }
+    (folder / "facts.json").write_text(json.dumps(facts))
+    tokenizer.no_truncation()
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def _texts(examples: Examples) -> list[str]:
+    return [text for texts in examples.texts for text in texts]
+
+
+def _write_split(split: Split, folder: Path, name: str) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    arrays = {array: getattr(split, array) for array in ARRAYS} | {
+        f"numbers.{key}": value for key, value in split.numbers.items()
+    }
+    save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, folder / f"{name}.safetensors")
+    parquet.write_table(pyarrow.table({"item": split.items, **split.texts}), folder / f"{name}.parquet")
+
+
+def _read_split(folder: Path, name: str, labels_of_tokens: bool) -> Split:
+    from pyarrow import parquet
+
+    arrays = load_file(folder / f"{name}.safetensors")
+    numbers = {key.removeprefix("numbers."): array for key, array in arrays.items() if key.startswith("numbers.")}
+    texts = parquet.read_table(folder / f"{name}.parquet").to_pydict()
+    return Split(*(arrays[array] for array in ARRAYS), texts.pop("item"), numbers, texts, labels_of_tokens)
