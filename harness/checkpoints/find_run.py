@@ -26,7 +26,7 @@ def folder_of(given: str, key: str, output: str, uri: str | None) -> Path:
         attempt = attempt_of(given, uri, output)
     except MlflowException as error:
         raise InputError(f"{key}={given!r} cannot be looked up: {str(error).splitlines()[0]}") from error
-    for path in sorted(Path(output).absolute().glob("*/*/cell.json")) if attempt else ():
+    for path in sorted(Path(output).absolute().glob("*/*/run.json")) if attempt else ():
         if json.loads(path.read_text()).get("attempt") == attempt:
             return path.parent
     raise InputError(f"{key}={given!r} has no folder below output={output!r}: it ran elsewhere, or again since")

@@ -9,10 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.config.resolve import refuse_impossible
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from harness.config.resolve import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
+from harness.measure.size import on_meta
+from harness.tasks import kind_of
 from models.config import EncoderConfig
+from models.huggingface import config_of, load, masked_head_of, translated
+from models.huggingface.families import module_of
 
 WEIGHTS = "model.safetensors"
 WANTED = ["config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
@@ -52,26 +59,18 @@ def read_config(folder: Path) -> dict[str, Any]:
     return given
 
 
-def adopt(config: RunConfig) -> RunConfig:
-    """The run with the checkpoint's architecture and tokenizer in place of the configured ones; unchanged without one.
+def checkpoint_of(config: RunConfig) -> Checkpoint:
+    """The published weights that the run starts from, their shape and tokenizer.
 
     InputError for a family that is not known or a checkpoint without tokenizer files.
     """
-    if config.model.init_from is None:
-        return config
-    from models.huggingface import config_of
-
     folder = folder_of(config.model.init_from)
-    given = read_config(folder)
     try:
-        shape = config_of(given)
+        shape = config_of(read_config(folder))
     except (ValueError, KeyError) as error:
         raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
-    model = replace(config.model, **vars(shape))
-    measured = replace(config.measure, length=min(config.measure.length, model.longest_text))
-    adopted = replace(config, model=model, published=model, measure=measured, tokenizer=tokenizer_of(config, folder))
-    refuse_impossible(adopted)
-    return adopted
+    name = Path(config.model.init_from).name
+    return Checkpoint(name, str(folder), shape, tokenizer_of(config, folder))
 
 
 def tokenizer_of(config: RunConfig, folder: Path) -> TokenizerConfig:
@@ -100,10 +99,6 @@ def refuse_misfit(config: RunConfig) -> None:
     """InputError that names the tensors that are missing, left over or of another shape; nothing is copied."""
     if config.model.init_from is None:
         return
-    from harness.measure.size import on_meta
-    from harness.tasks import kind_of
-    from models.huggingface import translated
-
     folder, kind = folder_of(config.model.init_from), kind_of(config.task)
     try:
         translated(on_meta(config.model, kind.num_outputs(config.task), kind.head()), _weights(folder), read_config(folder))
@@ -113,17 +108,12 @@ def refuse_misfit(config: RunConfig) -> None:
 
 def load_weights(config: RunConfig, model: Any) -> list[str]:
     """Loads the checkpoint into a classifier; returns the tensors that keep their fresh values."""
-    from models.huggingface import load
-
     folder = folder_of(config.model.init_from)
     return load(model, _weights(folder), read_config(folder))
 
 
 def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
     """Encoder and head for masked tokens of a published model under our names, and their shape; InputError without a head."""
-    from harness.measure.size import on_meta
-    from models.huggingface import config_of, masked_head_of, translated
-
     state, given = _weights(folder), read_config(folder)
     try:
         shape = config_of(given)
@@ -135,8 +125,6 @@ def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
 
 def encoder_of(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
     """Tensors of a published model under our names, whatever head it has, and its shape; InputError for another family."""
-    from models.huggingface.families import config_of, module_of
-
     given = read_config(folder)
     try:
         shape = config_of(given)
@@ -146,9 +134,6 @@ def encoder_of(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
 
 
 def _weights(folder: Path) -> dict[str, Any]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
         return load_file(folder / WEIGHTS)
     except SafetensorError as error:

@@ -5,22 +5,21 @@ import os
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
 
 from harness.errors import InputError
 from harness.tracking.run_log import write_json
 from models.config import EncoderConfig
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 WEIGHTS, SHAPE, TOKENIZER = "model.safetensors", "model.json", "tokenizer.json"
 
 
-def save(folder: Path, state: "dict[str, Tensor]", shape: EncoderConfig) -> None:
+def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
     """Writes both files; `read` refuses what an interruption between the two left. A tied output matrix is left out."""
-    from safetensors.torch import save_file
-
     folder.mkdir(parents=True, exist_ok=True)
     tied = {"masked_head.output.weight"} if shape.tie_masked_lm_head else set()
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in tied}
@@ -33,10 +32,8 @@ def save(folder: Path, state: "dict[str, Tensor]", shape: EncoderConfig) -> None
     write_json(folder / SHAPE, said)
 
 
-def read(folder: Path) -> "tuple[dict[str, Tensor], EncoderConfig]":
+def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
     """Tensors on the CPU and their shape; InputError naming the file that is missing, torn, or of another model."""
-    from safetensors import SafetensorError, safe_open
-
     for name in (SHAPE, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(f"{folder} lacks {name}: expected the weights of a finished pretraining, {SHAPE} with {WEIGHTS}")

@@ -3,68 +3,45 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness import paths
+from torch import nn
+
+from harness import paths, tags
 from harness.checkpoints import find_run, native
 from harness.config import resolve
+from harness.config.resolve import Checkpoint
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 
-if TYPE_CHECKING:
-    from torch import nn
 
-
-def adopt(config: RunConfig) -> RunConfig:
-    """The cell with shape, text, tokenizer and pretraining of the picked run; unchanged where none is picked.
+def checkpoint_of(config: RunConfig) -> Checkpoint:
+    """The pretraining that pretrain.checkpoint names: its weights, its tokenizer and the config that it ran with.
 
     InputError for a run that is not there or left no weights.
     """
-    if config.pretrain.checkpoint is None:
-        return config
-    if config.model.init_from is not None:
-        raise InputError("pretrain.checkpoint and model.init_from both say what to start from: give one")
     folder = find_run.weights_folder(config.pretrain.checkpoint, "pretrain.checkpoint", config.output, config.tracking.uri)
-    told = folder.parent / "config.yaml"
-    if not told.exists():
-        raise InputError(f"pretrain.checkpoint={config.pretrain.checkpoint!r}: {told} is missing, so it is no run of ours")
-    theirs, (_, shape) = resolve.load(told), native.read(folder)
-    seed = theirs.seed if theirs.pretrain.seed is None else theirs.pretrain.seed
-    model = replace(theirs.model, **vars(shape))
-    adopted = replace(
-        config,
-        variant=config.variant or theirs.variant,
-        model_name=theirs.model_name,
-        scale_name=theirs.scale_name,
-        model=model,
-        published=theirs.published,
-        pretrain=replace(theirs.pretrain, checkpoint=str(folder), seed=seed),
-        corpus=theirs.corpus,
-        measure=replace(config.measure, length=min(config.measure.length, model.longest_text)),
-    )
-    adopted = with_tokenizer(replace(adopted, tokenizer=theirs.tokenizer), folder)
-    resolve.refuse_impossible(adopted)
-    return adopted
+    saved = folder.parent / "config.yaml"
+    if not saved.exists():
+        raise InputError(f"pretrain.checkpoint={config.pretrain.checkpoint!r}: {saved} is missing, so it is no run of ours")
+    theirs, (_, shape) = resolve.load(saved), native.read(folder)
+    tokenizer = replace(theirs.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER))
+    return Checkpoint(theirs.arm, str(folder), shape, tokenizer, theirs)
 
 
-def with_tokenizer(config: RunConfig, folder: Path) -> RunConfig:
-    """The cell with the tokenizer that lies in the folder."""
-    return replace(config, tokenizer=replace(config.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER)))
-
-
-def inputs_of(config: RunConfig) -> dict[str, str | None]:
-    """What a cell's inputs say of the picked run."""
-    folder = Path(config.pretrain.checkpoint).parent
-    cell = json.loads((folder / "cell.json").read_text())
+def identity_of(folder: Path) -> dict[str, str | None]:
+    """Of a pretraining's folder: key and hash of its text, its fingerprint, and its recipe, which is that without the seed."""
+    run = json.loads((folder / "run.json").read_text())
+    inputs, named = run["inputs"], run["tags"]
     return {
-        "corpus": cell["inputs"]["corpus"],
-        "pretraining": cell["tags"]["fingerprint"],
-        "pretrained": str(folder),
+        "corpus": inputs["corpus"],
+        "text": inputs["content"]["text"],
+        "pretraining": named[tags.FINGERPRINT],
+        "recipe": named[tags.RECIPE],
     }
 
 
-def load_weights(folder: str, model: "nn.Module") -> list[str]:
-    """Loads encoder and, where it was trained, pooler; returns the tensors that keep their fresh values.
+def load_weights(folder: str, model: nn.Module) -> list[str]:
+    """Loads encoder and, where it was trained, pooler; returns the tensors that stay randomly initialised.
 
     InputError when the encoder does not fit.
     """

@@ -3,33 +3,31 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.checkpoints import find_run, huggingface, native
-from harness.config.schema import RunConfig
+from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
+from models.encoder import Encoder
+from models.heads import MaskedLMHead
 from models.objectives.config import ObjectiveName
-
-if TYPE_CHECKING:
-    from models.objectives.distillation import Teacher
+from models.objectives.distillation import Teacher
 
 HEAD = "masked_head."
 
 
-def adopt(config: RunConfig) -> RunConfig:
-    """The cell with its teacher as a folder, and the teacher's tokenizer unless one is given by file.
+def read(config: RunConfig) -> tuple[str, TokenizerConfig] | None:
+    """The teacher's folder, and its tokenizer unless one is configured by file; None where the run needs no teacher.
 
     InputError for a teacher that is not there.
     """
     if config.pretrain.objective is not ObjectiveName.distillation or config.pretrain.checkpoint is not None:
-        return config
+        return None
     folder = folder_of(config)
-    config = replace(config, pretrain=replace(config.pretrain, teacher=str(folder)))
-    if (folder / native.SHAPE).exists():
-        given = config.tokenizer.file or config.tokenizer.vocab_file
-        file = config.tokenizer.file if given else str(folder / native.TOKENIZER)
-        return replace(config, tokenizer=replace(config.tokenizer, file=file))
-    return replace(config, tokenizer=huggingface.tokenizer_of(config, folder))
+    if not (folder / native.SHAPE).exists():
+        return str(folder), huggingface.tokenizer_of(config, folder)
+    if config.tokenizer.file or config.tokenizer.vocab_file:
+        return str(folder), config.tokenizer
+    return str(folder), replace(config.tokenizer, file=str(folder / native.TOKENIZER))
 
 
 def folder_of(config: RunConfig) -> Path:
@@ -64,12 +62,8 @@ def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
         )
 
 
-def load(folder: Path) -> "Teacher":
+def load(folder: Path) -> Teacher:
     """The teacher with its weights; InputError when it has no head for masked tokens."""
-    from models.encoder import Encoder
-    from models.heads import MaskedLMHead
-    from models.objectives.distillation import Teacher
-
     if (folder / native.SHAPE).exists():
         state, shape = native.read(folder)
         if not any(name.startswith(HEAD) for name in state):

@@ -1,8 +1,9 @@
-"""From a command line to validated cells: Hydra composes `conf/` over the typed schema, and nothing runs here.
+"""From a command line to validated runs: Hydra composes `conf/` over the typed schema, and nothing runs here.
 
-A sweep is composed whole before its first cell starts, so one wrong value in it stops all of it while nothing is lost.
+A sweep is composed whole before its first run starts, so one wrong value in it stops all of it while nothing is lost.
 """
 
+import functools
 import os
 import re
 import sys
@@ -14,10 +15,12 @@ from typing import Any
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from harness import arms
 from harness.config.resolve import from_node
 from harness.config.schema import RunConfig
 from harness.errors import InputError, unknown
@@ -27,25 +30,31 @@ from models.objectives.config import ObjectiveName
 
 Run = Callable[[list[RunConfig]], int]
 
+NAMED_ELSEWHERE = (
+    *("model", "model.init_from", "enhancement", "pretrain", "pretrain.objective", "pretrain.checkpoint", "task"),
+    *arms.SEEDS,
+)
+"""Keys and groups that the name of an arm says already, and its replicates."""
+
 
 def main(arguments: list[str], run: Run) -> int:
-    """Composes every cell that the command line names and hands them to `run`; returns its exit code.
+    """Composes every run that the command line names and hands them to `run`; returns its exit code.
 
-    InputError for whatever cannot be composed. A launcher plugin (joblib, submitit) hands `run` its cells in its own processes.
+    InputError for whatever cannot be composed. A launcher plugin (joblib, submitit) calls `run` in processes of its own.
     """
-    cells: list[RunConfig] = []
+    configs: list[RunConfig] = []
     errors: list[InputError] = []
 
     def collect(node: DictConfig) -> None:
         try:
-            composed = cells_of(node)
+            composed = runs_of(node, swept_keys(arguments))
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # Hydra would print it in its own words
             errors.append(one_line(error))
             return
         if HydraConfig.get().launcher._target_.endswith("BasicLauncher"):
-            cells.extend(composed)
+            configs.extend(composed)
         elif run(composed):
-            raise RuntimeError("a cell failed; its log says why")
+            raise RuntimeError("a run failed; its log says why")
 
     arguments = [re.sub(r"^pretrain\.from=", "pretrain.checkpoint=", argument) for argument in arguments]  # no name in Python
     arguments = [
@@ -60,54 +69,84 @@ def main(arguments: list[str], run: Run) -> int:
         raise one_line(error) from error
     if errors:
         raise errors[0]
-    return run(cells) if cells else 0
+    return run(configs) if configs else 0
 
 
-def cells_of(node: DictConfig) -> list[RunConfig]:
-    """One cell for a task, or one for each member of a set of tasks."""
+def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:
+    """One run for a task, or one for each member of a set of tasks."""
     overrides = list(HydraConfig.get().overrides.task)
     members = OmegaConf.select(node, "task.members")
     if not members:
-        return [named(from_node(node), overrides)]
-    other = [override for override in overrides if not override.startswith("task=")]
-    composed = [from_node(hydra.compose("config", [*other, f"task={member}"])) for member in members]
-    return [named(config, overrides) for config in composed]
+        return [named(from_node(node), overrides, swept)]
+    other = tuple(override for override in overrides if not override.startswith("task="))
+    composed = [from_node(_composed((*other, f"task={member}"))) for member in members]
+    return [named(config, overrides, swept) for config in composed]
 
 
-def named(config: RunConfig, overrides: list[str]) -> RunConfig:
-    """The cell with its choices by name, its variant, and its twin at BERT-base dimensions."""
+def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfig:
+    """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
     choices = HydraConfig.get().runtime.choices
-    names = [choices["model"], *sorted(config.enhancements)]
+    weights = config.model.init_from
+    names = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]
     if config.pretrain.objective is not ObjectiveName.none:
         names.append(config.pretrain.objective.value)
-    changes = [override.removeprefix("model.") for override in _changing(overrides)]
-    picked = config.pretrain.checkpoint is not None  # the run that is picked says what it is
-    variant = config.variant or ("" if picked else ",".join(["+".join(names), *changes]))
+    from_run = config.pretrain.checkpoint is not None  # that run says what it is
     return replace(
-        config, variant=variant, model_name=choices["model"], scale_name=choices["scale"], published=published_model(overrides)
+        config,
+        arm=config.arm or ("" if from_run else "+".join(names)),
+        settings=settings(overrides, swept),
+        swept=swept,
+        model_name=choices["model"],
+        scale_name=choices["scale"],
+        published=published_model(overrides),
     )
 
 
-def _changing(overrides: list[str]) -> list[str]:
-    """Those that give the model another value than it has anyway, so that one step of a sweep may be the model as it is."""
-    given = [override for override in overrides if override.startswith("model.")]
-    other = [override for override in overrides if not override.startswith(("model.", "task="))]
-    if not given:
-        return []
-    plain, changed = (hydra.compose("config", [*other, "task=bag", *added]).model for added in ([], given))
-    return [one for one in given if OmegaConf.select(plain, _key(one)) != OmegaConf.select(changed, _key(one))]
+def settings(overrides: list[str], swept: list[str]) -> dict[str, str]:
+    """What belongs to the arm beside its choices: swept keys, and keys of the model and its objective, by their typed values.
+
+    A value that the run would have anyway is left out, so that one step of a sweep may be the model as it is.
+    """
+    candidates = {}
+    for override in overrides:
+        key, _, value = override.lstrip("+").partition("=")
+        if key not in NAMED_ELSEWHERE and (key in swept or arms.within(key, arms.OF_ARM)):
+            candidates[override] = (key, value)
+    if not candidates:
+        return {}
+    plain = _composed(tuple(override for override in overrides if override not in candidates), with_choices=True)
+    full = _composed(tuple(overrides), with_choices=True)
+    changed = {key: value for key, value in candidates.values() if _value(plain, key) != _value(full, key)}
+    return {key: value.lower() if value in ("True", "False") else value for key, value in changed.items()}
 
 
-def _key(override: str) -> str:
-    return override.removeprefix("model.").partition("=")[0]
+def _value(node: DictConfig, key: str) -> Any:
+    """The choice of a group, or the value of a key."""
+    choices = node.hydra.runtime.choices
+    return choices[key] if key in choices else OmegaConf.select(node, key)
+
+
+@functools.lru_cache(maxsize=256)
+def _composed(overrides: tuple[str, ...], with_choices: bool = False) -> DictConfig:
+    return hydra.compose("config", list(overrides), return_hydra_config=with_choices)
+
+
+def swept_keys(arguments: list[str]) -> list[str]:
+    """Keys and groups of which the command line or its experiment names several values."""
+    parser = OverridesParser.create()
+    typed = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
+    params = HydraConfig.get().sweeper.get("params") or {}
+    several = [*typed, *(f"{key}={value}" for key, value in params.items())]
+    overrides = (parser.parse_override(override) for override in several)
+    return sorted({override.key_or_group for override in overrides if override.is_sweep_override()})
 
 
 def published_model(overrides: list[str]) -> Any:
-    """The same variant at scale base; values typed for the dimensions of another scale are left out."""
+    """The same model at scale base; values typed for the dimensions of another scale are left out."""
     dimensions = OmegaConf.load(conf_directory() / "scale" / "base.yaml")
-    replaced = ("scale=", "task=", "+experiment=", *(f"model.{key}=" for key in dimensions))
+    replaced = ("scale=", "task=", "seed=", "+experiment=", *(f"model.{key}=" for key in dimensions))
     kept = [override for override in overrides if not override.startswith(replaced)]
-    return from_node(hydra.compose("config", [*kept, "task=bag", "scale=base"])).model
+    return from_node(_composed((*kept, "task=bag", "scale=base"))).model
 
 
 def base_model(scale: str, config_dir: str | None) -> EncoderConfig:

@@ -1,14 +1,26 @@
 """From composed values to a config that can run: what stands for something is replaced by it, the impossible is refused."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
+from harness.arms import within
 from harness.config.choices import TrainedOn
-from harness.config.schema import RunConfig, flatten, to_dict
+from harness.config.schema import (
+    CorpusConfig,
+    FinetuneConfig,
+    MeasureConfig,
+    PretrainConfig,
+    RunConfig,
+    TaskConfig,
+    TokenizerConfig,
+    flatten,
+    to_dict,
+)
 from harness.errors import InputError
-from models.config import Body
+from models.config import Body, EncoderConfig
 from models.objectives.config import ObjectiveName
 
 MEASURED_LENGTH = 128
@@ -22,6 +34,9 @@ BUDGETS = ("tokens", "steps", "flops", "seconds")
 
 DEFAULT_TOKENS = 1e6
 """Budget of pretraining where none is given."""
+
+NO_TASK = "none"
+"""Name of the task of a pretraining."""
 
 AT_LEAST_ONE = (
     *(f"finetune.{key}" for key in ("batch_size", "accumulation", "eval_batch_size", "max_steps")),
@@ -40,8 +55,135 @@ SHARES = ("finetune.warmup_fraction", "pretrain.warmup_fraction", "pretrain.ramp
 """Keys by the numbers that they may have."""
 
 
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a network must know of its tokenizer."""
+
+    size: int
+    pad: int
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Weights to start from: their shape, their tokenizer, and of a pretraining of ours the config that it ran with."""
+
+    name: str
+    folder: str
+    shape: EncoderConfig
+    tokenizer: TokenizerConfig
+    run: RunConfig | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read before a run can be resolved; None for what is not there or not read yet."""
+
+    checkpoint: Checkpoint | None = None
+    teacher: tuple[str, TokenizerConfig] | None = None  # its folder and its tokenizer
+    text_tokenizer: str | None = None  # tokenizer.json of the prepared text
+    vocabulary: Vocabulary | None = None
+    threads: int | None = None  # CPU cores that training may use where hardware.threads names none
+
+
+def resolve(composed: RunConfig, found: Found) -> RunConfig:
+    """The config that runs: every value that stands for another is replaced, adopted shapes and vocabulary included.
+
+    It is a pure function, and its result is what is hashed, saved, tracked, shown and run. Resolving the result again changes
+    nothing. InputError for a value that no run could use.
+    """
+    config = _started_from(composed, found.checkpoint)
+    if found.teacher is not None:
+        folder, tokenizer = found.teacher
+        config = replace(config, pretrain=replace(config.pretrain, teacher=folder), tokenizer=tokenizer)
+    config = _without_unread(_without_placeholders(config))
+    if found.text_tokenizer is not None:
+        config = replace(config, tokenizer=replace(config.tokenizer, vocab_file=None, file=found.text_tokenizer))
+    if found.vocabulary is not None and found.checkpoint is None:
+        shape = replace(config.model, vocab_size=found.vocabulary.size, pad_token_id=found.vocabulary.pad)
+        config = replace(config, model=shape)
+    threads = config.hardware.threads or found.threads
+    config = replace(config, hardware=replace(config.hardware, threads=threads))
+    refuse_impossible(config)
+    return config
+
+
+def pretraining_of(config: RunConfig) -> RunConfig:
+    """The run of the pretraining that this resolved run needs: all that belongs to the task is left at its defaults."""
+    kept = {key: value for key, value in config.settings.items() if not key.startswith(("finetune", "task", "measure", "data"))}
+    return replace(
+        config,
+        settings=kept,
+        seed=config.pretrain.seed,
+        task=TaskConfig(name=NO_TASK),
+        finetune=FinetuneConfig(enabled=False),
+        measure=replace(MeasureConfig(enabled=False), length=config.pretrain.length),
+        data=replace(config.data, train_examples=None, validation_examples=None),
+    )
+
+
+def _started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
+    """With shape and tokenizer of the weights, and of a pretraining of ours the text and budget that it had."""
+    if checkpoint is None:
+        return config
+    model = replace(config.model, **vars(checkpoint.shape))
+    measured = config.measure.length or MEASURED_LENGTH
+    adopted = replace(
+        config,
+        arm=config.arm or checkpoint.name,
+        model=model,
+        published=model,
+        tokenizer=checkpoint.tokenizer,
+        measure=replace(config.measure, length=min(measured, model.longest_text)),
+    )
+    theirs = checkpoint.run
+    if theirs is None:
+        return replace(adopted, scale_name=f"L{model.depth}-H{model.hidden_size}")
+    return replace(
+        adopted,
+        arm=config.arm or theirs.arm,
+        settings=theirs.settings | config.settings,
+        model_name=theirs.model_name,
+        scale_name=theirs.scale_name,
+        model=replace(theirs.model, **vars(checkpoint.shape)),
+        published=theirs.published,
+        pretrain=replace(theirs.pretrain, checkpoint=checkpoint.folder),
+        corpus=theirs.corpus,
+    )
+
+
+def _without_placeholders(config: RunConfig) -> RunConfig:
+    """Defaults that depend on other keys, as values."""
+    longest = min(MEASURED_LENGTH, config.model.longest_text)
+    pretrain = replace(
+        config.pretrain,
+        length=config.pretrain.length or longest,
+        objective=config.model.objective if config.pretrain.objective is ObjectiveName.own else config.pretrain.objective,
+        seed=config.seed if config.pretrain.seed is None else config.pretrain.seed,
+    )
+    if all(getattr(pretrain, key) is None for key in BUDGETS):
+        pretrain = replace(pretrain, tokens=DEFAULT_TOKENS)
+    measure = replace(config.measure, length=config.measure.length or longest)
+    config = replace(config, pretrain=pretrain, measure=measure)
+    if config.tokenizer.trained_on is not TrainedOn.auto:
+        return config
+    trained_on = TrainedOn.corpus if is_pretrained(config) else TrainedOn.task
+    return replace(config, tokenizer=replace(config.tokenizer, trained_on=trained_on))
+
+
+def _without_unread(config: RunConfig) -> RunConfig:
+    """What a run without pretraining does not read is at its defaults, so that it cannot tell equal runs apart."""
+    if is_pretrained(config):
+        return config
+    plain = PretrainConfig(length=config.pretrain.length, tokens=DEFAULT_TOKENS, seed=config.seed)
+    reads_text = config.tokenizer.trained_on is TrainedOn.corpus
+    unread = ("pretrain.",) if reads_text else ("pretrain.", "corpus", "corpus.")
+    settings = {key: value for key, value in config.settings.items() if not within(key, unread)}
+    corpus = config.corpus if reads_text else CorpusConfig(name="none")
+    return replace(config, pretrain=plain, corpus=corpus, settings=settings)
+
+
 def load(path: Path) -> RunConfig:
-    """The config that `save` wrote."""
+    """The resolved config that `save` wrote."""
     return from_node(OmegaConf.load(path))
 
 
@@ -54,24 +196,9 @@ def from_node(node: Any) -> RunConfig:
     config = OmegaConf.to_object(merged)
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")
-    _resolve(config)
+    config = _without_placeholders(config)
     refuse_impossible(config)
     return config
-
-
-def _resolve(config: RunConfig) -> None:
-    """Puts values in the place of what stands for them, so that the protocol says what was done."""
-    pretrain, longest = config.pretrain, config.model.longest_text
-    if config.measure.length is None:
-        config.measure.length = min(MEASURED_LENGTH, longest)
-    if pretrain.length is None:
-        pretrain.length = min(MEASURED_LENGTH, longest)
-    if pretrain.objective is ObjectiveName.own:
-        pretrain.objective = config.model.objective
-    if all(getattr(pretrain, key) is None for key in BUDGETS):
-        pretrain.tokens = DEFAULT_TOKENS
-    if config.tokenizer.trained_on is TrainedOn.auto:
-        config.tokenizer.trained_on = TrainedOn.corpus if is_pretrained(config) else TrainedOn.task
 
 
 def is_pretrained(config: RunConfig) -> bool:
@@ -81,7 +208,7 @@ def is_pretrained(config: RunConfig) -> bool:
 
 def has_task(config: RunConfig) -> bool:
     """Whether something is fine-tuned, or the pretraining alone is wanted."""
-    return config.task.name != "none"
+    return config.task.name != NO_TASK
 
 
 def refuse_impossible(config: RunConfig) -> None:

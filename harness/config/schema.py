@@ -5,7 +5,8 @@ here are those of a key that no file sets. Each key is read in the module that i
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     steps: int | None = None
     flops: float | None = None  # of all forward and backward passes, as counted
     seconds: float | None = None  # of training alone
-    seed: int | None = None  # None: the cell's; one seed for all lets cells of several seeds share a pretraining
+    seed: int | None = None  # None: the run's; one seed for all lets runs of several seeds share a pretraining
     length: int | None = None  # tokens of a sequence; None: 128, or as many as the model takes
     batch_size: int = 32  # sequences of one optimiser step, at the end of the ramp
     ramp_from: int | None = None  # sequences of the first step; None: no ramp
@@ -216,10 +217,12 @@ class TrackingConfig:
 
 @dataclass
 class RunConfig:
-    """One cell: one variant on one task with one seed."""
+    """One run: one arm on one task with one seed."""
 
     study: str = "default"
-    variant: str = ""  # empty: named after the choices made
+    arm: str = ""  # name of what is compared; empty: named after the choices of model, enhancements and objective
+    settings: dict[str, str] = field(default_factory=dict)  # key: value, where the arm is not as its choices say
+    swept: list[str] = field(default_factory=list)  # keys and groups of which the command names several values
     model_name: str = ""
     scale_name: str = ""
     enhancements: dict[str, bool] = field(default_factory=dict)
@@ -238,10 +241,23 @@ class RunConfig:
     hardware: HardwareConfig = field(default_factory=HardwareConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
 
+    @property
+    def label(self) -> str:
+        """The arm as a reader names it: `base`, `albert dtype=bf16`."""
+        names = [key.rpartition(".")[2] for key in self.settings]
+        short = {key: name if names.count(name) == 1 else key for key, name in zip(self.settings, names, strict=True)}
+        return " ".join([self.arm, *(f"{short[key]}={value}" for key, value in self.settings.items())])
 
-def to_dict(config: RunConfig) -> dict[str, Any]:
+
+def to_dict(config: Any) -> Any:
     """Nested plain values, enums by name: what is written, hashed and logged."""
-    return OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    if is_dataclass(config):
+        return {one.name: to_dict(getattr(config, one.name)) for one in fields(config)}
+    if isinstance(config, dict):
+        return {key: to_dict(value) for key, value in config.items()}
+    if isinstance(config, list):
+        return [to_dict(value) for value in config]
+    return config.name if isinstance(config, Enum) else config
 
 
 def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -15,9 +15,14 @@ from harness.config.schema import HardwareConfig
 PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "safetensors", "scikit-learn", "scipy", "mlflow", "hydra-core")
 
 
+def cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def threads(config: HardwareConfig) -> int:
-    """CPU threads of training: the given number, or the cores that this process may use."""
-    return config.threads or len(os.sched_getaffinity(0))
+    """CPU threads of training: hardware.threads, or the cores that this process may use."""
+    return config.threads or cores()
 
 
 def device_name(config: HardwareConfig) -> str:

@@ -1,175 +1,152 @@
-"""What a cell is: its identity, the facts that make a comparison fair, and its folder before work begins."""
+"""What a run is: the facts that shape its results, their hash, its arm and conditions, its name and folder."""
 
 import hashlib
+import importlib.metadata
 import json
-import shutil
-import uuid
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from harness import measure, metrics, paths
+from harness import arms, measure, paths, tags
 from harness.checkpoints import huggingface, teacher
-from harness.config.schema import RunConfig, flatten, save, to_dict
-from harness.hardware import facts as machine_facts
+from harness.config.resolve import is_pretrained
+from harness.config.schema import RunConfig, flatten, to_dict
+from harness.hardware import facts as machine
 from harness.study.code import code_hash
 from harness.tasks.synthetic import theory
-from harness.tracking import run_log
-from models.objectives.config import ObjectiveConfig
 
 PRETRAINING = "pretraining"
-"""What stands for the task of a pretraining."""
+"""Name that stands for the task of a pretraining."""
 
-OF_TEXT = ("pretrain.", "corpus.", "tokenizer.")
-INCOMPARABLE = ("task.", "finetune.", "measure.", *OF_TEXT)
-"""Groups of keys that must be equal for a fair comparison; device, threads, arithmetic and the content of data are added."""
-
-CODE = {"pretraining": "harness.training.pretrain", "task": "harness.study.worker"}
+CODE = {PRETRAINING: "harness.training.pretrain", "task": "harness.study.worker"}
 """Kind of a run -> the module whose code, with all that it imports, makes its results."""
 
-OF_VARIANT = tuple(f"pretrain.{field.name}" for field in fields(ObjectiveConfig))
-"""Keys among them that say what a variant is."""
-
-WITHOUT_EFFECT = (
-    "study",
-    "output",
-    "rerun",
-    "tracking.",
-    "data.root",
-    "tokenizer.vocab_file",
-    "tokenizer.file",
-    "published.",
-    "model.init_from",
-    "model.objective",
-    "pretrain.checkpoint",
-    "pretrain.seed",
-    "pretrain.teacher",
-)
-"""Keys that change where results go or where the same content comes from, not the results."""
+LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval", "torchmetrics")
+"""Packages whose version may change results."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a cell reads, by content, and where weights lie that it starts from."""
+    """What a run reads, by content, and where weights are that it starts from."""
 
-    data: str | None = None  # key of the task's prepared data; None: the cell is a pretraining
+    data: str | None = None  # key of the task's prepared data; None: the run is a pretraining
     corpus: str | None = None  # key of the prepared text
     pretraining: str | None = None  # fingerprint of the pretraining before
     pretrained: str | None = None  # that pretraining's folder
     overlap: float | None = None  # share of the evaluation items that have an n-gram of the text
+    content: dict[str, str | None] = field(default_factory=dict)  # hashes of rows, text, weights: see `content_of`
 
 
-def protocol_facts(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
-    """All that must be equal for a fair comparison: dotted key -> value."""
-    groups = OF_TEXT if inputs.data is None else INCOMPARABLE
-    flat = flatten(to_dict(config))
-    out = (*WITHOUT_EFFECT, *OF_VARIANT, "finetune.submit")
-    facts = {key: value for key, value in flat.items() if key.startswith(groups) and not key.startswith(out)}
-    return facts | {
-        "data.key": inputs.data,
-        "corpus.key": inputs.corpus,
-        "hardware.device": config.hardware.device.value,
-        "hardware.device_name": machine_facts.device_name(config.hardware),
-        "hardware.dtype": config.hardware.dtype.value,
-        "hardware.compile": config.hardware.compile,
-        "hardware.threads": machine_facts.threads(config.hardware),
-        "measure.version": measure.VERSION,
+def content_of(
+    config: RunConfig, rows: str | None, text: str | None, tokenizer_file: str | None, recipe: str | None
+) -> dict[str, str | None]:
+    """Hashes of all content that the run reads, under names that are facts of it.
+
+    `recipe` is the fingerprint, without the seed, of the pretraining that the run starts from.
+    """
+    return {
+        "rows": rows,
+        "text": text,
+        "tokenizer_file": tokenizer_file,
+        "weights": huggingface.content_hash(config.model.init_from),
+        "teacher": teacher.content_hash(config),
+        "recipe": recipe,
     }
 
 
-def protocol(config: RunConfig, inputs: Inputs) -> str:
-    """Hash of those facts."""
-    return _hash(protocol_facts(config, inputs))[:8]
+def parameters(config: RunConfig, inputs: Inputs) -> dict[str, str]:
+    """What is tracked of a run: its whole resolved config, and facts that no key says, under `facts.`."""
+    flat = {key: value for key, value in flatten(to_dict(config)).items() if not arms.within(key, ("settings.", "published."))}
+    content = {f"facts.{name}": value for name, value in inputs.content.items()}
+    hardware = {"facts.device_name": machine.device_name(config.hardware), "facts.measure_version": measure.VERSION}
+    return {key: str(value) for key, value in (flat | content | hardware).items()}
+
+
+def facts(config: RunConfig, inputs: Inputs) -> arms.Facts:
+    """The settings that shape the run's results, seeds left out."""
+    return arms.facts(parameters(config, inputs))
 
 
 def fingerprint(config: RunConfig, inputs: Inputs) -> str:
-    """Hash of all that shapes the cell's results: config, data, code and machine."""
-    flat = flatten(to_dict(config))
-    told = {key: value for key, value in flat.items() if not key.startswith(WITHOUT_EFFECT)}
-    if inputs.data is None:
-        groups = ("model.", "hardware.", *OF_TEXT)
-        told = {key: value for key, value in told.items() if key.startswith(groups)} | {"seed": seed_of(config, inputs)}
-    content = [huggingface.content_hash(config.model.init_from), teacher.content_hash(config), inputs.pretraining]
-    code = code_hash(CODE["pretraining" if inputs.data is None else "task"])
-    return _hash([told, content, protocol_facts(config, inputs), code])
+    """Hash of all that shapes the run's results: config, seeds, content, machine, versions, and the code that runs."""
+    return _fingerprint(config, inputs, without=())
+
+
+def recipe(config: RunConfig, inputs: Inputs) -> str:
+    """The fingerprint without seeds: the same for all replicates of one pretraining."""
+    return _fingerprint(config, inputs, without=arms.SEEDS)
+
+
+def _fingerprint(config: RunConfig, inputs: Inputs, without: tuple[str, ...]) -> str:
+    ignored = (*arms.NAMES, *arms.BY_CONTENT, *arms.WITHOUT_EFFECT, *without)
+    settings = {key: value for key, value in parameters(config, inputs).items() if not arms.within(key, ignored)}
+    read = [inputs.data, inputs.corpus, inputs.pretraining]
+    versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
+    code = code_hash(CODE[PRETRAINING if inputs.data is None else "task"])
+    return hashlib.sha256(json.dumps([settings, read, versions, code], sort_keys=True).encode()).hexdigest()
 
 
 def seed_of(config: RunConfig, inputs: Inputs) -> int:
-    """The seed that counts for this cell."""
-    own = inputs.data is None and config.pretrain.seed is not None
-    return config.pretrain.seed if own else config.seed
+    """Seed of the fine-tuning, or of the pretraining where the run is one."""
+    return config.pretrain.seed if inputs.data is None else config.seed
 
 
-def task_of(config: RunConfig, inputs: Inputs) -> str:
+def task_of(inputs: Inputs, config: RunConfig) -> str:
     """Name of the task, or what stands for it."""
     return PRETRAINING if inputs.data is None else config.task.name
 
 
 def title(config: RunConfig, inputs: Inputs) -> str:
-    """The cell as a reader names it."""
-    return f"{config.variant} {config.scale_name} {task_of(config, inputs)} seed {seed_of(config, inputs)}"
+    """The run as a reader names it."""
+    return f"{config.label}, {config.scale_name}, {task_of(inputs, config)}, seed {seed_of(config, inputs)}"
 
 
 def folder_of(config: RunConfig, inputs: Inputs) -> Path:
-    """The cell's folder; all studies share their pretrainings."""
-    told = fingerprint(config, inputs)[:8]
+    """The run's folder, named by what the run is and not by what is compared; all studies share their pretrainings."""
+    print_ = fingerprint(config, inputs)[:8]
+    names = [config.model_name, *sorted(config.enhancements), config.scale_name]
     if inputs.data is None:
-        name = f"{config.model_name}-{config.scale_name}-{config.pretrain.objective.value}-{seed_of(config, inputs)}-{told}"
-        return paths.cell_folder(config.output, paths.PRETRAINED, name)
-    return paths.cell_folder(
-        config.output, config.study, f"{config.variant}-{config.scale_name}-{config.task.name}-{config.seed}-{told}"
-    )
+        name = "-".join([*names, config.pretrain.objective.value, str(config.pretrain.seed), print_])
+        return paths.run_folder(config.output, paths.PRETRAINED, name)
+    return paths.run_folder(config.output, config.study, "-".join([*names, config.task.name, str(config.seed), print_]))
 
 
-def describe(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
-    """Content of `cell.json`: what the tracking store is told of the cell before it runs, and what it reads."""
-    facts = protocol_facts(config, inputs)
-    git = machine_facts.git_state()
-    tags = {
-        "study": config.study,
-        "variant": config.variant,
-        "model": config.model_name,
-        "scale": config.scale_name,
-        "enhancements": ",".join(sorted(config.enhancements)),
-        "task": task_of(config, inputs),
-        "seed": str(seed_of(config, inputs)),
-        metrics.PROTOCOL_TAG: protocol(config, inputs),
-        metrics.PROTOCOL_FACTS_TAG: json.dumps(facts),
-        "fingerprint": fingerprint(config, inputs),
-        **({"pretraining": inputs.pretraining} if inputs.pretraining else {}),
-        **({"selected_on": config.finetune.keep_best.value} if inputs.data is not None else {}),
-        **(theory.tags(config) if inputs.data is not None else {}),
+def lifted(runs: Iterable[tuple[RunConfig, Inputs]]) -> list[str]:
+    """Facts that vary between the runs of one command on one task, which makes them part of the arm.
+
+    How something is measured, and the task itself, belong to the conditions unless the command sweeps them by name.
+    """
+    several = list(runs)
+    varying = arms.varying(facts(config, inputs) for config, inputs in several)
+    swept = {key for config, _ in several for key in (*config.swept, *(f"{key}." for key in config.swept))}
+    kept = ("measure.", "task.", "facts.rows")
+    return [key for key in varying if not arms.within(key, kept) or arms.within(key, swept)]
+
+
+def describe(config: RunConfig, inputs: Inputs, lifted_keys: list[str]) -> dict[str, dict[str, str]]:
+    """Tags and parameters of the run in the tracking store."""
+    git = machine.git_state()
+    named = {
+        tags.STUDY: config.study,
+        tags.ARM: config.label,
+        tags.MODEL: config.model_name,
+        tags.SCALE: config.scale_name,
+        tags.ENHANCEMENTS: ",".join(sorted(config.enhancements)),
+        tags.TASK: task_of(inputs, config),
+        tags.SEED: str(seed_of(config, inputs)),
+        tags.CONDITIONS: arms.short_hash(arms.conditions(facts(config, inputs), lifted_keys)),
+        tags.LIFTED: json.dumps(lifted_keys),
+        tags.FINGERPRINT: fingerprint(config, inputs),
         "git_commit": git["git_commit"] or "unknown",
         "git_dirty": str(git["git_dirty"]).lower(),
-        "hardware": machine_facts.description(config.hardware),
+        "hardware": machine.description(config.hardware),
     }
-    parameters = {key: value for key, value in flatten(to_dict(config)).items() if not key.startswith("published.")}
-    return {
-        "attempt": uuid.uuid4().hex,
-        "name": title(config, inputs),
-        "started": run_log.now_ms(),
-        "inputs": asdict(inputs),
-        "tags": tags,
-        "parameters": parameters,
-    }
-
-
-def lay_out(folder: Path, config: RunConfig, cell: dict[str, Any]) -> None:
-    """A folder with what the worker is told, empty but for that: what an earlier attempt left is removed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in (paths.CHECKPOINTS, paths.WEIGHTS):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (*run_log.ARTIFACTS, "metrics.jsonl", "cell.json"):
-        (folder / name).unlink(missing_ok=True)
-    save(config, folder / "config.yaml")
-    run_log.write_json(folder / "cell.json", cell)
-
-
-def to_resume(folder: Path) -> dict[str, Any] | None:
-    """The cell as it was described before, where a checkpoint lets it go on; None where it begins anew."""
-    told = folder / "cell.json"
-    return json.loads(told.read_text()) if told.exists() and any(folder.glob(f"{paths.CHECKPOINTS}/step-*")) else None
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+    if is_pretrained(config):
+        named[tags.PRETRAIN_SEED] = str(config.pretrain.seed)
+    if inputs.data is None:
+        named[tags.RECIPE] = recipe(config, inputs)
+    else:
+        named |= {"selected_on": config.finetune.keep_best.value, **theory.tags(config)}
+    if inputs.pretraining is not None:
+        named[tags.PRETRAINING] = inputs.pretraining
+    return {"tags": named, "parameters": parameters(config, inputs)}

@@ -1,70 +1,71 @@
-"""What a command will run: every cell with its data prepared and its identity known, a pretraining before who needs it."""
+"""What a command will run: every run resolved, with its data prepared, a pretraining before the runs that need it."""
 
+import hashlib
 import json
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from harness import paths
-from harness.checkpoints import huggingface, pretrained, teacher
+from harness.checkpoints import huggingface, pretrained, start, teacher
 from harness.config.choices import TrainedOn
-from harness.config.resolve import has_task, is_pretrained
+from harness.config.resolve import Found, Vocabulary, has_task, is_pretrained, pretraining_of, resolve
 from harness.config.schema import RunConfig
+from harness.corpus import overlap, prepare, sequences
+from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
-from harness.study import identity as cells
+from harness.study import identity
 from harness.study.identity import Inputs
 from harness.tasks import prepared
 from harness.tracking import run_log
+from models.objectives.build import refuse_misfit
 
 
 @dataclass
-class Planned:
-    """A cell that can run once what it needs is there."""
+class PlannedRun:
+    """A run that can start once the pretraining that it needs is there."""
 
     config: RunConfig
     inputs: Inputs
     folder: Path
-    needs: "Planned | None" = None  # a pretraining of this command
+    needs: "PlannedRun | None" = None  # a pretraining of this command
+    lifted: list[str] = field(default_factory=list)  # facts that vary between the arms of this command
 
     @property
     def title(self) -> str:
-        """The cell as a reader names it."""
-        return cells.title(self.config, self.inputs)
+        """The run as a reader names it."""
+        return identity.title(self.config, self.inputs)
 
 
-def plan(configs: list[RunConfig]) -> list[Planned]:
-    """Prepares data and text of every cell, each once; a cell that is named twice is planned once.
+def plan(composed: list[RunConfig]) -> list[PlannedRun]:
+    """Resolves every run and prepares its data and text, each once; a run that is named twice is planned once.
 
     InputError, before any run exists, when the data of any of them cannot be used.
     """
-    planned: dict[Path, Planned] = {}
-    keys: dict[str, str] = {}
-    for config in configs:
-        config = teacher.adopt(pretrained.adopt(huggingface.adopt(config)))
-        corpus = _corpus(config, keys)
-        if corpus is not None:
-            from harness.corpus import prepare
-
-            config = pretrained.with_tokenizer(config, prepare.folder_of(config.output, corpus))
-        needed = _pretraining(config, corpus)
-        if needed is not None:
-            needed = planned.setdefault(needed.folder, needed)
-        if has_task(config):
-            cell = _cell(config, corpus, needed, keys)
-            planned.setdefault(cell.folder, cell)
-        elif needed is None:
-            raise InputError("task=none leaves nothing to do without pretraining: choose a pretrain, such as pretrain=mlm")
-    return in_turn(list(planned.values()))
+    planned: dict[Path, PlannedRun] = {}
+    cache = Cache()
+    for config in composed:
+        for item in _runs(config, cache, planned):
+            planned.setdefault(item.folder, item)
+    runs = list(planned.values())
+    by_task: dict[str, list[PlannedRun]] = {}
+    for item in runs:
+        by_task.setdefault(identity.task_of(item.inputs, item.config), []).append(item)
+    for several in by_task.values():
+        lifted = identity.lifted((item.config, item.inputs) for item in several)
+        for item in several:
+            item.lifted = lifted
+    return in_turn(runs)
 
 
-def in_turn(planned: list[Planned]) -> list[Planned]:
-    """Pretrainings first, then task by task and seed by seed all variants, in an order that is drawn for each of these.
+def in_turn(planned: list[PlannedRun]) -> list[PlannedRun]:
+    """Pretrainings first, then task by task and seed by seed all arms, in an order that is sampled for each of these.
 
-    What is compared is trained close in time, and no variant is always the first; the same command has the same order.
+    What is compared is trained close in time, and no arm is always the first; the same command has the same order.
     """
-    blocks: dict[tuple[str, int], list[Planned]] = {}
+    blocks: dict[tuple[str, int], list[PlannedRun]] = {}
     for item in planned:
         if item.inputs.data is not None:
             blocks.setdefault((item.config.task.name, item.config.seed), []).append(item)
@@ -74,62 +75,114 @@ def in_turn(planned: list[Planned]) -> list[Planned]:
     return [*(item for item in planned if item.inputs.data is None), *trained]
 
 
-def _corpus(config: RunConfig, keys: dict[str, str]) -> str | None:
-    """Key of the prepared text, where the cell uses any that is not a checkpoint's own."""
+class Cache:
+    """Keys of what this command has prepared already, by all that shapes it."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, str] = {}
+
+    def text(self, config: RunConfig) -> str:
+        """Key of the prepared text."""
+        shaping = repr((config.corpus, config.data, config.tokenizer, config.output, config.pretrain.teacher))
+        if shaping not in self._keys:
+            self._keys[shaping] = prepare.prepare(config)
+        return self._keys[shaping]
+
+    def task(self, config: RunConfig) -> str:
+        """Key of the task's prepared data."""
+        splits = (config.task, config.finetune.submit, config.finetune.keep_best)
+        shaping = repr((*splits, config.data, config.tokenizer, config.output, config.model.init_from))
+        if shaping not in self._keys:
+            self._keys[shaping] = prepared.prepare(config)
+        return self._keys[shaping]
+
+
+def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) -> list[PlannedRun]:
+    """The pretraining that the composed run needs and that may have to run, and the run itself."""
+    found = start.read(composed)
+    config = resolve(composed, found)
+    tokenizer_file = hashlib.sha256(vocabulary_bytes(config.tokenizer)).hexdigest()[:16]
     if config.pretrain.checkpoint is not None:
-        return None
+        return [_from_checkpoint(config, found, tokenizer_file, cache)]
     if not is_pretrained(config) and config.tokenizer.trained_on is not TrainedOn.corpus:
-        return None
-    from harness.corpus import prepare, sequences
+        return [_on_task(config, found, tokenizer_file, cache)]
+    key = cache.text(config)
+    found = replace(found, text_tokenizer=str(prepare.folder_of(config.output, key) / "tokenizer.json"))
+    corpus = sequences.read(config.output, key)
+    if not is_pretrained(config):
+        return [_on_task(resolve(composed, found), found, tokenizer_file, cache, corpus)]
+    needed = _pretraining(
+        composed, replace(found, vocabulary=Vocabulary(corpus.vocab_size, corpus.pad)), corpus, tokenizer_file
+    )
+    needed = planned.get(needed.folder, needed)
+    if not has_task(config):
+        return [needed]
+    return [needed, _on_task(resolve(composed, found), found, tokenizer_file, cache, corpus, needed)]
 
-    wanted = repr((config.corpus, config.data, config.tokenizer, config.output, config.pretrain.teacher))
-    if wanted not in keys:
-        keys[wanted] = prepare.prepare(config)
-    if is_pretrained(config):
-        teacher.refuse_misfit(config, sequences.read(config.output, keys[wanted]).vocab_size)
-    return keys[wanted]
 
-
-def _pretraining(config: RunConfig, corpus: str | None) -> Planned | None:
-    """The pretraining that the cell needs and that may have to run."""
-    if not is_pretrained(config) or config.pretrain.checkpoint is not None:
-        return None
-    from models.objectives.build import refuse_misfit
-
+def _pretraining(composed: RunConfig, found: Found, corpus: sequences.Corpus, tokenizer_file: str) -> PlannedRun:
+    config = pretraining_of(resolve(composed, found))
+    teacher.refuse_misfit(config, corpus.vocab_size)
     try:
         refuse_misfit(config.pretrain, config.model)
     except ValueError as error:
         raise InputError(str(error)) from error
-    inputs = Inputs(corpus=corpus)
-    return Planned(config, inputs, cells.folder_of(config, inputs))
+    content = identity.content_of(config, None, corpus.text, tokenizer_file, None)
+    inputs = Inputs(corpus=corpus.key, content=content)
+    return PlannedRun(config, inputs, identity.folder_of(config, inputs))
 
 
-def _cell(config: RunConfig, corpus: str | None, needed: Planned | None, keys: dict[str, str]) -> Planned:
-    read = (config.task, config.finetune.submit, config.finetune.keep_best)  # which splits, of which rows
-    wanted = repr((*read, config.data, config.tokenizer, config.output, config.model.init_from))
-    if wanted not in keys:
-        keys[wanted] = prepared.prepare(config)
-        huggingface.refuse_misfit(config)
-    inputs = Inputs(data=keys[wanted], corpus=corpus)
+def _on_task(
+    config: RunConfig,
+    found: Found,
+    tokenizer_file: str,
+    cache: Cache,
+    corpus: sequences.Corpus | None = None,
+    needed: PlannedRun | None = None,
+) -> PlannedRun:
+    """A fine-tuning, or the measuring of a model on a task, from random or published weights or from a pretraining."""
+    if not has_task(config):
+        raise InputError("task=none leaves nothing to do without pretraining: choose a pretrain, such as pretrain=mlm")
+    key = cache.task(config)
+    data = prepared.facts(config.output, key)
+    huggingface.refuse_other_vocabulary(config, data.vocab_size)
+    huggingface.refuse_misfit(config)
+    config = resolve(config, replace(found, vocabulary=Vocabulary(data.vocab_size, data.pad_token_id)))
+    recipe = identity.recipe(needed.config, needed.inputs) if needed else None
+    content = identity.content_of(config, data.rows, corpus and corpus.text, tokenizer_file, recipe)
+    inputs = Inputs(data=key, corpus=corpus and corpus.key, content=content)
     if needed is not None:
-        shared = _overlap(config, inputs)
         inputs = replace(
-            inputs, pretraining=cells.fingerprint(needed.config, needed.inputs), pretrained=str(needed.folder), overlap=shared
+            inputs,
+            pretraining=identity.fingerprint(needed.config, needed.inputs),
+            pretrained=str(needed.folder),
+            overlap=_overlap(config, inputs),
         )
-    elif config.pretrain.checkpoint is not None:
-        inputs = replace(inputs, **pretrained.inputs_of(config))
-    return Planned(config, inputs, cells.folder_of(config, inputs), needed)
+    return PlannedRun(config, inputs, identity.folder_of(config, inputs), needed)
+
+
+def _from_checkpoint(config: RunConfig, found: Found, tokenizer_file: str, cache: Cache) -> PlannedRun:
+    """A fine-tuning of the weights that pretrain.checkpoint names."""
+    run = _on_task(config, found, tokenizer_file, cache)
+    folder = Path(found.checkpoint.folder).parent
+    theirs = pretrained.identity_of(folder)
+    inputs = replace(
+        run.inputs,
+        corpus=theirs["corpus"],
+        pretraining=theirs["pretraining"],
+        pretrained=str(folder),
+        content=run.inputs.content | {"recipe": theirs["recipe"], "text": theirs["text"]},
+    )
+    return replace(run, inputs=inputs, folder=identity.folder_of(config, inputs))
 
 
 def _overlap(config: RunConfig, inputs: Inputs) -> float:
     """Share of the evaluation items that have an n-gram of the corpus, counted once for a task and a corpus."""
-    from harness.corpus import overlap, sequences
-
-    told = paths.data_folder(config.output, inputs.data) / f"overlap-{inputs.corpus}.json"
-    if not told.exists():
+    path = paths.data_folder(config.output, inputs.data) / f"overlap-{inputs.corpus}.json"
+    if not path.exists():
         split = prepared.read(config, inputs.data).validation
         corpus = sequences.read(config.output, inputs.corpus)
         special = [corpus.pad, corpus.cls, corpus.sep]
         items = [ids[~np.isin(ids, special)] for ids in split.ids_of_items()]
-        run_log.write_json(told, overlap.overlap(corpus, items))
-    return json.loads(told.read_text())
+        run_log.write_json(path, overlap.overlap(corpus, items))
+    return json.loads(path.read_text())

@@ -1,9 +1,8 @@
 """The worker: the story of one cell, in a process of its own. It knows torch and the journal, neither Hydra nor MLflow.
 
-python -m harness.run FOLDER     reads config.yaml and cell.json there, leaves result.json
+python -m harness.run FOLDER     reads config.yaml and run.json there, leaves result.json
 """
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from harness.hardware import energy, facts
 from harness.hardware.device import Machine
 from harness.measure import bytes_moved, flops, latency, peak_flops, size
 from harness.measure.memory import Peak, PeakMemory, refuse_less_than
+from harness.study import run_folder
 from harness.study.identity import Inputs
 from harness.study.timing import summary
 from harness.tasks import prepared as cache
@@ -43,13 +43,13 @@ from models.heads import Classifier, build_classifier
 def main(folder: Path) -> None:
     """Runs one cell; an exception leaves no result."""
     config = resolve.load(folder / "config.yaml")
-    cell = json.loads((folder / "cell.json").read_text())
+    run = run_folder.read(folder)
     journal = Journal(folder)
     write_json(folder / "environment.json", facts.environment(config.hardware) | {"measure_version": measure.VERSION})
     try:
-        inputs, machine = Inputs(**cell["inputs"]), Machine(config.hardware)
+        inputs, machine = Inputs(**run["inputs"]), Machine(config.hardware)
         if inputs.data is None:
-            pretrain(config, inputs, cell["tags"]["fingerprint"], machine, journal)
+            pretrain(config, inputs, run["tags"]["fingerprint"], machine, journal)
         else:
             measure_and_finetune(config, inputs, machine, journal)
         journal.finish("finished")
@@ -73,7 +73,6 @@ def pretrain(config: RunConfig, inputs: Inputs, identity: str, machine: Machine,
 def measure_and_finetune(config: RunConfig, inputs: Inputs, machine: Machine, journal: Journal) -> None:
     """Measures, trains and evaluates on one task."""
     prepared = cache.read(config, inputs.data)
-    config = cache.shaped(config, prepared)
     memory = PeakMemory(machine)
     model = measure_inference(config, inputs, prepared, machine, memory, journal)
     journal.value("corpus/overlap", inputs.overlap)
@@ -134,7 +133,7 @@ def _write_intensity(forward_flops: int, moved_bytes: int, journal: Journal) -> 
 
 
 def _build(config: RunConfig, inputs: Inputs) -> Classifier:
-    """The classifier with fresh values, or with those of a pretraining or of published weights."""
+    """The classifier with random weights, or with those of a pretraining or of published weights."""
     kind = tasks.kind_of(config.task)
     model = build_classifier(config.model, kind.num_outputs(config.task), config.seed, kind.head())
     fresh: list[str] | None = None
@@ -143,7 +142,7 @@ def _build(config: RunConfig, inputs: Inputs) -> Classifier:
     elif config.model.init_from is not None:
         fresh = huggingface.load_weights(config, model)
     if fresh is not None:
-        print("fresh values:", ", ".join(fresh) or "none")
+        print("randomly initialised:", ", ".join(fresh) or "none")
     return model
 
 

@@ -7,7 +7,7 @@ The cache is written whole or not at all, under a lock, and may be shared by pro
 import hashlib
 import json
 import shutil
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,6 @@ from filelock import FileLock
 from safetensors.numpy import load_file, save_file
 
 from harness import paths, tasks
-from harness.checkpoints import huggingface
 from harness.config.choices import KeepBest
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -23,7 +22,7 @@ from harness.tasks import glue_submission
 from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_table
 
-PREPARE_VERSION = 3
+PREPARE_VERSION = 4
 """Raised when the same rows would be prepared otherwise; part of the cache key."""
 
 SHAPING = ("kind", "max_length", "stride", "max_answer_length", "answerable_only", "headline", "labels")
@@ -39,19 +38,12 @@ class Prepared:
     key: str  # hash of rows, tokenizer and length
     vocab_size: int
     pad_token_id: int
+    rows: str  # hash of the rows, whatever the tokenizer
     majority: int  # what the constant answer is: most frequent class of train, or as the task's kind says
     train: Split
     validation: Split
     tune: Split | None = None  # rows of train that are not trained on
     more: dict[str, Split] = field(default_factory=dict)  # those of task.more_validation, and the test splits to submit
-
-
-def shaped(config: RunConfig, prepared: Prepared) -> RunConfig:
-    """The cell with a network for the vocabulary of its data, unless weights that it starts from say the shape."""
-    if config.model.init_from is not None or config.pretrain.checkpoint is not None:
-        return config
-    shape = replace(config.model, vocab_size=prepared.vocab_size, pad_token_id=prepared.pad_token_id)
-    return replace(config, model=shape)
 
 
 def prepare(config: RunConfig) -> str:
@@ -71,9 +63,23 @@ def prepare(config: RunConfig) -> str:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            _write(config, splits, folder)
-    huggingface.refuse_other_vocabulary(config, json.loads((folder / "facts.json").read_text())["vocab_size"])
+            _write(config, splits, folder, _rows_hash(config, tables))
     return key
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run must know of prepared data before it is read whole."""
+
+    vocab_size: int
+    pad_token_id: int
+    majority: int
+    rows: str  # hash of the rows, whatever the tokenizer
+
+
+def facts(output: str, key: str) -> Facts:
+    """Of the prepared data of this key."""
+    return Facts(**json.loads((paths.cache_folder(output) / key / "facts.json").read_text()))
 
 
 def read(config: RunConfig, key: str) -> Prepared:
@@ -104,25 +110,36 @@ def _key(config: RunConfig, tables: dict[str, Table]) -> str:
     spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
     spec |= {key: getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
     digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
-    for split, table in tables.items():
-        columns = [table.columns[name] for name in (*config.task.fields, config.task.label)]
-        digest.update(json.dumps([split, columns, table.items]).encode())
+    _add_rows(digest, config, tables)
     return digest.hexdigest()[:16]
 
 
-def _write(config: RunConfig, splits: dict[str, Examples], folder: Path) -> None:
+def _rows_hash(config: RunConfig, tables: dict[str, Table]) -> str:
+    """Of the rows that shape results: those whose labels are hidden do not."""
+    digest, hidden = hashlib.sha256(), _submitted(config).values()
+    _add_rows(digest, config, {split: table for split, table in tables.items() if split not in hidden})
+    return digest.hexdigest()[:16]
+
+
+def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Table]) -> None:
+    for split, table in tables.items():
+        columns = [table.columns[name] for name in (*config.task.fields, config.task.label)]
+        digest.update(json.dumps([split, columns, table.items]).encode())
+
+
+def _write(config: RunConfig, splits: dict[str, Examples], folder: Path, rows: str) -> None:
     """Builds the entry beside its place and moves it there whole; what a killed process left is swept away first."""
     building = folder.with_name(f"{folder.name}.tmp")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
     try:
-        _fill(config, splits, building)
+        _fill(config, splits, building, rows)
         building.rename(folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _fill(config: RunConfig, splits: dict[str, Examples], folder: Path) -> None:
+def _fill(config: RunConfig, splits: dict[str, Examples], folder: Path, rows: str) -> None:
     from harness.data import tokenizer as tokenizers
 
     kind, task = tasks.kind_of(config.task), config.task
@@ -133,6 +150,7 @@ def _fill(config: RunConfig, splits: dict[str, Examples], folder: Path) -> None:
         "vocab_size": tokenizer.get_vocab_size(),
         "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
         "majority": kind.majority(task, splits["train"]),
+        "rows": rows,
     }
     (folder / "facts.json").write_text(json.dumps(facts))
     tokenizer.no_truncation()

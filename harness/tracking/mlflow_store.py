@@ -1,7 +1,7 @@
-"""What the harness tells MLflow: one flat run a cell, with the same numbers as its journal. The only file that imports mlflow.
+"""Runs in MLflow: each is one flat run there, with the numbers of its own log. The only file here that imports mlflow.
 
-Everything goes through an explicit client with explicit run ids and end states. Telling the same twice changes nothing, so
-a run can be replayed from its folder at any time.
+Everything goes through an explicit client with explicit run ids and end states. Sending the same twice changes nothing, so
+a run can be sent again from its folder at any time.
 """
 
 import json
@@ -25,9 +25,9 @@ from harness import paths
 from harness.tracking import run_log
 
 END_STATES = {"finished": "FINISHED", "diverged": "FAILED", "failed": "FAILED", "killed": "KILLED"}
-"""Status of a cell -> state of its run in MLflow."""
+"""Status of a run -> its state in MLflow."""
 
-logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # the first run would tell of tables and migrations
+logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # the first run would print tables and migrations
 logging.getLogger("alembic").setLevel(logging.WARNING)
 
 BATCH = 1000
@@ -35,7 +35,7 @@ BATCH = 1000
 
 
 class Tracker:
-    """A study in the tracking store; MlflowException from any call when the store is away."""
+    """A study in the tracking store; MlflowException from any call when MLflow is unreachable."""
 
     def __init__(self, uri: str | None, output: str, study: str) -> None:
         self.uri = uri or paths.database_uri(output)
@@ -58,31 +58,31 @@ class Tracker:
                 raise
             return found.experiment_id
 
-    def open(self, cell: dict[str, Any]) -> str:
-        """Run id of this attempt at a cell, created with its tags and parameters unless it is there; it is running now."""
-        run_id = self.find(cell["attempt"])
+    def open(self, record: dict[str, Any]) -> str:
+        """Run id of this attempt, created with its tags and parameters unless it exists; its state is RUNNING now."""
+        run_id = self.find(record["attempt"])
         if run_id is not None:
             for key, value in (("process", _this_process()), ("status", "running")):
                 self._client.set_tag(run_id, key, value)
             self._client.update_run(run_id, "RUNNING")
         else:
-            tags = {**cell["tags"], "attempt": cell["attempt"], "process": _this_process(), "status": "running"}
-            tags |= self._pretraining_run(cell)
-            run = self._client.create_run(self._experiment, cell["started"], tags, cell["name"])
+            tags = {**record["tags"], "attempt": record["attempt"], "process": _this_process(), "status": "running"}
+            tags |= self._pretraining_run(record)
+            run = self._client.create_run(self._experiment, record["started"], tags, record["name"])
             run_id = run.info.run_id
-            parameters = [Param(key, str(value)) for key, value in cell["parameters"].items()]
+            parameters = [Param(key, str(value)) for key, value in record["parameters"].items()]
             for start in range(0, len(parameters), 100):
                 self._client.log_batch(run_id, params=parameters[start : start + 100])
         return run_id
 
     def log(self, run_id: str, entries: list[dict[str, Any]]) -> None:
-        """Adds points of curves, as the journal has them."""
+        """Adds points of curves, as the run's log has them."""
         points = [Metric(e["key"], e["value"], e["time"], e["step"]) for e in entries if "key" in e]
         for start in range(0, len(points), BATCH):
             self._client.log_batch(run_id, metrics=points[start : start + BATCH])
 
     def close(self, run_id: str, folder: Path, status: str) -> None:
-        """Adds results and files of the cell's folder and ends the run."""
+        """Adds results and files of the run's folder and ends it."""
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # of values that end a curve
         points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in result["metrics"].items()]
@@ -106,13 +106,13 @@ class Tracker:
                 stale += 1
         return stale
 
-    def _pretraining_run(self, cell: dict[str, Any]) -> dict[str, str]:
+    def _pretraining_run(self, record: dict[str, Any]) -> dict[str, str]:
         """Tag that points to the run, of whatever study, that pretrained the weights."""
-        folder = cell.get("inputs", {}).get("pretrained")
-        told = Path(folder) / "cell.json" if folder else None
-        if told is None or not told.exists():
+        folder = record.get("inputs", {}).get("pretrained")
+        path = Path(folder) / "run.json" if folder else None
+        if path is None or not path.exists():
             return {}
-        attempt = json.loads(told.read_text())["attempt"]
+        attempt = json.loads(path.read_text())["attempt"]
         everywhere = [experiment.experiment_id for experiment in self._client.search_experiments()]
         found = self._client.search_runs(everywhere, f"tags.attempt = '{attempt}'", max_results=1)
         return {"pretraining_run": found[0].info.run_id} if found else {}
@@ -124,7 +124,7 @@ class Tracker:
 
 
 def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
-    """Which attempt at a cell a run tells of; MlflowException when there is no such run or the store is away."""
+    """The attempt behind a tracked run; MlflowException when there is no such run or MLflow is unreachable."""
     uri = uri or paths.database_uri(output)
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
         raise MlflowException(f"there is no tracking store {uri}")

@@ -1,6 +1,6 @@
 """What a worker writes and a supervisor reads: files of one cell's folder, each written whole or line by line.
 
-- `config.yaml`, `cell.json`: what the cell was told, written by the supervisor before the worker starts
+- `config.yaml`, `run.json`: what the cell was told, written by the supervisor before the worker starts
 - `metrics.jsonl`: stages and curves, one line an entry, appended while the worker runs
 - `result.json`: the end; this file, not a marker, means done
 """

@@ -129,7 +129,7 @@ class Pretraining:
         self.checkpoints = journal.folder / paths.CHECKPOINTS
         self.vocabulary: Vocabulary = corpus.vocabulary()
         self.tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
-        self.shape = shape_of(config, corpus)
+        self.shape = config.model
         self.seed, told = seed_of(config), config.pretrain
         self.sequences = Sequences(corpus, "train", told.length, PAIRS.get(told.objective), self.seed)
         self.held_out = HeldOut(told, self.shape, corpus, machine)
@@ -195,13 +195,6 @@ class Pretraining:
         for key, value in values.items():
             self.journal.value(key, value)
         save(self.journal.folder / paths.WEIGHTS, self.objective, self.shape, self.tokenizer)
-
-
-def shape_of(config: RunConfig, corpus: Corpus) -> EncoderConfig:
-    """The model with as many token embeddings as there are pieces; published weights keep theirs."""
-    if config.model.init_from is not None:
-        return config.model
-    return replace(config.model, vocab_size=corpus.vocab_size, pad_token_id=corpus.vocabulary().pad)
 
 
 def build(config: RunConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> Objective:

@@ -272,9 +272,9 @@ def test_run_is_found_by_its_id_in_the_tracking_store(tokenizer, output, capsys)
     ids = [Tracker(None, str(output), "study").open(cell) for cell in cells]
     for cell in cells:
         lay_out(output / "study" / cell["name"], shape, tokenizer, Trained(shape).state_dict())
-        (output / "study" / cell["name"] / "cell.json").write_text(json.dumps(cell))
+        (output / "study" / cell["name"] / "run.json").write_text(json.dumps(cell))
     assert main([ids[1], "--output", str(output)]) == 0
     assert capsys.readouterr().out.startswith(f"wrote {output / 'study' / 'b' / 'export'}: bert")
     assert "cannot be looked up: " in refused(capsys, "0" * 32, "--output", output)
-    (output / "study" / "a" / "cell.json").unlink()
+    (output / "study" / "a" / "run.json").unlink()
     assert "has no folder below output=" in refused(capsys, ids[0], "--output", output)

@@ -13,8 +13,7 @@ from harness.config.choices import KeepBest, TaskKind
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.study import identity as cells
-from harness.study import worker
+from harness.study import identity, worker
 from harness.study.identity import Inputs
 from harness.tasks import kind_of
 from harness.tasks import prepared as cache
@@ -206,7 +205,7 @@ def test_choosing_by_tuning_rows_without_any_is_one_line(compose, small, tmp_pat
 @pytest.mark.parametrize("keep_best", KeepBest)
 def test_run_says_what_it_was_selected_on(config, keep_best):
     told = replace(config, finetune=replace(config.finetune, keep_best=keep_best))
-    described = cells.describe(told, Inputs(data="0"))
+    described = identity.describe(told, Inputs(data="0"), [])
     assert described["tags"]["selected_on"] == keep_best.value
     assert described["parameters"]["finetune.keep_best"] == keep_best.value
-    assert "selected_on" not in cells.describe(told, Inputs(corpus="0"))["tags"]
+    assert "selected_on" not in identity.describe(told, Inputs(corpus="0"), [])["tags"]

@@ -15,8 +15,7 @@ from harness.config.schema import CorpusConfig, HardwareConfig, RunConfig, TaskC
 from harness.corpus import prepare
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.study import identity as cells
-from harness.study import plan, worker
+from harness.study import plan, run_folder, worker
 from harness.study.identity import Inputs
 from harness.tasks import glue_submission, prepared
 from harness.tracking import run_log
@@ -127,7 +126,7 @@ def test_files_of_an_earlier_attempt_are_removed(mnli, tmp_path):
     left = [folder / "submission" / "MNLI-m.tsv", folder / "predictions_mismatched.parquet"]
     for path in left:
         path.write_text("old")
-    cells.lay_out(folder, config, cells.describe(config, Inputs(data="0")))
+    run_folder.prepare(folder, config, run_folder.record(config, Inputs(data="0"), []))
     assert not any(path.exists() for path in left)
 
 
@@ -164,7 +163,7 @@ def test_what_cannot_be_done_is_one_line_before_any_run(mnli, settings, told):
         plan.plan([config])
     assert told in str(error.value)
     assert "\n" not in str(error.value)
-    assert not list(Path(config.output).glob("*/*/cell.json"))
+    assert not list(Path(config.output).glob("*/*/run.json"))
 
 
 def test_answers_that_are_no_label_are_refused(compose):

@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from harness import arms
 from harness.commands.memory import command as memory
 from harness.commands.profile import command as profile
 from harness.commands.profile import table
@@ -23,7 +24,7 @@ from harness.hardware import facts
 from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cache
 from harness.measure import bytes_moved
 from harness.measure import latency as speed
-from harness.study import identity as cells
+from harness.study import identity
 from harness.study.identity import Inputs
 from harness.study.timing import launch
 from harness.tracking import run_log
@@ -103,11 +104,12 @@ def trained(folder: Path, shapes: list[tuple[int, bool]], on: bool) -> tuple[Seq
     return model, position, used
 
 
-def test_the_protocol_and_the_hardware_line_say_that_models_run_compiled(small_config: RunConfig):
+def test_the_conditions_and_the_hardware_line_say_that_models_run_compiled(small_config: RunConfig):
     compiled = replace(small_config, hardware=replace(small_config.hardware, compile=True))
-    assert cells.protocol(small_config, Inputs(data="d")) != cells.protocol(compiled, Inputs(data="d"))
-    assert cells.protocol_facts(compiled, Inputs(corpus="c"))["hardware.compile"] is True
-    assert cells.fingerprint(small_config, Inputs(corpus="c")) != cells.fingerprint(compiled, Inputs(corpus="c"))
+    plain, conditions = (arms.conditions(identity.facts(one, Inputs(data="d")), []) for one in (small_config, compiled))
+    assert arms.varying([plain, conditions]) == ["hardware.compile"]
+    assert conditions["hardware.compile"] == "True"
+    assert identity.fingerprint(small_config, Inputs(corpus="c")) != identity.fingerprint(compiled, Inputs(corpus="c"))
     assert facts.description(compiled.hardware).endswith("compiled")
     assert "compiled" not in facts.description(small_config.hardware)
 

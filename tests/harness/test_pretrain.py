@@ -226,7 +226,7 @@ def test_wrong_input_is_one_line_and_no_run(run_module, output, arguments, told)
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
     assert told in line
-    assert not list(output.glob("*/*/cell.json"))
+    assert not list(output.glob("*/*/run.json"))
 
 
 def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run_module, output):
@@ -241,6 +241,6 @@ def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run
 
 def test_cell_tells_what_it_reads(quick, run_module, output):
     assert run_module("harness", *quick, f"output={output}").returncode == 0
-    inputs = json.loads((folder_of(output) / "cell.json").read_text())["inputs"]
+    inputs = json.loads((folder_of(output) / "run.json").read_text())["inputs"]
     assert inputs["data"] is None
     assert inputs["corpus"]

@@ -104,7 +104,7 @@ def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_swe
         assert repeated(folder).keys() == REPEATED
     again = run_module("harness", *common, "model=base", "rerun=true")
     assert again.returncode == 0, again.stdout + again.stderr
-    whole = [run for run in runs_of(output, "sweep") if "twin" not in run.data.tags]
+    whole = [run for run in runs_of(output, "sweep") if "replicate" not in run.data.tags]
     runs = [run for run in whole if run.data.tags["variant"] == "base"]
     assert [run.info.status for run in runs] == ["FINISHED", "FINISHED"]
     first, second = (sorted(curve_of(output, run.info.run_id)) for run in runs)

@@ -24,7 +24,7 @@ def test_folder_without_cells_tells_nothing(output):
 
 def test_sweep_told_to_another_store_is_the_same_there(sweep, output, runs_of, curve_of):
     shutil.copytree(sweep.output / "sweep", output / "sweep")
-    assert sync(str(output), None) == 3  # the twin is one of them
+    assert sync(str(output), None) == 3  # the A/A replicate is one of them
     told, known = ({run.info.run_name: run for run in runs_of(folder, "sweep")} for folder in (output, sweep.output))
     assert told.keys() == known.keys()
     for name, run in told.items():

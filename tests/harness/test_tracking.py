@@ -14,7 +14,7 @@ from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowException, Tracker
 
 MODELS = ("base", "enhanced")
-TAGS = {"study", "variant", "model", "scale", "enhancements", "task", "seed", "protocol", "protocol_facts", "fingerprint"}
+TAGS = {"study", "arm", "model", "scale", "enhancements", "task", "seed", "protocol", "protocol_facts", "fingerprint"}
 TAGS |= {"status", "git_commit", "git_dirty", "hardware"}
 CURVES = {"finetune/loss", "timing/latency_ms", "timing/tokens_per_s", "timing/reference_ms"}
 CURVES |= {"timing/load_average", "timing/foreign_cpus", "timing/cpu_mhz"}
@@ -32,13 +32,13 @@ FILES = {
 @pytest.fixture
 def runs(sweep, runs_of) -> dict:
     """Variant -> its run in the sweep's store."""
-    return {run.data.tags["variant"]: run for run in runs_of(sweep.output, "sweep") if "twin" not in run.data.tags}
+    return {run.data.tags["arm"]: run for run in runs_of(sweep.output, "sweep") if "replicate" not in run.data.tags}
 
 
-def test_every_cell_is_one_finished_flat_run_and_so_is_the_twin(sweep, runs, runs_of):
+def test_every_cell_is_one_finished_flat_run_and_so_is_the_replicate(sweep, runs, runs_of):
     found = runs_of(sweep.output, "sweep")
     assert len(runs) == len(MODELS)
-    assert [run.data.tags["variant"] for run in found if "twin" in run.data.tags] == ["base"]
+    assert [run.data.tags["arm"] for run in found if "replicate" in run.data.tags] == ["base"]
     assert len(found) == len(MODELS) + 1
     for run in found:
         assert run.info.status == "FINISHED"
@@ -129,13 +129,13 @@ def test_every_launch_is_a_point_of_a_curve_beside_its_reference(sweep, runs, mo
     assert all(value > 0 for _, value in curve_of(sweep.output, runs[model].info.run_id, "timing/reference_ms"))
 
 
-def test_variants_and_twin_were_timed_in_one_session_by_launches_of_their_own(sweep, runs_of):
+def test_variants_and_replicate_were_timed_in_one_session_by_launches_of_their_own(sweep, runs_of):
     found = runs_of(sweep.output, "sweep")
     assert len({run.data.tags["session"] for run in found}) == 1
     first_calls = [run.data.metrics["inference/first_call_ms"] for run in found]
     assert len(set(first_calls)) == len(found)
-    (twin,) = (run.data.metrics for run in found if "twin" in run.data.tags)
-    assert not any(key.startswith(("eval/", "finetune/")) for key in twin)
+    (replicate,) = (run.data.metrics for run in found if "replicate" in run.data.tags)
+    assert not any(key.startswith(("eval/", "finetune/")) for key in replicate)
 
 
 @pytest.mark.parametrize("model", MODELS)

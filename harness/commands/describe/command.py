@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         choices.append("task=bag")  # the default is a set of tasks, which would compose the same model for each of them
 
     def describe_each(cells: list[RunConfig]) -> int:
-        variants = {(cell.variant, cell.scale_name): cell for cell in cells}
+        variants = {(cell.label, cell.scale_name): cell for cell in cells}
         for cell in variants.values():
             print(describe(cell, compose.base_model(cell.scale_name, options.config_dir), options.out))
         return 0
@@ -64,11 +64,11 @@ def main(arguments: list[str] | None = None) -> int:
 def describe(cell: RunConfig, base: EncoderConfig, out: Path) -> str:
     """All that is printed of one variant; its pictures lie below `out` then."""
     rows = difference(base, cell.model)
-    told = table(("key", "base", cell.variant), rows, "lrr") if rows else "no difference from base"
+    told = table(("key", "base", cell.label), rows, "lrr") if rows else "no difference from base"
     parts = parameter_table(base, cell.model, cell.task)
     written = write_pictures(cell, parts, out)
-    counts = table(("parameters", "base", cell.variant, "change"), parts, "lrrr")
-    return "\n\n".join([f"{cell.variant} at scale {cell.scale_name}", told, counts, "\n".join(map(str, written))])
+    counts = table(("parameters", "base", cell.label, "change"), parts, "lrrr")
+    return "\n\n".join([f"{cell.label} at scale {cell.scale_name}", told, counts, "\n".join(map(str, written))])
 
 
 def difference(base: EncoderConfig, other: EncoderConfig) -> list[Row]:
@@ -131,8 +131,8 @@ def write_pictures(cell: RunConfig, parts: list[Row], out: Path) -> list[Path]:
     subtitle = f"{total[2]} parameters ({total[3]} against base)" if total[3] != "=" else f"{total[2]} parameters"
     if effective[2] != total[2]:
         subtitle += f", {effective[2]} with every use of a shared layer"
-    drawn = architecture.of(shapes(cell.model, cell.task), f"{cell.variant}, scale {cell.scale_name}", subtitle)
-    name = re.sub(r"[^A-Za-z0-9_.+@-]+", "_", f"{cell.variant}-{cell.scale_name}")
+    drawn = architecture.of(shapes(cell.model, cell.task), f"{cell.label}, scale {cell.scale_name}", subtitle)
+    name = re.sub(r"[^A-Za-z0-9_.+@-]+", "_", f"{cell.label}-{cell.scale_name}")
     try:
         out.mkdir(parents=True, exist_ok=True)
         paths = []

@@ -165,7 +165,7 @@ def main(arguments: list[str] | None = None) -> int:
                 raise InputError(f"the command line names {len(cells)} cells: expected one task and one model")
             if not resolve.has_task(cells[0]):
                 raise InputError("task=none has no items: expected the task whose item is shown, such as task=mrpc")
-            print(show(request, _adopted(cells[0]), any(group_of(choice) in OF_MODEL for choice in choices)))
+            print(show(request, _resolved(cells[0]), any(group_of(choice) in OF_MODEL for choice in choices)))
             return 0
 
         return compose.main(choices, run)
@@ -186,8 +186,9 @@ def _refuse_unknown(choices: list[str]) -> None:
             raise unknown("key", group_of(choice), known, "the command line")
 
 
-def _adopted(config: "RunConfig") -> "RunConfig":
+def _resolved(config: "RunConfig") -> "RunConfig":
     """With the shape and tokenizer of what it starts from."""
-    from harness.checkpoints import huggingface, pretrained
+    from harness.checkpoints import start
+    from harness.config.resolve import resolve
 
-    return pretrained.adopt(huggingface.adopt(config))
+    return resolve(config, start.read(config))

@@ -88,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
         request, choices = parse(sys.argv[1:] if arguments is None else arguments)
 
         def show_each(cells: list[RunConfig]) -> int:
-            for cell in {(cell.variant, cell.scale_name): cell for cell in cells}.values():
+            for cell in {(cell.label, cell.scale_name): cell for cell in cells}.values():
                 for part in shown(request, cell):
                     print(part, flush=True)
             return 0
@@ -103,7 +103,7 @@ def shown(request: Request, cell: RunConfig) -> Iterator[str]:
     """What is printed of one variant, part by part, as it is measured; InputError for what does not fit this machine."""
     modes = request.checkpointing or (cell.finetune.activation_checkpointing,)
     refuse_impossible(request, cell, modes)
-    yield f"{cell.variant} at scale {cell.scale_name}: one training step\n{conditions(cell)}\n"
+    yield f"{cell.label} at scale {cell.scale_name}: one training step\n{conditions(cell)}\n"
     rows = [_measured(cell, size, mode, paired=mode and False in modes) for size in request.batch_sizes for mode in modes]
     yield parts_table(rows) + "\n"
     yield price_table(rows) + "\n"

@@ -75,9 +75,11 @@ def for_hydra(options: argparse.Namespace, choices: list[str]) -> list[str]:
 
 def profile(options: argparse.Namespace, composed: "list[RunConfig]") -> int:
     """Measures all variants, prints what came out, and writes what is asked for."""
+    from harness.checkpoints import start
     from harness.commands.profile import conditions, launch, table
+    from harness.config.resolve import resolve
 
-    cells = labelled([adopted(cell) for cell in composed])
+    cells = labelled([resolve(cell, start.read(cell)) for cell in composed])
     if options.trace and any(cell.hardware.device.value != "cpu" for cell in cells.values()):
         raise InputError("--trace reads the clock of the CPU: expected hardware=cpu")
     if options.trace and any(cell.hardware.compile for cell in cells.values()):
@@ -99,15 +101,6 @@ def profile(options: argparse.Namespace, composed: "list[RunConfig]") -> int:
     return 1 if any(one.missing for one in measured.values()) else 0
 
 
-def adopted(cell: "RunConfig") -> "RunConfig":
-    """With the shape of the weights that it would start from; their values are not read."""
-    if cell.model.init_from is None and cell.pretrain.checkpoint is None:
-        return cell
-    from harness.checkpoints import huggingface, pretrained
-
-    return pretrained.adopt(huggingface.adopt(cell))
-
-
 def labelled(cells: "list[RunConfig]") -> "dict[str, RunConfig]":
     """Column -> cell: the variant, with its scale and what else differs where that alone tells columns apart."""
     from harness.config.schema import flatten, to_dict
@@ -117,7 +110,7 @@ def labelled(cells: "list[RunConfig]") -> "dict[str, RunConfig]":
     scaled = len({cell.scale_name for cell in cells}) > 1
     labels = {}
     for cell, keys in zip(cells, flat, strict=True):
-        told = [cell.variant, *([cell.scale_name] if scaled else []), *(f"{key}={keys[key]}" for key in differing)]
+        told = [cell.label, *([cell.scale_name] if scaled else []), *(f"{key}={keys[key]}" for key in differing)]
         labels.setdefault(" ".join(told), cell)
     return labels
 

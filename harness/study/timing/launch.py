@@ -52,7 +52,6 @@ def main(folder: Path, number: int) -> None:
     config = resolve.load(folder / "config.yaml")
     told = json.loads((folder / "launch.json").read_text())
     prepared = cache.read(config, told["data"])
-    config = cache.shaped(config, prepared)
     machine = Machine(config.hardware)
     machine.use_threads(config.measure.threads)
     gc.disable()  # no collection falls into one variant's calls and not into another's

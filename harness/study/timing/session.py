@@ -16,10 +16,10 @@ from typing import Any
 
 from filelock import FileLock
 
-from harness import paths, processes
+from harness import arms, paths, processes
 from harness.config.schema import RunConfig, flatten, save, to_dict
-from harness.study import identity as cells
-from harness.study.plan import Planned
+from harness.study import identity
+from harness.study.plan import PlannedRun
 from harness.tracking import run_log
 
 BASELINE = "base"
@@ -44,36 +44,41 @@ class Timed:
     @property
     def title(self) -> str:
         """As a reader names it."""
-        return f"{self.config.variant} {self.config.task.name}{' (again)' if self.number else ''}"
+        return f"{self.config.label} {self.config.task.name}{' (A/A replicate)' if self.number else ''}"
 
 
 class Session:
     """The launches of one command: what they said of each cell, and of the twins."""
 
-    def __init__(self, planned: list[Planned]) -> None:
+    def __init__(self, planned: list[PlannedRun]) -> None:
         """Nothing is timed yet; cells that are finished or not measured take no part."""
         self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
         self._futile = 0
         self._timed: dict[str, Timed] = {}
-        self.twins: list[tuple[Planned, Timed]] = []
+        self.replicates: list[tuple[PlannedRun, Timed]] = []
         wanted = [item for item in planned if _is_wanted(item)]
         for item in wanted:
             self._timed.setdefault(_network(item), self._new(item, _network(item)))
         for item in _baselines(planned, wanted):
             for number in range(1, 2 if _network(item) in self._timed else 3):  # one that is finished is no half of a pair
-                self.twins.append((item, self._new(item, f"{_network(item)}-again-{number}", number)))
+                self.replicates.append((item, self._new(item, f"{_network(item)}-again-{number}", number)))
 
-    def _new(self, item: Planned, name: str, number: int = 0) -> Timed:
+    def _new(self, item: PlannedRun, name: str, number: int = 0) -> Timed:
         folder = paths.session_folder(item.config.output, self.name) / name
         return Timed(item.config, item.inputs.data, folder, number)
 
     def run(self) -> None:
         """Launches everything, round by round; a variant whose launch fails is left out from there on."""
-        timed = [*self._timed.values(), *(twin for _, twin in self.twins)]
+        timed = [*self._timed.values(), *(twin for _, twin in self.replicates)]
         if not timed:
             return
         rounds = max(one.config.measure.rounds for one in timed)
-        print(f"timing {len(timed)} networks in {rounds} rounds, the A/A pair among them (session {self.name})", flush=True)
+        replicates = len(self.replicates)
+        print(
+            f"timing {len(self._timed)} models and {replicates} A/A replicate{'s'[: replicates != 1]}, {rounds} rounds "
+            f"(measure=none skips this; session {self.name})",
+            flush=True,
+        )
         began = time.monotonic()
         for number in range(rounds):
             taking_part = [one for one in timed if one.failed is None and number < one.config.measure.rounds]
@@ -103,32 +108,33 @@ class Session:
             self._futile = self._futile + 1 if _foreign(seen[-1]) > allowed else 0
         one.results.append(min(seen, key=_foreign) | {"round": number, "repeated": len(seen) - 1})
 
-    def of(self, item: Planned) -> Timed | None:
+    def of(self, item: PlannedRun) -> Timed | None:
         """What was seen of a cell's network; None where it took no part or a launch failed."""
         timed = self._timed.get(_network(item)) if item.inputs.data is not None else None
         return timed if timed is not None and timed.failed is None and timed.results else None
 
 
-def _is_wanted(item: Planned) -> bool:
+def _is_wanted(item: PlannedRun) -> bool:
     measured = item.inputs.data is not None and item.config.measure.enabled
     return measured and (item.config.rerun or run_log.result(item.folder) is None)
 
 
-def _baselines(planned: list[Planned], wanted: list[Planned]) -> list[Planned]:
+def _baselines(planned: list[PlannedRun], wanted: list[PlannedRun]) -> list[PlannedRun]:
     """For each task and protocol with cells to time, the one that is timed twice, whether it is finished or not."""
-    groups: dict[str, list[Planned]] = {}
+    groups: dict[str, list[PlannedRun]] = {}
     for item in planned:
         if item.inputs.data is not None:
-            groups.setdefault(cells.protocol(item.config, item.inputs), []).append(item)
+            conditions = arms.conditions(identity.facts(item.config, item.inputs), item.lifted)
+            groups.setdefault(arms.short_hash(conditions), []).append(item)
     chosen = []
     for group in groups.values():
         if any(item in wanted for item in group):
-            plain = [item for item in group if item.config.variant.startswith(BASELINE)]
-            chosen.append(min(plain or group, key=lambda item: len(item.config.variant)))
+            plain = [item for item in group if item.config.label.startswith(BASELINE)]
+            chosen.append(min(plain or group, key=lambda item: len(item.config.label)))
     return chosen
 
 
-def _network(item: Planned) -> str:
+def _network(item: PlannedRun) -> str:
     """Name of what is timed: the same for cells that differ in seed, training or weights alone."""
     flat = flatten(to_dict(item.config))
     told = {key: value for key, value in flat.items() if key.startswith(("model.", "measure.", "hardware.", "task."))}

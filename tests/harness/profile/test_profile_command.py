@@ -80,7 +80,7 @@ def test_columns_are_named_by_what_differs(compose):
     longer = replace(config, measure=replace(config.measure, length=32))
     assert list(command.labelled([config, longer])) == ["base measure.length=128", "base measure.length=32"]
     assert list(command.labelled([config, replace(config, scale_name="mini")])) == ["base tiny", "base mini"]
-    assert list(command.labelled([config, replace(config, variant="windowed")])) == ["base", "windowed"]
+    assert list(command.labelled([config, replace(config, arm="windowed")])) == ["base", "windowed"]
     assert list(command.labelled([config, replace(config, seed=2)])) == ["base"]
 
 

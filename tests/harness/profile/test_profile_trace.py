@@ -32,7 +32,7 @@ def config_of(name: str, length: int = 16, **changes) -> RunConfig:
     files = (OmegaConf.load(CONF / f"{file}.yaml") for file in ("scale/tiny", f"model/{name}"))
     model = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), *files, {"vocab_size": 300}))
     config = RunConfig(
-        variant=name, model=model, hardware=HardwareConfig(threads=1), measure=MeasureConfig(length=length, repeats=3)
+        arm=name, model=model, hardware=HardwareConfig(threads=1), measure=MeasureConfig(length=length, repeats=3)
     )
     config.task = TaskConfig(name="own", labels=["no", "yes"], **changes)
     config.finetune.batch_size = 2
