@@ -6,18 +6,17 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from filelock import FileLock
+from tokenizers import Tokenizer
 
 from harness import paths
 from harness.config.schema import RunConfig
 from harness.corpus.documents import documents
+from harness.data import tokenizer as tokenizers
+from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 PREPARE_VERSION = 2
 """Raised when the same documents would be prepared otherwise; part of the cache key."""
@@ -71,8 +70,6 @@ class _Counts:
 
 
 def _key(config: RunConfig, text: str) -> str:
-    from harness.data.tokenizer import vocabulary_bytes
-
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     told = asdict(config.tokenizer)
     spec = {name: told[name] for name in ("kind", "train_characters", "vocab_size", "min_frequency", "lowercase")}
@@ -105,8 +102,6 @@ def _write(config: RunConfig, folder: Path, text: str) -> None:
 
 
 def _fill(config: RunConfig, folder: Path, text: str) -> None:
-    from harness.data import tokenizer as tokenizers
-
     tokenizer = tokenizers.build(config.tokenizer, _Lines(config, "train"))
     special = _special(config, tokenizers.special_ids(tokenizer))
     tokenizer.save(str(folder / "tokenizer.json"))

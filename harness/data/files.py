@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+from pyarrow import parquet
+
 from harness.errors import InputError, unknown
 
 LOADERS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".parquet": "parquet"}
@@ -51,9 +54,6 @@ def refuse_torn(path: Path, where: str, key: str) -> None:
 
 def torn_parquet(place: Path) -> Path | None:
     """The first file at or below this place that is not whole."""
-    import pyarrow
-    from pyarrow import parquet
-
     for path in [place] if place.is_file() else sorted(place.rglob("*.parquet")):
         try:
             parquet.read_table(path)
@@ -63,8 +63,6 @@ def torn_parquet(place: Path) -> Path | None:
 
 
 def _refuse_no_rows(path: Path, where: str, key: str) -> None:
-    from pyarrow import parquet
-
     if not parquet.read_metadata(path).num_rows:
         raise InputError(f"{where}: there are no rows in the file of {key}")
 

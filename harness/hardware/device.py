@@ -5,14 +5,13 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
 
 from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
 from harness.hardware import facts
-
-if TYPE_CHECKING:
-    from torch import nn
 
 GRAPHS = 64
 """Shapes and modes that a model is compiled for at most, more being an error; torch stops at 8 and goes on uncompiled."""
@@ -39,8 +38,6 @@ class Machine:
 
     def __init__(self, config: HardwareConfig) -> None:
         """RuntimeError when the device is not there."""
-        import torch
-
         if config.device is Device.cuda and not torch.cuda.is_available():
             raise RuntimeError("hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu")
         self.device = torch.device(config.device.value)
@@ -57,8 +54,6 @@ class Machine:
 
     def use_threads(self, count: int | None = None) -> None:
         """Sets the CPU threads, by default those of training."""
-        import torch
-
         torch.set_num_threads(count or self._threads)
 
     def autocast(self):
@@ -66,8 +61,6 @@ class Machine:
 
         RuntimeError, naming the key, where the model cannot be compiled in it.
         """
-        import torch
-
         half = torch.autocast(self.device.type, dtype=torch.bfloat16) if self._half else contextlib.nullcontext()
         return _failures_named(half) if self.compiles else half
 
@@ -86,8 +79,6 @@ class Machine:
 
     def uncompiled(self):
         """Context in which all calls run operator by operator, for whoever counts operators."""
-        import torch
-
         return torch.compiler.set_stance("force_eager") if self.compiles else contextlib.nullcontext()
 
     def compiling_s(self) -> float:
@@ -101,8 +92,6 @@ class Machine:
 
     def synchronise(self) -> None:
         """Waits until the device has done what it was given."""
-        import torch
-
         if self.is_cuda:
             torch.cuda.synchronize()
 

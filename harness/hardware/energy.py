@@ -9,9 +9,12 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.config.choices import Device
-from harness.hardware.device import Machine
+
+if TYPE_CHECKING:
+    from harness.hardware.device import Machine
 
 POWERCAP = Path("/sys/class/powercap")
 
@@ -39,7 +42,7 @@ class Counter:
         return (after - before + self.wraps_at) * self.joules_per_unit
 
 
-def counters(machine: Machine) -> list[Counter]:
+def counters(machine: "Machine") -> list[Counter]:
     """Those of the device that the work runs on; none where the machine has none or does not let this user read it."""
     return nvml_counters() if machine.is_cuda else rapl_counters()
 
@@ -81,13 +84,13 @@ def _read(path: Path) -> str | None:
 
 def nvml_counters() -> list[Counter]:
     """That of the current CUDA device, in millijoules since the driver was loaded; none before the Volta generation."""
-    import torch
-
     try:
         library = ctypes.CDLL(NVML_LIBRARY)
     except OSError:
         return []
-    if not torch.cuda.is_available():  # whoever wants the device says so better
+    import torch  # heavy; facts about the machine are read without it
+
+    if not torch.cuda.is_available():  # Machine raises the clear error
         return []
     handle = ctypes.c_void_p()
     uuid = f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"

@@ -11,6 +11,7 @@ import psutil
 
 from harness.config.choices import Device
 from harness.config.schema import HardwareConfig
+from harness.hardware import energy
 
 PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "safetensors", "scikit-learn", "scipy", "mlflow", "hydra-core")
 
@@ -56,16 +57,9 @@ def environment(config: HardwareConfig) -> dict[str, object]:
         "dtype": config.dtype.value,
         "compile": config.compile,
         "load_average": os.getloadavg()[0],
-        "energy_counter": _energy_counter(config),
+        "energy_counter": energy.kind(config.device),  # RAPL or NVML, None where there is none or it cannot be read
         **git_state(),
     }
-
-
-def _energy_counter(config: HardwareConfig) -> str | None:
-    """RAPL or NVML, None where the device has no counter or does not let this user read it."""
-    from harness.hardware import energy
-
-    return energy.kind(config.device)
 
 
 def free_bytes(config: HardwareConfig) -> int | None:

@@ -7,18 +7,16 @@ sequences than items. N tokens of all sequences, S sequences, C outputs.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow
+from tokenizers import Encoding, Tokenizer
 
 from harness.config.schema import TaskConfig
 from harness.tasks.rows import Table
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
-
-    from models.batch import Batch
-    from models.heads import Classifier
+from models.batch import Batch
+from models.heads import Classifier, SequenceClassifier, TokenClassifier
 
 
 @dataclass
@@ -102,8 +100,6 @@ class Kind(ABC):
 
     def head(self) -> "type[Classifier]":
         """What stands on the encoder."""
-        from models.heads import SequenceClassifier, TokenClassifier
-
         return TokenClassifier if self.every_token else SequenceClassifier
 
     def loss(self, model: "Classifier", batch: "Batch") -> Any:
@@ -117,8 +113,6 @@ class Kind(ABC):
 
 def logit_columns(logits: np.ndarray, seen: np.ndarray | None = None) -> dict[str, Any]:
     """(R, C) as C columns, null where a row was not seen."""
-    import pyarrow
-
     mask = None if seen is None else ~seen
     return {f"logit_{index}": pyarrow.array(logits[:, index], mask=mask) for index in range(logits.shape[1])}
 

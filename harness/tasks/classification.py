@@ -1,17 +1,16 @@
 """One answer a text or pair of texts: a class, or a number on a scale."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
 
 import numpy as np
+from tokenizers import Tokenizer
+from torch import from_numpy
+from torch.nn.functional import cross_entropy, mse_loss
 
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tasks.base import Answers, Examples, Kind, Split, joined, logit_columns
 from harness.tasks.rows import HIDDEN, Table
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 
 class _OneAnswer(Kind):
@@ -83,9 +82,6 @@ class Classification(_OneAnswer):
 
     def answers(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Answers:
         """One row an item: label, prediction, a logit for each class."""
-        from torch import from_numpy
-        from torch.nn.functional import cross_entropy
-
         predicted = self.predicted(logits)
         loss = cross_entropy(from_numpy(logits), from_numpy(split.labels)).item()
         return Answers(split.labels, predicted, np.full_like(predicted, majority), loss, _columns(split, predicted, logits))
@@ -120,9 +116,6 @@ class Regression(_OneAnswer):
 
     def answers(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Answers:
         """One row an item: label, prediction, and the prediction again as the only logit."""
-        from torch import from_numpy
-        from torch.nn.functional import mse_loss
-
         predicted = self.predicted(logits)
         loss = mse_loss(from_numpy(logits)[:, 0], from_numpy(split.labels)).item()
         return Answers(split.labels, predicted, np.full_like(predicted, majority), loss, _columns(split, predicted, logits))

@@ -11,12 +11,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 from filelock import FileLock
+from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
 from harness import paths, tasks
 from harness.config.choices import KeepBest
 from harness.config.schema import RunConfig
+from harness.data import tokenizer as tokenizers
+from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 from harness.tasks import glue_submission
 from harness.tasks.base import Examples, Split
@@ -104,8 +108,6 @@ def _submitted(config: RunConfig) -> dict[str, str]:
 
 
 def _key(config: RunConfig, tables: dict[str, Table]) -> str:
-    from harness.data.tokenizer import vocabulary_bytes
-
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
     spec |= {key: getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
@@ -140,8 +142,6 @@ def _write(config: RunConfig, splits: dict[str, Examples], folder: Path, rows: s
 
 
 def _fill(config: RunConfig, splits: dict[str, Examples], folder: Path, rows: str) -> None:
-    from harness.data import tokenizer as tokenizers
-
     kind, task = tasks.kind_of(config.task), config.task
     tokenizer = tokenizers.build(config.tokenizer, _texts(splits["train"]))
     for split, examples in splits.items():
@@ -162,9 +162,6 @@ def _texts(examples: Examples) -> list[str]:
 
 
 def _write_split(split: Split, folder: Path, name: str) -> None:
-    import pyarrow
-    from pyarrow import parquet
-
     arrays = {array: getattr(split, array) for array in ARRAYS} | {
         f"numbers.{key}": value for key, value in split.numbers.items()
     }
@@ -173,8 +170,6 @@ def _write_split(split: Split, folder: Path, name: str) -> None:
 
 
 def _read_split(folder: Path, name: str, labels_of_tokens: bool) -> Split:
-    from pyarrow import parquet
-
     arrays = load_file(folder / f"{name}.safetensors")
     numbers = {key.removeprefix("numbers."): array for key, array in arrays.items() if key.startswith("numbers.")}
     texts = parquet.read_table(folder / f"{name}.parquet").to_pydict()

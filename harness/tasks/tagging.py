@@ -4,20 +4,18 @@ The label stands at the first piece of a word, the others are not asked about. A
 that has no piece, is predicted O and scored like any other.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from tokenizers import Encoding, Tokenizer
+from torch import from_numpy
+from torch.nn.functional import cross_entropy
 
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tasks.base import Answers, Examples, Kind, Split, joined, logit_columns
 from harness.tasks.classification import refuse_class, refuse_missing_texts
 from harness.tasks.rows import Table
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
-
-    from models.batch import Batch
+from models.batch import Batch
+from models.heads import IGNORED
 
 OUTSIDE = "O"
 """Name of the class of a word that is in no entity."""
@@ -62,8 +60,6 @@ class Tokens(Kind):
 
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
         """One sequence a row; `numbers["words"]` is (N,) the place of the word that a token begins, -1 for other tokens."""
-        from models.heads import IGNORED
-
         tokenizer.enable_truncation(task.max_length)
         encodings = tokenizer.encode_batch(examples.texts, is_pretokenized=True)
         parts = joined(encodings)
@@ -80,15 +76,10 @@ class Tokens(Kind):
 
     def asked(self, batch: "Batch") -> int:
         """Words that have a label."""
-        from models.heads import IGNORED
-
         return int((batch.labels != IGNORED).sum())
 
     def answers(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Answers:
         """One row a word: item, position, label, prediction, a logit for each class; no logits for a word that is cut off."""
-        from torch import from_numpy
-        from torch.nn.functional import cross_entropy
-
         tags = split.texts["tags"]
         lengths = np.array([len(words) for words in tags])
         firsts = split.numbers["words"] >= 0

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import torch
+from pyarrow import parquet
 
 from harness import tasks
 from harness.config.choices import KeepBest
@@ -226,7 +228,4 @@ def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machin
 
 def write_predictions(answers: Answers, path: Path) -> None:
     """One row an item, or a word of kind `tokens`; the kind of the task says which columns."""
-    import pyarrow
-    from pyarrow import parquet
-
     parquet.write_table(pyarrow.table(answers.columns), path)
