@@ -33,8 +33,8 @@ def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in (paths.CHECKPOINTS, paths.WEIGHTS):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (*run_log.ARTIFACTS, "metrics.jsonl", RECORD):
-        (folder / name).unlink(missing_ok=True)
+    for path in (*run_log.artifacts(folder), folder / "metrics.jsonl", folder / RECORD):
+        path.unlink(missing_ok=True)
     save(config, folder / "config.yaml")
     run_log.write_json(folder / RECORD, run)
 

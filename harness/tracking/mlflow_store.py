@@ -90,9 +90,9 @@ class Tracker:
         facts = json.loads(environment.read_text()) if environment.exists() else {}
         parameters = [Param(f"environment.{key}", str(value)) for key, value in facts.items()]
         self._client.log_batch(run_id, metrics=points, params=parameters, tags=[RunTag("status", status)])
-        for name in run_log.ARTIFACTS:
-            if (folder / name).exists():
-                self._client.log_artifact(run_id, str(folder / name), os.path.dirname(name) or None)
+        for path in run_log.artifacts(folder):
+            below = path.parent.relative_to(folder)
+            self._client.log_artifact(run_id, str(path), None if below == Path() else str(below))
         self._client.set_terminated(run_id, END_STATES[status], result["time"])
 
     def reap(self) -> int:

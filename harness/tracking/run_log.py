@@ -1,6 +1,6 @@
-"""What a worker writes and a supervisor reads: files of one cell's folder, each written whole or line by line.
+"""What a worker writes and a supervisor reads: files of a run's folder, each written whole or line by line.
 
-- `config.yaml`, `run.json`: what the cell was told, written by the supervisor before the worker starts
+- `config.yaml`, `run.json`: config and record, written by the supervisor before the worker starts
 - `metrics.jsonl`: stages and curves, one line an entry, appended while the worker runs
 - `result.json`: the end; this file, not a marker, means done
 """
@@ -12,20 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from harness import metrics
-from harness.tasks import glue_submission
 
 ARTIFACTS = (
-    "config.yaml",
-    "environment.json",
-    "predictions.parquet",
-    *(f"predictions_{name}.parquet" for name in metrics.BESIDE),
-    *(f"{glue_submission.FOLDER}/{name}.tsv" for name in glue_submission.ROWS),
-    "timing.json.gz",
-    "parameters.json",
-    "result.json",
-    "log.txt",
+    *("config.yaml", "environment.json", "predictions*.parquet", "submission/*.tsv", "timing.json.gz", "parameters.json"),
+    *("result.json", "log.txt"),
 )
-"""Files that are tracked with a run, where the cell has them."""
+"""Patterns of the files that are tracked with a run."""
+
+
+def artifacts(folder: Path) -> list[Path]:
+    """Files of the run's folder that are tracked with it, as far as they exist."""
+    return [path for pattern in ARTIFACTS for path in sorted(folder.glob(pattern))]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -44,7 +41,8 @@ def now_ms() -> int:
 
 
 class Journal:
-    """The worker's pen. Points of a curve that an earlier process wrote are kept as they are: a resumed one passes by again."""
+    """Writes the log of a run. Points of a curve that an earlier process wrote stay as they are, though a resumed one computes them
+    again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -97,7 +95,7 @@ def _written_steps(path: Path) -> dict[str, int]:
 
 
 class Reader:
-    """The supervisor's eye: entries of `metrics.jsonl` since the last look, torn last lines left for the next."""
+    """Reads the log of a run: entries of `metrics.jsonl` since the last call; a torn last line is left for the next."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "metrics.jsonl"
@@ -116,6 +114,6 @@ class Reader:
 
 
 def result(folder: Path) -> dict[str, Any] | None:
-    """What the cell ended with, or None while it has not."""
+    """The result of a run, or None while there is none."""
     path = folder / "result.json"
     return json.loads(path.read_text()) if path.exists() else None

@@ -116,8 +116,8 @@ def test_submission_has_the_rows_and_class_names_of_each_file(mnli, tmp_path):
         header, *rows = lines(tmp_path / "run" / "submission" / f"{file}.tsv")
         assert header == ["index", "prediction"]
         assert rows == [[str(row), CLASSES[label_of(split, row)]] for row in range(FILES[file])]
-        assert f"submission/{file}.tsv" in run_log.ARTIFACTS
-    assert "predictions_mismatched.parquet" in run_log.ARTIFACTS
+        assert tmp_path / "run" / "submission" / f"{file}.tsv" in run_log.artifacts(tmp_path / "run")
+    assert tmp_path / "run" / "predictions_mismatched.parquet" in run_log.artifacts(tmp_path / "run")
 
 
 def test_files_of_an_earlier_attempt_are_removed(mnli, tmp_path):

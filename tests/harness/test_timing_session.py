@@ -105,7 +105,7 @@ def test_seeds_share_the_launches_of_their_network(planned, launches):
 
 def test_every_task_has_a_pair_of_its_own(planned, launches):
     run(planned("model=base,albert", "task=bag,order", "measure.rounds=1"))
-    assert sorted(title for title in launches.of_round(0) if "again" in title) == [
+    assert sorted(title for title in launches.of_round(0) if "A/A" in title) == [
         "base bag (A/A replicate)",
         "base order (A/A replicate)",
     ]
@@ -122,7 +122,7 @@ def test_every_task_has_a_pair_of_its_own(planned, launches):
 )
 def test_the_baseline_is_the_one_that_is_timed_twice(planned, launches, chosen, replicates):
     run(planned(*chosen, "measure.rounds=1"))
-    (again,) = (title for title in launches.of_round(0) if "again" in title)
+    (again,) = (title for title in launches.of_round(0) if "A/A" in title)
     assert again.removesuffix(" bag (A/A replicate)") in replicates
 
 
@@ -173,7 +173,7 @@ def test_where_others_stay_launches_are_soon_repeated_no_more(planned, launches)
 
 
 def test_a_quiet_launch_is_not_repeated_and_neither_is_one_whose_load_is_unknown(planned, launches):
-    launches.foreign = lambda title, number, attempt: None if "again" in title else 0.5
+    launches.foreign = lambda title, number, attempt: None if "A/A" in title else 0.5
     run(planned("model=base", "measure.rounds=1", "measure.retries=2", "measure.foreign_cpus=0.5"))
     assert len(launches.order) == 2
 
