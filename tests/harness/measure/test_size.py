@@ -13,8 +13,9 @@ from models.heads import TokenClassifier, build_classifier
 MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("scale", ["tiny", "base"])
+@pytest.mark.parametrize(
+    ("name", "scale"), [*((name, "tiny") for name in MODELS), ("base", "base"), ("albert", "base"), ("modern", "base")]
+)
 def test_components_add_up_to_the_total(compose, name, scale):
     (config,) = compose("task=bag", f"scale={scale}", f"model={name}")
     model = on_meta(config.model, 2)
