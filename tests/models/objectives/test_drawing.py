@@ -6,8 +6,8 @@ import torch
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.objectives.build import build
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.drawing import predictions
+from models.objectives.config import Masking, ObjectiveConfig, ObjectiveName
+from models.objectives.drawing import masked_question, predictions
 from models.objectives.question import IGNORED, Vocabulary
 
 
@@ -29,3 +29,18 @@ def test_a_sequence_of_512_tokens_has_77_masks(name: ObjectiveName):
     ids = torch.randint(5, 30, (2, 512), generator=torch.Generator().manual_seed(0))
     question = objective.ask(Batch(ids), [0, 1])
     assert (question.targets != IGNORED).sum(dim=1).tolist() == [77, 77]
+
+
+def test_no_span_crosses_a_special_piece():
+    """Five words, each alone between two special pieces, are spans of one word: each is masked three times out of five.
+
+    A span that went on behind a special piece would be too long in most places but the last ones.
+    """
+    vocabulary = Vocabulary(30, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(30, dtype=torch.bool))
+    config = ObjectiveConfig(ObjectiveName.mlm, mask_rate=0.3, masking=Masking.span, mean_span=5.0)
+    ids = torch.tensor([[2, 10, 3, 11, 3, 12, 3, 13, 3, 14, 3]]).repeat(400, 1)
+    question = masked_question(Batch(ids), list(range(400)), config, vocabulary)
+    assert (question.targets != IGNORED).all()
+    assert question.places.shape == (400, 3)
+    shares = torch.bincount(question.places.flatten(), minlength=11)[1::2] / 400
+    torch.testing.assert_close(shares, torch.full((5,), 0.6), rtol=0, atol=0.08)
