@@ -41,7 +41,7 @@ def now_ms() -> int:
 
 
 class Journal:
-    """Writes the log of a run. Points of a curve that an earlier process wrote stay, though a resumed one computes them again."""
+    """Writes the log of a run. Points of a curve that an earlier process wrote stay, though a resumed one repeats them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
