@@ -1,6 +1,6 @@
 """The parent of all cells: prepares data, starts a fresh worker for each cell, watches its journal, and keeps the books.
 
-A worker never talks to the tracking store, and a store that is away never stops a run: `python -m harness.sync` tells it later.
+A worker never talks to the tracking store, and a store that is away never stops a run: `python -m harness sync` tells it later.
 """
 
 import contextlib
@@ -185,5 +185,5 @@ class Told:
             self._tracker = None
             reason = str(error).splitlines()[0][:200]
             print(
-                f"the tracking store is away ({reason}); the run goes on, `python -m harness.sync` tells it later", flush=True
+                f"the tracking store is away ({reason}); the run goes on, `python -m harness sync` tells it later", flush=True
             )

@@ -1,16 +1,16 @@
-"""What one variant is: `python -m harness.describe model=albert scale=base [--out DIR]`.
+"""What one variant is: `python -m harness describe model=albert scale=base [--out DIR]`.
 
 Prints its difference from base and its parameters beside base's, and draws its architecture; no data is touched.
 """
 
 import argparse
 import re
-import sys
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.commands.arguments import Parser, with_a_task
 from harness.commands.terminal import Row, table
 from harness.config.schema import RunConfig, TaskConfig
 from harness.errors import InputError
@@ -28,25 +28,20 @@ FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_size")
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Own options, and what is left for Hydra."""
-    parser = argparse.ArgumentParser(
-        prog="python -m harness.describe",
-        description="Prints how a variant differs from base, counts its parameters and draws it.",
-        epilog="Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' model.KEY=VALUE",
-        allow_abbrev=False,
+    parser = Parser(
+        "describe",
+        "Prints how a variant differs from base, counts its parameters and draws it.",
+        "Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' model.KEY=VALUE",
     )
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("multirun", "describe"), help="folder of the pictures")
-    parser.add_argument("--config-dir", "-cd", metavar="DIR", help="adds your own conf/ files")
-    return parser.parse_known_args(arguments)
+    options, _, choices = parser.parse_composed(arguments)
+    return options, with_a_task(choices)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """0, or 2 and one line on stderr for what cannot be composed or written."""
-    from harness.config import compose  # heavy imports stay out of --help
-
-    options, choices = parse(sys.argv[1:] if arguments is None else arguments)
-    own = [f"--config-dir={options.config_dir}"] if options.config_dir else []
-    if not any(choice.startswith("task=") for choice in choices):
-        choices.append("task=bag")  # the default is a set of tasks, which would compose the same model for each of them
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be composed or written."""
+    options, choices = parse(arguments)
+    from harness.config import compose  # Hydra, which --help does not need
 
     def describe_each(cells: list[RunConfig]) -> int:
         variants = {(cell.variant, cell.scale_name): cell for cell in cells}
@@ -54,11 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(describe(cell, compose.base_model(cell.scale_name, options.config_dir), options.out))
         return 0
 
-    try:
-        return compose.main([*own, *choices], describe_each)
-    except InputError as error:
-        print(f"harness.describe: {error}", file=sys.stderr)
-        return 2
+    return compose.main(choices, describe_each)
 
 
 def describe(cell: RunConfig, base: EncoderConfig, out: Path) -> str:

@@ -1,19 +1,17 @@
-"""Vectors of every token as data: `python -m harness.features run=RUN input=text.txt output=features.jsonl`.
+"""Vectors of every token as data: `python -m harness features run=RUN input=text.txt output=features.jsonl`.
 
 One text a line, two texts of a pair parted by ` ||| `. The model is a run of ours or a checkpoint, ours or a published one.
 """
 
-import argparse
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.arguments import OF_MODEL, group_of, parted
+from harness.commands.arguments import OF_MODEL, Parser, group_of
 from harness.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -202,32 +200,28 @@ def extract(request: Request, config: "RunConfig", runs_folder: str, expected: b
 
 def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     """Own keys, and what is left for Hydra; InputError for a key that nobody reads."""
-    parser = argparse.ArgumentParser(
-        prog="python -m harness.features",
-        description="Writes the vectors of every token of every line of a text file.",
-        epilog="model=, scale= and enhancement= say which model is expected; hardware= on what it runs.",
-        allow_abbrev=False,
+    parser = Parser(
+        "features",
+        "Writes the vectors of every token of every line of a text file.",
+        "model=, scale= and enhancement= say which model is expected; hardware= on what it runs.",
+        KEYS,
     )
-    own, choices = parted(arguments, KEYS, parser)
+    _, own, choices = parser.parse_composed(arguments)
     for choice in choices:
-        if not choice.startswith("--config-dir") and group_of(choice) not in GROUPS:
+        if not choice.startswith("-") and group_of(choice) not in GROUPS:
             raise unknown("key", group_of(choice), (*KEYS, *GROUPS), "the command line")
     return own, choices
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """0, or 2 and one line on stderr for what cannot be read, composed or written."""
-    try:
-        own, choices = parse(sys.argv[1:] if arguments is None else arguments)
-        request = request_of(own)
-        from harness.config import compose  # heavy imports stay out of --help
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be read, composed or written."""
+    own, choices = parse(arguments)
+    request = request_of(own)
+    from harness.config import compose  # Hydra, which --help does not need
 
-        def run(cells: "list[RunConfig]") -> int:
-            named = any(group_of(choice) in OF_MODEL for choice in choices)
-            print(extract(request, cells[0], own.get("runs", "multirun"), named))
-            return 0
+    def run(configs: "list[RunConfig]") -> int:
+        named = any(group_of(choice) in OF_MODEL for choice in choices)
+        print(extract(request, configs[0], own.get("runs", "multirun"), named))
+        return 0
 
-        return compose.main([*choices, "task=bag"], run)
-    except InputError as error:
-        print(f"harness.features: {error}", file=sys.stderr)
-        return 2
+    return compose.main([*choices, "task=bag"], run)

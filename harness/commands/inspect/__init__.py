@@ -1,1 +1,1 @@
-"""What a model is given of one item, and where it looks: `python -m harness.inspect`."""
+"""What a model is given of one item, and where it looks: `python -m harness inspect`."""

@@ -1,17 +1,15 @@
-"""What a model is given: `python -m harness.inspect task=mrpc item=3 [split=validation] [out=FOLDER] [attention=true run=RUN]`.
+"""What a model is given: `python -m harness inspect task=mrpc item=3 [split=validation] [out=FOLDER] [attention=true run=RUN]`.
 
 Prints pieces, segments, positions and labels of one item of a task as a table, and draws them; with weights, who looks at whom.
 """
 
-import argparse
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.arguments import OF_MODEL, group_of, parted
+from harness.commands.arguments import OF_MODEL, Parser, group_of
 from harness.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -47,13 +45,13 @@ class Request:
 
 def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     """Own keys, and what is left for Hydra; InputError without a task."""
-    parser = argparse.ArgumentParser(
-        prog="python -m harness.inspect",
-        description="Shows what a model is given of one item of a task, as a table and as a picture.",
-        epilog="Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...",
-        allow_abbrev=False,
+    parser = Parser(
+        "inspect",
+        "Shows the inputs of a model for one item of a task, as a table and as a picture.",
+        "Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...",
+        KEYS,
     )
-    own, choices = parted(arguments, KEYS, parser)
+    _, own, choices = parser.parse_composed(arguments)
     if not any(choice.startswith("task=") for choice in choices):
         raise InputError("task= is missing: expected the task whose item is shown, such as task=mrpc")
     return own, choices
@@ -151,39 +149,26 @@ def _written(folder: Path, name: str, content: bytes) -> Path:
     return folder / name
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """0, or 2 and one line on stderr for what cannot be read, composed or written."""
-    try:
-        own, choices = parse(sys.argv[1:] if arguments is None else arguments)
-        request = request_of(own)
-        from harness.config import compose, resolve  # heavy imports stay out of --help
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be read, composed or written."""
+    own, choices = parse(arguments)
+    request = request_of(own)
+    from harness.config import compose, mistakes, resolve, schema  # Hydra, which --help does not need
 
-        _refuse_unknown(choices)
-
-        def run(cells: "list[RunConfig]") -> int:
-            if len(cells) > 1:
-                raise InputError(f"the command line names {len(cells)} cells: expected one task and one model")
-            if not resolve.has_task(cells[0]):
-                raise InputError("task=none has no items: expected the task whose item is shown, such as task=mrpc")
-            print(show(request, _adopted(cells[0]), any(group_of(choice) in OF_MODEL for choice in choices)))
-            return 0
-
-        return compose.main(choices, run)
-    except InputError as error:
-        print(f"harness.inspect: {error}", file=sys.stderr)
-        return 2
-
-
-def _refuse_unknown(choices: list[str]) -> None:
-    """InputError that has our own keys among the choices, which Hydra has not."""
-    from harness.config.schema import RunConfig
-    from harness.paths import conf_directory
-
-    groups = [path.name for path in conf_directory().iterdir() if path.is_dir()]
-    known = {*KEYS, *groups, *(field.name for field in fields(RunConfig)), "hydra"}
+    known = {*KEYS, *mistakes.groups(), *(field.name for field in fields(schema.RunConfig)), "hydra"}
     for choice in choices:
         if not choice.startswith("-") and group_of(choice) not in known:
             raise unknown("key", group_of(choice), known, "the command line")
+
+    def run(configs: "list[RunConfig]") -> int:
+        if len(configs) > 1:
+            raise InputError(f"the command line names {len(configs)} runs: expected one task and one model")
+        if not resolve.has_task(configs[0]):
+            raise InputError("task=none has no items: expected the task whose item is shown, such as task=mrpc")
+        print(show(request, _adopted(configs[0]), any(group_of(choice) in OF_MODEL for choice in choices)))
+        return 0
+
+    return compose.main(choices, run)
 
 
 def _adopted(config: "RunConfig") -> "RunConfig":

@@ -40,19 +40,15 @@ class Told:
 @pytest.fixture
 def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Told]:
     """Runs the command in this process, in an empty folder."""
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(supervisor, "_run", lambda item, label: pytest.fail(f"{label} was run"))
 
     def command(*arguments: str) -> Told:
-        monkeypatch.setattr(sys, "argv", ["harness", *arguments, f"output={tmp_path / 'out'}"])
-        with pytest.raises(SystemExit) as left:
-            main()
+        monkeypatch.setattr(sys, "argv", ["harness"])
+        code = main([*arguments, f"output={tmp_path / 'out'}"])
         out, err = capsys.readouterr()
         files = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()]
-        return Told(
-            left.value.code, out, err, [str(path) for path in files if path.suffix != ".lock" and path.parts[0] != ".hydra"]
-        )
+        return Told(code, out, err, [str(path) for path in files if path.suffix != ".lock" and path.parts[0] != ".hydra"])
 
     return command
 
@@ -292,10 +288,7 @@ def test_interrupt_before_any_cell_leaves_with_130(monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compose, "main", interrupt)
-    monkeypatch.setattr(sys, "argv", ["harness"])
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert left.value.code == 130
+    assert main([]) == 130
     assert capsys.readouterr().err == "harness: interrupted\n"
 
 

@@ -1,4 +1,4 @@
-"""`python -m harness.inspect`: tables of made items of every kind, attention as the model has it, pictures, wrong inputs."""
+"""`python -m harness inspect`: tables of made items of every kind, attention as the model has it, pictures, wrong inputs."""
 
 import json
 import subprocess
@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from harness import paths
+from harness.__main__ import main
 from harness.checkpoints import native
 from harness.commands.inspect import attention_picture, picture
 from harness.commands.inspect.attention_maps import AttentionMap, maps_of
-from harness.commands.inspect.command import main, parse, request_of, show
+from harness.commands.inspect.command import parse, request_of, show
 from harness.commands.inspect.sequences import InputSequence, seen, sequences_of, told
 from harness.config.choices import DataSource, TaskKind
 from harness.config.schema import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
@@ -28,7 +29,7 @@ from models.heads import SequenceClassifier
 
 PIECES = [*SPECIAL, "the", "cat", "sat", "on", "mat", "##s", "a", "dog", "."]
 SHAPE = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 8, "vocab_size": len(PIECES)}
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ROWS = {
     "pairs": [{"a": "the cat sat", "b": "dogs", "label": 1}, {"a": "the mats", "b": "a dog sat .", "label": 0}],
     "scale": [{"a": "the cat", "label": 2.5}],
@@ -437,7 +438,7 @@ def test_folder_that_cannot_be_written_is_told(config_of):
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, said):
-    assert main(arguments) == 2
+    assert main(["inspect", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -446,7 +447,7 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, said):
 
 
 def test_help_needs_nothing_heavy():
-    code = "import sys, inspect, harness.inspect.command as ours; ours.parse(['task=a']); "
+    code = "import sys, inspect, harness.commands.inspect.command as ours; ours.parse(['task=a']); "
     code += "print('torch' in sys.modules, inspect.__file__)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.startswith("False")
