@@ -45,7 +45,8 @@ def main(arguments: list[str], run: Run) -> int:
             composed = cells_of(node)
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # Hydra would print it in its own words
             errors.append(one_line(error))
-            errors[-1].__cause__ = None if errors[-1] is error else error
+            if errors[-1] is not error:
+                errors[-1].__cause__ = error  # for the traceback, where the user wants one
             return
         if HydraConfig.get().launcher._target_.endswith("BasicLauncher"):
             cells.extend(composed)
