@@ -194,11 +194,11 @@ def test_a_value_that_no_run_can_use_has_a_traceback_too(monkeypatch, capsys):
 
 
 def test_verbose_shows_the_traceback_and_what_hydra_logs(run_module):
-    done = run_module("harness", "model=bse", "hydra.verbose=true")
+    done = run_module("harness", "task=bag", "finetune.epochs=0", "hydra.verbose=true")
     assert done.returncode == 2
     assert "[hydra._internal.hydra][DEBUG]" in done.stderr
     assert "Traceback (most recent call last):" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("harness: unknown model 'bse'")
+    assert done.stderr.splitlines()[-1] == "harness: finetune.epochs=0.0 must be above 0"
 
 
 @pytest.mark.parametrize("value", [None, "0"])
