@@ -109,6 +109,11 @@ def test_wrong_input_is_refused_by_hydra_alone(wrong):
     assert loaded_after(after(wrong), "hydra", "numpy", *HEAVY) == ["hydra"]
 
 
+def test_completion_loads_hydra_alone():
+    code = "import os; os.environ['COMP_LINE'] = 'harness model=alb'\n" + after("-sc", "query=bash")
+    assert loaded_after(code, "hydra", "numpy", *HEAVY) == ["hydra"]
+
+
 def test_modules_of_commands_load_nothing_heavy():
     code = "import importlib; from harness.commands import COMMANDS; "
     code += "[importlib.import_module(module) for module, _ in COMMANDS.values()]"

@@ -147,6 +147,13 @@ def test_a_user_folder_with_an_unknown_key_is_refused(tell, tmp_path, option, pl
     assert_refused(tell(*arguments), "hidden_sise")
 
 
+def test_run_is_the_command_that_needs_no_name(capsys):
+    assert (main(["run", "modle=base"]), main(["modle=base"])) == (2, 2)
+    one, two = capsys.readouterr().err.splitlines()
+    assert one == two
+    assert one.startswith("harness: unknown key 'modle'")
+
+
 def test_option_without_its_value_is_one_line(capsys):
     assert main(["model=base", "--config-dir"]) == 2
     assert capsys.readouterr().err == "harness: --config-dir needs a value, such as --config-dir FOLDER\n"
