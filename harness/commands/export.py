@@ -1,18 +1,17 @@
-"""A model that was trained here as a checkpoint that transformers loads: `python -m harness.export RUN [--out FOLDER]`.
+"""A model that was trained here as a checkpoint that transformers loads: `python -m harness export RUN [--out FOLDER]`.
 
 RUN is the folder of a run or its id in the tracking store. The checkpoint is config.json, model.safetensors and the tokenizer.
 """
 
-import argparse
 import json
 import os
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.checkpoints import find_run
+from harness.commands.arguments import Parser
 from harness.errors import InputError
 
 if TYPE_CHECKING:
@@ -154,27 +153,15 @@ def _write(out: Path, given: dict, found: "dict[str, Tensor]", tokenizer: Told) 
         shutil.rmtree(building, ignore_errors=True)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """0, or 2 and one line on stderr for what cannot be exported."""
-    parser = argparse.ArgumentParser(
-        prog="python -m harness.export",
-        description="Writes a model that was trained here as a checkpoint that transformers loads.",
-        allow_abbrev=False,
-    )
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be exported."""
+    parser = Parser("export", "Writes a model that was trained here as a checkpoint that transformers loads.")
     parser.add_argument("run", metavar="RUN", help="folder of a run, or its id in the tracking store")
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="new folder (RUN/export)")
     parser.add_argument("--family", metavar="NAME", help="model_type to write (the first that expresses the model)")
     parser.add_argument("--output", default="multirun", help="folder of the runs, to find an id in (multirun)")
     parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
     options = parser.parse_args(arguments)
-    try:
-        checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
-        print(export(checkpoint, options.out or checkpoint.parent / "export", options.family).told())
-    except InputError as error:
-        print(f"harness.export: {error}", file=sys.stderr)
-        return 2
+    checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
+    print(export(checkpoint, options.out or checkpoint.parent / "export", options.family).told())
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,8 +13,9 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from harness import paths
+from harness.__main__ import main
 from harness.checkpoints import native
-from harness.commands.export import export, main
+from harness.commands.export import export
 from harness.config.choices import TokenizerKind
 from harness.config.schema import ModelConfig, TokenizerConfig
 from harness.data.tokenizer import build, special_ids
@@ -24,7 +25,7 @@ from models.encoder import Encoder
 from models.heads import MaskedLMHead, Pooler, SequenceClassifier
 from models.huggingface import config_of, load
 
-CONF = Path(__file__).resolve().parents[2] / "conf" / "model"
+CONF = Path(__file__).resolve().parents[3] / "conf" / "model"
 TEXTS = ["the cat sat on the mat", "A dog", "cats and dogs and mats sat still on a log", "log"]
 TINY = {
     "hidden_size": 32,
@@ -220,19 +221,19 @@ def test_every_kind_of_tokenizer_gives_the_same_ids(kind, tmp_path):
 def test_command_writes_beside_the_weights_and_refuses_to_again(tokenizer, tmp_path, capsys):
     shape = shape_of("base", tokenizer)
     lay_out(tmp_path, shape, tokenizer, Trained(shape).state_dict())
-    assert main([str(tmp_path)]) == 0
+    assert main(["export", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith(f"wrote {tmp_path / 'export'}: bert, ")
     names = {path.name for path in (tmp_path / "export").iterdir()}
     assert names == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-    assert main([str(tmp_path)]) == 2
+    assert main(["export", str(tmp_path)]) == 2
     assert "is there already; expected a new or an empty folder" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
-    assert main([str(tmp_path / paths.WEIGHTS), "--out", str(tmp_path / "empty"), "--family", "bert"]) == 0
+    assert main(["export", str(tmp_path / paths.WEIGHTS), "--out", str(tmp_path / "empty"), "--family", "bert"]) == 0
 
 
 def refused(capsys: pytest.CaptureFixture, *arguments: object) -> str:
     """The one line of a refusal."""
-    assert main([str(argument) for argument in arguments]) == 2
+    assert main(["export", *map(str, arguments)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     return err
@@ -273,7 +274,7 @@ def test_run_is_found_by_its_id_in_the_tracking_store(tokenizer, output, capsys)
     for cell in cells:
         lay_out(output / "study" / cell["name"], shape, tokenizer, Trained(shape).state_dict())
         (output / "study" / cell["name"] / "run.json").write_text(json.dumps(cell))
-    assert main([ids[1], "--output", str(output)]) == 0
+    assert main(["export", ids[1], "--output", str(output)]) == 0
     assert capsys.readouterr().out.startswith(f"wrote {output / 'study' / 'b' / 'export'}: bert")
     assert "cannot be looked up: " in refused(capsys, "0" * 32, "--output", output)
     (output / "study" / "a" / "run.json").unlink()

@@ -1,4 +1,4 @@
-"""What `python -m harness.describe` prints and draws. The whole command runs, in this process."""
+"""What `python -m harness describe` prints and draws. The whole command runs, in this process."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from harness.__main__ import main
 from harness.commands.describe import architecture, picture
 from harness.commands.describe import command as describe
 from harness.commands.describe.architecture import Box, Group, Pattern, Repeat, fold
@@ -13,7 +14,7 @@ from harness.config.schema import ModelConfig, RunConfig
 from harness.measure.size import count, on_meta
 from models.config import EncoderConfig, NormPlace, Position, Sharing
 
-CONF = Path(__file__).parents[2] / "conf"
+CONF = Path(__file__).parents[3] / "conf"
 MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 LONG = "num_hidden_layers=6 hidden_size=32 num_attention_heads=2 intermediate_size=64 vocab_size=90"
 SMALL = {key: int(value) for key, value in (pair.split("=") for pair in LONG.split())}
@@ -21,7 +22,7 @@ SMALL = {key: int(value) for key, value in (pair.split("=") for pair in LONG.spl
 
 def said(capsys, *arguments: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr."""
-    code = describe.main(list(arguments))
+    code = main(["describe", *arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
