@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,11 @@ from harness import paths
 from harness.checkpoints import native
 from harness.commands.features import files
 from harness.commands.features.command import extract, main, parse, request_of
+from harness.commands.features.vectors import refuse_other_model
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
-from models.config import EncoderConfig
+from models.config import EncoderConfig, Init, Position
 from models.encoder import initialise
 from models.heads import SequenceClassifier
 
@@ -203,7 +205,7 @@ def peak_kb(folder: Path, ours: Path, lines: int) -> int:
     """Peak resident memory of the command in a process of its own."""
     path = folder / f"{lines}.txt"
     path.write_text(("the cat sat on the mats . a dog sat on a mat " + 4000 * "x" + "\n") * lines)
-    code = "import sys; from harness.commands.features.command import main; assert main(sys.argv[1:]) == 0; "
+    code = "import sys; from harness.features.command import main; assert main(sys.argv[1:]) == 0; "
     code += "print(open('/proc/self/status').read())"
     told = [f"run={ours}", f"input={path}", f"output={path}.jsonl", "hardware.threads=1"]
     done = subprocess.run([sys.executable, "-c", code, *told], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -278,6 +280,13 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
 )
 def test_wrong_inputs_are_told_in_one_line(argument, told, refused):
     assert told in refused(argument)
+
+
+def test_keys_that_shape_no_vector_may_differ_and_the_width_of_heads_may_not():
+    shape = EncoderConfig(position=Position.disentangled)
+    refuse_other_model(replace(shape, mask_decoder=True, init=Init.scaled_by_depth), replace(shape, head_size=64), "run=r")
+    with pytest.raises(InputError, match=r"run=r has head_width=64, but the model that is named has 32"):
+        refuse_other_model(shape, replace(shape, head_size=32), "run=r")
 
 
 def test_run_that_is_not_there_is_told(refused, tmp_path):
