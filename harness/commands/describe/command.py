@@ -1,6 +1,7 @@
 """What one variant is: `python -m harness describe model=albert scale=base [--out DIR]`.
 
-Prints its difference from base and its parameters beside base's, and a picture of its architecture; no data is touched.
+Prints its difference from base and its parameters beside base's, those of the heads that its pretraining trains too, and draws
+its architecture; no data is touched.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from harness.commands.arguments import Parser, with_a_task
 from harness.commands.terminal import Row, table
-from harness.config.schema import RunConfig, TaskConfig
+from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from models.config import EncoderConfig
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 OUTPUTS = 2
 """Classes of the head where no task says it, as in the published counts."""
 
-FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_size")
+FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_width")
 """Properties of a config that are listed where they differ, beside its keys."""
 
 
@@ -52,14 +53,15 @@ def main(arguments: list[str]) -> int:
     return compose.main(choices, describe_each)
 
 
-def describe(config: RunConfig, base: EncoderConfig, out: Path) -> str:
+def describe(config: RunConfig, base: ModelConfig, out: Path) -> str:
     """All that is printed of one variant; its pictures are below `out` then."""
     rows = difference(base, config.model)
     differences = table(("key", "base", config.label), rows, "lrr") if rows else "no difference from base"
     parts = parameter_table(base, config.model, config.task)
-    written = write_pictures(config, parts, out)
+    written = "\n".join(map(str, write_pictures(config, parts, out)))
     counts = table(("parameters", "base", config.label, "change"), parts, "lrrr")
-    return "\n\n".join([f"{config.label} at scale {config.scale_name}", differences, counts, "\n".join(map(str, written))])
+    title = f"{config.label} at scale {config.scale_name}"
+    return "\n\n".join([title, differences, counts, pretraining_heads(config, base), written])
 
 
 def difference(base: EncoderConfig, other: EncoderConfig) -> list[Row]:
@@ -83,6 +85,31 @@ def parameter_table(base: EncoderConfig, other: EncoderConfig, task: TaskConfig)
     """(component, base's parameters, its own, change) with the totals at the end; a dash where neither has any."""
     one, two = counts(base, task), counts(other, task)
     return [(name, number(one[name]), number(two[name]), change(one[name], two[name])) for name in one]
+
+
+def pretraining_heads(run: RunConfig, base: ModelConfig) -> str:
+    """The table of what the pretraining of each trains beside the encoder, or why the variant cannot be trained so."""
+    from harness.commands.describe import heads
+
+    try:
+        ours = heads.components(heads.shapes(run.model, run.pretrain))
+    except ValueError as error:
+        return f"no pretraining heads: {error}"
+    try:
+        plain = heads.components(heads.shapes(base, run.pretrain))
+    except ValueError:  # an objective of the variant's alone
+        plain = {}
+    objectives = [heads.objective_of(model, run.pretrain).value for model in (base, run.model)]
+    titles = ("pretraining heads", f"base ({objectives[0]})", f"{run.variant} ({objectives[1]})", "change")
+    rows = [_head_row(name, plain.get(name, 0), ours.get(name, 0)) for name in {**plain, **ours}]
+    return table(titles, rows, "lrrr")
+
+
+def _head_row(name: str, before: int | str, after: int | str) -> Row:
+    """A word in place of a number counts no parameters."""
+    words = [value if isinstance(value, str) else number(value) for value in (before, after)]
+    counted = [0 if isinstance(value, str) else value for value in (before, after)]
+    return name, *words, "=" if before == after else change(*counted)
 
 
 def shapes(config: EncoderConfig, task: TaskConfig) -> "Classifier":

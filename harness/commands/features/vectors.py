@@ -24,14 +24,15 @@ DEFAULT_LENGTH = 128
 """Tokens of a text, where the model takes as many."""
 
 NOT_OF_ENCODER = (
-    *("vocab_size", "pad_token_id", "initializer_range", "hidden_dropout_prob", "attention_probs_dropout_prob"),
+    *("vocab_size", "pad_token_id", "initializer_range", "init", "hidden_dropout_prob"),
+    *("attention_probs_dropout_prob", "head_size", "mask_decoder"),
     *("pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout", "tie_masked_lm_head"),
     *("embedding_size", "embedding_fraction", "num_hidden_layers", "depth_fraction", "num_hidden_groups"),
     *("intermediate_size", "feed_forward_size"),
 )
 """Keys in which a checkpoint may differ from the model it is expected to be, or whose outcome is compared instead."""
 
-OUTCOMES = ("embedding_width", "depth", "groups", "feed_forward_width")
+OUTCOMES = ("embedding_width", "depth", "groups", "feed_forward_width", "head_width")
 
 Text = str | tuple[str, str]
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,11 @@ from harness.__main__ import main
 from harness.checkpoints import native
 from harness.commands.features import files
 from harness.commands.features.command import extract, parse, request_of
+from harness.commands.features.vectors import refuse_other_model
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
-from models.config import EncoderConfig
+from models.config import EncoderConfig, Init, Position
 from models.encoder import initialise
 from models.heads import SequenceClassifier
 
@@ -278,6 +280,13 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
 )
 def test_wrong_inputs_are_told_in_one_line(argument, told, refused):
     assert told in refused(argument)
+
+
+def test_keys_that_shape_no_vector_may_differ_and_the_width_of_heads_may_not():
+    shape = EncoderConfig(position=Position.disentangled)
+    refuse_other_model(replace(shape, mask_decoder=True, init=Init.scaled_by_depth), replace(shape, head_size=64), "run=r")
+    with pytest.raises(InputError, match=r"run=r has head_width=64, but the model that is named has 32"):
+        refuse_other_model(shape, replace(shape, head_size=32), "run=r")
 
 
 def test_run_that_is_not_there_is_told(refused, tmp_path):
