@@ -21,7 +21,7 @@ def test_every_choice_is_listed_with_its_meaning(path):
 
 def test_default_choices_are_marked():
     marked = re.findall(r"^   \* (\w+)", help_text(), re.MULTILINE)
-    assert {"base", "mini", "builtin", "hub", "standard", "quick", "cpu", "local", "wordpiece", "none"} == set(marked)
+    assert {"base", "mini", "builtin", "hub", "standard", "quick", "cpu", "local", "own", "none"} == set(marked)
 
 
 def test_help_goes_to_stdout_and_leaves_with_0(run_module):
