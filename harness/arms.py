@@ -27,8 +27,8 @@ BY_CONTENT = (
 )
 """Keys that say where content comes from. The content itself is a fact, under `facts.`: rows, text, weights, tokenizer."""
 
-WITHOUT_EFFECT = ("model.objective", "finetune.keep", "pretrain.checkpoint_every_s")
-"""Other keys that shape no result."""
+WITHOUT_EFFECT = ("model.objective", "model.tokenizer.", "finetune.keep", "pretrain.checkpoint_every_s")
+"""Other keys, or groups that end in a dot, that shape no result: what a model states shapes `pretrain` and `tokenizer`."""
 
 NO_FACTS = ("model.vocab_size", "model.pad_token_id", "finetune.submit")
 """Keys that follow from the tokenizer, or that only add files: two runs that differ in them alone may be compared."""

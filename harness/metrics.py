@@ -47,7 +47,7 @@ LENGTHS = "scaling/"
 BATCHES = "batching/"
 """Phase of the metrics whose step is the number of texts of a batch."""
 
-BESIDE = {"mismatched": "mismatched genres"}
+BESIDE = {"mismatched": "mismatched genres", "german": "German", "chinese": "Chinese"}
 """Name in `task.more_validation` -> what the rows are that are scored beside the validation, as `eval/SCORE_NAME`."""
 
 

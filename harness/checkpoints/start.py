@@ -5,6 +5,13 @@ from harness.config.resolve import Found
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import facts
+from models.objectives.config import ObjectiveName
+
+
+def has_tokenizer(config: RunConfig) -> bool:
+    """Whether what the run starts from, or learns from, brings its tokenizer."""
+    weights = (config.pretrain.checkpoint, config.model.init_from)
+    return any(weights) or config.pretrain.objective is ObjectiveName.distillation
 
 
 def read(config: RunConfig) -> Found:

@@ -33,4 +33,5 @@ def _override(argument: str) -> str:
     if not re.match(r"[^=]*=|~", argument):
         raise InputError(f"{argument!r} is no setting: expected KEY=VALUE, and a command only as the first word")
     argument = re.sub(r"^pretrain\.from=", "pretrain.checkpoint=", argument)  # `from` is no name in Python
-    return re.sub(r"^(task\.\w+_split=)(\w+\[.*\].*)$", r"\1'\2'", argument)  # a part of a split is no list
+    part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"
+    return re.sub(part_of_split, r"\1'\2'", argument)  # quoted, or Hydra would read a list

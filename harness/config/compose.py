@@ -23,8 +23,8 @@ from omegaconf.errors import OmegaConfBaseException
 from harness import arms
 from harness.config import mistakes
 from harness.config.command_line import for_hydra
-from harness.config.resolve import from_node
-from harness.config.schema import RunConfig
+from harness.config.resolve import from_node, unchecked
+from harness.config.schema import RunConfig, to_dict
 from harness.errors import InputError
 from harness.paths import conf_directory
 from models.config import EncoderConfig
@@ -138,9 +138,12 @@ def settings(overrides: list[str], swept: list[str]) -> dict[str, str]:
 
 
 def _value(node: DictConfig, key: str) -> Any:
-    """The choice of a group, or the value of a key."""
+    """The choice of a group, or the value of a key; a null that stands for another value is that value."""
     choices = node.hydra.runtime.choices
-    return choices[key] if key in choices else OmegaConf.select(node, key)
+    if key in choices:
+        return choices[key]
+    config = unchecked(OmegaConf.masked_copy(node, [name for name in node if name != "hydra"]))
+    return OmegaConf.select(OmegaConf.create(to_dict(config)), key)
 
 
 @functools.lru_cache(maxsize=256)
@@ -161,7 +164,7 @@ def swept_keys(arguments: list[str]) -> list[str]:
 def published_model(overrides: list[str]) -> Any:
     """The same model at scale base; values typed for the dimensions of another scale are left out."""
     dimensions = OmegaConf.load(conf_directory() / "scale" / "base.yaml")
-    replaced = ("scale=", "task=", "seed=", "+experiment=", *(f"model.{key}=" for key in dimensions))
+    replaced = ("scale=", "task=", "task.", "+task.", "seed=", "+experiment=", *(f"model.{key}=" for key in dimensions))
     kept = [override for override in overrides if not override.startswith(replaced)]
     return from_node(_composed((*kept, "task=bag", "scale=base"))).model
 

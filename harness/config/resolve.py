@@ -44,6 +44,7 @@ AT_LEAST_ONE = (
     *(f"pretrain.{key}" for key in ("batch_size", "accumulation", "ramp_from", "evaluations", "eval_sequences", "probe_steps")),
     *(f"pretrain.{key}" for key in ("tokens", "steps", "flops")),
     *("corpus.documents", "corpus.train_documents", "tokenizer.train_characters", "tokenizer.vocab_size"),
+    "model.tokenizer.vocab_size",
     *("hardware.threads", "task.max_length", "data.train_examples", "data.validation_examples"),
 )
 ABOVE_ZERO = (
@@ -163,11 +164,26 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
     if all(getattr(pretrain, key) is None for key in BUDGETS):
         pretrain = replace(pretrain, tokens=DEFAULT_TOKENS)
     measure = replace(config.measure, length=config.measure.length or longest)
-    config = replace(config, pretrain=pretrain, measure=measure)
+    config = replace(config, pretrain=pretrain, measure=measure, tokenizer=_stated(config))
     if config.tokenizer.trained_on is not TrainedOn.auto:
         return config
     trained_on = TrainedOn.corpus if is_pretrained(config) else TrainedOn.task
     return replace(config, tokenizer=replace(config.tokenizer, trained_on=trained_on))
+
+
+def _stated(config: RunConfig) -> TokenizerConfig:
+    """The tokenizer with what the model or scale states in place of each null, and the default where they state nothing.
+
+    A stated file is read only where nothing says which file, kind or size.
+    """
+    tokenizer, stated, default = config.tokenizer, config.model.tokenizer, TokenizerConfig()
+    is_open = all(getattr(tokenizer, key) is None for key in ("file", "vocab_file", "kind", "vocab_size"))
+    files = {"file": stated.file, "vocab_file": stated.vocab_file} if is_open else {}
+    values = {}
+    for key in ("kind", "vocab_size", "lowercase", "multilingual"):
+        choices = (getattr(source, key) for source in (tokenizer, stated, default))
+        values[key] = next(value for value in choices if value is not None)
+    return replace(tokenizer, **files, **values)
 
 
 def _without_unread(config: RunConfig) -> RunConfig:
@@ -188,7 +204,14 @@ def load(path: Path) -> RunConfig:
 
 
 def from_node(node: Any) -> RunConfig:
-    """A validated RunConfig from an OmegaConf node; InputError names the key and what is wrong with it.
+    """A validated RunConfig from an OmegaConf node; InputError names the key and what is wrong with it."""
+    config = unchecked(node)
+    refuse_impossible(config)
+    return config
+
+
+def unchecked(node: Any) -> RunConfig:
+    """A RunConfig from an OmegaConf node, placeholders replaced, whether a run could use it or not.
 
     Merging plain values into the schema once more closes what `+key=` slips past it.
     """
@@ -196,9 +219,7 @@ def from_node(node: Any) -> RunConfig:
     config = OmegaConf.to_object(merged)
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")
-    config = _without_placeholders(config)
-    refuse_impossible(config)
-    return config
+    return _without_placeholders(config)
 
 
 def is_pretrained(config: RunConfig) -> bool:

@@ -18,11 +18,24 @@ from models.objectives.config import ObjectiveConfig, ObjectiveName
 
 
 @dataclass
+class StatedTokenizer:
+    """The tokenizer that a model or scale stands for: what null keys of `tokenizer` take; read in `config/resolve.py`."""
+
+    kind: TokenizerKind | None = None
+    vocab_size: int | None = None
+    lowercase: bool | None = None
+    multilingual: bool | None = None
+    vocab_file: str | None = None  # read where neither kind nor size nor another file is configured
+    file: str | None = None  # likewise
+
+
+@dataclass
 class ModelConfig(EncoderConfig):
     """A variant: its shape, the objective of its paper, and weights to start from; read in `harness/weights/published.py`."""
 
     objective: ObjectiveName = ObjectiveName.mlm_nsp  # what `pretrain=own` stands for
     init_from: str | None = None  # name on the hub or folder; its config.json then says the shape
+    tokenizer: StatedTokenizer = field(default_factory=StatedTokenizer)  # what `tokenizer=own` stands for
 
 
 @dataclass
@@ -54,7 +67,8 @@ class TaskConfig:
     subset: str = ""  # configuration of the data set
     train_split: str = "train"
     validation_split: str = "validation"  # a split or, in the notation of `datasets`, a part: train[80%:]
-    more_validation: dict[str, str] = field(default_factory=dict)  # name: split that is scored beside the validation
+    more_validation: dict[str, str] = field(default_factory=dict)  # name: split that is scored beside, or SUBSET:SPLIT
+    languages: dict[str, str] = field(default_factory=dict)  # name: SUBSET:SPLIT whose text a multilingual tokenizer reads too
     test_split: str = ""
     train_file: str | None = None  # .csv, .tsv, .jsonl or .parquet, in place of hub and folder
     validation_file: str | None = None
@@ -111,14 +125,18 @@ class CorpusConfig:
 
 @dataclass
 class TokenizerConfig:
-    """Trained on text, or read from a file; read in `harness/data/tokenizer.py`."""
+    """Trained on text, or read from a file; read in `harness/data/tokenizer.py`.
 
-    kind: TokenizerKind = TokenizerKind.wordpiece
+    Null, where it may be: as the model or scale states it, else the default here. `conf/tokenizer/` sets these keys to null.
+    """
+
+    kind: TokenizerKind | None = TokenizerKind.wordpiece
     trained_on: TrainedOn = TrainedOn.auto
     train_characters: int = 100_000_000  # of the text that it is trained on at most
-    vocab_size: int = 8192
+    vocab_size: int | None = 8192
     min_frequency: int = 2
-    lowercase: bool = True
+    lowercase: bool | None = True
+    multilingual: bool | None = False  # trained on the text of task.languages too, their labels unread
     vocab_file: str | None = None  # one piece a line, as BERT's vocab.txt
     file: str | None = None  # a whole tokenizer of the library, tokenizer.json
 

@@ -45,7 +45,7 @@ def load(config: RunConfig, split: str) -> Loaded:
 
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what does not load is told in one line, by us
-    part, source = part_of(config.task, split), _source(config, split)
+    part, source = _cut_of(config.task, split)[1], _source(config, split)
     with tempfile.TemporaryDirectory() as empty:  # the library's own cache overlooks that local files are others than before
         cache = None if source.cached else empty
         try:
@@ -61,15 +61,32 @@ def load(config: RunConfig, split: str) -> Loaded:
 
 
 def part_of(task: TaskConfig, split: str) -> str:
-    """The split's name in the data set, or a part in the library's notation; InputError when the task has none."""
+    """The split's name in the data set, or a part in the library's notation; InputError when the task has none.
+
+    `SUBSET:` before it names another subset of the data set.
+    """
     parts = {"train": task.train_split, "tune": task.train_split, "validation": task.validation_split}
     parts |= {"test": task.test_split} | dict(task.more_validation) | dict(task.more_submission)
+    parts |= {text_of(name): part for name, part in task.languages.items()}
     if not parts.get(split):
         raise InputError(f"task {task.name!r} has no split {split!r}: set {_part_key(split)}")
     return parts[split]
 
 
+def text_of(language: str) -> str:
+    """Name of the split that `task.languages` names for the language."""
+    return f"text in {language}"
+
+
+def _cut_of(task: TaskConfig, split: str) -> tuple[str, str]:
+    """Subset of the data set, and the part of it in the library's notation."""
+    subset, part = re.fullmatch(r"(?:([^:\[+]+):)?(.*)", part_of(task, split), re.DOTALL).groups()
+    return task.subset if subset is None else subset.strip(), part.strip()
+
+
 def _part_key(split: str) -> str:
+    if split.startswith(text_of("")):
+        return "task.languages"
     fixed = {"train": "task.train_split", "tune": "task.train_split", "validation": "task.validation_split"}
     return (fixed | {"test": "task.test_split"}).get(split, "task.more_validation or task.more_submission")
 
@@ -81,14 +98,15 @@ def _names(part: str) -> list[str]:
 
 def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str, int]) -> None:
     """InputError when this split is not there, or when rows of what is there would be in two splits."""
-    for name in _names(part_of(task, split)):
+    subset, part = _cut_of(task, split)
+    for name in _names(part):
         if name not in sizes:
             raise unknown(f"split of {where}:", name, sizes, _part_key(split))
-    spans = {split: _spans(part_of(task, split), sizes, where, _part_key(split))}
+    spans = {split: _spans(part, sizes, where, _part_key(split))}
     given = ("train", "validation", *(["test"] if task.test_split else []), *task.more_validation)
     for other in given:
-        part = part_of(task, other)
-        if set(_names(part)) <= set(sizes):
+        other_subset, part = _cut_of(task, other)
+        if other_subset == subset and set(_names(part)) <= set(sizes):
             spans[other] = _spans(part, sizes, where, _part_key(other))
     spans.pop("tune", None)
     for (one, ones), (two, twos) in itertools.combinations(spans.items(), 2):
@@ -121,13 +139,14 @@ def _source(config: RunConfig, split: str) -> _Source:
     where = f"task {task.name!r}, {split}"
     if any(getattr(task, f"{name}_file") for name in OWN_SPLITS):
         return _own(task, split, where)
+    subset, _ = _cut_of(task, split)
     if not task.hub and not task.folder:
         raise InputError(f"{where}: nothing says where the rows are: set task.train_file, task.hub or task.folder")
     if config.data.source is DataSource.hub:
         if not task.hub:
             raise InputError(f"{where}: task.hub names no data set: set it, or data=local data.root=FOLDER")
-        return _Source(task.hub, task.subset or None, where, cached=True)
-    return _Source(_folder(config), task.subset or None, where)
+        return _Source(task.hub, subset or None, where, cached=True)
+    return _Source(_folder(config), subset or None, where)
 
 
 def _own(task: TaskConfig, split: str, where: str) -> _Source:
@@ -183,7 +202,7 @@ def _load_error(config: RunConfig, source: _Source, error: Exception) -> InputEr
     if "data_files" in source.options:
         return InputError(f"{source.where}: the file cannot be read: {reason}")
     if not source.cached:
-        torn = own_files.torn_parquet(Path(source.path) / config.task.subset)
+        torn = own_files.torn_parquet(Path(source.path) / (source.subset or ""))
         if torn:
             return InputError(f"{source.where}: {torn} is not a readable parquet file; restore it or change data.root")
         if "BatchSize" in reason:
@@ -191,5 +210,5 @@ def _load_error(config: RunConfig, source: _Source, error: Exception) -> InputEr
     offline = os.environ.get("HF_HUB_OFFLINE") == "1" or "offline" in reason or isinstance(error, ConnectionError)
     if source.cached and offline:
         return InputError(f"{source.where}: the hub cannot be reached for {source.path!r}; use data=local data.root=FOLDER")
-    told = re.sub(r"\s+", " ", f"{source.path!r} with subset {config.task.subset!r} cannot be loaded: {reason}")
+    told = re.sub(r"\s+", " ", f"{source.path!r} with subset {source.subset or ''!r} cannot be loaded: {reason}")
     return InputError(f"{source.where}: {told}")

@@ -32,6 +32,7 @@ class PlannedRun:
     folder: Path
     needs: "PlannedRun | None" = None  # a pretraining of this command
     lifted: list[str] = field(default_factory=list)  # facts that vary between the arms of this command
+    note: str | None = None  # what the user must know before the run starts
 
     @property
     def title(self) -> str:
@@ -48,7 +49,7 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     cache = Cache()
     for config in composed:
         for item in _runs(config, cache, planned):
-            planned.setdefault(item.folder, item)
+            planned.setdefault(item.folder, replace(item, note=_smaller_vocabulary(config, item.config)))
     runs = list(planned.values())
     by_task: dict[str, list[PlannedRun]] = {}
     for item in runs:
@@ -73,6 +74,19 @@ def in_turn(planned: list[PlannedRun]) -> list[PlannedRun]:
         random.Random(f"{task} {seed} {len(block)}").shuffle(block)
     trained = (item for block in blocks.values() for item in block)
     return [*(item for item in planned if item.inputs.data is None), *trained]
+
+
+def _smaller_vocabulary(composed: RunConfig, config: RunConfig) -> str | None:
+    """That the text has fewer pieces than the model or scale states; None where it has enough, or the user set another size."""
+    stated, pieces = composed.model.tokenizer.vocab_size, config.model.vocab_size
+    tokenizer = composed.tokenizer
+    is_read = tokenizer.file or tokenizer.vocab_file or start.has_tokenizer(composed)
+    if stated is None or is_read or tokenizer.vocab_size != stated or pieces >= stated:
+        return None
+    return (
+        f"{composed.model_name} at scale {composed.scale_name} states {stated:,} pieces; the text carries {pieces:,}, "
+        "and that is the size of the model that runs"
+    )
 
 
 class Cache:

@@ -36,6 +36,8 @@ def run_study(configs: list[RunConfig]) -> int:
     InputError, before any run exists, when the data of any of them cannot be used.
     """
     planned = plan(configs)
+    for note in dict.fromkeys(item.note for item in planned if item.note):
+        print(note, flush=True)
     failed: list[PlannedRun] = []
     with _terminated_as_interrupt():
         session = Session(planned)

@@ -24,7 +24,7 @@ from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 from harness.tasks import glue_submission
 from harness.tasks.base import Examples, Split
-from harness.tasks.rows import Table, load_table
+from harness.tasks.rows import Table, load_languages, load_table
 
 PREPARE_VERSION = 4
 """Raised when the same rows would be prepared otherwise; part of the cache key."""
@@ -62,12 +62,14 @@ def prepare(config: RunConfig) -> str:
     for file, split in _submitted(config).items():
         glue_submission.refuse_other_rows(config.task, file, tables[split].items)
     splits = {split: tasks.kind_of(config.task).examples(config.task, table) for split, table in tables.items()}
-    key = _key(config, tables)
+    is_trained = not (config.tokenizer.file or config.tokenizer.vocab_file)
+    more_text = load_languages(config) if config.tokenizer.multilingual and is_trained else []
+    key = _key(config, tables, more_text)
     folder = paths.cache_folder(config.output) / key
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            _write(config, splits, folder, _rows_hash(config, tables))
+            _write(config, splits, more_text, folder, _rows_hash(config, tables))
     return key
 
 
@@ -107,12 +109,13 @@ def _submitted(config: RunConfig) -> dict[str, str]:
     return glue_submission.splits(config.task) if config.finetune.submit else {}
 
 
-def _key(config: RunConfig, tables: dict[str, Table]) -> str:
+def _key(config: RunConfig, tables: dict[str, Table], more_text: list[str]) -> str:
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
     spec |= {key: getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
     digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
     _add_rows(digest, config, tables)
+    digest.update(json.dumps(more_text).encode())
     return digest.hexdigest()[:16]
 
 
@@ -129,21 +132,21 @@ def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Tabl
         digest.update(json.dumps([split, columns, table.items]).encode())
 
 
-def _write(config: RunConfig, splits: dict[str, Examples], folder: Path, rows: str) -> None:
+def _write(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: str) -> None:
     """Builds the entry beside its place and moves it there whole; what a killed process left is swept away first."""
     building = folder.with_name(f"{folder.name}.tmp")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
     try:
-        _fill(config, splits, building, rows)
+        _fill(config, splits, more_text, building, rows)
         building.rename(folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _fill(config: RunConfig, splits: dict[str, Examples], folder: Path, rows: str) -> None:
+def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: str) -> None:
     kind, task = tasks.kind_of(config.task), config.task
-    tokenizer = tokenizers.build(config.tokenizer, _texts(splits["train"]))
+    tokenizer = tokenizers.build(config.tokenizer, [*_texts(splits["train"]), *more_text])
     for split, examples in splits.items():
         _write_split(kind.encode(task, tokenizer, examples), folder, split)
     facts = {

@@ -70,6 +70,19 @@ def load_rows(config: RunConfig, split: str) -> Rows:
     return Rows(texts, table.columns[config.task.label], table.items)
 
 
+def load_languages(config: RunConfig) -> list[str]:
+    """All texts of `task.languages`, as many rows of each as of train; their labels are not read."""
+    task, texts = config.task, []
+    for language in task.languages:
+        loaded = sources.load(config, sources.text_of(language))
+        columns = [_column(loaded, name, "task.fields")[: config.data.train_examples] for name in task.fields]
+        for name, values in zip(task.fields, columns, strict=True):
+            _refuse_other_than_text(task, name, values, loaded.where)
+        rows = (value for row in zip(*columns, strict=True) for value in row)
+        texts += [word for value in rows for word in (value if isinstance(value, list) else [value])]
+    return texts
+
+
 def _generated(task: TaskConfig, split: str) -> Loaded:
     source = {"train": "train", "tune": "train", "validation": "validation"}.get(split)
     if source is None:

@@ -32,6 +32,9 @@ def test_every_choice_composes_alone_and_is_what_the_file_says(compose, path):
         flat = configs.flatten(configs.to_dict(cell))
         said = {} if several else configs.flatten(OmegaConf.to_container(OmegaConf.load(path)) or {})
         said |= {"objective": "mlm_nsp"} if (group, choice) == ("pretrain", "own") else {}  # of the default model
+        if group == "tokenizer":  # the default model states none
+            default = configs.to_dict(configs.TokenizerConfig())
+            said |= {key: default[key] for key, value in said.items() if value is None}
         assert {key: flat[f"{section}.{key}"] for key in said} == said
 
 

@@ -33,8 +33,8 @@ def trained(**keys) -> tokenizer.Tokenizer:
 FRESH = """\
 import hashlib, random
 from harness.data import tokenizer
-from harness.choices import TokenizerKind
-from harness.config import TokenizerConfig
+from harness.config.choices import TokenizerKind
+from harness.config.schema import TokenizerConfig
 stream = random.Random(0)
 words = ["".join(stream.choices("abcdefgh", k=stream.randint(1, 6))) for _ in range(300)]
 rare = [chr(code) for code in range(0x3B1, 0x3C9)]

@@ -20,8 +20,9 @@ NOT_IN_FINGERPRINT = {
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
     *("model.objective", "pretrain.checkpoint_every_s"),
+    *(f"model.tokenizer.{key}" for key in ("kind", "vocab_size", "lowercase", "multilingual", "vocab_file", "file")),
 }
-"""Keys that name a run, say where content is that counts by itself, or say how often a checkpoint is written."""
+"""Keys that name a run, say where content is that counts by itself, what `own` stands for, or when a checkpoint is written."""
 
 NOT_A_FACT = {"model.vocab_size", "model.pad_token_id", "finetune.submit", "seed", "pretrain.seed"}
 """Keys that the fingerprint has, but that no comparison depends on: the tokenizer's, an additional file, replicates."""
@@ -161,6 +162,8 @@ def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_no
         ("corpus=builtin,wikitext", ["base", "base corpus=wikitext"]),
         ("scale=mini,tiny", ["base", "base scale=tiny"]),
         ("model.attention_window=null,8", ["base", "base attention_window=8"]),
+        ("tokenizer.vocab_size=4096,8192", ["base vocab_size=4096", "base"]),
+        ("tokenizer=own,bpe", ["base", "base tokenizer=bpe"]),
         ("seed=1,2", ["base", "base"]),
         ("pretrain.seed=1,2", ["base", "base"]),
     ],

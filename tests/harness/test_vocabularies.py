@@ -1,0 +1,315 @@
+"""The vocabulary that a model or scale stands for: what is trained, what is read, and what the user is told."""
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from datasets import Dataset
+from omegaconf import OmegaConf
+from tokenizers import Tokenizer
+
+from harness import paths
+from harness.config.choices import TokenizerKind
+from harness.config.resolve import load as load_config
+from harness.config.schema import RunConfig, TokenizerConfig
+from harness.data import tokenizer as tokenizers
+from harness.errors import InputError
+from harness.paths import conf_directory
+from harness.study.plan import PlannedRun, plan
+from harness.tasks import prepared
+from harness.tasks.rows import load_table
+
+WORDPIECE, BPE = TokenizerKind.wordpiece, TokenizerKind.bpe
+STATING = sorted(path for path in conf_directory().glob("*/*.yaml") if path.parent.name in ("model", "scale"))
+SPANS = ["task.kind=spans", "task.fields=[question,context]", "task.label=answers", "task.scores=[f1]", "task.headline=f1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], (WORDPIECE, 8192, True, False)),
+        (["scale=larger_bert"], (WORDPIECE, 50000, True, False)),
+        (["model=mbert"], (WORDPIECE, 119547, False, True)),
+        (["model=mbert", "scale=larger_bert"], (WORDPIECE, 119547, False, True)),
+        (["model=mbert", "tokenizer.vocab_size=300"], (WORDPIECE, 300, False, True)),
+        (["model=mbert", "tokenizer.lowercase=true", "tokenizer.multilingual=false"], (WORDPIECE, 119547, True, False)),
+        (["model=mbert", "tokenizer=bpe"], (BPE, 119547, False, True)),
+        (["scale=larger_bert", "tokenizer=bpe"], (BPE, 50000, False, False)),
+        (["scale=larger_bert", "model.tokenizer.vocab_size=70"], (WORDPIECE, 70, True, False)),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_stated_tokenizer_is_the_default_and_typed_keys_win(compose, arguments, expected):
+    (config,) = compose("task=bag", *arguments)
+    tokenizer = config.tokenizer
+    assert (tokenizer.kind, tokenizer.vocab_size, tokenizer.lowercase, tokenizer.multilingual) == expected
+
+
+def test_stated_file_is_read_unless_file_kind_or_size_is_typed(compose, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text("# mine\ntokenizer: {vocab_file: mine.txt, lowercase: false}\n")
+    mine = ["--config-dir", str(tmp_path), "model=mine", "task=bag"]
+    (config,) = compose(*mine)
+    assert (config.tokenizer.vocab_file, config.tokenizer.file, config.tokenizer.lowercase) == ("mine.txt", None, False)
+    for typed in (["tokenizer=bpe"], ["tokenizer.vocab_size=90"], ["tokenizer.file=other.json"]):
+        (config,) = compose(*mine, *typed)
+        assert config.tokenizer.vocab_file is None
+    (config,) = compose(*mine, "tokenizer.vocab_file=other.txt")
+    assert config.tokenizer.vocab_file == "other.txt"
+
+
+@pytest.mark.parametrize("path", STATING, ids=lambda path: path.stem)
+def test_stated_size_is_the_published_one(path):
+    said = OmegaConf.load(path)
+    stated = OmegaConf.select(said, "tokenizer.vocab_size")
+    assert stated in (None, said.get("vocab_size"))
+    assert (stated is not None) == (path.stem in ("mbert", "larger_bert", "mini_bert"))
+
+
+def test_published_counts_keep_the_published_vocabulary(compose):
+    (mbert,), (larger,) = compose("task=bag", "model=mbert", "scale=tiny"), compose("task=bag", "scale=larger_bert")
+    assert (mbert.published.vocab_size, larger.model.vocab_size) == (119547, 50000)
+
+
+# Training
+
+ENDINGS = [f"{vowel}{consonant}" for vowel in "aeiou" for consonant in "bdgk"][:17]
+WORDS = ["".join(parts) for parts in itertools.product("bdfgklmnpr", "aeiou", "bdfgklmnpr", ENDINGS)]
+
+
+@pytest.fixture
+def own_text(tmp_path: Path) -> list[str]:
+    """A task whose training text has 8,500 words, each of them twice."""
+    rows = [{"text": " ".join(WORDS[start : start + 50]), "y": start % 2} for start in range(0, len(WORDS), 50)] * 2
+    for split, some in (("train", rows), ("validation", rows[:4])):
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
+    files = [f"task.{split}_file={tmp_path / split}.jsonl" for split in ("train", "validation")]
+    return ["task=own", *files, "task.fields=[text]", "task.label=y", "task.labels=[no,yes]", f"output={tmp_path / 'out'}"]
+
+
+def test_size_that_a_scale_states_is_trained_for(compose, own_text):
+    arguments = [*own_text, "task.max_length=64"]
+    (base,), (larger,) = plan(compose(*arguments)), plan(compose(*arguments, "scale=larger_bert"))
+    assert base.config.model.vocab_size == 8192
+    assert base.note is None
+    pieces = larger.config.model.vocab_size
+    assert 8192 < len(WORDS) < pieces < 50000
+    assert larger.note == (
+        f"base at scale larger_bert states 50,000 pieces; the text carries {pieces:,}, "
+        "and that is the size of the model that runs"
+    )
+
+
+def test_nothing_is_said_of_a_size_that_is_reached_or_that_the_user_chose(compose, own_text):
+    arguments = [*own_text, "task.max_length=64"]
+    for more in (
+        ["model.tokenizer.vocab_size=500"],
+        ["scale=larger_bert", "tokenizer.vocab_size=40000"],
+        ["tokenizer.vocab_size=40000"],
+    ):
+        (item,) = plan(compose(*arguments, *more))
+        assert item.note is None
+
+
+def test_nothing_is_said_of_a_vocabulary_that_is_read(compose, tmp_path):
+    pieces = [*tokenizers.SPECIAL, *"abcdefghijklmnopqrstuvwxyz"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    (item,) = plan(compose("task=bag", "model=mbert", f"tokenizer.vocab_file={tmp_path / 'vocab.txt'}", f"output={tmp_path}"))
+    assert (item.config.model.vocab_size, item.note) == (len(pieces), None)
+
+
+def test_a_pretraining_says_its_size_too(compose, tmp_path):
+    settings = ["task=none", "pretrain=mlm", "scale=mini_bert", "corpus.documents=60", f"output={tmp_path}"]
+    (item,) = plan(compose(*settings))
+    pieces = item.config.model.vocab_size
+    assert pieces < 8192
+    assert item.note.startswith(f"base at scale mini_bert states 8,192 pieces; the text carries {pieces:,}, ")
+
+
+# Languages
+
+ENGLISH = {"train": "the Singer was Ann they say", "validation": "the dancer was Bob they say"}
+LANGUAGES = {"de": ("Die Sängerin war Ann", "Der Tänzer heißt Bob"), "zh": ("歌手是安", "舞者是鲍勃")}
+FOLDER = {
+    "en": {split: [ENGLISH[split]] * 8 for split in ENGLISH},
+    **{name: {"validation": [text] * 4 + [scored] * 4} for name, (text, scored) in LANGUAGES.items()},
+}
+
+
+def row(number: int, context: str) -> dict[str, object]:
+    last = context if " " not in context else context.split()[-1]
+    given = {"text": [last], "answer_start": [context.index(last)]}
+    return {"id": f"q{number}", "question": "Who?", "context": context, "answers": given}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> list[str]:
+    """A task in one subset, scored beside it in the last four rows of two others."""
+    configs = []
+    for subset, splits in FOLDER.items():
+        (tmp_path / "root" / "qa" / subset).mkdir(parents=True)
+        for split, contexts in splits.items():
+            rows = [row(number, context) for number, context in enumerate(contexts)]
+            Dataset.from_list(rows).to_parquet(str(tmp_path / "root" / "qa" / subset / f"{split}-0.parquet"))
+        files = [{"split": split, "path": f"{subset}/{split}-*"} for split in splits]
+        configs.append({"config_name": subset, "data_files": files})
+    (tmp_path / "root" / "qa" / "README.md").write_text(f"---\n{yaml.safe_dump({'configs': configs})}---\n")
+    settings = ["task=xquad", "task.subset=en", "task.train_split=train", "task.validation_split=validation"]
+    settings += ["task.max_length=40", "task.stride=4", "data=local", f"data.root={tmp_path / 'root'}", "scale=tiny"]
+    for name, subset in (("german", "de"), ("chinese", "zh")):
+        settings += [f"task.more_validation.{name}={subset}:validation[4:]", f"task.languages.{name}={subset}:validation[:4]"]
+
+    return [*settings, f"output={tmp_path / 'out'}"]
+
+
+@pytest.fixture
+def languages(compose: Callable, settings: list[str]) -> Callable[..., RunConfig]:
+    """That task, composed."""
+
+    def config(*more: str) -> RunConfig:
+        (one,) = compose(*settings, *more)
+        return one
+
+    return config
+
+
+def vocabulary(item: PlannedRun) -> dict[str, int]:
+    folder = paths.data_folder(item.config.output, item.inputs.data)
+    return Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab()
+
+
+def test_mbert_has_a_cased_vocabulary_of_all_languages_and_base_has_not(languages):
+    base, mbert = plan([languages(), languages("model=mbert")])
+    assert base.inputs.data != mbert.inputs.data
+    assert base.inputs.content["rows"] == mbert.inputs.content["rows"]
+    assert {"Singer", "Sängerin", "歌", "手", "是", "安"} <= set(vocabulary(mbert))
+    assert "singer" in vocabulary(base)
+    assert not {"Singer", "sangerin", "歌", "手"} & set(vocabulary(base))
+    assert mbert.config.model.vocab_size == len(vocabulary(mbert)) > base.config.model.vocab_size
+    assert len(vocabulary(base)) == base.config.model.vocab_size
+
+
+def test_no_scored_text_is_in_the_vocabulary(languages):
+    (mbert,) = plan([languages("model=mbert")])
+    assert not {"Tänzer", "dancer", "舞", "鲍", "勃"} & set(vocabulary(mbert))
+
+
+def test_multilingual_is_a_key_for_any_model(languages):
+    (base,) = plan([languages("tokenizer.multilingual=true")])
+    assert {"sangerin", "歌"} <= set(vocabulary(base))
+    (mbert,) = plan([languages("model=mbert", "tokenizer.multilingual=false")])
+    assert "歌" not in vocabulary(mbert)
+
+
+def test_labels_of_the_text_of_a_vocabulary_are_not_read(languages):
+    config = languages("model=mbert")
+    config = replace(config, task=replace(config.task, more_validation={}))
+    before = prepared.prepare(config)
+    for subset in LANGUAGES:
+        path = Path(config.data.root) / "qa" / subset / "validation-0.parquet"
+        Dataset.from_parquet(str(path)).remove_columns("answers").to_parquet(str(path))
+    assert prepared.prepare(config) == before
+
+
+def test_text_of_a_vocabulary_is_part_of_the_key_where_it_is_read(languages):
+    configs = [languages("model=mbert"), languages()]
+    before = [prepared.prepare(config) for config in configs]
+    path = Path(configs[0].data.root) / "qa" / "de" / "validation-0.parquet"
+    rows = Dataset.from_parquet(str(path)).to_list()
+    Dataset.from_list([row(0, "Die Harfe spielt Ann"), *rows[1:]]).to_parquet(str(path))
+    after = [prepared.prepare(config) for config in configs]
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+
+
+def test_rows_of_another_subset_are_scored_beside(languages):
+    config = languages()
+    data = prepared.read(config, prepared.prepare(config))
+    assert list(data.more) == ["german", "chinese"]
+    assert all(split.items == ["q4", "q5", "q6", "q7"] for split in data.more.values())
+    assert set(data.more["chinese"].texts["contexts"]) == {"舞者是鲍勃"}
+    assert set(data.validation.texts["contexts"]) == {ENGLISH["validation"]}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (["task.more_validation.german=de:test"], "unknown split of task 'xquad', german: 'test'"),
+        (["task.more_validation.german=fr:validation"], "task 'xquad', german: .*with subset 'fr' cannot be loaded"),
+        (
+            ["task.languages.german=de:validation[:6]", "model=mbert"],
+            r"task.languages='de:validation\[:6\]' and task.more_validation.*='de:validation\[4:\]' share rows",
+        ),
+        (
+            ["task.train_split=zh:validation[:5]"],
+            r"task.train_split='zh:validation\[:5\]' and task.more_validation.*='zh:validation\[4:\]' share rows",
+        ),
+    ],
+    ids=["split", "subset", "scored", "trained"],
+)
+def test_parts_of_other_subsets_that_do_not_fit_are_one_line(languages, more, expected):
+    config = languages(*more)
+    with pytest.raises(InputError, match=expected) as error:
+        prepared.prepare(config)
+    assert "\n" not in str(error.value)
+
+
+def test_size_is_told_once_before_anything_runs_and_every_language_is_scored(run_module, settings, tmp_path):
+    budget = ["finetune.max_steps=2", "hardware.threads=1", "measure=none", "seed=1,2"]
+    done = run_module("harness", "-m", *settings, *budget, "model=mbert")
+    assert done.returncode == 0, done.stdout + done.stderr
+    folders = list((tmp_path / "out" / "default").iterdir())
+    (pieces,) = {load_config(folder / "config.yaml").model.vocab_size for folder in folders}
+    first, *others = done.stdout.splitlines()
+    assert first == (
+        f"mbert at scale tiny states 119,547 pieces; the text carries {pieces:,}, and that is the size of the model that runs"
+    )
+    assert not any("states" in line for line in others)
+    scores = {f"eval/f1{language}" for language in ("", "_german", "_chinese")}
+    for folder in folders:
+        assert scores <= set(json.loads((folder / "result.json").read_text())["metrics"])
+        assert (folder / "predictions_german.parquet").exists()
+
+
+def test_chinese_characters_are_words_and_case_is_kept():
+    text = "黑豹队的防守 by Panthers"
+    built = tokenizers.build(TokenizerConfig(lowercase=False, min_frequency=1), [text])
+    assert built.encode(text, add_special_tokens=False).tokens == [*"黑豹队的防守", "by", "Panthers"]
+
+
+@pytest.fixture
+def xquad(compose: Callable, shared_data: Path, tmp_path: Path) -> Callable[..., RunConfig]:
+    """The task on the real files."""
+    if not (shared_data / "qa" / "xquad.zh").is_dir():
+        pytest.skip("XQuAD is not there: expected ../shared/data/qa/xquad.zh beside the checkout")
+
+    def config(*more: str) -> RunConfig:
+        (one,) = compose("task=xquad", "data=local", f"data.root={shared_data}", f"output={tmp_path}", *more)
+        return one
+
+    return config
+
+
+def test_xquad_scores_the_same_questions_in_each_language_on_other_articles(xquad):
+    config = xquad()
+    tables = {split: load_table(config, split) for split in ("train", "validation", "german", "chinese")}
+    assert [len(table.items) for table in tables.values()] == [949, 241, 241, 241]
+    assert tables["validation"].items == tables["german"].items == tables["chinese"].items
+    contexts = {split: set(table.columns["context"]) for split, table in tables.items()}
+    assert not contexts["train"] & contexts["validation"]
+    assert not contexts["validation"] & contexts["german"]
+
+
+def test_mbert_reads_and_scores_three_languages(xquad):
+    few = ["data.train_examples=100", "data.validation_examples=5"]
+    base, mbert = plan([xquad(*few), xquad(*few, "model=mbert")])
+    characters = {piece for piece in vocabulary(mbert) if len(piece) == 1 and "\u4e00" <= piece <= "\u9fff"}
+    assert len(characters) > 300 > len(set(vocabulary(base)) & characters)
+    data = prepared.read(mbert.config, mbert.inputs.data)
+    unknown = {name: float((split.ids == vocabulary(mbert)["[UNK]"]).mean()) for name, split in data.more.items()}
+    assert unknown["german"] < 0.02
+    assert unknown["chinese"] < 0.2
