@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from torch import nn
 from variant_files import merged
 
-from models.attention import Context
+from models.attention.products import Context
 from models.batch import Batch
 from models.config import Activation, EncoderConfig, Sharing
 from models.encoder import Encoder, initialise
