@@ -1,4 +1,4 @@
-"""What a model is given. B sequences, T tokens."""
+"""The input of a model. B sequences, T tokens."""
 
 from dataclasses import dataclass, fields
 
@@ -16,10 +16,22 @@ class Batch:
     position_ids: Tensor | None = None  # (B, T) int64; None: 0 to T - 1
     labels: Tensor | None = None  # (B,) int64 classes or float32 scores, (B, T) classes of tokens, (B, 2) start and end
     tokens: int = 0  # real tokens, padding not counted
-    position_limit: int | None = None  # all position_ids are below it; None: unknown, and looked at where it matters
-    queries: Tensor | None = None  # (B, T) bool, True where the learned query vector stands in for the token
+    position_limit: int | None = None  # all position_ids are below it; None: unknown, computed where it is needed
+    queries: Tensor | None = None  # (B, T) bool, True where the learned query vector replaces the token
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch with every tensor on `device`."""
         moved = {field.name: getattr(self, field.name) for field in fields(self)}
         return Batch(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in moved.items()})
+
+
+def as_batch(inputs: Batch | Tensor) -> Batch:
+    """A batch as it is, or a (B, T) tensor of ids as a batch in which every token is real; TypeError for anything else."""
+    if isinstance(inputs, Batch):
+        return inputs
+    if isinstance(inputs, Tensor) and inputs.dim() == 2 and inputs.dtype in (torch.int64, torch.int32):
+        return Batch(inputs)
+    found = type(inputs).__name__
+    if isinstance(inputs, Tensor):
+        found = f"a tensor of shape {tuple(inputs.shape)} and {inputs.dtype}"
+    raise TypeError(f"expected a models.batch.Batch or a (B, T) tensor of integer ids, got {found}")

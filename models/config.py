@@ -1,11 +1,13 @@
 """The shape of one encoder as plain data; the defaults are BERT-base (arXiv:1810.04805).
 
-Fields are what was said; properties are what follows from it. A field that is None follows a rule, so that the same variant
-stays the same at every scale; an explicit value switches the rule off. Each field is read in one class (named above its group).
+Fields are set; properties follow from them. A field that is None follows a rule, so that the same variant
+stays the same at every scale; an explicit value switches the rule off. A field that some models do not read says what it needs
+(models/keys.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 
 class Activation(Enum):
@@ -19,7 +21,7 @@ class Activation(Enum):
 
 
 class Body(Enum):
-    """What stands between embeddings and heads."""
+    """The layers between embeddings and heads."""
 
     transformer = "transformer"
     encoder_decoder = "encoder_decoder"  # arXiv:1706.03762
@@ -36,7 +38,7 @@ class Init(Enum):
 
 
 class Position(Enum):
-    """How a model knows where a token stands."""
+    """How a model knows the position of a token."""
 
     learned = "learned"  # added to the embeddings
     sinusoidal = "sinusoidal"  # added to the embeddings (arXiv:1706.03762)
@@ -92,6 +94,23 @@ def round_to(value: float, multiple: int) -> int:
     return max(multiple, int(value / multiple + 0.5) * multiple)
 
 
+NOT_NULL = "not null"
+"""Stands for every value but None in what a key needs."""
+
+LAYERED = {"body": (Body.transformer, Body.encoder_decoder, Body.lstm)}
+ATTENDING = {"body": (Body.transformer, Body.encoder_decoder)}
+SELF_ATTENTION = ATTENDING | {"position": tuple(p for p in Position if p not in (Position.disentangled, Position.relative))}
+ROTARY = ATTENDING | {"position": (Position.rotary,)}
+BY_DISTANCE = ATTENDING | {"position": (Position.bucketed, Position.disentangled)}
+DISENTANGLED = {"body": (Body.transformer,), "position": (Position.disentangled,)}
+"""What keys need to be read: other keys with one of these values."""
+
+
+def needs(default: Any, keys: dict[str, Any]) -> Any:
+    """A field that a model reads only where other keys have one of these values; the others are read in every model."""
+    return field(default=default, metadata={"needs": keys})
+
+
 @dataclass
 class EncoderConfig:
     """Names are those of the papers' own configuration files; lengths count tokens, sizes count features."""
@@ -99,10 +118,10 @@ class EncoderConfig:
     # Encoder
     body: Body = Body.transformer
     hidden_size: int = 768
-    num_hidden_layers: int = 12
-    depth_fraction: float = 1.0  # share of num_hidden_layers that is there
-    num_hidden_groups: int | None = None  # None: as many as layers, nothing is shared (arXiv:1909.11942)
-    sharing: Sharing = Sharing.all
+    num_hidden_layers: int = needs(12, LAYERED)
+    depth_fraction: float = needs(1.0, LAYERED)  # share of num_hidden_layers that is there
+    num_hidden_groups: int | None = needs(None, ATTENDING)  # None: as many as layers, nothing is shared (arXiv:1909.11942)
+    sharing: Sharing = needs(Sharing.all, ATTENDING | {"num_hidden_groups": NOT_NULL})
     initializer_range: float = 0.02
     init: Init = Init.flat
     # Embeddings
@@ -112,50 +131,51 @@ class EncoderConfig:
     type_vocab_size: int = 2
     pad_token_id: int = 0
     embedding_size: int | None = None  # None: hidden_size * embedding_fraction, rounded to a multiple of 8
-    embedding_fraction: float = 1.0
+    embedding_fraction: float = needs(1.0, {"embedding_size": (None,)})
     embedding_norm: bool = True
     embedding_scale: bool = False  # token vectors times the root of their size (arXiv:1706.03762, section 3.4)
     # Norms and residuals
     norm: Norm = Norm.layer
-    norm_place: NormPlace = NormPlace.post
-    norm_bias: bool = True
+    norm_place: NormPlace = needs(NormPlace.post, ATTENDING)
+    norm_bias: bool = needs(True, {"norm": (Norm.layer,)})
     layer_norm_eps: float = 1e-12
     hidden_dropout_prob: float = 0.1
     # Attention
     position: Position = Position.learned
-    num_attention_heads: int = 12
-    head_size: int | None = None  # features of one head; None: hidden_size / num_attention_heads
-    attention_bias: bool = True  # of the four projections
-    attention_scale: bool = True  # products divided by the root of the head size
-    attention_window: int | None = None  # total width, half to each side; None: full attention (arXiv:2004.05150)
-    global_tokens: int = 0  # first tokens that see and are seen by all, with projections of their own (arXiv:2004.05150)
-    global_layer_every: int | None = None  # layers 0, n, 2n, ... see everything, the others a window (arXiv:2412.13663)
-    causal: bool = False
-    attention_probs_dropout_prob: float = 0.1
-    rotary_theta: float = 10000.0
-    rotary_global_theta: float | None = None  # of the layers that see everything; None: rotary_theta
-    position_buckets: int | None = None  # bucketed: 32 by default; disentangled: None for one bucket a distance
-    max_relative_distance: int = 512  # farther tokens count as this far
-    share_position_projections: bool = False  # disentangled: positions use the content's projections
-    norm_relative_embeddings: bool = False  # disentangled
-    position_terms: PositionTerms = PositionTerms.both  # disentangled
-    key_bias: bool = True  # disentangled: of keys too, as since v2 (arXiv:2111.09543); false as first published
-    memory_length: int = 0  # relative: hidden states kept of the text before (arXiv:1901.02860)
+    num_attention_heads: int = needs(12, ATTENDING)
+    head_size: int | None = needs(None, ATTENDING)  # features of one head; None: hidden_size / num_attention_heads
+    attention_bias: bool = needs(True, ATTENDING)  # of the four projections
+    attention_scale: bool = needs(True, ATTENDING)  # products divided by the root of the head size
+    attention_window: int | None = needs(None, SELF_ATTENTION)  # total width, half to each side; None: full (arXiv:2004.05150)
+    global_tokens: int = needs(0, SELF_ATTENTION)  # first tokens that see all and are seen by all (arXiv:2004.05150)
+    global_layer_every: int | None = needs(None, SELF_ATTENTION)  # layers 0, n, 2n, ... have no window (arXiv:2412.13663)
+    causal: bool = needs(False, SELF_ATTENTION)
+    attention_probs_dropout_prob: float = needs(0.1, ATTENDING)
+    rotary_theta: float = needs(10000.0, ROTARY)
+    rotary_global_theta: float | None = needs(None, ROTARY)  # of the layers that see everything; None: rotary_theta
+    position_buckets: int | None = needs(None, BY_DISTANCE)  # bucketed: 32 by default; disentangled: None for one a distance
+    max_relative_distance: int = needs(512, BY_DISTANCE)  # farther tokens count as this far
+    share_position_projections: bool = needs(False, DISENTANGLED)  # disentangled: positions use the content's projections
+    norm_relative_embeddings: bool = needs(False, DISENTANGLED)  # disentangled
+    position_terms: PositionTerms = needs(PositionTerms.both, DISENTANGLED)  # disentangled
+    key_bias: bool = needs(True, DISENTANGLED)  # of keys too, as since v2 (arXiv:2111.09543); false as first published
     # Feed-forward
-    intermediate_size: int = 3072  # width of a plain feed-forward
-    feed_forward_size: int | None = None  # None: intermediate_size, or 2/3 of it when gated (arXiv:2002.05202)
+    intermediate_size: int = needs(3072, ATTENDING | {"feed_forward_size": (None,)})  # width of a plain feed-forward
+    feed_forward_size: int | None = needs(None, ATTENDING)  # None: intermediate_size, 2/3 of it when gated (arXiv:2002.05202)
     hidden_act: Activation = Activation.gelu
-    gated_feed_forward: bool = False
-    feed_forward_bias: bool = True
+    gated_feed_forward: bool = needs(False, ATTENDING)
+    feed_forward_bias: bool = needs(True, ATTENDING)
     # Heads
     pooling: Pooling = Pooling.cls
     pooler: Activation | None = Activation.tanh  # a dense layer with this non-linearity after pooling; None: no such layer
     pooler_norm: bool = False
-    pooler_bias: bool = True
+    pooler_bias: bool = needs(True, {"pooler": NOT_NULL})
     classifier_bias: bool = True
     classifier_dropout: float | None = None  # None: hidden_dropout_prob
     tie_masked_lm_head: bool = True  # its output matrix is the token embedding
-    mask_decoder: bool = False  # disentangled: masked tokens are predicted with absolute positions (arXiv:2006.03654, 3.2)
+    mask_decoder: bool = needs(
+        False, DISENTANGLED
+    )  # disentangled: masked tokens are predicted with absolute positions (arXiv:2006.03654, 3.2)
 
     def __post_init__(self) -> None:
         self._refuse_sizes_below_one()
@@ -167,6 +187,11 @@ class EncoderConfig:
     def depth(self) -> int:
         """Layers that run."""
         return max(1, round(self.num_hidden_layers * self.depth_fraction))
+
+    @property
+    def init_depth(self) -> int:
+        """Layers by which the initial values of a block's last matrices are scaled; 1 where init does not scale by depth."""
+        return self.depth if self.init is Init.scaled_by_depth else 1
 
     @property
     def embedding_width(self) -> int:
@@ -184,8 +209,12 @@ class EncoderConfig:
 
     @property
     def groups(self) -> int:
-        """Number of distinct layers; layer i runs module `i * groups // depth`."""
+        """Number of distinct layers."""
         return self.depth if self.num_hidden_groups is None else self.num_hidden_groups
+
+    def group_of(self, layer: int) -> int:
+        """The distinct layer that a layer runs, in floating point: so published ALBERT was computed (arXiv:1909.11942)."""
+        return int(layer / (self.depth / self.groups))
 
     @property
     def head_width(self) -> int:
@@ -220,7 +249,6 @@ class EncoderConfig:
             "type_vocab_size",
             "position_offset",
             "global_tokens",
-            "memory_length",
             "initializer_range",
             "layer_norm_eps",
         ):
@@ -286,9 +314,6 @@ class EncoderConfig:
             ),
             f"mask_decoder=true and position={self.position.value}": (
                 self.mask_decoder and self.position is not Position.disentangled
-            ),
-            f"memory_length={self.memory_length} and position={self.position.value}": (
-                self.memory_length > 0 and self.position is not Position.relative
             ),
             f"body={self.body.value} and attention_window={self.attention_window}": (
                 self.body is not Body.transformer and windowed

@@ -9,12 +9,16 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from models.attention import Context, Heads, full_attention
+from models.attention.full import full_attention
+from models.attention.products import Context, Heads, heads_detail
 from models.batch import Batch
 from models.config import Body, EncoderConfig, NormPlace
+from models.describe import Column, Layer, Part, parameters_of
 from models.dropout import Dropout
-from models.encoder import Stack
-from models.layers import AttentionBlock, FeedForwardBlock, make_norm
+from models.layers import AttentionBlock, FeedForwardBlock, residual_bytes, residual_parts
+from models.norms import make_norm
+from models.reach import EVERYWHERE
+from models.stack import Stack, layer_parts
 
 
 class CrossAttention(nn.Module):
@@ -34,8 +38,8 @@ class CrossAttention(nn.Module):
         key, value = self.key_value(encoded).chunk(2, dim=-1)
         query, key, value = (self._split(x) for x in (self.query(hidden), key, value))
         dropout = self.dropout if self.training else 0.0
-        seen = full_attention(Heads(query, key, value, mask, scale=self.scale, dropout=dropout))
-        return self.output(seen.transpose(1, 2).flatten(2))
+        attended = full_attention(Heads(query, key, value, mask, scale=self.scale, dropout=dropout))
+        return self.output(attended.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(1, 2)  # (B, H, T, K)
@@ -44,6 +48,14 @@ class CrossAttention(nn.Module):
         """Of one forward pass over one text: projections and products."""
         width = self.num_heads * self.head_size
         return 2 * length * 4 * width * self.output.out_features + 2 * 2 * length * length * width
+
+    def activation_bytes(self, batch_size: int, length: int) -> None:
+        """Not worked out."""
+
+    def part(self) -> Part:
+        """With its heads."""
+        detail = heads_detail(self.num_heads, self.head_size)
+        return Part("Attention over the encoder", "cross", detail, parameters_of(self))
 
 
 class CrossAttentionBlock(nn.Module):
@@ -61,6 +73,14 @@ class CrossAttentionBlock(nn.Module):
         if self.pre_norm:
             return hidden + self.dropout(self.attention(self.norm(hidden), encoded, mask))
         return self.norm(hidden + self.dropout(self.attention(hidden, encoded, mask)))
+
+    def activation_bytes(self, batch_size: int, length: int) -> int | None:
+        """Kept for the backward pass."""
+        return residual_bytes(self, self.attention, batch_size, length)
+
+    def parts(self) -> tuple[Part, ...]:
+        """From the bottom up."""
+        return residual_parts(self, self.attention.part())
 
 
 class Decoder(nn.Module):
@@ -87,6 +107,11 @@ class Decoder(nn.Module):
         """Of one forward pass over one text."""
         return self.stack.flops(length) + sum(cross.attention.flops(length) for cross in self.crosses)
 
+    def column(self) -> Column:
+        """The layers with their cross-attention."""
+        layers = tuple(Layer(blocks, layer_parts(blocks)) for blocks in self.execution_order())
+        return replace(*self.stack.columns(), layers=layers)
+
 
 def _one_layer(
     blocks: tuple[AttentionBlock, CrossAttentionBlock, FeedForwardBlock],
@@ -101,7 +126,10 @@ def _one_layer(
 
 
 class EncoderDecoder(nn.Module):
-    """Both stacks read the same embeddings; the decoder's last real token has seen the whole text twice."""
+    """Both stacks read the same embeddings; the decoder's last real token has read the whole text twice."""
+
+    receptive_field = EVERYWHERE
+    depends_on_order = True
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -123,3 +151,10 @@ class EncoderDecoder(nn.Module):
     def flops(self, length: int) -> int:
         """Of one forward pass over one text."""
         return self.encoder.flops(length) + self.decoder.flops(length)
+
+    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> None:
+        """Not worked out."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """The encoder, and the decoder that reads what it says."""
+        return (*self.encoder.columns(), self.decoder.column())

@@ -1,21 +1,20 @@
 """Token ids in, one vector per token out. B sequences, T tokens, E embedding size, D hidden."""
 
 import hashlib
-from collections.abc import Callable, Iterator
-from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from models.attention import Context
-from models.batch import Batch
-from models.config import Body, EncoderConfig, Init, NormPlace, Position, Sharing
-from models.disentangled import RelativePositions
+from models.batch import Batch, as_batch
+from models.config import Body, EncoderConfig, Init, Position
+from models.decoder import EncoderDecoder
+from models.describe import Part, parameters_of
 from models.dropout import Dropout
-from models.layers import AttentionBlock, FeedForwardBlock, make_norm
-from models.positions import BIASES, rotation, sinusoids
-from models.relative import relative_context
+from models.memory import FLOAT, INTEGER, total
+from models.norms import make_norm, norm_bytes, norm_parts
+from models.positions import sinusoids
+from models.recurrent import Recurrent, Static
+from models.stack import Stack
 
 INTO_RESIDUAL = ("attention.output.weight", "feed_forward.output.weight")
 """Endings of the names of matrices whose product a block adds to its input."""
@@ -77,117 +76,83 @@ class Embeddings(nn.Module):
         """Of one forward pass over one text: the projection alone multiplies."""
         return 0 if self.projection is None else 2 * length * self.projection.weight.numel()
 
+    def activation_bytes(self, batch_size: int, length: int) -> int:
+        """The sum before its norm, the mask of dropout, the input of the projection, and token types that are made here."""
+        rows, width = batch_size * length, self.token_embedding.embedding_dim
+        types = INTEGER * rows if self.type_embedding is not None else 0
+        projected = FLOAT * rows * width if self.projection is not None else 0
+        return types + norm_bytes(self.norm, rows) + self.dropout.activation_bytes(rows * width) + projected
 
-class Stack(nn.Module):
-    """Layers in their order of execution: sharing runs fewer modules more often (arXiv:1909.11942)."""
+    @property
+    def adds_positions(self) -> bool:
+        """Whether a token's vector says where it is."""
+        return self.sinusoidal or self.position_embedding is not None
 
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
-        self.config = config
-        attentions = config.depth if config.sharing is Sharing.feed_forward else config.groups
-        feed_forwards = config.depth if config.sharing is Sharing.attention else config.groups
-        self.attentions = nn.ModuleList(AttentionBlock(config, layer) for layer in range(attentions))
-        self.feed_forwards = nn.ModuleList(FeedForwardBlock(config) for _ in range(feed_forwards))
-        self.bias = BIASES[config.position](config) if config.position in BIASES else None
-        self.relative = RelativePositions(config) if config.position is Position.disentangled else None
-        self.norm = make_norm(config, config.hidden_size) if config.norm_place is NormPlace.pre else None
-        self.activation_checkpointing = False
-
-    def forward(self, hidden: Tensor, batch: Batch) -> Iterator[Tensor]:
-        """(B, T, D) -> the hidden states before the first and after every layer, each (B, T, D); the last one is normed.
-
-        One after the other, so that inference need not hold them all.
-        """
-        context, order = self.context(batch), self.execution_order()
-        yield hidden
-        for layer, blocks in enumerate(order, 1):
-            hidden = self.through(partial(one_layer, blocks, context), hidden)
-            yield self.norm(hidden) if self.norm is not None and layer == len(order) else hidden
-
-    def through(self, layer: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
-        """(B, T, D) -> (B, T, D); with activation checkpointing only the input is kept for the backward pass.
-
-        All else is computed a second time then, with the same random draws (arXiv:1604.06174).
-        """
-        recomputed = self.activation_checkpointing and torch.is_grad_enabled()
-        return checkpoint(layer, hidden, use_reentrant=False) if recomputed else layer(hidden)
-
-    def execution_order(self) -> list[tuple[AttentionBlock, FeedForwardBlock]]:
-        """The modules that each of the layers runs."""
-        depth = self.config.depth
-        attentions = [self.attentions[layer * len(self.attentions) // depth] for layer in range(depth)]
-        feed_forwards = [self.feed_forwards[layer * len(self.feed_forwards) // depth] for layer in range(depth)]
-        return list(zip(attentions, feed_forwards, strict=True))
-
-    def context(self, batch: Batch) -> Context:
-        """What every attention of one forward pass is told."""
-        if self.config.position is Position.relative:
-            return relative_context(batch, self.config.hidden_size)
-        context = Context(mask=batch.attention_mask, bias=self.bias, token_types=batch.token_type_ids)
-        if self.relative is not None:
-            context.relative, context.relative_rows = self.relative(batch.input_ids.shape[1])
-        if self.config.position is Position.rotary:
-            config = self.config
-            places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
-            places = places if batch.position_ids is None else batch.position_ids
-            context.rotation = rotation(places, config.head_width, config.rotary_theta)
-            if config.rotary_global_theta is not None:
-                context.global_rotation = rotation(places, config.head_width, config.rotary_global_theta)
-        return context
-
-    def flops(self, length: int) -> int:
-        """Of one forward pass over one text."""
-        order = self.execution_order()
-        return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in order)
+    def parts(self) -> tuple[Part, ...]:
+        """From the bottom up."""
+        words, width, parts = self.token_embedding, self.token_embedding.embedding_dim, []
+        scaled = f", times the root of {width}" if self.scale != 1 else ""
+        queries = 0 if self.mask_embedding is None else self.mask_embedding.numel()
+        table = f"{words.num_embeddings:,} × {width:,}{scaled}"
+        parts.append(Part("Token embedding", "embedding", table, parameters_of(words) + queries))
+        if self.position_embedding is not None:
+            table = f"{self.position_embedding.num_embeddings:,} × {width:,}, learned, added"
+            parts.append(Part("Position embedding", "embedding", table, parameters_of(self.position_embedding)))
+        if self.sinusoidal:
+            parts.append(Part("Sinusoidal positions", "embedding", "computed, added"))
+        if self.type_embedding is not None:
+            table = f"{self.type_embedding.num_embeddings} × {width:,}, added"
+            parts.append(Part("Type embedding", "embedding", table, parameters_of(self.type_embedding)))
+        parts += norm_parts(self.norm)
+        if self.projection is not None:
+            sizes = f"{width:,} → {self.projection.out_features:,}"
+            parts.append(Part("Embedding projection", "embedding", sizes, parameters_of(self.projection)))
+        return tuple(parts)
 
 
-def one_layer(blocks: tuple[AttentionBlock, FeedForwardBlock], context: Context, hidden: Tensor) -> Tensor:
-    """(B, T, D) -> (B, T, D)."""
-    attention, feed_forward = blocks
-    return feed_forward(attention(hidden, context))
-
-
-def set_activation_checkpointing(model: nn.Module, wanted: bool) -> None:
-    """For every stack of layers in the model; ValueError where it is wanted and there is none."""
-    stacks = [module for module in model.modules() if isinstance(module, Stack)]
-    if wanted and not stacks:
-        raise ValueError("activation_checkpointing=true needs layers to compute again: model.body has no stack of them")
-    for stack in stacks:
-        stack.activation_checkpointing = wanted
-
-
-def make_body(config: EncoderConfig) -> nn.Module:
-    """What stands between embeddings and heads; all bodies have the interface of Stack."""
-    from models.decoder import EncoderDecoder  # is made of this module's Stack
-    from models.recurrent import Recurrent, Static
-
-    bodies = {Body.transformer: Stack, Body.encoder_decoder: EncoderDecoder, Body.lstm: Recurrent, Body.static: Static}
-    return bodies[config.body](config)
+BODIES = {Body.transformer: Stack, Body.encoder_decoder: EncoderDecoder, Body.lstm: Recurrent, Body.static: Static}
+"""What is between embeddings and heads; all have the interface of Stack."""
 
 
 class Encoder(nn.Module):
-    """Embeddings and what stands on them."""
+    """Embeddings and layers."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers = make_body(config)
+        self.layers = BODIES[config.body](config)
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Batch with (B, T) ids -> (B, T, D)."""
+    def forward(self, inputs: Batch | Tensor) -> Tensor:
+        """Batch, or (B, T) ids without padding -> (B, T, D)."""
+        batch = as_batch(inputs)
         hidden = self.embeddings(batch)
         for state in self.layers(hidden, batch):
             hidden = state
         return hidden
 
-    def hidden_states(self, batch: Batch) -> list[Tensor]:
+    def hidden_states(self, inputs: Batch | Tensor) -> list[Tensor]:
         """The embeddings and the output of every layer, each (B, T, D)."""
+        batch = as_batch(inputs)
         return list(self.layers(self.embeddings(batch), batch))
 
     def flops(self, length: int) -> int:
         """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.embeddings.flops(length) + self.layers.flops(length)
+
+    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> int | None:
+        """Kept for the backward pass; `checkpointing` keeps of most layers only their inputs."""
+        layers = self.layers.activation_bytes(batch_size, length, checkpointing)
+        return total([self.embeddings.activation_bytes(batch_size, length), layers])
+
+
+def set_activation_checkpointing(model: nn.Module, enabled: bool) -> None:
+    """For every stack of layers in the model; ValueError where it is enabled and there is none."""
+    stacks = [module for module in model.modules() if isinstance(module, Stack)]
+    if enabled and not stacks:
+        raise ValueError("activation_checkpointing=true needs layers to compute again: model.body has no stack of them")
+    for stack in stacks:
+        stack.activation_checkpointing = enabled
 
 
 @torch.no_grad()

@@ -1,18 +1,30 @@
-"""What stands on an encoder for a task. B sequences, T tokens, D hidden, C outputs."""
+"""The heads above an encoder. B sequences, T tokens, D hidden, C outputs."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.batch import Batch
+from models.batch import Batch, as_batch
 from models.config import EncoderConfig, Pooling
+from models.describe import Part, parameters_of
 from models.dropout import Dropout
 from models.encoder import Encoder, initialise
-from models.layers import ACTIVATIONS, make_norm
+from models.layers import ACTIVATIONS, KEEPS_OUTPUT
 from models.mask_decoder import MaskDecoder
+from models.memory import BOOLEAN, FLOAT, INTEGER, total
+from models.norms import make_norm, norm_bytes, norm_parts
 
 IGNORED = -100
-"""Label of a token that is not asked about."""
+"""Label of a token that counts for no loss and no score."""
+
+
+POOLED = {
+    Pooling.cls: "first token",
+    Pooling.last: "last real token",
+    Pooling.mean: "mean of the real tokens",
+    Pooling.max: "maximum of the real tokens",
+}
+"""How a description of a model names it."""
 
 
 def pool(hidden: Tensor, mask: Tensor | None, pooling: Pooling) -> Tensor:
@@ -37,8 +49,10 @@ class Pooler(nn.Module):
         self.pooling = config.pooling
         size = config.hidden_size
         self.dense = None if config.pooler is None else nn.Linear(size, size, bias=config.pooler_bias)
+        self.non_linearity = config.pooler
         self.activation = None if config.pooler is None else ACTIVATIONS[config.pooler]
         self.norm = make_norm(config, size) if config.pooler_norm else None
+        self.size = size
 
     def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
         """(B, T, D) and the (B, T) mask of real tokens -> (B, D)."""
@@ -49,6 +63,29 @@ class Pooler(nn.Module):
     def flops(self) -> int:
         """Of one text."""
         return 0 if self.dense is None else 2 * self.dense.weight.numel()
+
+    def activation_bytes(self, batch_size: int, length: int) -> tuple[int, int]:
+        """Kept for the backward pass by the pooler, and by the product that takes its output: 0 where that is kept already."""
+        row, hidden = FLOAT * batch_size * self.size, FLOAT * batch_size * length * self.size
+        kept, output = {
+            Pooling.cls: (0, hidden),  # a view of all hidden states
+            Pooling.last: (2 * INTEGER * batch_size, row),
+            Pooling.mean: (BOOLEAN * batch_size * length + INTEGER * batch_size, row),
+            Pooling.max: (BOOLEAN * batch_size * length + hidden + row, 0),
+        }[self.pooling]
+        if self.dense is not None:
+            kept, output = kept + output + row, 0 if self.non_linearity in KEEPS_OUTPUT else row
+        if self.norm is not None:
+            kept, output = kept + output + norm_bytes(self.norm, batch_size) - row, row
+        return kept, output
+
+    def parts(self) -> tuple[Part, ...]:
+        """From the bottom up."""
+        parts = [Part(f"Pooling: {POOLED[self.pooling]}", "head")]
+        if self.dense is not None:
+            sizes = f"{self.size:,} → {self.size:,}, {self.non_linearity.value}"
+            parts.append(Part("Pooler", "head", sizes, parameters_of(self.dense)))
+        return (*parts, *norm_parts(self.norm))
 
 
 class MaskedLMHead(nn.Module):
@@ -99,8 +136,9 @@ class SequenceClassifier(nn.Module):
         self.dropout = _dropout(config)
         self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Batch with (B, T) ids -> (B, C) logits or (B, 1) scores."""
+    def forward(self, inputs: Batch | Tensor) -> Tensor:
+        """Batch, or (B, T) ids without padding -> (B, C) logits or (B, 1) scores."""
+        batch = as_batch(inputs)
         return self.head(self.dropout(self.pooler(self.encoder(batch), batch.attention_mask)))
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -113,6 +151,20 @@ class SequenceClassifier(nn.Module):
         """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + self.pooler.flops() + 2 * self.head.weight.numel()
 
+    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> int | None:
+        """Kept for the backward pass from the ids to the loss."""
+        row = batch_size * self.head.in_features
+        pooler, output = self.pooler.activation_bytes(batch_size, length)
+        masked = self.dropout.activation_bytes(row)
+        output = FLOAT * row if masked else output  # the product keeps what dropout made
+        outputs = self.head.out_features
+        loss = FLOAT * batch_size * outputs + (FLOAT if outputs > 1 else 0)
+        return total([self.encoder.activation_bytes(batch_size, length, checkpointing), pooler + masked + output + loss])
+
+    def head_parts(self) -> tuple[Part, ...]:
+        """What is above the encoder, from the bottom up."""
+        return (*self.pooler.parts(), _classifier_part("Classifier", self.head))
+
 
 class TokenClassifier(nn.Module):
     """Encoder and one linear output on every token; two outputs that are read as start and end of a span are `span_loss`'s."""
@@ -124,21 +176,36 @@ class TokenClassifier(nn.Module):
         self.dropout = _dropout(config)
         self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Batch with (B, T) ids -> (B, T, C) logits."""
-        return self.head(self.dropout(self.encoder(batch)))
+    def forward(self, inputs: Batch | Tensor) -> Tensor:
+        """Batch, or (B, T) ids without padding -> (B, T, C) logits."""
+        return self.head(self.dropout(self.encoder(inputs)))
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy in nats, mean over the tokens of the (B, T) labels that are not IGNORED; 0 where all are."""
-        asked = (labels != IGNORED).sum().clamp(min=1)
-        return F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum") / asked
+        labelled = (labels != IGNORED).sum().clamp(min=1)
+        return F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum") / labelled
 
     def flops(self, length: int) -> int:
         """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + 2 * length * self.head.weight.numel()
 
+    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> int | None:
+        """Kept for the backward pass from the ids to the loss, which keeps the number of labelled tokens and its inverse."""
+        tokens = batch_size * length
+        elements, loss = tokens * self.head.in_features, INTEGER + FLOAT
+        head = self.dropout.activation_bytes(elements) + FLOAT * (elements + tokens * self.head.out_features)
+        return total([self.encoder.activation_bytes(batch_size, length, checkpointing), head + loss])
+
+    def head_parts(self) -> tuple[Part, ...]:
+        """What is above the encoder."""
+        return (_classifier_part("Classifier of every token", self.head),)
+
 
 Classifier = SequenceClassifier | TokenClassifier
+
+
+def _classifier_part(title: str, head: nn.Linear) -> Part:
+    return Part(title, "head", f"{head.in_features:,} → {head.out_features}", parameters_of(head))
 
 
 def span_loss(logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
@@ -157,7 +224,7 @@ def _dropout(config: EncoderConfig) -> Dropout:
 def build_classifier(
     config: EncoderConfig, num_outputs: int, seed: int, head: type[Classifier] = SequenceClassifier
 ) -> Classifier:
-    """A classifier on CPU with initial values drawn from `seed`."""
+    """A classifier on CPU, randomly initialised from `seed`."""
     model = head(config, num_outputs)
-    initialise(model, config.initializer_range, seed, config.init, config.depth)
+    initialise(model, config.initializer_range, seed, config.init, config.init_depth)
     return model

@@ -1,14 +1,19 @@
-"""One layer of the stack, its norms and its feed-forward. B sequences, T tokens, D hidden."""
+"""The two blocks of a layer, and its feed-forward. B sequences, T tokens, D hidden."""
 
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.attention import Context, SelfAttention
-from models.config import Activation, EncoderConfig, Norm, NormPlace, Position
+from models.attention import make_attention
+from models.attention.products import Context
+from models.config import Activation, EncoderConfig, NormPlace
+from models.describe import Part, parameters_of
 from models.dropout import Dropout
+from models.memory import FLOAT, total
+from models.norms import make_norm, norm_bytes, norm_parts
 
 ACTIVATIONS = {
     Activation.gelu: F.gelu,
@@ -19,24 +24,8 @@ ACTIVATIONS = {
 }
 
 
-def make_norm(config: EncoderConfig, size: int) -> nn.Module:
-    """The configured norm over the last dimension."""
-    if config.norm is Norm.rms:
-        return nn.RMSNorm(size, eps=config.layer_norm_eps)
-    return nn.LayerNorm(size, eps=config.layer_norm_eps, bias=config.norm_bias)
-
-
-def make_attention(config: EncoderConfig, layer: int) -> nn.Module:
-    """The attention that the configured positions ask for."""
-    if config.position is Position.disentangled:
-        from models.disentangled import DisentangledAttention
-
-        return DisentangledAttention(config)
-    if config.position is Position.relative:
-        from models.relative import RelativeAttention
-
-        return RelativeAttention(config)
-    return SelfAttention(config, layer)
+KEEPS_OUTPUT = (Activation.relu, Activation.tanh)
+"""Non-linearities whose gradient follows from their output, which the next product keeps anyhow."""
 
 
 class FeedForward(nn.Module):
@@ -45,7 +34,7 @@ class FeedForward(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.gated = config.gated_feed_forward
-        self.activation = ACTIVATIONS[config.hidden_act]
+        self.hidden_act, self.activation = config.hidden_act, ACTIVATIONS[config.hidden_act]
         size, width, bias = config.hidden_size, config.feed_forward_width, config.feed_forward_bias
         self.input = nn.Linear(size, 2 * width if self.gated else width, bias=bias)
         self.output = nn.Linear(width, size, bias=bias)
@@ -61,6 +50,33 @@ class FeedForward(nn.Module):
     def flops(self, length: int) -> int:
         """Of one forward pass over one text."""
         return 2 * length * (self.input.weight.numel() + self.output.weight.numel())
+
+    def activation_bytes(self, batch_size: int, length: int) -> int:
+        """Between its matrices. With a gate: gate and factor as halves of one tensor, the activated gate and the product."""
+        inner = FLOAT * batch_size * length * self.output.in_features
+        return inner * (4 if self.gated else 1 if self.hidden_act in KEEPS_OUTPUT else 2)
+
+    def part(self) -> Part:
+        """With its widths."""
+        size, width = self.input.in_features, self.output.in_features
+        detail = f"{size:,} → {'2 × ' if self.gated else ''}{width:,} → {size:,}, {self.hidden_act.value}"
+        return Part("Gated feed-forward" if self.gated else "Feed-forward", "feed_forward", detail, parameters_of(self))
+
+
+def residual_bytes(block: nn.Module, inner: nn.Module, batch_size: int, length: int) -> int | None:
+    """Of a block around `inner`: input of the first product, what is inside, mask of dropout, and what the norm keeps."""
+    rows = batch_size * length
+    elements = rows * inner.output.out_features
+    around = FLOAT * elements + block.dropout.activation_bytes(elements) + norm_bytes(block.norm, rows)
+    return total([around, inner.activation_bytes(batch_size, length)])
+
+
+def residual_parts(block: nn.Module, main: Part) -> tuple[Part, ...]:
+    """Of a block around `main`, from the bottom up."""
+    norm = norm_parts(block.norm)
+    if block.pre_norm:
+        return (*norm, main, Part("Add", "norm", residual=2 + len(norm)))
+    return (main, *(replace(part, title=f"Add, {part.title}", residual=2) for part in norm))
 
 
 class AttentionBlock(nn.Module):
@@ -88,6 +104,14 @@ class AttentionBlock(nn.Module):
             return query + self.dropout(self.attention(self.norm(hidden), context, self.norm(query)))
         return self.norm(query + self.dropout(self.attention(hidden, context, query)))
 
+    def activation_bytes(self, batch_size: int, length: int) -> int | None:
+        """Kept for the backward pass."""
+        return residual_bytes(self, self.attention, batch_size, length)
+
+    def parts(self) -> tuple[Part, ...]:
+        """From the bottom up."""
+        return residual_parts(self, self.attention.part())
+
 
 class FeedForwardBlock(nn.Module):
     """Feed-forward with dropout, residual and norm, as in AttentionBlock."""
@@ -104,3 +128,11 @@ class FeedForwardBlock(nn.Module):
         if self.pre_norm:
             return hidden + self.dropout(self.feed_forward(self.norm(hidden)))
         return self.norm(hidden + self.dropout(self.feed_forward(hidden)))
+
+    def activation_bytes(self, batch_size: int, length: int) -> int | None:
+        """Kept for the backward pass."""
+        return residual_bytes(self, self.feed_forward, batch_size, length)
+
+    def parts(self) -> tuple[Part, ...]:
+        """From the bottom up."""
+        return residual_parts(self, self.feed_forward.part())

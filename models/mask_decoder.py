@@ -7,9 +7,9 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from models.attention import Context
+from models.attention.products import Context
 from models.batch import Batch
-from models.config import EncoderConfig
+from models.config import EncoderConfig, Position
 from models.encoder import Encoder
 from models.layers import AttentionBlock, FeedForwardBlock
 
@@ -59,4 +59,4 @@ def _one_pass(blocks: tuple[AttentionBlock, FeedForwardBlock], context: Context,
 
 def make_mask_decoder(config: EncoderConfig) -> MaskDecoder | None:
     """None where the config has none."""
-    return MaskDecoder(config) if config.mask_decoder else None
+    return MaskDecoder(config) if config.position is Position.disentangled and config.mask_decoder else None

@@ -8,11 +8,13 @@ from torch.nn import functional as F
 
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.describe import Column, Layer, Part, parameters_of
 from models.dropout import Dropout
+from models.reach import EVERYWHERE, NOWHERE
 
 
 class Direction(nn.LSTM):
-    """One LSTM over the tokens in the order given (doi:10.1162/neco.1997.9.8.1735)."""
+    """One LSTM over the tokens in their order (doi:10.1162/neco.1997.9.8.1735)."""
 
     def states(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D / 2); step by step on the meta device, where the fused kernel would count as no FLOPs."""
@@ -39,8 +41,11 @@ class Direction(nn.LSTM):
 class Recurrent(nn.Module):
     """Layers of two LSTM directions, each half of the hidden size wide, in ELMo's place (arXiv:1802.05365).
 
-    Both directions run from their first real token to their last: hidden ones stand at the end of either order.
+    Both directions run from their first real token to their last: hidden ones come last in both orders.
     """
+
+    receptive_field = EVERYWHERE
+    depends_on_order = True
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -65,6 +70,19 @@ class Recurrent(nn.Module):
         """Of one forward pass over one text."""
         return sum(direction.flops(length) for layer in self.execution_order() for direction in layer)
 
+    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> None:
+        """Not worked out."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """Both directions of a layer are one part."""
+        return (Column(layers=tuple(Layer(directions, _layer_part(directions)) for directions in self.execution_order())),)
+
+
+def _layer_part(directions: tuple[Direction, Direction]) -> tuple[Part, ...]:
+    one = directions[0]
+    detail = f"{one.input_size:,} → {one.hidden_size:,} each, from the first token on and from the last one back"
+    return (Part("Two LSTM directions, joined", "recurrent", detail, sum(map(parameters_of, directions))),)
+
 
 def orders(batch: Batch) -> tuple[Tensor, Tensor]:
     """Two (B, T) orders of the places: real tokens onward, and real tokens backward; hidden ones come last in both."""
@@ -79,13 +97,16 @@ def orders(batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def _in_order(direction: Direction, hidden: Tensor, order: Tensor) -> Tensor:
-    """(B, T, D) -> (B, T, D / 2): read in the (B, T) order, and put back to where each token stands."""
+    """(B, T, D) -> (B, T, D / 2): read in the (B, T) order, and put back to the place of each token."""
     read = direction.states(hidden.gather(1, order[..., None].expand_as(hidden)))
     return read.gather(1, order.argsort(dim=1)[..., None].expand_as(read))
 
 
 class Static(nn.Module):
     """No layers: a text is a bag of its tokens' vectors, in word2vec's place (arXiv:1301.3781)."""
+
+    receptive_field = NOWHERE
+    depends_on_order = False
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -101,3 +122,11 @@ class Static(nn.Module):
     def flops(self, length: int) -> int:
         """Nothing is multiplied."""
         return 0
+
+    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> int:
+        """Nothing is computed."""
+        return 0
+
+    def columns(self) -> tuple[Column, ...]:
+        """One without layers."""
+        return (Column(),)

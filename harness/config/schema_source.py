@@ -99,6 +99,8 @@ def _choices(enum: Class) -> tuple[tuple[str, str], ...]:
 
 def _typed(value: ast.expr, source: str) -> str:
     """A default as it is typed on the command line."""
+    if isinstance(value, ast.Call) and value.args:  # needs(DEFAULT, ...)
+        return _typed(value.args[0], source)
     if isinstance(value, ast.Call):  # field(default_factory=...)
         factory = value.keywords[0].value
         return _typed(factory.body if isinstance(factory, ast.Lambda) else factory, source)

@@ -26,8 +26,8 @@ from harness.measure.peak_flops import peak_flops_per_s
 from harness.tracking.run_log import Journal
 from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
 from models.batch import Batch
-from models.encoder import Stack, one_layer
 from models.heads import build_classifier
+from models.stack import Stack, one_layer
 
 OUTPUTS = 2
 """Classes of the head where no task says it."""

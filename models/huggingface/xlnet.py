@@ -51,7 +51,7 @@ VECTORS = {
 
 
 def config(given: dict) -> EncoderConfig:
-    """ValueError names the key that ours cannot express; a memory of no said length is none."""
+    """ValueError names the key that ours cannot express; `mem_len` is left out, for a text is read without the one before."""
     refuse(given, ALLOWED)
     if given.get("d_head") is not None:
         refuse(given, {"d_head": given["d_model"] // given["n_head"]})
@@ -70,7 +70,6 @@ def config(given: dict) -> EncoderConfig:
         initializer_range=given.get("initializer_range", 0.02),
         layer_norm_eps=given.get("layer_norm_eps", 1e-12),
         pad_token_id=given.get("pad_token_id", 5),
-        memory_length=given.get("mem_len") or 0,
         pooling=POOLINGS[given.get("summary_type", "last")],
         pooler=activation(given, "summary_activation", "tanh"),
         position=Position.relative,

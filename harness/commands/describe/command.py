@@ -100,7 +100,7 @@ def pretraining_heads(run: RunConfig, base: ModelConfig) -> str:
     except ValueError:  # an objective of the variant's alone
         plain = {}
     objectives = [heads.objective_of(model, run.pretrain).value for model in (base, run.model)]
-    titles = ("pretraining heads", f"base ({objectives[0]})", f"{run.variant} ({objectives[1]})", "change")
+    titles = ("pretraining heads", f"base ({objectives[0]})", f"{run.label} ({objectives[1]})", "change")
     rows = [_head_row(name, plain.get(name, 0), ours.get(name, 0)) for name in {**plain, **ours}]
     return table(titles, rows, "lrrr")
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from models.attention import SelfAttention
+from models.attention.disentangled import DisentangledAttention
+from models.attention.full import SelfAttention
+from models.attention.relative import RelativeAttention
 from models.decoder import CrossAttention
-from models.disentangled import DisentangledAttention
-from models.relative import RelativeAttention
 
 if TYPE_CHECKING:
     from models.batch import Batch

@@ -3,8 +3,8 @@
 from torch import nn
 from torch.autograd.profiler import record_function
 
+from models.attention.disentangled import RelativePositions
 from models.decoder import CrossAttentionBlock
-from models.disentangled import RelativePositions
 from models.encoder import Embeddings
 from models.heads import Classifier, MaskedLMHead, Pooler
 from models.layers import AttentionBlock, FeedForwardBlock

@@ -1,34 +1,29 @@
-"""What the one vector that a text is pooled to can know of the text, read from a variant's shape alone.
-
-Windowed attention carries information half a window a layer, causal attention to the right only; a global token sees and is
-seen by all; an LSTM of two directions and an encoder-decoder carry it everywhere; static vectors stay where they are.
-"""
+"""What the one vector that a text is pooled to can know of the text, from what the modules of a variant state."""
 
 import math
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.tasks.synthetic.base import Theory
-from models.config import Body, EncoderConfig, Pooling, Position
+from models.config import Body, EncoderConfig, Pooling
+
+if TYPE_CHECKING:
+    from models.encoder import Encoder
+    from models.reach import Reach
 
 
-@dataclass(frozen=True)
-class Reach:
-    """Tokens that information travels to the right and to the left through all layers, at most."""
-
-    rightwards: float
-    leftwards: float
+def reach_of(model: EncoderConfig) -> "Reach":
+    """Of any token that is not global, through all layers."""
+    return _shapes(model).layers.receptive_field
 
 
-def reach_of(model: EncoderConfig) -> Reach:
-    """Of any token that is not global."""
-    if model.body is Body.static:
-        return Reach(0, 0)
-    if model.body is not Body.transformer:
-        return Reach(math.inf, math.inf)
-    windows = [model.window_of(layer) for layer in range(model.depth)]
-    through_global = model.global_tokens > 0 and model.depth > 1
-    far = math.inf if None in windows or through_global else sum(window // 2 for window in windows)
-    return Reach(far, 0 if model.causal else far)
+def _shapes(model: EncoderConfig) -> "Encoder":
+    """Without values, so that no memory is needed."""
+    import torch  # takes seconds, which only who judges a generated task pays
+
+    from models.encoder import Encoder
+
+    with torch.device("meta"):
+        return Encoder(model)
 
 
 def travels(model: EncoderConfig, theory: Theory) -> tuple[float, int, int]:
@@ -39,8 +34,7 @@ def travels(model: EncoderConfig, theory: Theory) -> tuple[float, int, int]:
     """
     reach = reach_of(model)
     if model.pooling is Pooling.cls:
-        seen = math.inf if model.global_tokens > 0 else reach.leftwards
-        return seen, theory.to_first.least, theory.to_first.most
+        return math.inf if reach.hub else reach.leftwards, theory.to_first.least, theory.to_first.most
     if model.pooling is Pooling.last:
         return reach.rightwards, theory.to_last.least, theory.to_last.most
     return reach.leftwards + reach.rightwards, 0, theory.span
@@ -52,12 +46,14 @@ def is_order_free(model: EncoderConfig) -> bool:
     Without positions attention is a function of a set, unless it is causal or windowed; the mean of static vectors with
     positions added is the sum of two bags, unless a norm mixes word and position before.
     """
-    if model.body is Body.static and model.pooling is Pooling.mean:
-        return model.position is Position.none or not model.embedding_norm
-    if model.body is Body.static:
-        return model.position is Position.none and model.pooling is Pooling.max
-    blind = model.body is Body.transformer and model.position is Position.none
-    return blind and not model.causal and model.attention_window is None
+    encoder = _shapes(model)
+    if encoder.layers.depends_on_order:
+        return False
+    if model.body is not Body.static:
+        return not encoder.embeddings.adds_positions
+    if model.pooling is Pooling.mean:
+        return not encoder.embeddings.adds_positions or encoder.embeddings.norm is None
+    return not encoder.embeddings.adds_positions and model.pooling is Pooling.max
 
 
 def is_linear(model: EncoderConfig) -> bool:

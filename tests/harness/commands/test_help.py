@@ -100,7 +100,7 @@ def test_key_has_its_comment_and_its_choices_have_theirs(capsys):
     out = capsys.readouterr().out
     assert out.startswith("model.position=learned\n")
     assert re.search(r"^ +rotary +turns queries and keys \(arXiv:2104\.09864\)$", out, re.MULTILINE)
-    assert page_of("model.attention_window").splitlines()[2].endswith("null: full attention (arXiv:2004.05150)")
+    assert page_of("model.attention_window").splitlines()[2].endswith("null: full (arXiv:2004.05150)")
     assert page_of("task.grammar.depth").startswith("task.grammar.depth=3\n  int\n  of nesting")
 
 

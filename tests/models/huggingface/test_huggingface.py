@@ -62,6 +62,7 @@ FAMILY = {
     "bert relu": Family("Bert", BERT | {"hidden_act": "relu"}, types=True),
     "albert": Family("Albert", ALBERT, types=True),
     "albert groups": Family("Albert", ALBERT | {"num_hidden_layers": 4, "num_hidden_groups": 2}, types=True),
+    "albert 18 layers in 14 groups": Family("Albert", ALBERT | {"num_hidden_layers": 18, "num_hidden_groups": 14}, types=True),
     "roberta": Family("Roberta", ROBERTA),
     "distilbert": Family("DistilBert", DISTILBERT),
     "electra": Family("Electra", BERT | {"embedding_size": 16}, types=True),

@@ -10,8 +10,11 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import attention
-from models.attention import MINIMUM_BLOCK, Context, Heads, SelfAttention
+from models.attention.full import SelfAttention
+from models.attention.full import full_attention as full_of_heads
+from models.attention.products import Context, Heads, attend
+from models.attention.windowed import MINIMUM_BLOCK
+from models.attention.windowed import windowed_attention as windowed_of_heads
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder, initialise
@@ -27,11 +30,11 @@ B, H, K = 3, 2, 4
 
 
 def full_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-    return attention.full_attention(Heads(query, key, value, mask, dropout=dropout))
+    return full_of_heads(Heads(query, key, value, mask, dropout=dropout))
 
 
 def windowed_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, window: int, dropout: float) -> Tensor:
-    return attention.windowed_attention(Heads(query, key, value, mask, dropout=dropout), window)
+    return windowed_of_heads(Heads(query, key, value, mask, dropout=dropout), window)
 
 
 def config(**changes) -> EncoderConfig:
@@ -232,19 +235,21 @@ def test_windowed_memory_is_linear_in_length(window):
 def test_attend_with_a_dropout_that_never_strikes_equals_the_fused_kernel():
     query, key, value = heads(33)
     mask = padding_mask(33)[:, None, None]
-    explicit = attention.attend(Heads(query, key, value, None, dropout=1e-9), mask, None)
+    explicit = attend(Heads(query, key, value, None, dropout=1e-9), mask, None)
     fused = scaled_dot_product_attention(query, key, value, attn_mask=mask)
     assert_same_with_gradients(explicit, [query, key, value], fused, [query, key, value])
 
 
-@pytest.mark.parametrize("attend", [full_attention, lambda *x: windowed_attention(*x[:-1], 4, x[-1])], ids=["full", "windowed"])
-def test_dropped_attention_keeps_the_mean(attend):
+@pytest.mark.parametrize(
+    "attention", [full_attention, lambda *x: windowed_attention(*x[:-1], 4, x[-1])], ids=["full", "windowed"]
+)
+def test_dropped_attention_keeps_the_mean(attention):
     torch.manual_seed(0)
     length, draws = 30, 4000
     query, key, value = (x[:1].detach() for x in heads(length))
-    kept = attend(query, key, value, None, 0.0)
+    kept = attention(query, key, value, None, 0.0)
     many = [x.expand(draws, H, length, K) for x in (query, key, value)]
-    dropped = attend(*many, None, 0.3)
+    dropped = attention(*many, None, 0.3)
     error = dropped.std(0) / math.sqrt(draws)
     assert (error > 0).all()
     assert ((dropped.mean(0) - kept[0]).abs() < 6 * error).all()

@@ -19,15 +19,15 @@ from transformers import (
 from variant_files import merged
 
 from harness.measure import flops
-from models.attention import Context
+from models.attention.disentangled import DisentangledAttention, RelativePositions
+from models.attention.products import Context
 from models.batch import Batch
 from models.config import Activation, EncoderConfig, Position, PositionTerms
-from models.disentangled import DisentangledAttention, RelativePositions
 from models.encoder import Encoder, initialise
 from models.heads import SequenceClassifier
 from models.huggingface import deberta
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COUNTS = ROOT.parent / "shared" / "reference" / "parameters.json"
 SIZES = {
     "vocab_size": 50,

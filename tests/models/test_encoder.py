@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from torch import nn
 from variant_files import merged
 
-from models.attention import Context
+from models.attention.products import Context
 from models.batch import Batch
 from models.config import Activation, Body, EncoderConfig, Init, Sharing
 from models.encoder import Encoder, initialise

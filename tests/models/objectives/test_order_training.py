@@ -23,12 +23,12 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from models.attention.relative import relative_sinusoids
 from models.batch import Batch
 from models.config import Position, Sharing
 from models.encoder import initialise
 from models.objectives.causal import Bidirectional, Causal
 from models.objectives.permutation import Permutation
-from models.relative import relative_sinusoids
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from models.attention import Context
+from models.attention.products import Context
 from models.config import Activation, EncoderConfig, NormPlace
 from models.layers import ACTIVATIONS, AttentionBlock, FeedForward, FeedForwardBlock
 

@@ -1,16 +1,18 @@
 """Attention that keeps content and distance apart (DeBERTa, arXiv:2006.03654, section 3.1; v3: arXiv:2111.09543).
 
 B sequences, T tokens, D hidden, H heads, K head size, R rows of the table of relative positions that a text reaches. Row S of
-the 2 S in the table stands for distance 0; S is the number of buckets, or the longest distance where there are no buckets.
+the 2 S in the table is for distance 0; S is the number of buckets, or the longest distance where there are no buckets.
 """
 
 import torch
 from torch import Tensor, nn
 
-from models.attention import Context, Heads, attend
+from models.attention.products import Context, Heads, attend, heads_detail
 from models.config import EncoderConfig, PositionTerms
+from models.describe import Part, parameters_of
 from models.dropout import Dropout
-from models.layers import make_norm
+from models.norms import make_norm
+from models.reach import EVERYWHERE
 
 
 def bucket(distances: Tensor, buckets: int, farthest: int) -> Tensor:
@@ -53,6 +55,9 @@ class RelativePositions(nn.Module):
         vectors = vectors if self.norm is None else self.norm(vectors)
         return vectors, self._rows(length, side).to(vectors.device)
 
+    def activation_bytes(self, batch_size: int, length: int) -> None:
+        """Not worked out."""
+
     def _rows(self, length: int, side: int) -> Tensor:
         """On CPU, so that all devices agree where a bucket ends."""
         distances = torch.arange(1 - length, length, device="cpu")
@@ -69,8 +74,10 @@ class DisentangledAttention(nn.Module):
     """
 
     positions_are_constant = False
+    receptive_field = EVERYWHERE
+    depends_on_order = True
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
         super().__init__()
         size, width, bias = config.hidden_size, config.attention_width, config.attention_bias
         self.config = config
@@ -99,8 +106,8 @@ class DisentangledAttention(nn.Module):
         mask = context.mask
         if mask is not None:
             mask = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]
-        seen = attend(heads, mask, self._distance_scores(query, key, context))
-        return self.output(seen.transpose(1, 2).flatten(2))
+        attended = attend(heads, mask, self._distance_scores(query, key, context))
+        return self.output(attended.transpose(1, 2).flatten(2))
 
     def _distance_scores(self, query: Tensor, key: Tensor, context: Context) -> Tensor:
         """(B, H, T, K) queries and keys -> (B, H, T, T)."""
@@ -117,6 +124,14 @@ class DisentangledAttention(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         """(..., N, D) -> (..., H, N, K)."""
         return x.unflatten(-1, (self.config.num_attention_heads, self.config.head_width)).transpose(-3, -2)
+
+    def activation_bytes(self, batch_size: int, length: int) -> None:
+        """Not worked out."""
+
+    def part(self) -> Part:
+        """With its heads and positions."""
+        detail = f"{heads_detail(self.config.num_attention_heads, self.config.head_width)}, disentangled positions"
+        return Part("Full self-attention", "attention", detail, parameters_of(self))
 
     def flops(self, length: int) -> int:
         """Of one forward pass over one text: projections of content and of distances, and the products."""

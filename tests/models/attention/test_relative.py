@@ -1,17 +1,15 @@
-"""Relative attention and recurrence by themselves. B sequences, T tokens, D hidden."""
+"""Relative attention by itself. B sequences, T tokens, D hidden."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from harness.measure import flops
+from models.attention.relative import RelativeAttention, relative_context, relative_shift
 from models.batch import Batch
-from models.config import EncoderConfig, NormPlace, Pooling, Position
+from models.config import EncoderConfig, Pooling, Position
 from models.encoder import Encoder, initialise
 from models.heads import build_classifier
-from models.relative import RelativeAttention, relative_context, relative_shift, with_memory
-
-MEMORY = 7
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +44,10 @@ def assert_near(ours: Tensor, theirs: Tensor) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(("length", "past"), [(1, 0), (1, 3), (2, 0), (5, 4)])
-def test_relative_shift_gathers_offsets(length, past):
-    offsets = torch.arange(past + length, -length, -1)
-    rows, columns = torch.arange(length)[:, None] + past, torch.arange(past + length)
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_relative_shift_gathers_offsets(length):
+    offsets = torch.arange(length, -length, -1)
+    rows, columns = torch.arange(length)[:, None], torch.arange(length)
     assert torch.equal(relative_shift(offsets.expand(2, length, -1).clone()), (rows - columns).expand(2, -1, -1))
 
 
@@ -65,13 +63,11 @@ def test_a_row_that_sees_nothing_gets_zeros():
 
 
 @pytest.mark.parametrize("length", [1, 2, 33])
-def test_told_positions_equal_the_relative_shift(length):
-    encoder = built(memory_length=MEMORY)
+def test_explicit_positions_equal_the_relative_shift(length):
+    encoder = built()
     ids, types = words(2, length)
-    told = Batch(ids, types, position_ids=torch.arange(length).expand(2, -1))
-    assert_near(encoder(told), encoder(Batch(ids, types)))
-    memory = with_memory(encoder, Batch(*words(2, 5, seed=1)))[1]
-    assert_near(with_memory(encoder, told, memory)[0][-1], with_memory(encoder, Batch(ids, types), memory)[0][-1])
+    explicit = Batch(ids, types, position_ids=torch.arange(length).expand(2, -1))
+    assert_near(encoder(explicit), encoder(Batch(ids, types)))
 
 
 def test_only_differences_of_positions_matter_and_they_do():
@@ -88,26 +84,6 @@ def test_one_segment_is_as_none_whichever_it_is():
     plain = encoder(Batch(ids))
     assert_near(encoder(Batch(ids, torch.ones_like(ids))), plain)
     assert not torch.allclose(encoder(Batch(ids, types)), plain, atol=1e-2)
-
-
-@pytest.mark.parametrize(
-    "changes", [{}, {"norm_place": NormPlace.pre, "embedding_norm": False}, {"attention_bias": True, "attention_scale": False}]
-)
-def test_memory_of_all_equals_one_longer_text_in_one_layer(changes):
-    """A single layer reads of the past what it would read of it in one text, so the later half must not differ."""
-    encoder = built(num_hidden_layers=1, memory_length=9, **changes)
-    ids, _ = words(2, 20)
-    whole = encoder(Batch(ids))[:, 9:]
-    memory = with_memory(encoder, Batch(ids[:, :9]))[1]
-    states, kept = with_memory(encoder, Batch(ids[:, 9:], attention_mask=torch.ones(2, 11, dtype=torch.bool)), memory)
-    assert_near(states[-1], whole)
-    assert not any(state.requires_grad for state in kept)
-    assert not torch.allclose(encoder(Batch(ids[:, 9:])), whole, atol=1e-2)
-
-
-def test_no_memory_length_keeps_nothing():
-    encoder = built()
-    assert [kept.shape for kept in with_memory(encoder, Batch(words(2, 5)[0]))[1]] == [(2, 0, 48)] * 2
 
 
 @pytest.mark.parametrize("length", [1, 8, 65])

@@ -14,7 +14,7 @@ from models.heads import MaskedLMHead, SequenceClassifier
 from models.huggingface import config_of, exported, homeless, load, masked_head_of, published
 from models.huggingface.publish import settled
 
-CONF = Path(__file__).resolve().parents[2] / "conf" / "model"
+CONF = Path(__file__).resolve().parents[3] / "conf" / "model"
 TINY = {
     "vocab_size": 50,
     "hidden_size": 32,

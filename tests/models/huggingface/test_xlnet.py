@@ -16,12 +16,10 @@ from models.config import EncoderConfig, Pooling, Position
 from models.encoder import Encoder
 from models.heads import SequenceClassifier, build_classifier
 from models.huggingface import load, xlnet
-from models.relative import with_memory
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COUNTS = ROOT.parent / "shared" / "reference" / "parameters.json"
 SIZES = {"vocab_size": 60, "d_model": 48, "n_layer": 3, "n_head": 4, "d_inner": 80, "pad_token_id": 5, "num_labels": 3}
-MEMORY = 7
 FIRST_WORD = 6
 
 
@@ -131,25 +129,6 @@ def test_attention_of_the_comparison_is_not_uniform():
         assert probabilities.amax(dim=-1).mean() > 3 / 30
 
 
-@pytest.mark.parametrize("reuse", [None, 4])
-@pytest.mark.parametrize("typed", [False, True])
-def test_memory_equals_that_of_transformers(reuse, typed):
-    theirs, ours = both(mem_len=MEMORY, reuse_len=reuse)
-    memory = expected = None
-    for seed, length in enumerate([5, 9, 1, 6]):
-        ids, types = words(2, length, seed)
-        types = types if typed else None
-        other = theirs.transformer(ids, token_type_ids=types, mems=expected, use_mems=True, output_hidden_states=True)
-        with torch.no_grad():
-            states, memory = with_memory(ours.encoder, Batch(ids, types), memory, reuse)
-        expected = other.mems
-        for state, its in zip(states, other.hidden_states, strict=True):
-            assert_near(state, its)
-        for kept, its in zip(memory, expected, strict=True):
-            assert_near(kept, its.transpose(0, 1))
-    assert {kept.shape[1] for kept in memory} == {MEMORY}
-
-
 def drawn_order(rows: int, length: int, targets: int) -> tuple[Tensor, Tensor]:
     """(B, T, T) True where the column is earlier in the drawn order, and the (B, P) places drawn last."""
     generator = torch.Generator().manual_seed(3)
@@ -177,20 +156,14 @@ def one_stream(ids: Tensor, types: Tensor, earlier: Tensor, targets: Tensor) -> 
     )
 
 
-@pytest.mark.parametrize("past", [0, MEMORY])
-def test_two_streams_equal_one_with_appended_queries(past):
-    theirs, ours = both(mem_len=MEMORY)
-    memory = expected = None
-    if past:
-        ids, types = words(3, past, seed=1)
-        expected = theirs.transformer(ids, token_type_ids=types, use_mems=True).mems
-        memory = with_memory(ours.encoder, Batch(ids, types))[1]
+def test_two_streams_equal_one_with_appended_queries():
+    theirs, ours = both()
     ids, types = words(3, 14)
     earlier, targets = drawn_order(3, 14, targets=5)
     mapping = nn.functional.one_hot(targets, 14).float()
-    given = {"perm_mask": (~earlier).float(), "target_mapping": mapping, "token_type_ids": types, "mems": expected}
-    other = theirs.transformer(ids, **given, use_mems=True, output_hidden_states=True).hidden_states
-    states, _ = with_memory(ours.encoder, one_stream(ids, types, earlier, targets), memory, reuse=14)
+    given = {"perm_mask": (~earlier).float(), "target_mapping": mapping, "token_type_ids": types}
+    other = theirs.transformer(ids, **given, output_hidden_states=True).hidden_states
+    states = ours.encoder.hidden_states(one_stream(ids, types, earlier, targets))
     for state, content, query in zip(states, other[::2], other[1::2], strict=True):
         assert_near(state[:, :14], content)
         assert_near(state[:, 14:], query)

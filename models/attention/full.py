@@ -1,0 +1,141 @@
+"""Multi-head attention, over the whole text or within a window. B sequences, T tokens, D hidden, H heads, K head size."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from models.attention.products import Context, Heads, attend, heads_detail
+from models.attention.windowed import blocked_bytes, window_pairs, windowed_attention
+from models.config import EncoderConfig, Position
+from models.describe import Part, parameters_of
+from models.memory import BOOLEAN, FLOAT
+from models.positions import rotate
+from models.reach import Reach
+
+ADDED_OR_NONE = (Position.learned, Position.sinusoidal, Position.none)
+"""Positions that attention does not use: they are added to the embeddings, or there are none."""
+
+
+class SelfAttention(nn.Module):
+    """Scaled dot-product attention of every token over those it may see, with output projection (arXiv:1706.03762)."""
+
+    def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
+        super().__init__()
+        size, width, self.config = config.hidden_size, config.attention_width, config
+        self.num_heads, self.head_size = config.num_attention_heads, config.head_width
+        self.window = config.window_of(layer)
+        self.causal, self.scale = config.causal, None if config.attention_scale else 1.0
+        self.dropout = config.attention_probs_dropout_prob
+        self.query_key_value = nn.Linear(size, 3 * width, bias=config.attention_bias)
+        self.output = nn.Linear(width, size, bias=config.attention_bias)
+        self.global_tokens = config.global_tokens
+        self.global_query_key_value = nn.Linear(size, 3 * width, bias=config.attention_bias) if config.global_tokens else None
+
+    def forward(self, hidden: Tensor, context: Context) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        heads, T = self._heads(self.query_key_value, hidden, context), hidden.shape[1]
+        if self.window is None or (self.window // 2 >= T - 1 and not self.global_tokens):
+            attended = full_attention(heads)
+        else:
+            attended = windowed_attention(heads, self.window, self.global_tokens)
+        if self.global_query_key_value is not None:
+            attended = torch.cat([self._of_global_tokens(hidden, context), attended[:, :, self.global_tokens :]], dim=2)
+        return self.output(attended.transpose(1, 2).flatten(2))
+
+    def _heads(self, projection: nn.Linear, hidden: Tensor, context: Context) -> Heads:
+        B, T, _ = hidden.shape
+        split = projection(hidden).view(B, T, 3, self.num_heads, self.head_size)
+        query, key, value = split.permute(2, 0, 3, 1, 4)  # each (B, H, T, K)
+        rotation = context.global_rotation if self.window is None and context.global_rotation else context.rotation
+        if rotation is not None:
+            query, key = rotate(query, rotation), rotate(key, rotation)
+        dropout = self.dropout if self.training else 0.0
+        return Heads(query, key, value, context.mask, context.bias, self.causal, self.scale, dropout)
+
+    def _of_global_tokens(self, hidden: Tensor, context: Context) -> Tensor:
+        """(B, H, G, K): the first G tokens see everything, through projections of their own."""
+        heads = self._heads(self.global_query_key_value, hidden, context)
+        heads.query = heads.query[:, :, : self.global_tokens]
+        if heads.mask is not None and heads.mask.dim() == 3:
+            heads.mask = heads.mask[:, : self.global_tokens]
+        return full_attention(heads)
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text: projections and products."""
+        projections, width = self.query_key_value.weight.numel() + self.output.weight.numel(), self.output.in_features
+        full = self.window is None or (self.window // 2 >= length - 1 and not self.global_tokens)
+        pairs = length * length if full else window_pairs(self.window, length, self.global_tokens)
+        products = 2 * 2 * pairs * width
+        if self.global_tokens:
+            seeing = min(self.global_tokens, length)
+            products += 2 * length * self.global_query_key_value.weight.numel() + 2 * 2 * seeing * length * width
+        return 2 * length * projections + products
+
+    def activation_bytes(self, batch_size: int, length: int) -> int | None:
+        """Queries, keys, values, what their products keep, and the input of the output product; None with global tokens."""
+        if self.global_tokens:
+            return None
+        size = (batch_size, length, self.num_heads, self.head_size)
+        if self.window is None or self.window // 2 >= length - 1:
+            return self._full_bytes(*size, masked=length * length if self.causal else 0)
+        blocked = blocked_bytes(*size, window=self.window, dropout=bool(self.dropout))
+        return self._full_bytes(*size, masked=length * length) if blocked is None else blocked
+
+    def _full_bytes(self, B: int, T: int, H: int, K: int, masked: int) -> int:
+        """`masked` pairs have a mask. Spelt out with dropout, fused without: `attend` says why."""
+        elements, rotated = B * T * H * K, self.config.position is Position.rotary
+        if not self.dropout:
+            own = 3 + (2 if rotated else 0) + 1  # one tensor of all three, rotated ones apart, and the output
+            return FLOAT * (own * elements + B * H * T + masked)
+        of_one_tensor = B == 1 or H == 1  # a batch of heads is a view then; otherwise each of the three is copied
+        own = (4 + (1 if rotated else 0) if of_one_tensor else 3) + 1
+        return FLOAT * (own * elements + 3 * B * H * T * T) + BOOLEAN * masked
+
+    @property
+    def receptive_field(self) -> Reach:
+        """Of one token through this layer."""
+        side = math.inf if self.window is None else self.window // 2
+        return Reach(side, 0 if self.causal else side, hub=bool(self.global_tokens))
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether it is more than a function of the set of its inputs."""
+        return self.causal or self.window is not None or self.config.position not in ADDED_OR_NONE
+
+    def part(self) -> Part:
+        """With its heads, its window and its positions."""
+        details, position = [heads_detail(self.num_heads, self.head_size)], self.config.position
+        if self.window is not None:
+            details.append(f"{self.window // 2} tokens to each side")
+        if self.global_tokens:
+            details.append(f"first {self.global_tokens} see and are seen by all")
+        if position not in ADDED_OR_NONE:
+            details.append(f"{position.value} positions{self._base_of_rotation()}")
+        span = "windowed" if self.window is not None else "global" if self.config.attention_window is not None else "full"
+        title = f"{'Causal' if self.causal else span.capitalize()} self-attention"
+        return Part(title, "attention", ", ".join(details), parameters_of(self))
+
+    def _base_of_rotation(self) -> str:
+        if self.config.position is not Position.rotary:
+            return ""
+        apart = self.window is None and self.config.rotary_global_theta is not None
+        return f" of base {self.config.rotary_global_theta if apart else self.config.rotary_theta:,.0f}"
+
+
+def full_attention(heads: Heads) -> Tensor:
+    """Each (B, H, T, K) -> (B, H, T, K). No mask at all is passed on as None: an all-true one can rule out the fast kernel."""
+    N, M = heads.query.shape[2], heads.key.shape[2]
+    mask = heads.mask
+    if mask is not None:
+        mask = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]  # (B, 1, 1 or N, M)
+    if heads.causal or heads.bias is not None:
+        places = torch.arange(max(N, M), device=heads.query.device)
+        offsets = places[None, :M] - places[:N, None]
+        mask = _and(mask, offsets <= 0) if heads.causal else mask
+        return attend(heads, mask, None if heads.bias is None else heads.bias(offsets))
+    return attend(heads, mask, None)
+
+
+def _and(mask: Tensor | None, other: Tensor) -> Tensor:
+    return other if mask is None else mask & other

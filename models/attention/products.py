@@ -1,0 +1,58 @@
+"""Queries over keys and values, the core of every attention. B sequences, T tokens, D hidden, H heads, K head size."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from models.dropout import dropout as drop
+
+
+@dataclass
+class Context:
+    """What attention reads beside the hidden states, the same for all layers of one forward pass."""
+
+    mask: Tensor | None = None  # (B, T) bool, True for real tokens, or (B, T, T), True where row may see column
+    rotation: tuple[Tensor, Tensor] | None = None  # cosines and sines, for layers with a window or for all
+    global_rotation: tuple[Tensor, Tensor] | None = None  # for layers that see everything, where they differ
+    bias: nn.Module | None = None  # (N, M) offsets -> (H, N, M)
+    relative: Tensor | None = None  # vectors of relative positions, of the attention that uses them
+    relative_rows: Tensor | None = None  # (T, T), which of them is between query and key, where it is not their order
+    positions: Tensor | None = None  # (B, T, M) which of `relative` is between row and column, where it is not their order
+    token_types: Tensor | None = None  # (B, T)
+
+
+@dataclass
+class Heads:
+    """Queries, keys and values of one layer, each (B, H, T, K), and how scores are computed."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    bias: nn.Module | None = None
+    causal: bool = False
+    scale: float | None = None  # None: one over the root of K
+    dropout: float = 0.0
+
+
+def attend(heads: Heads, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+    """(..., N, K) queries over (..., M, K) keys; torch has no fused kernel with dropout on CPU, so that case is spelt out."""
+    query, key, value = heads.query, heads.key, heads.value
+    if heads.dropout == 0 or query.device.type != "cpu":
+        combined = mask if bias is None else _masked(bias.to(query.dtype), mask)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=combined, dropout_p=heads.dropout, scale=heads.scale)
+    scale = query.shape[-1] ** -0.5 if heads.scale is None else heads.scale
+    scores = (query * scale) @ key.transpose(-1, -2)  # (..., N, M)
+    scores = _masked(scores if bias is None else scores + bias, mask)
+    return drop(scores.softmax(dim=-1).to(value.dtype), heads.dropout) @ value
+
+
+def heads_detail(number: int, size: int) -> str:
+    """As a description of a model has it."""
+    return f"{number} heads of {size}"
+
+
+def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+    return scores if mask is None else torch.where(mask, scores, float("-inf"))

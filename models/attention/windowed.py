@@ -1,0 +1,145 @@
+"""Attention within a window. B sequences, T tokens, D hidden, H heads, K head size.
+
+It is blocked (arXiv:2004.05150, section 3.1): the queries of a block of N tokens see the M = N + window keys around it,
+band-masked, so that cost and memory grow with T and not with its square. A band mask on full attention would save nothing.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from models.attention.products import Heads, attend
+from models.memory import BOOLEAN, FLOAT
+
+MINIMUM_BLOCK = 16
+"""Queries in a block at least, however small the window: below it the fixed cost of a block outweighs the saved products."""
+
+
+def window_pairs(window: int, length: int, global_tokens: int = 0) -> int:
+    """Query-key pairs that windowed attention computes over one text."""
+    block = max(window, MINIMUM_BLOCK)
+    if length <= block + window:
+        return length * length
+    return -(-length // block) * block * (block + window + global_tokens)
+
+
+def blocked_bytes(B: int, T: int, H: int, K: int, window: int, dropout: bool) -> int | None:
+    """Kept for the backward pass: queries of all blocks, the M keys and values around each, padded to whole blocks.
+
+    None where one block is the whole text, which is no more than a masked full attention.
+    """
+    block = max(window, MINIMUM_BLOCK)
+    if block + window >= T:
+        return None
+    M, blocks = block + window, B * -(-T // block)
+    queries, pairs = blocks * block, blocks * block * M
+    inputs, outputs = (queries + 2 * blocks * M) * H * K, B * T * H * K
+    if dropout:
+        return FLOAT * (inputs + outputs + 3 * H * pairs) + BOOLEAN * pairs
+    padded = T % block != 0  # the output is copied where the padding is cut off
+    return FLOAT * (inputs + queries * H * K + (outputs if padded else 0) + queries * H + pairs)
+
+
+def windowed_attention(heads: Heads, window: int, global_tokens: int = 0) -> Tensor:
+    """Each (B, H, T, K) -> (B, H, T, K); token i sees tokens i - window/2 to i + window/2 that the mask allows.
+
+    The first `global_tokens` tokens are seen by all. A padded token always sees itself, so that a row with nothing to see
+    stays finite; its output means nothing.
+    """
+    B, H, T, K = heads.query.shape
+    shape = Blocks(T, window // 2, max(window, MINIMUM_BLOCK), global_tokens, heads.causal)
+    if shape.size + window >= T:  # the keys around one block are the whole text
+        return _within_one_block(heads, shape)
+    blocks, device = shape.count, heads.query.device
+    query = F.pad(heads.query, (0, 0, 0, blocks * shape.size - T)).view(B, H, blocks, shape.size, K)
+    key, value = (_around_blocks(x, shape) for x in (heads.key, heads.value))  # (B, H, blocks, M, K)
+    allowed = _block_mask(heads.mask, shape, device).expand(B, -1, -1, -1).flatten(0, 1)[:, None]  # (B * blocks, 1, N, M)
+    query, key, value = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))  # (B * blocks, H, N or M, K)
+    bias = None if heads.bias is None else _block_bias(heads.bias, B, shape, device)
+    attended = attend(Heads(query, key, value, None, scale=heads.scale, dropout=heads.dropout), allowed, bias)
+    attended = attended.view(B, blocks, H, shape.size, K).transpose(1, 2).reshape(B, H, blocks * shape.size, K)
+    return attended[:, :, :T]
+
+
+@dataclass
+class Blocks:
+    """How T tokens are cut: blocks of `size` queries that see `side` more keys at both ends, and the global ones."""
+
+    length: int
+    side: int
+    size: int
+    global_tokens: int
+    causal: bool
+
+    @property
+    def count(self) -> int:
+        """Blocks that cover the text."""
+        return -(-self.length // self.size)
+
+    def rows(self, device: torch.device) -> Tensor:
+        """(blocks, N, 1): place of each query."""
+        return torch.arange(self.count * self.size, device=device).view(self.count, self.size, 1)
+
+    def columns(self, device: torch.device) -> Tensor:
+        """(blocks, 1, M): place of each key around a block, global ones left out."""
+        first = torch.arange(self.count, device=device)[:, None, None] * self.size - self.side
+        return torch.arange(self.size + 2 * self.side, device=device) + first
+
+
+def _within_one_block(heads: Heads, shape: Blocks) -> Tensor:
+    places = torch.arange(shape.length, device=heads.query.device)
+    offsets = places[None, :] - places[:, None]
+    band = (offsets.abs() <= shape.side) | (places < shape.global_tokens)
+    band = band & (offsets <= 0) if shape.causal else band
+    mask = heads.mask
+    if mask is not None:
+        mask = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]
+        band = (band & mask) | (offsets == 0)
+    return attend(heads, band, None if heads.bias is None else heads.bias(offsets))
+
+
+def _around_blocks(x: Tensor, shape: Blocks) -> Tensor:
+    """(B, H, T, K) -> (B, H, blocks, M, K): for each block its own tokens, `side` more at both ends, and the global ones.
+
+    Two views of the same padded tensor, the second one block later, so that the backward pass stays linear in T too.
+    """
+    B, H, T, K = x.shape
+    padded = F.pad(x, (0, 0, shape.side, (shape.count + 1) * shape.size - T - shape.side))
+    padded = padded.view(B, H, shape.count + 1, shape.size, K)
+    parts = [padded[:, :, :-1], padded[:, :, 1:, : 2 * shape.side]]
+    if shape.global_tokens:
+        parts.append(x[:, :, None, : shape.global_tokens].expand(-1, -1, shape.count, -1, -1))
+    return torch.cat(parts, dim=3)
+
+
+def _block_mask(mask: Tensor | None, shape: Blocks, device: torch.device) -> Tensor:
+    """(B or 1, blocks, N, M) bool: within the window, within the text, and allowed by the mask; global keys come last."""
+    rows, columns, T, G = shape.rows(device), shape.columns(device), shape.length, shape.global_tokens
+    itself = rows == columns
+    band = ((rows - columns).abs() <= shape.side) & (columns >= G) & (columns < T)
+    band = band & (columns <= rows) if shape.causal else band
+    if G:
+        everywhere = torch.arange(G, device=device).expand(shape.count, 1, G)
+        columns = torch.cat([columns, everywhere], dim=-1)
+        band = torch.cat([band, torch.ones(shape.count, shape.size, G, dtype=torch.bool, device=device)], dim=-1)
+        itself = F.pad(itself & (rows >= G), (0, G))
+    if mask is None:
+        return (band | itself)[None]
+    inside = columns.clamp(0, T - 1)
+    if mask.dim() == 2:
+        visible = mask[:, inside]  # (B, blocks, 1, M)
+    else:
+        visible = mask[:, rows.clamp(max=T - 1), inside]  # (B, blocks, N, M)
+    return (band & visible) | itself
+
+
+def _block_bias(bias: nn.Module, batch: int, shape: Blocks, device: torch.device) -> Tensor:
+    """(1, H, N, M) where no key is global, else (B * blocks, H, N, M): offsets to global keys differ from block to block."""
+    offsets = shape.columns(device)[0] - shape.rows(device)[0]
+    if not shape.global_tokens:
+        return bias(offsets)[None]
+    everywhere = torch.arange(shape.global_tokens, device=device) - shape.rows(device)  # (blocks, N, G)
+    each = [bias(torch.cat([offsets, to_global], dim=-1)) for to_global in everywhere]
+    return torch.stack(each).repeat(batch, 1, 1, 1)

@@ -1,0 +1,27 @@
+"""The norms of a model, over the last dimension."""
+
+from torch import nn
+
+from models.config import EncoderConfig, Norm
+from models.describe import Part, parameters_of
+from models.memory import FLOAT
+
+
+def make_norm(config: EncoderConfig, size: int) -> nn.Module:
+    """The configured norm over the last dimension."""
+    if config.norm is Norm.rms:
+        return nn.RMSNorm(size, eps=config.layer_norm_eps)
+    return nn.LayerNorm(size, eps=config.layer_norm_eps, bias=config.norm_bias)
+
+
+def norm_bytes(norm: nn.Module | None, rows: int) -> int:
+    """Kept for the backward pass: its input, mean and deviation of each row; of RMSNorm the normed input too."""
+    if isinstance(norm, nn.RMSNorm):
+        return FLOAT * (2 * rows * norm.normalized_shape[0] + rows)
+    return FLOAT * (rows * norm.normalized_shape[0] + 2 * rows) if isinstance(norm, nn.LayerNorm) else 0
+
+
+def norm_parts(norm: nn.Module | None) -> tuple[Part, ...]:
+    """Nothing for one that is left out."""
+    known = isinstance(norm, (nn.RMSNorm, nn.LayerNorm))
+    return (Part(type(norm).__name__, "norm", parameters=parameters_of(norm)),) if known else ()

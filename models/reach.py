@@ -1,0 +1,22 @@
+"""How far information travels through layers, in tokens; attention and bodies state theirs as `receptive_field`."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Tokens to the right and to the left at most; a `hub` is a token that sees all and is seen by all."""
+
+    rightwards: float
+    leftwards: float
+    hub: bool = False
+
+    def then(self, other: "Reach") -> "Reach":
+        """Of one layer after the other: two hubs carry everything everywhere, one layer to the hub and one from it."""
+        if self.hub and other.hub:
+            return Reach(math.inf, math.inf, hub=True)
+        return Reach(self.rightwards + other.rightwards, self.leftwards + other.leftwards, self.hub or other.hub)
+
+
+NOWHERE, EVERYWHERE = Reach(0, 0), Reach(math.inf, math.inf)

@@ -1,0 +1,137 @@
+"""The layers of a transformer in their order of execution. B sequences, T tokens, D hidden."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from models.attention.disentangled import RelativePositions
+from models.attention.products import Context
+from models.attention.relative import relative_context
+from models.batch import Batch
+from models.config import EncoderConfig, NormPlace, Position, Sharing
+from models.describe import Column, Layer, Part, parameters_of
+from models.layers import AttentionBlock, FeedForwardBlock
+from models.memory import FLOAT, total
+from models.norms import make_norm, norm_bytes, norm_parts
+from models.positions import BIASES, rotation, rotation_bytes
+from models.reach import Reach
+
+
+class Stack(nn.Module):
+    """Layers in their order of execution: sharing runs fewer modules more often (arXiv:1909.11942)."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        sharing = None if config.num_hidden_groups is None else config.sharing
+        attentions = config.depth if sharing is Sharing.feed_forward else config.groups
+        feed_forwards = config.depth if sharing is Sharing.attention else config.groups
+        self.attentions = nn.ModuleList(AttentionBlock(config, layer) for layer in range(attentions))
+        self.feed_forwards = nn.ModuleList(FeedForwardBlock(config) for _ in range(feed_forwards))
+        self.bias = BIASES[config.position](config) if config.position in BIASES else None
+        self.relative = RelativePositions(config) if config.position is Position.disentangled else None
+        self.norm = make_norm(config, config.hidden_size) if config.norm_place is NormPlace.pre else None
+        self.activation_checkpointing = False
+
+    def forward(self, hidden: Tensor, batch: Batch) -> Iterator[Tensor]:
+        """(B, T, D) -> the hidden states before the first and after every layer, each (B, T, D); the last one is normed.
+
+        One after the other, so that inference need not hold them all.
+        """
+        context, order = self.context(batch), self.execution_order()
+        yield hidden
+        for layer, blocks in enumerate(order, 1):
+            hidden = self.through(partial(one_layer, blocks, context), hidden)
+            yield self.norm(hidden) if self.norm is not None and layer == len(order) else hidden
+
+    def through(self, layer: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D); with activation checkpointing only the input is kept for the backward pass.
+
+        All else is computed a second time then, with the same random draws (arXiv:1604.06174).
+        """
+        recomputed = self.activation_checkpointing and torch.is_grad_enabled()
+        return checkpoint(layer, hidden, use_reentrant=False) if recomputed else layer(hidden)
+
+    def execution_order(self) -> list[tuple[AttentionBlock, FeedForwardBlock]]:
+        """The modules that each of the layers runs."""
+        return [(self._of(self.attentions, layer), self._of(self.feed_forwards, layer)) for layer in range(self.config.depth)]
+
+    def _of(self, blocks: nn.ModuleList, layer: int) -> nn.Module:
+        """One for each layer, or one for each group of layers."""
+        return blocks[layer if len(blocks) == self.config.depth else self.config.group_of(layer)]
+
+    def context(self, batch: Batch) -> Context:
+        """What every attention of one forward pass reads beside the hidden states."""
+        if self.config.position is Position.relative:
+            return relative_context(batch, self.config.hidden_size)
+        context = Context(mask=batch.attention_mask, bias=self.bias, token_types=batch.token_type_ids)
+        if self.relative is not None:
+            context.relative, context.relative_rows = self.relative(batch.input_ids.shape[1])
+        if self.config.position is Position.rotary:
+            config = self.config
+            places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
+            places = places if batch.position_ids is None else batch.position_ids
+            context.rotation = rotation(places, config.head_width, config.rotary_theta)
+            if config.rotary_global_theta is not None:
+                context.global_rotation = rotation(places, config.head_width, config.rotary_global_theta)
+        return context
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text."""
+        order = self.execution_order()
+        return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in order)
+
+    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> int | None:
+        """Kept for the backward pass; with checkpointing the layers' inputs, and all of the largest while it is recomputed."""
+        layers = [total(block.activation_bytes(batch_size, length) for block in blocks) for blocks in self.execution_order()]
+        common = [part.activation_bytes(batch_size, length) for part in (self.bias, self.relative) if part is not None]
+        if None in (*layers, *common):
+            return None
+        around = sum(common) + norm_bytes(self.norm, batch_size * length)
+        rotations = self._rotations() * rotation_bytes(length, self.config.head_width)
+        if not checkpointing:
+            return around + rotations + sum(layers)
+        inputs = (len(layers) - 1) * FLOAT * batch_size * length * self.config.hidden_size
+        return around + min(rotations, rotation_bytes(length, self.config.head_width)) + inputs + max(layers)
+
+    def _rotations(self) -> int:
+        """Different ones that the layers use."""
+        if self.config.position is not Position.rotary:
+            return 0
+        windowed = {block.attention.window is not None for block, _ in self.execution_order()}
+        return 1 if self.config.rotary_global_theta is None else len(windowed)
+
+    @property
+    def receptive_field(self) -> Reach:
+        """Of one token through all layers."""
+        return reduce(Reach.then, (block.attention.receptive_field for block, _ in self.execution_order()))
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether it is more than a function of the set of its inputs."""
+        return any(block.attention.depends_on_order for block, _ in self.execution_order())
+
+    def columns(self) -> tuple[Column, ...]:
+        """One."""
+        layers = tuple(Layer(blocks, layer_parts(blocks)) for blocks in self.execution_order())
+        return (Column(self._position_parts(), layers, norm_parts(self.norm)),)
+
+    def _position_parts(self) -> tuple[Part, ...]:
+        parameters = parameters_of(self.bias) + parameters_of(self.relative)
+        detail = f"{self.config.position.value}, beside the hidden states"
+        return (Part("Positions read by every layer", "embedding", detail, parameters),) if parameters else ()
+
+
+def layer_parts(blocks: Sequence[nn.Module]) -> tuple[Part, ...]:
+    """Of the blocks of one layer, from the bottom up, each with the place of its block."""
+    return tuple(replace(part, place=place) for place, block in enumerate(blocks) for part in block.parts())
+
+
+def one_layer(blocks: tuple[AttentionBlock, FeedForwardBlock], context: Context, hidden: Tensor) -> Tensor:
+    """(B, T, D) -> (B, T, D)."""
+    attention, feed_forward = blocks
+    return feed_forward(attention(hidden, context))

@@ -1,0 +1,141 @@
+"""Keys that a model reads, held against the reads of models that are built and run."""
+
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from variant_files import merged
+
+from models.batch import Batch
+from models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Position, Sharing
+from models.heads import MaskedLMHead, TokenClassifier, build_classifier
+from models.keys import NEEDS, keys_read, refuse_unread
+from models.mask_decoder import make_mask_decoder
+
+ROOT = Path(__file__).parents[2]
+VARIANTS = sorted(path.stem for path in (ROOT / "conf" / "model").glob("*.yaml"))
+KEYS = {field.name for field in fields(EncoderConfig)}
+SMALL = {
+    "vocab_size": 60,
+    "hidden_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 40,
+    "max_position_embeddings": 60,
+}
+SHAPES = {
+    **{position.value: {"position": position} for position in Position},
+    **{f"{body.value} body": {"body": body, "position": Position.none} for body in Body},
+    "explicit sizes": {"embedding_size": 8, "feed_forward_size": 24},
+    "shared": {"num_hidden_groups": 1, "sharing": Sharing.attention, "norm_place": NormPlace.pre},
+    "rms": {"norm": Norm.rms, "pooler": None, "pooler_norm": True},
+    "gated window": {"attention_window": 4, "gated_feed_forward": True, "hidden_act": Activation.silu},
+    "causal rotary": {"position": Position.rotary, "causal": True, "rotary_global_theta": 1e5},
+}
+
+
+class Recorder(EncoderConfig):
+    """A config that remembers which of its fields are read; not by its own checks, and not by dataclasses.replace."""
+
+    reads: set[str] = set()  # noqa: RUF012 - of all copies together, the decoder has one of its own
+    checking = False
+
+    def __post_init__(self) -> None:
+        Recorder.checking = True
+        super().__post_init__()
+        Recorder.checking = False
+
+    def __getattribute__(self, name: str) -> object:
+        copying = sys._getframe(1).f_globals["__name__"] == "dataclasses"
+        if name in KEYS and not copying and not Recorder.checking:
+            Recorder.reads.add(name)
+        return super().__getattribute__(name)
+
+
+def reads_of(config: EncoderConfig) -> set[str]:
+    """Of a model with all its heads, from its making to its gradients."""
+    recorder = Recorder(**vars(config))
+    Recorder.reads.clear()
+    model = build_classifier(recorder, 2, seed=0)
+    words = build_classifier(recorder, 2, seed=0, head=TokenClassifier)
+    masked = MaskedLMHead(recorder, model.encoder.embeddings.token_embedding, make_mask_decoder(recorder))
+    batch = Batch(torch.full((2, min(20, recorder.longest_text)), 7), torch.zeros(2, 20, dtype=torch.int64))
+    model.loss(model(batch), torch.tensor([0, 1])).backward()
+    words(batch)
+    masked(model.encoder(batch)).sum().backward()
+    return set(Recorder.reads)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_reads_what_its_keys_say(name):
+    config = merged(OmegaConf.load(ROOT / "conf" / "scale" / "tiny.yaml"), OmegaConf.load(ROOT / f"conf/model/{name}.yaml"))
+    assert reads_of(config) == keys_read(config)
+
+
+@pytest.mark.parametrize("changes", SHAPES.values(), ids=SHAPES)
+def test_every_shape_reads_what_its_keys_say(changes):
+    config = EncoderConfig(**{**SMALL, **changes})
+    assert reads_of(config) == keys_read(config)
+
+
+def test_every_key_is_read_by_some_shape():
+    shapes = [EncoderConfig(**{**SMALL, **changes}) for changes in SHAPES.values()]
+    assert frozenset().union(*map(keys_read, shapes)) == KEYS
+
+
+def test_needs_are_keys():
+    assert {other for needed in NEEDS.values() for other in needed} <= KEYS
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "message"),
+    [
+        (
+            {"position": Position.disentangled, "rotary_theta": 20000},
+            "rotary_theta",
+            "model.rotary_theta=20000 is read by nothing in this model: it needs model.position=rotary (now disentangled)",
+        ),
+        (
+            {"body": Body.static, "attention_bias": False},
+            "attention_bias",
+            "model.attention_bias=false is read by nothing in this model: "
+            "it needs model.body=encoder_decoder or transformer (now static)",
+        ),
+        (
+            {"embedding_size": 8, "embedding_fraction": 0.5},
+            "embedding_fraction",
+            "model.embedding_fraction=0.5 is read by nothing in this model: it needs model.embedding_size=null (now 8)",
+        ),
+        (
+            {"sharing": Sharing.attention},
+            "sharing",
+            "model.sharing=attention is read by nothing in this model: it needs a model.num_hidden_groups (now null)",
+        ),
+        (
+            {"body": Body.lstm, "rotary_theta": 5.0},
+            "rotary_theta",
+            "model.rotary_theta=5.0 is read by nothing in this model: it needs "
+            "model.body=encoder_decoder or transformer (now lstm) and model.position=rotary (now learned)",
+        ),
+    ],
+)
+def test_a_changed_key_that_nothing_reads_is_refused(changes, key, message):
+    config = EncoderConfig(**{**SMALL, **changes})
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
+        refuse_unread(config, ["hidden_size", key])
+    assert str(refused.value) == message
+
+
+def test_keys_that_are_read_or_not_of_the_encoder_pass():
+    refuse_unread(EncoderConfig(position=Position.rotary), ["rotary_theta", "objective", "init_from"])
+
+
+def test_keys_are_known_without_torch():
+    code = "import sys, json; import models.keys; print(json.dumps('torch' in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) is False
