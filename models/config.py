@@ -150,6 +150,7 @@ class EncoderConfig:
     global_tokens: int = needs(0, SELF_ATTENTION)  # first tokens that see all and are seen by all (arXiv:2004.05150)
     global_layer_every: int | None = needs(None, SELF_ATTENTION)  # layers 0, n, 2n, ... have no window (arXiv:2412.13663)
     causal: bool = needs(False, SELF_ATTENTION)
+    qk_norm: bool = needs(False, SELF_ATTENTION)  # queries and keys of each head are normed (arXiv:2302.05442)
     attention_probs_dropout_prob: float = needs(0.1, ATTENDING)
     rotary_theta: float = needs(10000.0, ROTARY)
     rotary_global_theta: float | None = needs(None, ROTARY)  # of the layers that see everything; None: rotary_theta
@@ -304,6 +305,8 @@ class EncoderConfig:
             f"position={self.position.value} and causal=true": own_attention and self.causal,
             f"position={self.position.value} and global_tokens={self.global_tokens}": own_attention
             and bool(self.global_tokens),
+            f"qk_norm=true and position={self.position.value}": self.qk_norm and own_attention,
+            f"qk_norm=true and body={self.body.value}": self.qk_norm and self.body is not Body.transformer,
             f"global_tokens={self.global_tokens} and attention_window=null": bool(self.global_tokens) and not windowed,
             f"global_tokens={self.global_tokens} and causal=true": bool(self.global_tokens) and self.causal,
             f"global_layer_every={self.global_layer_every} and attention_window=null": (

@@ -10,6 +10,7 @@ from models.attention.windowed import blocked_bytes, window_pairs, windowed_atte
 from models.config import EncoderConfig, Position
 from models.describe import Part, parameters_of
 from models.memory import BOOLEAN, FLOAT
+from models.norms import make_norm, norm_bytes
 from models.positions import rotate
 from models.reach import Reach
 
@@ -29,6 +30,7 @@ class SelfAttention(nn.Module):
         self.dropout = config.attention_probs_dropout_prob
         self.query_key_value = nn.Linear(size, 3 * width, bias=config.attention_bias)
         self.output = nn.Linear(width, size, bias=config.attention_bias)
+        self.query_norm, self.key_norm = (make_norm(config, config.head_width) if config.qk_norm else None for _ in range(2))
         self.global_tokens = config.global_tokens
         self.global_query_key_value = nn.Linear(size, 3 * width, bias=config.attention_bias) if config.global_tokens else None
 
@@ -46,7 +48,10 @@ class SelfAttention(nn.Module):
     def _heads(self, projection: nn.Linear, hidden: Tensor, context: Context) -> Heads:
         B, T, _ = hidden.shape
         split = projection(hidden).view(B, T, 3, self.num_heads, self.head_size)
-        query, key, value = split.permute(2, 0, 3, 1, 4)  # each (B, H, T, K)
+        query, key, value = split.unbind(2)  # each (B, T, H, K)
+        if self.query_norm is not None:
+            query, key = self.query_norm(query), self.key_norm(key)
+        query, key, value = (x.transpose(1, 2) for x in (query, key, value))  # each (B, H, T, K)
         rotation = context.global_rotation if self.window is None and context.global_rotation else context.rotation
         if rotation is not None:
             query, key = rotate(query, rotation), rotate(key, rotation)
@@ -62,7 +67,7 @@ class SelfAttention(nn.Module):
         return full_attention(heads)
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text: projections and products."""
+        """Of one forward pass over one text: projections and products. Norms multiply nothing."""
         projections, width = self.query_key_value.weight.numel() + self.output.weight.numel(), self.output.in_features
         full = self.window is None or (self.window // 2 >= length - 1 and not self.global_tokens)
         pairs = length * length if full else window_pairs(self.window, length, self.global_tokens)
@@ -80,17 +85,27 @@ class SelfAttention(nn.Module):
         if self.window is None or self.window // 2 >= length - 1:
             return self._full_bytes(*size, masked=length * length if self.causal else 0)
         blocked = blocked_bytes(*size, window=self.window, dropout=bool(self.dropout))
-        return self._full_bytes(*size, masked=length * length) if blocked is None else blocked
+        if blocked is None:
+            return self._full_bytes(*size, masked=length * length)
+        return blocked + self._norm_bytes(batch_size * length, projection_kept=False)
 
     def _full_bytes(self, B: int, T: int, H: int, K: int, masked: int) -> int:
         """`masked` pairs have a mask. Spelt out with dropout, fused without: `attend` says why."""
-        elements, rotated = B * T * H * K, self.config.position is Position.rotary
+        elements, apart = B * T * H * K, self.config.position is Position.rotary or self.config.qk_norm
         if not self.dropout:
-            own = 3 + (2 if rotated else 0) + 1  # one tensor of all three, rotated ones apart, and the output
-            return FLOAT * (own * elements + B * H * T + masked)
+            own = 3 + (2 if apart else 0) + 1  # one tensor of all three, rotated or normed ones apart, and the output
+            return FLOAT * (own * elements + B * H * T + masked) + self._norm_bytes(B * T, projection_kept=True)
         of_one_tensor = B == 1 or H == 1  # a batch of heads is a view then; otherwise each of the three is copied
-        own = (4 + (1 if rotated else 0) if of_one_tensor else 3) + 1
-        return FLOAT * (own * elements + 3 * B * H * T * T) + BOOLEAN * masked
+        own = (4 + (1 if apart else 0) if of_one_tensor else 3) + 1
+        norms = self._norm_bytes(B * T, projection_kept=of_one_tensor)
+        return FLOAT * (own * elements + 3 * B * H * T * T) + BOOLEAN * masked + norms
+
+    def _norm_bytes(self, tokens: int, projection_kept: bool) -> int:
+        """Of the norms of queries and keys, whose inputs are two thirds of one tensor that is kept as a whole."""
+        if self.query_norm is None:
+            return 0
+        norms = sum(norm_bytes(norm, tokens * self.num_heads) for norm in (self.query_norm, self.key_norm))
+        return norms + FLOAT * tokens * self.num_heads * self.head_size * ((0 if projection_kept else 3) - 2)
 
     @property
     def receptive_field(self) -> Reach:
@@ -110,6 +125,8 @@ class SelfAttention(nn.Module):
             details.append(f"{self.window // 2} tokens to each side")
         if self.global_tokens:
             details.append(f"first {self.global_tokens} see and are seen by all")
+        if self.query_norm is not None:
+            details.append("queries and keys normed")
         if position not in ADDED_OR_NONE:
             details.append(f"{position.value} positions{self._base_of_rotation()}")
         span = "windowed" if self.window is not None else "global" if self.config.attention_window is not None else "full"

@@ -1,0 +1,80 @@
+"""Norms of queries and keys (arXiv:2302.05442). B sequences, T tokens, D hidden, H heads, K head size."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from harness.measure.flops import counted
+from harness.measure.size import count, on_meta
+from harness.measure.training_memory import Saved
+from models.attention.full import SelfAttention
+from models.attention.products import Context
+from models.batch import Batch
+from models.config import Body, EncoderConfig, Norm, Position
+from models.encoder import initialise
+from models.heads import build_classifier
+
+B, T, H, K = 3, 60, 4, 8
+SMALL = {"vocab_size": 40, "hidden_size": H * K, "num_hidden_layers": 2, "num_attention_heads": H, "intermediate_size": 48}
+PLAIN = EncoderConfig(**SMALL, max_position_embeddings=T)
+NORMED = replace(PLAIN, qk_norm=True)
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+SHAPES = {
+    "full": {},
+    "windowed": {"attention_window": 8},
+    "rotary": {"position": Position.rotary},
+    "causal": {"causal": True},
+    "rms": {"norm": Norm.rms},
+    "one head": {"num_attention_heads": 1},
+}
+
+
+@pytest.mark.parametrize("window", [None, 8])
+def test_queries_and_keys_of_each_head_are_normed(window):
+    """Against the formula, a pair at a time; a window bars what is farther than half of it."""
+    module = SelfAttention(replace(NORMED, attention_window=window)).eval()
+    initialise(module, 0.5, seed=0)
+    hidden = torch.randn(B, T, H * K, generator=torch.Generator().manual_seed(1))
+    query, key, value = (x.view(B, T, H, K).transpose(1, 2) for x in module.query_key_value(hidden).chunk(3, dim=-1))
+    scores = F.layer_norm(query, (K,), eps=1e-12) @ F.layer_norm(key, (K,), eps=1e-12).transpose(-1, -2) / K**0.5
+    places = torch.arange(T)
+    far = (places[:, None] - places).abs() > (T if window is None else window // 2)
+    expected = scores.masked_fill(far, float("-inf")).softmax(-1) @ value
+    expected = module.output(expected.transpose(1, 2).reshape(B, T, H * K))
+    torch.testing.assert_close(module(hidden, Context()), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("changes", SHAPES.values(), ids=SHAPES)
+def test_only_norms_are_added(changes):
+    plain, normed = replace(PLAIN, **changes), replace(NORMED, **changes)
+    vectors = 1 if normed.norm is Norm.rms else 2  # weight and bias
+    assert count(on_meta(normed, 2)) - count(on_meta(plain, 2)) == 2 * 2 * vectors * normed.head_size
+    assert counted(normed, 2, 2, T, backward=False) == counted(plain, 2, 2, T, backward=False)
+
+
+@pytest.mark.parametrize("batch_size", [1, B])
+@pytest.mark.parametrize("dropout", [{}, NO_DROPOUT], ids=["dropout", "no dropout"])
+@pytest.mark.parametrize("changes", SHAPES.values(), ids=SHAPES)
+def test_activation_bytes_are_what_autograd_keeps(changes, dropout, batch_size):
+    model = build_classifier(replace(NORMED, **changes, **dropout), 2, seed=0).train()
+    batch = Batch(torch.ones(batch_size, T, dtype=torch.int64), labels=torch.zeros(batch_size, dtype=torch.int64))
+    saved = Saved([*model.parameters(), batch.input_ids, batch.labels])
+    with saved:
+        model.loss(model(batch), batch.labels)
+    assert saved.bytes == model.activation_bytes(batch_size, T)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position": Position.disentangled}, "model.qk_norm=true cannot be combined with model.position=disentangled"),
+        ({"position": Position.relative}, "model.qk_norm=true cannot be combined with model.position=relative"),
+        ({"body": Body.static}, "model.qk_norm=true cannot be combined with model.body=static"),
+        ({"body": Body.encoder_decoder}, "model.qk_norm=true cannot be combined with model.body=encoder_decoder"),
+    ],
+)
+def test_other_attention_or_none_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        replace(NORMED, **changes)
