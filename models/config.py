@@ -16,6 +16,7 @@ class Activation(Enum):
     gelu = "gelu"
     gelu_tanh = "gelu_tanh"
     relu = "relu"
+    relu2 = "relu2"  # its square (arXiv:2109.08668)
     silu = "silu"
     tanh = "tanh"
 

@@ -19,6 +19,7 @@ ACTIVATIONS = {
     Activation.gelu: F.gelu,
     Activation.gelu_tanh: partial(F.gelu, approximate="tanh"),
     Activation.relu: F.relu,
+    Activation.relu2: lambda x: F.relu(x).square(),
     Activation.silu: F.silu,
     Activation.tanh: torch.tanh,
 }
@@ -26,6 +27,9 @@ ACTIVATIONS = {
 
 KEEPS_OUTPUT = (Activation.relu, Activation.tanh)
 """Non-linearities whose gradient follows from their output, which the next product keeps anyhow."""
+
+KEEPS_BETWEEN = (Activation.relu2,)
+"""Non-linearities that keep a tensor which is neither their input nor their output."""
 
 
 class FeedForward(nn.Module):
@@ -54,7 +58,9 @@ class FeedForward(nn.Module):
     def activation_bytes(self, batch_size: int, length: int) -> int:
         """Between its matrices. With a gate: gate and factor as halves of one tensor, the activated gate and the product."""
         inner = FLOAT * batch_size * length * self.output.in_features
-        return inner * (4 if self.gated else 1 if self.hidden_act in KEEPS_OUTPUT else 2)
+        if self.gated:
+            return inner * (5 if self.hidden_act in KEEPS_BETWEEN else 4)
+        return inner * (1 if self.hidden_act in KEEPS_OUTPUT else 2)
 
     def part(self) -> Part:
         """With its widths."""

@@ -14,6 +14,7 @@ ACTIVATIONS = {
     "gelu_new": Activation.gelu_tanh,
     "gelu_pytorch_tanh": Activation.gelu_tanh,
     "relu": Activation.relu,
+    "relu2": Activation.relu2,
     "silu": Activation.silu,
     "swish": Activation.silu,
     "tanh": Activation.tanh,
