@@ -1,6 +1,8 @@
-"""What the one vector that a text is pooled to can know of the text, from what the modules of a variant state."""
+"""What the pooled vector of a text can know of the text, from what the modules of a variant state."""
 
+import functools
 import math
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from harness.tasks.synthetic.base import Theory
@@ -13,24 +15,28 @@ if TYPE_CHECKING:
 
 def reach_of(model: EncoderConfig) -> "Reach":
     """Of any token that is not global, through all layers."""
-    return _shapes(model).layers.receptive_field
+    return _encoder(model).layers.receptive_field
 
 
-def _shapes(model: EncoderConfig) -> "Encoder":
-    """Without values, so that no memory is needed."""
-    import torch  # takes seconds, which only who judges a generated task pays
+def _encoder(model: EncoderConfig) -> "Encoder":
+    """Its modules without weights; kept, because several properties of the same shape are read."""
+    return _built(tuple(getattr(model, field.name) for field in fields(EncoderConfig)))
+
+
+@functools.lru_cache(maxsize=8)
+def _built(values: tuple) -> "Encoder":
+    import torch  # here, because it takes seconds to import, and only generated tasks need it
 
     from models.encoder import Encoder
 
     with torch.device("meta"):
-        return Encoder(model)
+        return Encoder(EncoderConfig(*values))
 
 
 def travels(model: EncoderConfig, theory: Theory) -> tuple[float, int, int]:
     """(reach towards the pooled vector, fewest and most tokens that what decides must travel).
 
-    A mean or maximum takes every token, so that one token in the middle which sees all is enough; nothing is then ever wholly
-    out of sight.
+    A mean or maximum takes every token, so that one token in the middle that reads all is enough.
     """
     reach = reach_of(model)
     if model.pooling is Pooling.cls:
@@ -46,7 +52,7 @@ def is_order_free(model: EncoderConfig) -> bool:
     Without positions attention is a function of a set, unless it is causal or windowed; the mean of static vectors with
     positions added is the sum of two bags, unless a norm mixes word and position before.
     """
-    encoder = _shapes(model)
+    encoder = _encoder(model)
     if encoder.layers.depends_on_order:
         return False
     if model.body is not Body.static:
