@@ -50,7 +50,7 @@ def test_queries_and_keys_of_each_head_are_normed(window):
 def test_only_norms_are_added(changes):
     plain, normed = replace(PLAIN, **changes), replace(NORMED, **changes)
     vectors = 1 if normed.norm is Norm.rms else 2  # weight and bias
-    assert count(on_meta(normed, 2)) - count(on_meta(plain, 2)) == 2 * 2 * vectors * normed.head_size
+    assert count(on_meta(normed, 2)) - count(on_meta(plain, 2)) == 2 * 2 * vectors * normed.head_width
     assert counted(normed, 2, 2, T, backward=False) == counted(plain, 2, 2, T, backward=False)
 
 
