@@ -1,6 +1,8 @@
-"""The loop: what a step does, what it draws, and that it says when the loss is no number."""
+"""The training loop: what a step does, its random streams, its callbacks, and divergence."""
 
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 
@@ -12,7 +14,6 @@ from harness.config import FinetuneConfig, HardwareConfig
 from harness.hardware import Machine
 from harness.journal import Journal, Reader
 from harness.measure import flops
-from harness.training import loop
 from harness.training.finetune import step_of
 from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, make_optimiser, train
 from models.batch import Batch
@@ -44,12 +45,14 @@ def batches(size: int = 16, seed: int = 0) -> Iterator[Batch]:
 def training(model: nn.Module, steps: int, seed: int = 0, **keys) -> Training:
     keys = {"learning_rate": 3e-3, "warmup_fraction": 0.1} | keys
     loss = lambda batch: model.loss(model(batch), batch.labels)  # noqa: E731
-    return told(model, loss, batches(), steps, FinetuneConfig(**keys), seed)
+    return training_on(model, loss, batches(), steps, FinetuneConfig(**keys), seed)
 
 
-def told(model: nn.Module, loss: Callable, given: Iterator[Batch], steps: int, config: FinetuneConfig, seed: int) -> Training:
+def training_on(
+    model: nn.Module, loss: Callable, source: Iterator[Batch], steps: int, config: FinetuneConfig, seed: int
+) -> Training:
     """A training of so many steps over these batches."""
-    following = lambda position: step_of(next(given), config.accumulation)  # noqa: E731
+    following = lambda position: step_of(next(source), config.accumulation)  # noqa: E731
     return Training(model, loss, following, Limit("step", steps), steps, "finetune", config, seed)
 
 
@@ -65,24 +68,24 @@ def curve(machine: Machine, tmp_path: Path) -> Callable[[Training], list[float]]
     """Trains and gives the losses in the order of the steps."""
     made = []
 
-    def trained(told: Training) -> list[float]:
-        made.append(told)
+    def trained(training: Training) -> list[float]:
+        made.append(training)
         folder = tmp_path / str(len(made))
         folder.mkdir()
         journal = Journal(folder)
         try:
-            run(told, machine, journal)
+            run(training, machine, journal)
         finally:
             journal.finish("finished")
         points = [entry for entry in Reader(folder).new_entries() if "key" in entry]
-        assert [point["step"] for point in points] == list(range(1, told.planned_steps + 1))
+        assert [point["step"] for point in points] == list(range(1, training.planned_steps + 1))
         return [point["value"] for point in points]
 
     return trained
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_a_step_costs_the_flops_of_its_padded_pieces(accumulation):
+def test_a_step_costs_the_flops_of_its_padded_micro_batches(accumulation):
     batch = next(batches(16))
     step = step_of(batch, accumulation, cost=flops.of_training(classifier()))
     padded = flops.counted(EncoderConfig(**SHAPE), 2, 16 // accumulation, 8, backward=True)
@@ -99,15 +102,35 @@ def test_a_training_costs_the_flops_of_its_steps(machine, tmp_path):
     journal.finish("finished")
 
 
+@pytest.fixture
+def one_step(machine: Machine, tmp_path: Path) -> Callable[[Batch, int], tuple[float, dict[str, torch.Tensor]]]:
+    """Makes one step of a double-precision model; its loss, and its gradients as the optimiser gets them, not clipped."""
+
+    def stepped(batch: Batch, accumulation: int) -> tuple[float, dict[str, torch.Tensor]]:
+        model, folder = classifier().double(), tmp_path / str(accumulation)
+        config = FinetuneConfig(accumulation=accumulation, max_grad_norm=float("inf"))
+        one = training_on(model, lambda part: model.loss(model(part), part.labels), repeat(batch), 1, config, 0)
+        optimiser, gradients = make_optimiser(model, config), {}
+        optimiser.register_step_pre_hook(
+            lambda *_: gradients.update({name: p.grad.clone() for name, p in model.named_parameters()})
+        )
+        folder.mkdir()
+        journal = Journal(folder)
+        train(one, optimiser, Position(), machine, journal)
+        journal.finish("finished")
+        (loss,) = [entry["value"] for entry in Reader(folder).new_entries() if "key" in entry]
+        return loss, gradients
+
+    return stepped
+
+
 @pytest.mark.parametrize("accumulation", [2, 4, 16])
-def test_accumulation_gives_the_gradients_of_one_batch(machine, accumulation):
+def test_accumulation_gives_the_gradients_of_one_batch(one_step, accumulation):
     batch = next(batches())
-    whole, cut = classifier().double(), classifier().double()
-    loss = loop._backward(training(whole, 1), step_of(batch, 1), machine)
-    loss_of_pieces = loop._backward(training(cut, 1), step_of(batch, accumulation), machine)
-    torch.testing.assert_close(loss_of_pieces, loss, rtol=1e-5, atol=0)
-    for (name, a), b in zip(whole.named_parameters(), cut.parameters(), strict=True):
-        torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-8, msg=name)
+    (loss, gradients), (accumulated_loss, accumulated) = one_step(batch, 1), one_step(batch, accumulation)
+    assert accumulated_loss == pytest.approx(loss, rel=1e-5)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(accumulated[name], gradient, rtol=1e-4, atol=1e-8, msg=name)
 
 
 def test_accumulation_gives_the_parameters_of_one_batch(curve):
@@ -119,12 +142,10 @@ def test_accumulation_gives_the_parameters_of_one_batch(curve):
         torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-5)
 
 
-def test_uneven_pieces_weigh_by_their_examples(machine):
+def test_uneven_micro_batches_weigh_by_their_examples(one_step):
     batch = next(batches(size=7))
-    whole, cut = classifier().double(), classifier().double()
-    loop._backward(training(whole, 1), step_of(batch, 1), machine)
-    loop._backward(training(cut, 1), step_of(batch, 2), machine)
-    torch.testing.assert_close(cut.head.weight.grad, whole.head.weight.grad, rtol=1e-4, atol=1e-8)
+    whole, cut = one_step(batch, 1)[1], one_step(batch, 2)[1]
+    torch.testing.assert_close(cut["head.weight"], whole["head.weight"], rtol=1e-4, atol=1e-8)
 
 
 def test_biases_and_norms_do_not_decay():
@@ -145,8 +166,8 @@ def test_every_trainable_parameter_is_optimised_once():
     model = classifier()
     model.head.bias.requires_grad_(False)
     groups = make_optimiser(model, FinetuneConfig()).param_groups
-    told = [id(parameter) for group in groups for parameter in group["params"]]
-    assert sorted(told) == sorted(id(parameter) for parameter in model.parameters() if parameter.requires_grad)
+    optimised = [id(parameter) for group in groups for parameter in group["params"]]
+    assert sorted(optimised) == sorted(id(parameter) for parameter in model.parameters() if parameter.requires_grad)
 
 
 def test_schedule_equals_the_hand_worked_one():
@@ -177,33 +198,33 @@ def test_budget_is_counted_in_steps(keys, examples, steps):
     assert FinetuneConfig(**keys).planned_steps(examples) == steps
 
 
-class Drawing(nn.Module):
-    """Draws a random number a step, and `more` after it, as dropout would in a larger model."""
+class Sampling(nn.Module):
+    """Samples one random number per step, and `more` after it, as dropout would in a larger model."""
 
     def __init__(self, more: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(2, 2))
-        self.more, self.drawn = more, []
+        self.more, self.sampled = more, []
 
     def step_loss(self, batch: Batch) -> torch.Tensor:
-        self.drawn.append(torch.rand(()).item())
+        self.sampled.append(torch.rand(()).item())
         torch.rand(self.more)
         return self.weight.sum()
 
 
-def draws(curve: Callable, more: int, seed: int, steps: int = 4) -> list[float]:
-    model = Drawing(more)
-    curve(told(model, model.step_loss, repeat(next(batches())), steps, FinetuneConfig(), seed))
-    return model.drawn
+def samples(curve: Callable, more: int, seed: int, steps: int = 4) -> list[float]:
+    model = Sampling(more)
+    curve(training_on(model, model.step_loss, repeat(next(batches())), steps, FinetuneConfig(), seed))
+    return model.sampled
 
 
-def test_draws_of_a_step_depend_on_seed_and_step_alone(curve):
-    first = draws(curve, more=0, seed=1)
+def test_random_numbers_of_a_step_depend_on_seed_and_step_alone(curve):
+    first = samples(curve, more=0, seed=1)
     assert len(set(first)) == 4
     torch.manual_seed(99)
-    assert draws(curve, more=1000, seed=1) == first
-    assert draws(curve, more=0, seed=1, steps=2) == first[:2]
-    assert not set(draws(curve, more=0, seed=2)) & set(first)
+    assert samples(curve, more=1000, seed=1) == first
+    assert samples(curve, more=0, seed=1, steps=2) == first[:2]
+    assert not set(samples(curve, more=0, seed=2)) & set(first)
 
 
 def test_loss_falls_on_a_task_that_can_be_learned(curve):
@@ -221,11 +242,11 @@ def test_same_seed_gives_the_same_curve_bit_by_bit(curve):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_loss_that_is_no_number_is_divergence_told_with_its_step(machine, tmp_path, value):
-    model = Drawing(0)
+def test_loss_that_is_not_finite_is_divergence_at_its_step(machine, tmp_path, value):
+    model = Sampling(0)
     scale = iter([1.0, 1.0, value, 1.0])
     endless = repeat(next(batches()))
-    failing = told(model, lambda batch: model.weight.sum() * next(scale), endless, 4, FinetuneConfig(), 0)
+    failing = training_on(model, lambda batch: model.weight.sum() * next(scale), endless, 4, FinetuneConfig(), 0)
     journal = Journal(tmp_path)
     with pytest.raises(DivergedError, match="the loss of step 3 is"):
         run(failing, machine, journal)
@@ -248,3 +269,51 @@ def test_real_tokens_of_all_steps_are_counted(machine, tmp_path):
     journal.finish("finished")
     assert done.tokens == expected
     assert done.seconds > 0
+
+
+class Every:
+    """A callback after every `steps` steps, which leaves the model in evaluation mode."""
+
+    def __init__(self, steps: int, model: nn.Module) -> None:
+        self.steps, self.model, self.ran = steps, model, []
+
+    def should_run(self, position: Position) -> bool:
+        return position.step % self.steps == 0
+
+    def run(self, position: Position) -> None:
+        self.ran.append((position.step, position.seconds))
+        self.model.eval()
+        time.sleep(0.2)
+
+
+def test_callbacks_run_after_their_steps_and_take_no_training_time(machine, tmp_path):
+    model = classifier(dropout=0.1)
+    two, three = Every(2, model), Every(3, model)
+    journal = Journal(tmp_path)
+    started = time.perf_counter()
+    done = run(replace(training(model, 6), callbacks=(two, three)), machine, journal)
+    elapsed = time.perf_counter() - started
+    journal.finish("finished")
+    assert [step for step, _ in two.ran] == [2, 4, 6]
+    assert [step for step, _ in three.ran] == [3, 6]
+    assert two.ran[-1][1] == three.ran[-1][1] == done.seconds
+    assert done.seconds < elapsed - 5 * 0.2
+
+
+def test_losses_are_written_before_a_callback_runs(machine, tmp_path):
+    model, written = classifier(), []
+    journal = Journal(tmp_path)
+
+    class Reading(Every):
+        def run(self, position: Position) -> None:
+            written.append([entry["step"] for entry in Reader(tmp_path).new_entries() if "key" in entry])
+
+    run(replace(training(model, 6), callbacks=(Reading(3, model),)), machine, journal)
+    journal.finish("finished")
+    assert written == [[1, 2, 3], [1, 2, 3, 4, 5, 6]]
+
+
+def test_callbacks_do_not_change_what_is_trained(curve):
+    plain, watched = classifier(dropout=0.1), classifier(dropout=0.1)
+    losses = curve(training(plain, 6))
+    assert curve(replace(training(watched, 6), callbacks=(Every(2, watched),))) == losses
