@@ -27,7 +27,7 @@ SHAPING_PRETRAINING = (
     "harness/corpus/*.py",
     "harness/measure/*.py",
     *(f"harness/{name}.py" for name in ["data/tokenizer", "hardware", "seeds", "weights/published", "weights/teachers"]),
-    *(f"harness/training/{name}.py" for name in ["checkpoints", "heldout", "loop", "pretrain"]),
+    *(f"harness/training/{name}.py" for name in ["loop", "masked_lm_eval", "pretrain", "resume"]),
 )
 """Sources whose change makes results other ones."""
 
@@ -68,7 +68,8 @@ def protocol_facts(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
     groups = OF_TEXT if inputs.data is None else INCOMPARABLE
     flat = flatten(to_dict(config))
     out = (*WITHOUT_EFFECT, *OF_VARIANT, "finetune.submit")
-    facts = {key: value for key, value in flat.items() if key.startswith(groups) and not key.startswith(out)}
+    kept = {key: value for key, value in flat.items() if key != "finetune.keep"}
+    facts = {key: value for key, value in kept.items() if key.startswith(groups) and not key.startswith(out)}
     return facts | {
         "data.key": inputs.data,
         "corpus.key": inputs.corpus,

@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from harness.choices import TrainedOn
+from harness.choices import Keep, KeepBest, TrainedOn
 from harness.config import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from models.config import Body
@@ -121,6 +121,10 @@ def _refuse_numbers(flat: dict[str, Any]) -> None:
 
 
 def _refuse_impossible_training(config: RunConfig, flat: dict[str, Any]) -> None:
+    if config.finetune.keep is Keep.best and config.finetune.keep_best is KeepBest.none:
+        raise InputError(
+            "finetune.keep=best needs a split that chooses the best epoch: set finetune.keep_best=tune, or finetune.keep=last"
+        )
     if config.finetune.batch_size % config.finetune.accumulation:
         raise InputError(
             f"finetune.batch_size={config.finetune.batch_size} must be a multiple of "

@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from harness import hardware, measure, paths, processes, resolve, tasks
 from harness.cell import Inputs
-from harness.choices import KeepBest
+from harness.choices import Keep, KeepBest
 from harness.config import RunConfig
 from harness.data import cache
 from harness.data.cache import Prepared
@@ -24,7 +24,7 @@ from harness.timing import summary
 from harness.training.evaluation import evaluate_split, headline, submit, write_more_scores, write_predictions, write_scores
 from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import DivergedError, Position, compile_ahead
-from harness.weights import pretrained, published
+from harness.weights import finetuned, pretrained, published, stored
 from models.heads import Classifier, build_classifier
 
 
@@ -167,6 +167,9 @@ def train_and_evaluate(
     write_scores(config.task, answers, journal)
     write_predictions(answers, journal.folder / "predictions.parquet")
     _evaluate_more(config, model, prepared, machine, journal)
+    if config.finetune.keep is not Keep.none:
+        tokenizer = paths.data_folder(config.output, prepared.key) / stored.TOKENIZER
+        finetuned.save(journal.folder / paths.WEIGHTS, model, config.task, tokenizer)
 
 
 def _write_utilisation(config: RunConfig, done: Position, machine: Machine, journal: Journal) -> None:

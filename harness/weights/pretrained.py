@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from harness import paths, resolve, runs
 from harness.config import RunConfig
 from harness.errors import InputError
-from harness.weights import stored
+from harness.weights import finetuned, stored
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,6 +24,10 @@ def adopt(config: RunConfig) -> RunConfig:
     if config.model.init_from is not None:
         raise InputError("pretrain.checkpoint and model.init_from both say what to start from: give one")
     folder = runs.weights_folder(config.pretrain.checkpoint, "pretrain.checkpoint", config.output, config.tracking.uri)
+    if finetuned.is_finetuned(folder):
+        raise InputError(
+            f"pretrain.checkpoint={config.pretrain.checkpoint!r} is a fine-tuning: expected a pretraining to start from"
+        )
     told = folder.parent / "config.yaml"
     if not told.exists():
         raise InputError(f"pretrain.checkpoint={config.pretrain.checkpoint!r}: {told} is missing, so it is no run of ours")
