@@ -17,22 +17,24 @@ Facts = dict[str, str]
 SEEDS = ("seed", "pretrain.seed")
 """Keys of the two levels of replicates: fine-tunings, and pretrainings that they start from (arXiv:2106.16163)."""
 
-WITHOUT_EFFECT = (
-    *("study", "arm", "output", "rerun", "tracking.", "environment.", "published."),
+NAMES = ("study", "arm", "settings.", "settings", "swept", "output", "rerun", "tracking.", "environment.", "published.")
+"""Keys, or groups that end in a dot, that name runs or say where results go."""
+
+BY_CONTENT = (
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
-    *("finetune.submit", "finetune.keep", "pretrain.checkpoint_every_s", "model.objective"),
-    *("task.source", "task.submission", "task.more_submission", "task.item"),
-    *("model.vocab_size", "model.pad_token_id"),
 )
-"""Keys, or groups that end in a dot, that say where content comes from or where results go, or that follow from other facts.
+"""Keys that say where content comes from. The content itself is a fact, under `facts.`: rows, text, weights, tokenizer."""
 
-Content itself is a fact, under `facts.`: rows, text, weights, tokenizer files.
-"""
+WITHOUT_EFFECT = ("model.objective", "finetune.keep", "pretrain.checkpoint_every_s")
+"""Other keys that shape no result."""
+
+NO_FACTS = ("model.vocab_size", "model.pad_token_id", "finetune.submit")
+"""Keys that follow from the tokenizer, or that only add files: two runs that differ in them alone may be compared."""
 
 OF_ARM = (
-    *("model.", "model_name", "scale_name", "enhancements.", "enhancements", "facts.weights", "facts.teacher"),
+    *("model.", "model_name", "scale_name", "enhancements.", "enhancements", "facts.weights", "facts.teacher", "facts.recipe"),
     *(f"pretrain.{field.name}" for field in fields(ObjectiveConfig)),
 )
 """Keys, or groups that end in a dot, that belong to the arm whether they are swept or not."""
@@ -40,7 +42,11 @@ OF_ARM = (
 
 def facts(params: Mapping[str, str]) -> Facts:
     """The settings among a run's parameters that shape its results, seeds left out."""
-    return {key: value for key, value in params.items() if not within(key, (*WITHOUT_EFFECT, *SEEDS))}
+    return {
+        key: value
+        for key, value in params.items()
+        if not within(key, (*NAMES, *BY_CONTENT, *WITHOUT_EFFECT, *NO_FACTS, *SEEDS))
+    }
 
 
 def of_arm(all_facts: Facts, lifted: Iterable[str]) -> Facts:

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness import submission, tasks
-from harness.config import RunConfig, TaskConfig
-from harness.data.batches import collate, evaluation_order
-from harness.data.cache import Prepared
-from harness.hardware import Machine
-from harness.journal import Journal
-from harness.tasks import scores
-from harness.tasks.kind import Answers, Split
+from harness import tasks
+from harness.config.schema import RunConfig, TaskConfig
+from harness.hardware.device import Machine
+from harness.tasks import glue_submission, scores
+from harness.tasks.base import Answers, Split
+from harness.tasks.batches import collate, evaluation_order
+from harness.tasks.prepared import Prepared
+from harness.tracking.run_log import Journal
 from models.heads import Classifier
 
 
@@ -74,10 +74,10 @@ def headline(task: TaskConfig, answers: Answers) -> float | None:
 def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machine, folder: Path) -> list[Path]:
     """Writes predictions of the test splits below the folder, as the benchmark takes them; their labels are not read."""
     task, written = config.task, []
-    for file, split in submission.splits(task).items():
+    for file, split in glue_submission.splits(task).items():
         logits = predict(model, data.more[split], config.finetune.eval_batch_size, data.pad_token_id, machine)
         predicted = tasks.kind_of(task).predicted(logits)
-        written.append(submission.write(folder, task, data.more[split].items, predicted.tolist(), file))
+        written.append(glue_submission.write(folder, task, data.more[split].items, predicted.tolist(), file))
     return written
 
 

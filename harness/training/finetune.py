@@ -7,14 +7,14 @@ from typing import NamedTuple
 import torch
 
 from harness import tasks
-from harness.choices import KeepBest
-from harness.config import RunConfig
-from harness.data.batches import pieces, training_batches
-from harness.data.cache import Prepared
-from harness.hardware import Machine
-from harness.journal import Journal
+from harness.config.choices import KeepBest
+from harness.config.schema import RunConfig
+from harness.hardware.device import Machine
+from harness.hardware.energy import EnergyMeter
 from harness.measure import flops
-from harness.measure.energy import EnergyMeter
+from harness.tasks.batches import pieces, training_batches
+from harness.tasks.prepared import Prepared
+from harness.tracking.run_log import Journal
 from harness.training.evaluation import evaluate_split, headline
 from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
 from models.batch import Batch

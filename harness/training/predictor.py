@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from harness.choices import TaskKind
-from harness.config import HardwareConfig
+from harness.checkpoints.finetuned import load_finetuned
+from harness.config.choices import TaskKind
+from harness.config.schema import HardwareConfig
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError
-from harness.hardware import Machine
+from harness.hardware.device import Machine
 from harness.tasks import kind_of
-from harness.tasks.kind import Examples
+from harness.tasks.base import Examples
 from harness.training.evaluation import predict
-from harness.weights.finetuned import load_finetuned
 
 
 class Predictor:

@@ -9,19 +9,20 @@ from pathlib import Path
 import numpy as np
 
 from harness import paths
-from harness.config import PretrainConfig, RunConfig
+from harness.checkpoints import huggingface, native
+from harness.checkpoints import teacher as teachers
+from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus import prepare
 from harness.corpus.sequences import Corpus, Sequences
-from harness.hardware import Machine
-from harness.journal import Journal
+from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.measure.memory import PeakMemory
 from harness.measure.size import of_objective as sizes_of
 from harness.seeds import derive
+from harness.tracking.run_log import Journal
 from harness.training import resume
 from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, compile_ahead, make_optimiser, train
 from harness.training.masked_lm_eval import MaskedLMEval
-from harness.weights import published, stored, teachers
 from models.config import EncoderConfig
 from models.heads import build_classifier
 from models.objectives.base import Objective, PretrainBatch, Vocabulary
@@ -36,8 +37,8 @@ def pretrain(config: RunConfig, corpus: Corpus, machine: Machine, journal: Journ
     `identity` names the training that checkpoints belong to. DivergedError at a loss that is not finite.
     """
     options, seed, memory = config.pretrain, seed_of(config), PeakMemory(machine)
-    shape = shape_of(config, corpus)
-    objective = build(config, shape, corpus.vocabulary()).to(machine.device)
+    shape = config.model
+    objective = build(config, corpus.vocabulary()).to(machine.device)
     pairs = OBJECTIVES[options.objective].segment_pairs
     steps = Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed)
     machine.compiled(objective)  # after Steps has counted FLOPs, for which operators run one by one
@@ -70,7 +71,7 @@ def pretrain(config: RunConfig, corpus: Corpus, machine: Machine, journal: Journ
     scores = evaluation.scores or masked_lm.measure(objective)
     for key, value in (sizes_of(objective) | scores | costs(position, peak)).items():
         journal.value(key, value)
-    tokenizer = prepare.folder_of(config.output, corpus.key) / stored.TOKENIZER
+    tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
     save_weights(journal.folder / paths.WEIGHTS, objective, shape, tokenizer)
 
 
@@ -79,21 +80,14 @@ def seed_of(config: RunConfig) -> int:
     return config.seed if config.pretrain.seed is None else config.pretrain.seed
 
 
-def shape_of(config: RunConfig, corpus: Corpus) -> EncoderConfig:
-    """The model with one token embedding per token of the vocabulary; published weights keep theirs."""
-    if config.model.init_from is not None:
-        return config.model
-    return replace(config.model, vocab_size=corpus.vocab_size, pad_token_id=corpus.vocabulary().pad)
-
-
-def build(config: RunConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> Objective:
+def build(config: RunConfig, vocabulary: Vocabulary) -> Objective:
     """The objective, randomly initialised, or with the encoder of the published weights that `model.init_from` names."""
     distilled = config.pretrain.objective is ObjectiveName.distillation
     teacher = teachers.load(Path(config.pretrain.teacher)) if distilled else None
-    objective = build_objective(config.pretrain, shape, vocabulary, seed_of(config), teacher)
+    objective = build_objective(config.pretrain, config.model, vocabulary, seed_of(config), teacher)
     if config.model.init_from is not None:
-        classifier = build_classifier(shape, 1, seed_of(config))
-        published.load_weights(config, classifier)
+        classifier = build_classifier(config.model, 1, seed_of(config))
+        huggingface.load_weights(config, classifier)
         objective.encoder.load_state_dict(classifier.encoder.state_dict())
     return objective
 
@@ -116,8 +110,8 @@ def save_weights(folder: Path, objective: Objective, shape: EncoderConfig, token
     kept = ("encoder.", "pooler.", "masked_head.")
     state = {name: tensor.detach().cpu() for name, tensor in objective.named_parameters() if name.startswith(kept)}
     folder.mkdir(exist_ok=True)
-    shutil.copyfile(tokenizer, folder / stored.TOKENIZER)
-    stored.save(folder, state, shape)
+    shutil.copyfile(tokenizer, folder / native.TOKENIZER)
+    native.save(folder, state, shape)
 
 
 # The batches

@@ -9,12 +9,12 @@ import transformers
 from omegaconf import OmegaConf
 from tokenizers import Tokenizer
 
-from harness.choices import TaskKind
-from harness.config import ModelConfig, TaskConfig, TokenizerConfig
+from harness.checkpoints import finetuned
+from harness.commands.export import export
+from harness.config.choices import TaskKind
+from harness.config.schema import ModelConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
-from harness.export import export
-from harness.weights import finetuned
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, TokenClassifier, build_classifier

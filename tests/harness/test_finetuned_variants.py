@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.choices import TaskKind
-from harness.config import TaskConfig
-from harness.weights import finetuned
+from harness.checkpoints import finetuned
+from harness.config.choices import TaskKind
+from harness.config.schema import TaskConfig
 from models.heads import SequenceClassifier, TokenClassifier, build_classifier
 
 MODELS = sorted(path.stem for path in (Path(__file__).parents[2] / "conf" / "model").glob("*.yaml"))

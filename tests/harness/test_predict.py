@@ -1,4 +1,4 @@
-"""`python -m harness.predict`: the model's own predictions in every format, and what is refused."""
+"""`python -m harness predict`: the model's own predictions in every format, and what is refused."""
 
 import csv
 import json
@@ -9,12 +9,12 @@ import torch
 from tokenizers import Tokenizer
 
 from harness import paths
-from harness.choices import TaskKind
-from harness.config import HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.checkpoints import finetuned
+from harness.commands.predict import main, parse, predict_file, request_of
+from harness.config.choices import TaskKind
+from harness.config.schema import HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
-from harness.predict import main, parse, predict_file, request_of
-from harness.weights import finetuned
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import initialise

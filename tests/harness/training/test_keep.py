@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from harness import paths, run, runs
-from harness.cell import Inputs
-from harness.choices import Keep, KeepBest
-from harness.config import FinetuneConfig, HardwareConfig, RunConfig
-from harness.data import cache
+from harness import paths
+from harness.checkpoints import find_run, native, pretrained
+from harness.checkpoints.finetuned import load_finetuned, read_task
+from harness.commands.features.vectors import source_of
+from harness.config.choices import Keep, KeepBest
+from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
-from harness.features.vectors import source_of
-from harness.hardware import Machine
-from harness.journal import Journal
+from harness.hardware.device import Machine
+from harness.study import worker
+from harness.study.identity import Inputs
+from harness.tasks import prepared as cache
+from harness.tracking.run_log import Journal
 from harness.training.evaluation import predict
-from harness.weights import pretrained, stored
-from harness.weights.finetuned import load_finetuned, read_task
 
 NAMES = {"model.safetensors", "model.json", "tokenizer.json", "task.json"}
 
@@ -31,7 +32,7 @@ def trained(config: RunConfig, folder: Path, **budget: object) -> RunConfig:
     config = replace(config, task=task, measure=measure, finetune=FinetuneConfig(epochs=2, batch_size=32, **budget))
     folder.mkdir()
     journal = Journal(folder)
-    run.measure_and_finetune(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), journal)
+    worker.measure_and_finetune(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), journal)
     journal.finish("finished")
     return config
 
@@ -64,7 +65,7 @@ def test_nothing_is_kept_by_default_and_the_error_says_how(small_config, tmp_pat
     trained(small_config, tmp_path / "run")
     assert not (tmp_path / "run" / paths.WEIGHTS).exists()
     with pytest.raises(InputError, match=r"has no checkpoint/: expected .* a fine-tuning with finetune\.keep=last"):
-        runs.weights_folder(str(tmp_path / "run"), "run", str(tmp_path), None)
+        find_run.weights_folder(str(tmp_path / "run"), "run", str(tmp_path), None)
 
 
 def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_config, tmp_path):
@@ -74,7 +75,7 @@ def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_
     config = replace(small_config, measure=replace(small_config.measure, enabled=False))
     config = replace(config, finetune=FinetuneConfig(max_steps=1, keep=Keep.last))
     journal = Journal(tmp_path / "run")
-    run.measure_and_finetune(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), journal)
+    worker.measure_and_finetune(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), journal)
     journal.finish("finished")
     assert {path.name for path in (tmp_path / "run" / paths.WEIGHTS).iterdir()} == NAMES
     assert not list((tmp_path / "run").glob(".*"))
@@ -85,7 +86,7 @@ def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_
     (tmp_path / "run" / "config.yaml").write_text("")
     started = replace(config, pretrain=replace(config.pretrain, checkpoint=str(tmp_path / "run")))
     with pytest.raises(InputError, match="is a fine-tuning: expected a pretraining to start from"):
-        pretrained.adopt(started)
+        pretrained.checkpoint_of(started)
 
 
 def test_keeping_the_best_without_a_split_that_chooses_it_is_one_line(compose, small):
@@ -119,6 +120,6 @@ def test_a_head_that_does_not_fit_its_facts_is_one_line(small_config, tmp_path):
     with pytest.raises(InputError, match="head='Perceptron' is none of SequenceClassifier, TokenClassifier"):
         load_finetuned(checkpoint)
     (checkpoint / "task.json").write_text(json.dumps(facts))
-    (checkpoint / stored.TOKENIZER).unlink()
+    (checkpoint / native.TOKENIZER).unlink()
     with pytest.raises(InputError, match=r"lacks tokenizer\.json"):
         load_finetuned(checkpoint)

@@ -1,0 +1,104 @@
+"""What pretraining asks and how it is measured: new masks every epoch, and an evaluation without dropout."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from harness.config.choices import CorpusSource
+from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
+from harness.corpus import prepare, sequences
+from harness.hardware.device import Machine
+from harness.training.loop import Position
+from harness.training.masked_lm_eval import MaskedLMEval
+from harness.training.pretrain import Steps, build
+from models.objectives.base import IGNORED, Objective, PretrainBatch
+from models.objectives.config import ObjectiveName
+
+LENGTH, ROWS = 32, 4
+SHAPE = ModelConfig(
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=32,
+    max_position_embeddings=LENGTH,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+
+
+class Pretraining(NamedTuple):
+    """The parts of a pretraining before its first step."""
+
+    objective: Objective
+    sequences: sequences.Sequences
+    steps: Steps
+    masked_lm: MaskedLMEval
+
+
+@pytest.fixture
+def pretraining(tmp_path: Path) -> Callable[..., Pretraining]:
+    """A pretraining on a text of 300 numbered words, ready to begin."""
+    (tmp_path / "a.txt").write_text(" ".join(f"w{number}" for number in range(300)))
+    (tmp_path / "b.txt").write_text(" ".join(f"w{number}" for number in range(200)))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(300))]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    files = {"files": [str(tmp_path / "a.txt")], "validation_files": [str(tmp_path / "b.txt")]}
+
+    def make(shape: ModelConfig = SHAPE, **keys) -> Pretraining:
+        keys = {"objective": ObjectiveName.mlm, "steps": 2, "length": LENGTH, "batch_size": ROWS, "probe_steps": 2} | keys
+        config = RunConfig(
+            model=shape,
+            corpus=CorpusConfig(name="own", source=CorpusSource.files, **files),
+            tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt")),
+            pretrain=PretrainConfig(**keys),
+            output=str(tmp_path / "out"),
+        )
+        corpus, options = sequences.read(config.output, prepare.prepare(config)), config.pretrain
+        objective = build(config, corpus.vocabulary())
+        text = sequences.Sequences(corpus, "train", options.length, None, config.seed)
+        masked_lm = MaskedLMEval(options, shape, corpus, Machine(HardwareConfig(threads=1)))
+        return Pretraining(objective, text, Steps(options, objective, text, config.seed), masked_lm)
+
+    return make
+
+
+def masks_by_text(data: PretrainBatch) -> dict[tuple[int, ...], list[int]]:
+    """The clean text of every sequence -> the places in it that are predicted."""
+    used = data.targets != IGNORED
+    clean = data.inputs.input_ids.scatter(1, data.positions, data.targets)
+    rows = zip(clean.tolist(), data.positions, used, strict=True)
+    return {tuple(text): places[here].tolist() for text, places, here in rows}
+
+
+def epochs(made: Pretraining) -> list[dict[tuple[int, ...], list[int]]]:
+    """What each of the first two passes over the training text predicts."""
+    count = len(made.sequences)
+    return [masks_by_text(made.steps.batch(Position(rows=epoch * count), count)) for epoch in (0, 1)]
+
+
+def test_a_sequence_gets_other_masks_in_the_next_epoch(pretraining):
+    first, second = epochs(pretraining())
+    assert first.keys() == second.keys()
+    assert len(first) >= 8
+    assert all(first[text] != second[text] for text in first)
+
+
+def test_static_masks_are_the_same_in_every_epoch_and_those_of_the_first(pretraining):
+    dynamic, static = epochs(pretraining()), epochs(pretraining(static_masks=True))
+    assert static[0] == static[1] == dynamic[0]
+
+
+@pytest.mark.parametrize("objective", [ObjectiveName.mlm, ObjectiveName.clm], ids=["own head", "probe"])
+def test_two_evaluations_of_a_model_with_dropout_agree(pretraining, objective: ObjectiveName):
+    """Between two steps the model is in training mode; the evaluation must draw nothing and drop nothing."""
+    dropping = replace(SHAPE, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+    made, still, found = pretraining(dropping, objective=objective), pretraining(objective=objective), []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        found.append(made.masked_lm.measure(made.objective.train()))
+    assert found[0] == found[1]
+    assert found[0] == still.masked_lm.measure(still.objective)  # of the same weights without any dropout
