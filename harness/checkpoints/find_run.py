@@ -37,5 +37,8 @@ def weights_folder(given: str, key: str, output: str, uri: str | None) -> Path:
     if (folder / paths.SHAPE).is_file():
         return folder
     if not (folder / paths.WEIGHTS / paths.SHAPE).is_file():
-        raise InputError(f"{key}={given!r}: {folder} has no {paths.WEIGHTS}/: expected a finished pretraining")
+        raise InputError(
+            f"{key}={given!r}: {folder} has no {paths.WEIGHTS}/: expected a finished pretraining, or a "
+            "fine-tuning with finetune.keep=last"
+        )
     return folder / paths.WEIGHTS

@@ -1,4 +1,4 @@
-"""Weights that a pretraining leaves: our tensors in `model.safetensors`, and in `model.json` the shape that they belong to."""
+"""Weights that a run leaves: our tensors in `model.safetensors`, and in `model.json` the shape that they belong to."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
     """Tensors on the CPU and their shape; InputError naming the file that is missing, torn, or of another model."""
     for name in (SHAPE, WEIGHTS):
         if not (folder / name).is_file():
-            raise InputError(f"{folder} lacks {name}: expected the weights of a finished pretraining, {SHAPE} with {WEIGHTS}")
+            raise InputError(f"{folder} lacks {name}: expected the weights of a run, {SHAPE} with {WEIGHTS}")
     shape = _shape(folder / SHAPE)
     try:
         with safe_open(folder / WEIGHTS, framework="pt") as file:

@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import nn
 
 from harness import paths, tags
-from harness.checkpoints import find_run, native
+from harness.checkpoints import find_run, finetuned, native
 from harness.config import resolve
 from harness.config.resolve import Checkpoint
 from harness.config.schema import RunConfig
@@ -20,6 +20,10 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     InputError for a run that is not there or left no weights.
     """
     folder = find_run.weights_folder(config.pretrain.checkpoint, "pretrain.checkpoint", config.output, config.tracking.uri)
+    if finetuned.is_finetuned(folder):
+        raise InputError(
+            f"pretrain.checkpoint={config.pretrain.checkpoint!r} is a fine-tuning: expected a pretraining to start from"
+        )
     saved = folder.parent / "config.yaml"
     if not saved.exists():
         raise InputError(f"pretrain.checkpoint={config.pretrain.checkpoint!r}: {saved} is missing, so it is no run of ours")

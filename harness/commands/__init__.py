@@ -7,6 +7,7 @@ COMMANDS = {
     "memory": ("harness.commands.memory.command", "memory of a training step by batch size, and the largest batch that fits"),
     "inspect": ("harness.commands.inspect.command", "the inputs of one item of a task, and the attention over them"),
     "features": ("harness.commands.features.command", "vectors of every token of a text, to a file"),
+    "predict": ("harness.commands.predict", "labels and probabilities of new texts, by a fine-tuned run"),
     "export": ("harness.commands.export", "a trained model as a checkpoint that transformers loads"),
     "sync": ("harness.commands.sync", "send results to MLflow that it has missed"),
     "submission": ("harness.commands.submission", "pack predictions for GLUE's page"),

@@ -1,7 +1,8 @@
 """A model that was trained here as a checkpoint that transformers loads: `python -m harness export RUN [--out FOLDER]`.
 
-RUN is the folder of a run or its id in the tracking store. The checkpoint is config.json, model.safetensors and the tokenizer.
-It is loaded and run once before it gets its name: by transformers where that is installed, otherwise by our own reader.
+RUN is the folder of a pretraining or fine-tuning, or its id in the tracking store. The checkpoint is config.json,
+model.safetensors and the tokenizer; that of a fine-tuning has the head of its task. It is loaded and run once before it gets
+its name: by transformers where that is installed, otherwise by our own reader.
 """
 
 import json
@@ -65,19 +66,27 @@ def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
     InputError for weights that cannot be read, a shape that no family expresses, an `out` that holds something, or a checkpoint
     that does not compute what the model does.
     """
-    from harness.checkpoints import native
+    from harness.checkpoints import finetuned, native
     from models.huggingface import exported, homeless, published
+    from models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"--out {str(out)!r} is there already; expected a new or an empty folder")
     state, shape = native.read(checkpoint)
     tokenizer = _tokenizer(checkpoint / native.TOKENIZER, shape)
+    task = finetuned.read_task(checkpoint) if finetuned.is_finetuned(checkpoint) else None
     try:
         given = published(shape, family)
-        found = exported(state, shape, given)
+        head = {}
+        if task is not None and task.kind in ON_TOKENS:
+            head = token_head(state, task.kind, given["model_type"])
+            state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
+        found = exported(state, shape, given) | head
         left_out = homeless(state, shape, given)
     except ValueError as error:
         raise InputError(f"{checkpoint} cannot be exported: {error}") from error
+    if task is not None:
+        given |= task_keys(task.kind, task.labels, task.num_outputs)
     if shape.causal:
         given |= {key: tokenizer.ids[piece] for key, piece in ENDS.items()}
     read = by_transformers if find_spec("transformers") else by_our_reader

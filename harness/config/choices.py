@@ -64,6 +64,14 @@ class KeepBest(Enum):
     validation = "validation"  # the very rows that are reported, which makes their score too good
 
 
+class Keep(Enum):
+    """Which weights a fine-tuning leaves in its folder `checkpoint/`."""
+
+    none = "none"
+    last = "last"  # those that are evaluated at the end
+    best = "best"  # the same, and refused unless finetune.keep_best makes them those of the best epoch
+
+
 class Dtype(Enum):
     """Arithmetic of the forward pass: float32 throughout, or bfloat16 by autocast over float32 weights."""
 

@@ -7,7 +7,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from harness.arms import within
-from harness.config.choices import TrainedOn
+from harness.config.choices import Keep, KeepBest, TrainedOn
 from harness.config.schema import (
     CorpusConfig,
     FinetuneConfig,
@@ -269,6 +269,10 @@ def _refuse_numbers(flat: dict[str, Any]) -> None:
 
 
 def _refuse_impossible_training(config: RunConfig, flat: dict[str, Any]) -> None:
+    if config.finetune.keep is Keep.best and config.finetune.keep_best is KeepBest.none:
+        raise InputError(
+            "finetune.keep=best needs a split that chooses the best epoch: set finetune.keep_best=tune, or finetune.keep=last"
+        )
     if config.finetune.batch_size % config.finetune.accumulation:
         raise InputError(
             f"finetune.batch_size={config.finetune.batch_size} must be a multiple of "

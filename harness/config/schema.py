@@ -12,7 +12,18 @@ from typing import Any
 
 from omegaconf import MISSING, OmegaConf
 
-from harness.config.choices import CorpusSource, DataSource, Device, Dtype, KeepBest, Rule, TaskKind, TokenizerKind, TrainedOn
+from harness.config.choices import (
+    CorpusSource,
+    DataSource,
+    Device,
+    Dtype,
+    Keep,
+    KeepBest,
+    Rule,
+    TaskKind,
+    TokenizerKind,
+    TrainedOn,
+)
 from models.config import EncoderConfig
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 
@@ -170,7 +181,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     ramp_from: int | None = None  # sequences of the first step; None: no ramp
     ramp_fraction: float = 0.1  # share of the budget that the ramp takes
     weight_decay: float = 0.01
-    evaluations: int = 5  # looks at the held-out text, the last one at the end
+    evaluations: int = 5  # on held-out text, the last one at the end
     eval_sequences: int = 256  # of the held-out text
     probe_steps: int = 200  # of the head on a frozen encoder, where an objective has none for masked tokens
     checkpoint_every_s: float = 60.0
@@ -186,6 +197,7 @@ class FinetuneConfig(OptimiserConfig):
     max_steps: int | None = None  # ends earlier than the epochs would
     eval_batch_size: int = 64  # examples of one batch of evaluation
     keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
+    keep: Keep = Keep.none  # weights that are left in the run's folder, for predict, features, inspect and export
     submit: bool = False  # leave the answers to the test split as the benchmark takes them
 
     def steps_per_epoch(self, examples: int) -> int:

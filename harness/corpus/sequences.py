@@ -15,8 +15,8 @@ from harness.corpus.prepare import folder_of, token_dtype
 from harness.errors import InputError
 from harness.seeds import derive
 from models.batch import Batch
+from models.objectives.base import Vocabulary
 from models.objectives.config import PairKind
-from models.objectives.question import Vocabulary
 
 BLOCK = 65_536
 """Sequences that are shuffled among each other; blocks are shuffled too."""

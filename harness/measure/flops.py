@@ -19,7 +19,7 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import set_activation_checkpointing
 from models.heads import Classifier, SequenceClassifier
-from models.objectives.question import Objective, Question
+from models.objectives.base import Objective, PretrainBatch
 
 TOLERANCE = 0.02
 """Count and formula may differ by so much before one of them must be wrong."""
@@ -136,16 +136,16 @@ def of_training(model: Classifier) -> Callable[[int, int], int]:
     return functools.cache(lambda texts, length: of_model(model, texts, length, backward=True))
 
 
-def of_objective(objective: Objective, question: Question, length: int) -> int:
-    """FLOPs of forward and backward over a whole question, heads, generator and teacher with it.
+def of_objective(objective: Objective, batch: PretrainBatch, length: int) -> int:
+    """FLOPs of forward and backward over a whole batch, with all heads, generator and teacher.
 
     RuntimeError when the forward pass of one sequence is more than 2 % off the objective's own formula; the message has both.
     """
-    shapes, asked = copy.deepcopy(objective).to("meta").train(), question.to("meta")
+    shapes, inputs = copy.deepcopy(objective).to("meta").train(), batch.to("meta")
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as forward, torch.no_grad():
-        shapes(asked.cut(slice(0, 1)))
+        shapes(inputs.micro_batch(slice(0, 1)))
     count, expected = forward.get_total_flops(), objective.flops(length)
     _refuse_disagreement(count, expected, type(objective).__name__)
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as both:
-        shapes(asked).backward()
+        shapes(inputs).backward()
     return both.get_total_flops()

@@ -6,7 +6,7 @@ from torch import nn
 from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import Classifier, SequenceClassifier
-from models.objectives.question import Objective
+from models.objectives.base import Objective
 
 
 def on_meta(config: EncoderConfig, num_outputs: int, head: type[Classifier] = SequenceClassifier) -> Classifier:

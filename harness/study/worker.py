@@ -10,9 +10,9 @@ from pathlib import Path
 from filelock import FileLock
 
 from harness import measure, paths, processes, tasks
-from harness.checkpoints import huggingface, pretrained
+from harness.checkpoints import finetuned, huggingface, native, pretrained
 from harness.config import resolve
-from harness.config.choices import KeepBest
+from harness.config.choices import Keep, KeepBest
 from harness.config.schema import RunConfig
 from harness.hardware import energy, facts
 from harness.hardware.device import Machine
@@ -24,18 +24,8 @@ from harness.study.timing import summary
 from harness.tasks import prepared as cache
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal, now_ms, write_json
-from harness.training.finetune import (
-    answer,
-    costs,
-    evaluate,
-    evaluate_beside,
-    finetune,
-    headline,
-    rates,
-    submit,
-    training_of,
-    write_predictions,
-)
+from harness.training.evaluation import evaluate_split, headline, submit, write_more_scores, write_predictions, write_scores
+from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import DivergedError, Position, compile_ahead
 from models.heads import Classifier, build_classifier
 
@@ -62,12 +52,12 @@ def main(folder: Path) -> None:
 def pretrain(config: RunConfig, inputs: Inputs, identity: str, machine: Machine, journal: Journal) -> None:
     """Trains on the text from the newest checkpoint or the beginning, and leaves weights."""
     from harness.corpus import sequences
-    from harness.training.pretrain import Pretraining
+    from harness.training import pretrain as pretraining
 
     corpus = sequences.read(config.output, inputs.corpus)
     journal.value("corpus/tokens", corpus.tokens("train"))
     journal.value("corpus/documents", corpus.documents("train"))
-    Pretraining(config, corpus, machine, journal, identity).run()
+    pretraining.pretrain(config, corpus, machine, journal, identity)
 
 
 def measure_and_finetune(config: RunConfig, inputs: Inputs, machine: Machine, journal: Journal) -> None:
@@ -174,10 +164,13 @@ def train_and_evaluate(
     if config.measure.enabled:
         _write_utilisation(config, done[0], machine, journal)
     journal.stage("evaluate")
-    answers = answer(config, model, prepared.validation, prepared, machine)
-    evaluate(config.task, answers, journal)
+    answers = evaluate_split(config, model, prepared.validation, prepared, machine)
+    write_scores(config.task, answers, journal)
     write_predictions(answers, journal.folder / "predictions.parquet")
     _evaluate_more(config, model, prepared, machine, journal)
+    if config.finetune.keep is not Keep.none:
+        tokenizer = paths.data_folder(config.output, prepared.key) / native.TOKENIZER
+        finetuned.save(journal.folder / paths.WEIGHTS, model, config.task, tokenizer)
 
 
 def _write_utilisation(config: RunConfig, done: Position, machine: Machine, journal: Journal) -> None:
@@ -191,11 +184,11 @@ def _write_utilisation(config: RunConfig, done: Position, machine: Machine, jour
 def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, journal: Journal) -> None:
     """Scores the splits beside the validation and the tuning rows, and leaves answers for the benchmark."""
     for name in config.task.more_validation:
-        answers = answer(config, model, prepared.more[name], prepared, machine)
-        evaluate_beside(config.task, f"_{name}", answers, journal)
+        answers = evaluate_split(config, model, prepared.more[name], prepared, machine)
+        write_more_scores(config.task, f"_{name}", answers, journal)
         write_predictions(answers, journal.folder / f"predictions_{name}.parquet")
     if prepared.tune is not None and config.finetune.keep_best is not KeepBest.tune:
-        answers = answer(config, model, prepared.tune, prepared, machine)
+        answers = evaluate_split(config, model, prepared.tune, prepared, machine)
         journal.value("tune/score", headline(config.task, answers))
     if config.finetune.submit:
         submit(config, model, prepared, machine, journal.folder)

@@ -1,1 +1,1 @@
-"""The one loop over steps, and what is trained by it: a pretraining, a task."""
+"""Training: the loop over steps, fine-tuning, pretraining, their evaluation, and resuming."""

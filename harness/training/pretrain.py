@@ -1,12 +1,12 @@
-"""Pretraining on running text: the objective, its budget, the held-out measure, and checkpoints to go on from."""
+"""Pretraining on running text: objective, budget, evaluation on held-out text, and checkpoints to resume from."""
 
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from harness import paths
 from harness.checkpoints import huggingface, native
@@ -15,204 +15,244 @@ from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus import prepare
 from harness.corpus.sequences import Corpus, Sequences
 from harness.hardware.device import Machine
-from harness.measure import flops, size
+from harness.measure import flops
 from harness.measure.memory import PeakMemory
+from harness.measure.size import of_objective as sizes_of
 from harness.seeds import derive
 from harness.tracking.run_log import Journal
-from harness.training import checkpoints
-from harness.training.heldout import HeldOut
+from harness.training import resume
 from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, compile_ahead, make_optimiser, train
+from harness.training.masked_lm_eval import MaskedLMEval
 from models.config import EncoderConfig
 from models.heads import build_classifier
-from models.objectives.build import PAIRS
+from models.objectives.base import Objective, PretrainBatch, Vocabulary
+from models.objectives.build import OBJECTIVES
 from models.objectives.build import build as build_objective
 from models.objectives.config import ObjectiveName
-from models.objectives.question import Objective, Question, Vocabulary
+
+
+def pretrain(config: RunConfig, corpus: Corpus, machine: Machine, journal: Journal, identity: str) -> None:
+    """Trains from the newest checkpoint, or from the start, to the end of the budget, and saves the weights.
+
+    `identity` names the training that checkpoints belong to. DivergedError at a loss that is not finite.
+    """
+    options, seed, memory = config.pretrain, seed_of(config), PeakMemory(machine)
+    shape = config.model
+    objective = build(config, corpus.vocabulary()).to(machine.device)
+    pairs = OBJECTIVES[options.objective].segment_pairs
+    steps = Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed)
+    machine.compiled(objective)  # after Steps has counted FLOPs, for which operators run one by one
+    optimiser = make_optimiser(objective, options)
+
+    checkpoints = journal.folder / paths.CHECKPOINTS
+    position = resume.load(checkpoints, identity, objective, optimiser)
+    masked_lm = MaskedLMEval(options, shape, corpus, machine)
+    evaluation = Evaluation(lambda: masked_lm.measure(objective), options.evaluations, steps.limit, position, memory, journal)
+    saving = Saving(
+        lambda at: resume.save(checkpoints, identity, at, objective, optimiser), options.checkpoint_every_s, steps.limit
+    )
+    training = Training(
+        model=objective,
+        loss=objective,
+        next_step=steps.next_step,
+        limit=steps.limit,
+        planned_steps=steps.planned(position),
+        phase="pretrain",
+        config=options,
+        seed=seed,
+        callbacks=(CostCurves(evaluation, journal), evaluation, saving),
+    )
+    if machine.compiles:
+        memory.leave_out(lambda: compile_ahead(training, position, machine))
+    memory.start()
+    train(training, optimiser, position, machine, journal)
+
+    peak = max(evaluation.peak_bytes, memory.peak() or 0) or None
+    scores = evaluation.scores or masked_lm.measure(objective)
+    for key, value in (sizes_of(objective) | scores | costs(position, peak)).items():
+        journal.value(key, value)
+    tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
+    save_weights(journal.folder / paths.WEIGHTS, objective, shape, tokenizer)
 
 
 def seed_of(config: RunConfig) -> int:
-    """The seed of all that a pretraining draws."""
+    """The seed of everything random in a pretraining."""
     return config.seed if config.pretrain.seed is None else config.pretrain.seed
 
 
-def limit_of(budget: PretrainConfig) -> Limit:
-    """The one budget that is given."""
-    given = {"tokens": budget.tokens, "step": budget.steps, "flops": budget.flops, "seconds": budget.seconds}
-    ((unit, total),) = ((unit, total) for unit, total in given.items() if total is not None)
-    return Limit(unit, total)
-
-
-class Plan:
-    """Which sequences each step takes: the batch grows along the ramp, and the last one is cut to what the budget leaves."""
-
-    def __init__(self, budget: PretrainConfig, flops_per_sequence: float) -> None:
-        self._budget, self.limit = budget, limit_of(budget)
-        self.per_sequence = {"tokens": budget.length, "flops": flops_per_sequence}.get(self.limit.unit)
-
-    def rows(self, position: Position) -> int:
-        """Sequences of the next step."""
-        budget, done = self._budget, self.limit.done(position)
-        rows = budget.batch_size
-        if budget.ramp_from is not None:
-            share = min(1.0, done / self.limit.total / budget.ramp_fraction)
-            rows = round(budget.ramp_from + (budget.batch_size - budget.ramp_from) * share)
-        if self.per_sequence is None:
-            return rows
-        return max(1, min(rows, -int(-(self.limit.total - done) // self.per_sequence)))
-
-    def steps(self, position: Position) -> int:
-        """Steps of the whole training from here, 0 where the clock decides."""
-        if self.limit.unit == "seconds":
-            return 0
-        if self.limit.unit == "step":
-            return int(self.limit.total)
-        passed = replace(position)
-        while not self.limit.reached(passed):
-            rows = self.rows(passed)
-            passed.step, passed.rows = passed.step + 1, passed.rows + rows
-            passed.tokens += rows * self._budget.length
-            passed.flops += rows * (self.per_sequence or 0)
-        return passed.step
-
-
-class Pauses:
-    """Between steps: the curves of what was spent, looks at the held-out text, and checkpoints."""
-
-    def __init__(self, pretraining: "Pretraining", optimiser: torch.optim.Optimizer, position: Position) -> None:
-        self._of, self._optimiser = pretraining, optimiser
-        self._looked = self._looks(position)
-        self._saved = time.monotonic()
-        self.peak = 0
-        self.last: dict[str, float] = {}
-
-    def _looks(self, position: Position) -> int:
-        limit = self._of.plan.limit
-        return int(min(1.0, limit.done(position) / limit.total) * self._of.config.pretrain.evaluations)
-
-    def _save_due(self, position: Position) -> bool:
-        waited = time.monotonic() - self._saved >= self._of.config.pretrain.checkpoint_every_s
-        return waited or self._of.plan.limit.reached(position)
-
-    def due(self, position: Position) -> bool:
-        """Whether there is something to do after this step."""
-        return position.step % LOG_EVERY == 0 or self._looks(position) > self._looked or self._save_due(position)
-
-    def take(self, position: Position) -> None:
-        """Does it."""
-        started, of = time.perf_counter(), self._of
-        for name in ("tokens", "flops", "seconds"):
-            key = {"seconds": "duration_s"}.get(name, name)
-            of.journal.curve(f"pretrain/{key}", position.step, getattr(position, name), position.tokens)
-        if self._looks(position) > self._looked:
-            self._looked = self._looks(position)
-            self._look(position)
-        position.paused_seconds += time.perf_counter() - started
-        if self._save_due(position):
-            checkpoints.save(of.checkpoints, of.identity, position, of.objective, self._optimiser)
-            self._saved = time.monotonic()
-
-    def _look(self, position: Position) -> None:
-        of = self._of
-        self.peak = max(self.peak, of.memory.peak() or 0)
-        self.last = of.held_out.measure(of.objective)
-        for key, value in self.last.items():
-            of.journal.curve(key, position.step, value, position.tokens)
-        of.memory.start()
-
-
-class Pretraining:
-    """One pretraining in a process of its own."""
-
-    def __init__(self, config: RunConfig, corpus: Corpus, machine: Machine, journal: Journal, identity: str) -> None:
-        self.config, self.machine, self.journal, self.identity = config, machine, journal, identity
-        self.memory = PeakMemory(machine)
-        self.checkpoints = journal.folder / paths.CHECKPOINTS
-        self.vocabulary: Vocabulary = corpus.vocabulary()
-        self.tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
-        self.shape = config.model
-        self.seed, told = seed_of(config), config.pretrain
-        self.sequences = Sequences(corpus, "train", told.length, PAIRS.get(told.objective), self.seed)
-        self.held_out = HeldOut(told, self.shape, corpus, machine)
-        self.objective: Objective = build(config, self.shape, self.vocabulary).to(machine.device)
-        question = self.question(Position(), told.batch_size)
-        self.flops_per_sequence = flops.of_objective(self.objective, question, told.length) / len(question)
-        self.plan = Plan(told, self.flops_per_sequence)
-        machine.compiled(self.objective)  # behind the count, which runs a copy operator by operator
-
-    def run(self) -> None:
-        """From the newest checkpoint, or the beginning, to the end of the budget; DivergedError when the loss does."""
-        told = self.config.pretrain
-        optimiser = make_optimiser(self.objective, told)
-        position = checkpoints.resume(self.checkpoints, self.identity, self.objective, optimiser)
-        pauses = Pauses(self, optimiser, position)
-        training = Training(
-            model=self.objective,
-            loss=self.objective,
-            next_step=self.next_step,
-            limit=self.plan.limit,
-            planned_steps=self.plan.steps(position),
-            phase="pretrain",
-            config=told,
-            seed=self.seed,
-            pauses=pauses,
-        )
-        if self.machine.compiles:
-            self.memory.leave_out(lambda: compile_ahead(training, position, self.machine))
-        self.memory.start()
-        train(training, optimiser, position, self.machine, self.journal)
-        peak = max(pauses.peak, self.memory.peak() or 0) or None
-        self._write(position, pauses.last or self.held_out.measure(self.objective), peak)
-
-    def next_step(self, position: Position) -> Step:
-        """What the next step is asked, in pieces that fit."""
-        told, rows = self.config.pretrain, self.plan.rows(position)
-        question, size = self.question(position, rows), -(-told.batch_size // told.accumulation)
-        pieces = [question.cut(slice(start, start + size)) for start in range(0, rows, size)]
-        tokens = rows * told.length  # a sequence has no padding
-        return Step(pieces, rows, tokens, tokens, rows * self.flops_per_sequence)
-
-    def question(self, position: Position, rows: int) -> Question:
-        """The sequences at this position with their masks, the same for every variant of one seed."""
-        ids, epochs = self.sequences.chosen(position.rows, rows)
-        ages = np.zeros_like(epochs) if self.config.pretrain.static_masks else epochs
-        seeds = [derive(self.seed, "mask", number, epoch) for number, epoch in zip(ids.tolist(), ages.tolist(), strict=True)]
-        return self.objective.ask(self.sequences.batch(ids, epochs), seeds)
-
-    def _write(self, position: Position, looked: dict[str, float], peak: int | None) -> None:
-        values = (
-            size.of_objective(self.objective)
-            | looked
-            | {
-                "pretrain/steps": position.step,
-                "pretrain/tokens": position.tokens,
-                "pretrain/flops": position.flops,
-                "pretrain/duration_s": position.seconds,
-                "pretrain/evaluation_s": position.paused_seconds,
-                "pretrain/tokens_per_s": position.tokens / position.seconds,
-                "pretrain/peak_memory_bytes": peak,
-            }
-        )
-        for key, value in values.items():
-            self.journal.value(key, value)
-        save(self.journal.folder / paths.WEIGHTS, self.objective, self.shape, self.tokenizer)
-
-
-def build(config: RunConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> Objective:
-    """The objective with fresh values, its encoder with those of published weights where some are named."""
-    teaching = config.pretrain.objective is ObjectiveName.distillation
-    teacher = teachers.load(Path(config.pretrain.teacher)) if teaching else None
-    objective = build_objective(config.pretrain, shape, vocabulary, seed_of(config), teacher)
+def build(config: RunConfig, vocabulary: Vocabulary) -> Objective:
+    """The objective, randomly initialised, or with the encoder of the published weights that `model.init_from` names."""
+    distilled = config.pretrain.objective is ObjectiveName.distillation
+    teacher = teachers.load(Path(config.pretrain.teacher)) if distilled else None
+    objective = build_objective(config.pretrain, config.model, vocabulary, seed_of(config), teacher)
     if config.model.init_from is not None:
-        classifier = build_classifier(shape, 1, seed_of(config))
+        classifier = build_classifier(config.model, 1, seed_of(config))
         huggingface.load_weights(config, classifier)
         objective.encoder.load_state_dict(classifier.encoder.state_dict())
     return objective
 
 
-def save(folder: Path, objective: Objective, shape: EncoderConfig, tokenizer: Path) -> None:
-    """Encoder and heads for whoever goes on from here; what only pretraining needs stays behind."""
+def costs(position: Position, peak_bytes: int | None) -> dict[str, float | None]:
+    """Metric name -> what the pretraining took."""
+    return {
+        "pretrain/steps": position.step,
+        "pretrain/tokens": position.tokens,
+        "pretrain/flops": position.flops,
+        "pretrain/duration_s": position.seconds,
+        "pretrain/evaluation_s": position.paused_seconds,
+        "pretrain/tokens_per_s": position.tokens / position.seconds,
+        "pretrain/peak_memory_bytes": peak_bytes,
+    }
+
+
+def save_weights(folder: Path, objective: Objective, shape: EncoderConfig, tokenizer: Path) -> None:
+    """Encoder, pooler and masked-LM head, which fine-tuning and export use, with shape and tokenizer."""
     kept = ("encoder.", "pooler.", "masked_head.")
     state = {name: tensor.detach().cpu() for name, tensor in objective.named_parameters() if name.startswith(kept)}
     folder.mkdir(exist_ok=True)
     shutil.copyfile(tokenizer, folder / native.TOKENIZER)
     native.save(folder, state, shape)
+
+
+# The batches
+
+
+def limit_of(options: PretrainConfig) -> Limit:
+    """The one budget that is set."""
+    budgets = {"tokens": options.tokens, "step": options.steps, "flops": options.flops, "seconds": options.seconds}
+    ((unit, total),) = ((unit, total) for unit, total in budgets.items() if total is not None)
+    return Limit(unit, total)
+
+
+class BatchSizes:
+    """Sequences per step: the batch grows along the ramp, and the last one is cut to what is left of the budget."""
+
+    def __init__(self, options: PretrainConfig, flops_per_sequence: float) -> None:
+        self._options, self.limit = options, limit_of(options)
+        self.per_sequence = {"tokens": options.length, "flops": flops_per_sequence}.get(self.limit.unit)
+
+    def rows(self, position: Position) -> int:
+        """Sequences of the next step."""
+        options, done = self._options, self.limit.done(position)
+        rows = options.batch_size
+        if options.ramp_from is not None:
+            share = min(1.0, done / self.limit.total / options.ramp_fraction)
+            rows = round(options.ramp_from + (options.batch_size - options.ramp_from) * share)
+        if self.per_sequence is None:
+            return rows
+        return max(1, min(rows, -int(-(self.limit.total - done) // self.per_sequence)))
+
+    def planned_steps(self, position: Position) -> int:
+        """Number of the last step, 0 where time decides."""
+        if self.limit.unit == "seconds":
+            return 0
+        if self.limit.unit == "step":
+            return int(self.limit.total)
+        ahead = replace(position)
+        while not self.limit.reached(ahead):
+            rows = self.rows(ahead)
+            tokens = rows * self._options.length
+            ahead.advance(Step([], rows, tokens, tokens, rows * (self.per_sequence or 0)))
+        return ahead.step
+
+
+class Steps:
+    """The data of every step. It depends on the position alone, so that a resumed training reads what is next."""
+
+    def __init__(self, options: PretrainConfig, objective: Objective, sequences: Sequences, seed: int) -> None:
+        self._options, self._objective, self._sequences, self._seed = options, objective, sequences, seed
+        first = self.batch(Position(), options.batch_size)
+        self._flops_per_sequence = flops.of_objective(objective, first, options.length) / len(first)
+        self._sizes = BatchSizes(options, self._flops_per_sequence)
+        self.limit, self.planned = self._sizes.limit, self._sizes.planned_steps
+
+    def next_step(self, position: Position) -> Step:
+        """The next batch, as micro-batches."""
+        options, rows = self._options, self._sizes.rows(position)
+        batch, size = self.batch(position, rows), -(-options.batch_size // options.accumulation)
+        micro_batches = [batch.micro_batch(slice(start, start + size)) for start in range(0, rows, size)]
+        tokens = rows * options.length  # there is no padding
+        return Step(micro_batches, rows, tokens, tokens, rows * self._flops_per_sequence)
+
+    def batch(self, position: Position, rows: int) -> PretrainBatch:
+        """The next sequences with their masks, the same for all variants of one seed."""
+        ids, epochs = self._sequences.chosen(position.rows, rows)
+        mask_epochs = np.zeros_like(epochs) if self._options.static_masks else epochs
+        numbers = zip(ids.tolist(), mask_epochs.tolist(), strict=True)
+        seeds = [derive(self._seed, "mask", number, epoch) for number, epoch in numbers]
+        return self._objective.make_batch(self._sequences.batch(ids, epochs), seeds)
+
+
+# What runs between the steps
+
+
+class Evaluation:
+    """Evaluates on held-out text, evenly over the budget. The memory of evaluation is not part of training's peak."""
+
+    def __init__(
+        self,
+        measure: Callable[[], dict[str, float]],
+        evaluations: int,
+        limit: Limit,
+        position: Position,
+        memory: PeakMemory,
+        journal: Journal,
+    ) -> None:
+        self._measure, self._evaluations, self._limit = measure, evaluations, limit
+        self._memory, self._journal = memory, journal
+        self._done = self._number(position)
+        self.scores: dict[str, float] = {}  # of the last evaluation in this process
+        self.peak_bytes = 0  # of training, before the last evaluation
+
+    def _number(self, position: Position) -> int:
+        """Evaluations up to this position."""
+        return int(min(1.0, self._limit.done(position) / self._limit.total) * self._evaluations)
+
+    def should_run(self, position: Position) -> bool:
+        """Whether one more evaluation is due."""
+        return self._number(position) > self._done
+
+    def run(self, position: Position) -> None:
+        """Evaluates and writes the scores."""
+        started = time.perf_counter()
+        self._done = self._number(position)
+        self.peak_bytes = max(self.peak_bytes, self._memory.peak() or 0)
+        self.scores = self._measure()
+        for key, value in self.scores.items():
+            self._journal.curve(key, position.step, value, position.tokens)
+        self._memory.start()
+        position.paused_seconds += time.perf_counter() - started
+
+
+class CostCurves:
+    """Writes what training took so far, every so often and before each evaluation."""
+
+    def __init__(self, evaluation: Evaluation, journal: Journal) -> None:
+        self._evaluation, self._journal = evaluation, journal
+
+    def should_run(self, position: Position) -> bool:
+        """Whether a point of the curves is due."""
+        return position.step % LOG_EVERY == 0 or self._evaluation.should_run(position)
+
+    def run(self, position: Position) -> None:
+        """Writes one point of each curve."""
+        points = {"tokens": position.tokens, "flops": position.flops, "duration_s": position.seconds}
+        for name, value in points.items():
+            self._journal.curve(f"pretrain/{name}", position.step, value, position.tokens)
+
+
+class Saving:
+    """Saves a checkpoint every so many seconds, and at the end."""
+
+    def __init__(self, save: Callable[[Position], Path], every_s: float, limit: Limit) -> None:
+        self._save, self._every_s, self._limit = save, every_s, limit
+        self._saved = time.monotonic()
+
+    def should_run(self, position: Position) -> bool:
+        """Whether a checkpoint is due."""
+        return time.monotonic() - self._saved >= self._every_s or self._limit.reached(position)
+
+    def run(self, position: Position) -> None:
+        """Saves one."""
+        self._save(position)
+        self._saved = time.monotonic()

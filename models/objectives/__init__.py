@@ -1,1 +1,1 @@
-"""What a model learns from text alone: `build.build` makes an objective of its name."""
+"""Pretraining objectives; `build.build` makes one from its name."""

@@ -1,46 +1,45 @@
-"""From the name of an objective to the objective."""
+"""From the name of an objective to the objective: a new one is its file, its ObjectiveName and its line in OBJECTIVES."""
 
 from models.config import EncoderConfig
 from models.encoder import initialise
-from models.objectives.causal import Bidirectional, Causal
-from models.objectives.cbow import ContinuousBag
-from models.objectives.config import ObjectiveConfig, ObjectiveName, PairKind
-from models.objectives.detection import ReplacedTokenDetection
+from models.objectives.base import Objective, Vocabulary
+from models.objectives.bidirectional import BidirectionalLM
+from models.objectives.causal import CausalLM
+from models.objectives.cbow import ContinuousBagOfWords
+from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.objectives.distillation import Distillation, Teacher
-from models.objectives.masked import MaskedTokens, MaskedTokensOfPairs
-from models.objectives.permutation import Permutation
-from models.objectives.question import Objective, Vocabulary
+from models.objectives.masked_lm import MaskedLM
+from models.objectives.permutation import PermutationLM
+from models.objectives.replaced_tokens import ReplacedTokenDetection
+from models.objectives.segment_pairs import NextSentence, SentenceOrder
 
 OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
-    ObjectiveName.mlm: MaskedTokens,
-    ObjectiveName.mlm_nsp: MaskedTokensOfPairs,
-    ObjectiveName.mlm_sop: MaskedTokensOfPairs,
+    ObjectiveName.mlm: MaskedLM,
+    ObjectiveName.mlm_nsp: NextSentence,
+    ObjectiveName.mlm_sop: SentenceOrder,
     ObjectiveName.rtd: ReplacedTokenDetection,
-    ObjectiveName.clm: Causal,
-    ObjectiveName.plm: Permutation,
+    ObjectiveName.clm: CausalLM,
+    ObjectiveName.plm: PermutationLM,
     ObjectiveName.distillation: Distillation,
-    ObjectiveName.cbow: ContinuousBag,
-    ObjectiveName.bidirectional_lm: Bidirectional,
+    ObjectiveName.cbow: ContinuousBagOfWords,
+    ObjectiveName.bidirectional_lm: BidirectionalLM,
 }
-
-PAIRS = {ObjectiveName.mlm_nsp: PairKind.next, ObjectiveName.mlm_sop: PairKind.order}
-"""Objectives that ask about two segments, and how those are made."""
 
 
 def build(
     config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary, seed: int, teacher: Teacher | None = None
 ) -> Objective:
-    """The objective on CPU with initial values drawn from `seed`, those of a classifier where it has the same tensors.
+    """The objective on CPU, randomly initialised from `seed`; tensors that a classifier has too start with the same values.
 
     ValueError as `refuse_misfit` raises it, or for a teacher that does not fit.
     """
     refuse_misfit(config, shape)
-    more = () if teacher is None else (teacher,)
-    objective = OBJECTIVES[config.objective](config, shape, vocabulary, *more)
+    arguments = () if teacher is None else (teacher,)
+    objective = OBJECTIVES[config.objective](config, shape, vocabulary, *arguments)
     initialise(objective, shape.initializer_range, seed, shape.init, shape.init_depth)
     return objective
 
 
 def refuse_misfit(config: ObjectiveConfig, shape: EncoderConfig) -> None:
-    """ValueError for an objective that this architecture cannot be trained by; the message names both keys."""
-    OBJECTIVES[config.objective].refuse(config, shape)
+    """ValueError, naming both keys, for an architecture that the objective cannot train."""
+    OBJECTIVES[config.objective].refuse_misfit(config, shape)

@@ -1,4 +1,4 @@
-"""What a model learns from text alone, as plain data; each field is read in one class of this package."""
+"""Pretraining objectives as plain data; each field is read in one class of this package."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,20 +8,20 @@ class ObjectiveName(Enum):
     """What is predicted."""
 
     none = "none"  # nothing: no pretraining
-    own = "own"  # what the variant's paper says, `model.objective`
+    own = "own"  # that of the variant's paper, `model.objective`
     mlm = "mlm"  # masked tokens (arXiv:1810.04805, section 3.1)
     mlm_nsp = "mlm_nsp"  # and whether two segments follow each other (arXiv:1810.04805)
-    mlm_sop = "mlm_sop"  # and whether two segments stand in order (arXiv:1909.11942, section 3.1)
+    mlm_sop = "mlm_sop"  # and whether two segments are in order (arXiv:1909.11942, section 3.1)
     rtd = "rtd"  # which tokens a small generator replaced (arXiv:2003.10555)
     clm = "clm"  # the next token
-    plm = "plm"  # tokens in a drawn order (arXiv:1906.08237)
-    distillation = "distillation"  # masked tokens, and what a teacher says of them (arXiv:1910.01108)
+    plm = "plm"  # tokens in a random order (arXiv:1906.08237)
+    distillation = "distillation"  # masked tokens, and the teacher's predictions of them (arXiv:1910.01108)
     cbow = "cbow"  # a token from the mean of its neighbours (arXiv:1301.3781)
     bidirectional_lm = "bidirectional_lm"  # the next and the previous token (arXiv:1802.05365)
 
 
 class Masking(Enum):
-    """What is drawn to be masked: tokens, whole words, or spans of words (arXiv:1907.10529)."""
+    """What is masked: tokens, whole words, or spans of words (arXiv:1907.10529)."""
 
     token = "token"
     word = "word"
@@ -29,21 +29,21 @@ class Masking(Enum):
 
 
 class PairKind(Enum):
-    """How two segments that stand one after the other are spoilt, half of the time."""
+    """How half of the pairs of consecutive segments are changed."""
 
-    next = "next"  # the second is from another document (arXiv:1810.04805, section 3.1)
+    next = "next"  # the second comes from another document (arXiv:1810.04805, section 3.1)
     order = "order"  # they are swapped (arXiv:1909.11942, section 3.1)
 
 
 @dataclass
 class ObjectiveConfig:
-    """Shares are fractions of 1; the defaults are those of the papers."""
+    """Shares are fractions of 1. The defaults are those of the papers."""
 
     objective: ObjectiveName = ObjectiveName.none
     # Masks
-    mask_rate: float = 0.15  # share of a sequence's tokens that is predicted
+    mask_rate: float = 0.15  # share of a sequence's tokens that are predicted
     masking: Masking = Masking.token
-    static_masks: bool = False  # the same mask each time a sequence comes by, not a new one
+    static_masks: bool = False  # a sequence has the same mask in every epoch
     masked_share: float | None = None  # of the predicted tokens: replaced by [MASK]; None: 0.8, and all of them for rtd
     random_share: float | None = None  # of the predicted tokens: replaced by a random one; None: 0.1, and none for rtd
     mean_span: float = 3.8  # words of a span on average, at most 10 (arXiv:1907.10529, section 3.1)
@@ -51,9 +51,9 @@ class ObjectiveConfig:
     generator_fraction: float = 0.25  # generator's hidden size, heads and feed-forward against the encoder's
     detection_weight: float = 50.0
     # Permutation
-    predicted_share: float = 1 / 6  # last tokens of the drawn order, which are predicted
-    # Distillation: weights of the three losses, and the softness of the teacher's answer
-    teacher: str | None = None  # folder or run of ours, or a published checkpoint
+    predicted_share: float = 1 / 6  # last tokens of the order, which are predicted
+    # Distillation: weights of the three losses, and the temperature of the teacher's probabilities
+    teacher: str | None = None  # a run or its folder, or a published checkpoint
     temperature: float = 2.0
     soft_weight: float = 5.0
     masked_weight: float = 2.0
@@ -68,8 +68,9 @@ class ObjectiveConfig:
         for key in ("masked_share", "random_share"):
             if getattr(self, key) is not None and not 0 <= getattr(self, key) <= 1:
                 raise ValueError(f"pretrain.{key}={getattr(self, key)} must lie between 0 and 1")
-        if self.masked + self.random > 1:
-            raise ValueError(f"pretrain.masked_share={self.masked} and pretrain.random_share={self.random} exceed 1 together")
+        if self.mask_token_share + self.random_token_share > 1:
+            shares = f"pretrain.masked_share={self.mask_token_share} and pretrain.random_share={self.random_token_share}"
+            raise ValueError(f"{shares} exceed 1 together")
         for key in ("detection_weight", "temperature", "mean_span"):
             if not getattr(self, key) > 0:
                 raise ValueError(f"pretrain.{key}={getattr(self, key)} must be above 0")
@@ -80,15 +81,15 @@ class ObjectiveConfig:
             raise ValueError(f"pretrain.context={self.context} must be at least 1")
 
     @property
-    def masked(self) -> float:
-        """Share of the predicted tokens that [MASK] stands for; a generator is asked for all of them so."""
+    def mask_token_share(self) -> float:
+        """Share of the predicted tokens that are replaced by [MASK]; by default all of them for a generator."""
         if self.masked_share is not None:
             return self.masked_share
         return 1.0 if self.objective is ObjectiveName.rtd else 0.8
 
     @property
-    def random(self) -> float:
-        """Share of the predicted tokens that another one stands for."""
+    def random_token_share(self) -> float:
+        """Share of the predicted tokens that are replaced by a random one."""
         if self.random_share is not None:
             return self.random_share
         return 0.0 if self.objective is ObjectiveName.rtd else 0.1

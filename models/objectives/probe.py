@@ -1,4 +1,4 @@
-"""The measure that is the same for all objectives: masked tokens, every one of them shown as [MASK].
+"""The evaluation that is the same for all objectives: masked tokens, all of them replaced by [MASK].
 
 B sequences, T tokens, D hidden, V vocabulary.
 """
@@ -10,34 +10,34 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder, initialise
 from models.heads import MaskedLMHead
+from models.objectives.base import PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig
-from models.objectives.drawing import asked, drawn_places
-from models.objectives.masked import masked_loss
-from models.objectives.question import Question, Vocabulary
+from models.objectives.masked_lm import prediction_loss
+from models.objectives.masking import sample_positions, with_targets
 
 
-def pinned_question(batch: Batch, seeds: list[int], vocabulary: Vocabulary, rate: float) -> Question:
-    """Tokens at this rate, all of them shown as [MASK]: nothing of an answer is left."""
-    draws = [torch.Generator().manual_seed(seed) for seed in seeds]
-    places = drawn_places(batch, draws, ObjectiveConfig(mask_rate=rate), vocabulary)
-    return asked(batch, places, torch.full_like(places, vocabulary.mask))
+def fully_masked_batch(batch: Batch, seeds: list[int], vocabulary: Vocabulary, rate: float) -> PretrainBatch:
+    """Tokens sampled at this rate, each replaced by [MASK]: no target is left in the inputs."""
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    positions = sample_positions(batch, generators, ObjectiveConfig(mask_rate=rate), vocabulary)
+    return with_targets(batch, positions, torch.full_like(positions, vocabulary.mask))
 
 
 class Probe(nn.Module):
-    """A head for masked tokens on an encoder that stays as it is; its output matrix begins as the encoder's embedding."""
+    """A masked-LM head on a frozen encoder; its output matrix starts as a copy of the token embedding."""
 
     def __init__(self, shape: EncoderConfig, encoder: Encoder, seed: int) -> None:
         super().__init__()
         embedding = encoder.embeddings.token_embedding
         self.head = MaskedLMHead(shape, embedding)
-        self.head.output.weight = nn.Parameter(embedding.weight.detach().clone())
-        beginning = self.head.output.weight.detach().clone()
+        initial = embedding.weight.detach().clone()
+        self.head.output.weight = nn.Parameter(initial.clone())
         initialise(self, shape.initializer_range, seed, shape.init, shape.init_depth)
         with torch.no_grad():
-            self.head.output.weight.copy_(beginning)
+            self.head.output.weight.copy_(initial)
 
-    def loss(self, encoder: Encoder, question: Question) -> Tensor:
+    def loss(self, encoder: Encoder, batch: PretrainBatch) -> Tensor:
         """() mean cross-entropy in nats, without a gradient for the encoder."""
         with torch.no_grad():
-            hidden = encoder(question.batch)
-        return masked_loss(self.head, hidden, question)
+            hidden = encoder(batch.inputs)
+        return prediction_loss(self.head, hidden, batch)

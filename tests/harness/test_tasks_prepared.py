@@ -19,7 +19,8 @@ from harness.tasks import prepared as cache
 from harness.tasks.base import Answers
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal
-from harness.training.finetune import evaluate, finetune, predict, write_predictions
+from harness.training.evaluation import predict, write_predictions, write_scores
+from harness.training.finetune import finetune
 from models.config import EncoderConfig
 from models.heads import build_classifier
 
@@ -76,7 +77,7 @@ def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) ->
     finetune(replace(config, finetune=budget), model, prepared, machine, journal)
     logits = predict(model, prepared.validation, 7, prepared.pad_token_id, machine)
     answers = kind.answers(config.task, prepared.validation, logits, prepared.majority)
-    evaluate(config.task, answers, journal)
+    write_scores(config.task, answers, journal)
     journal.finish("finished")
     return answers
 
@@ -147,7 +148,7 @@ def test_an_undefined_score_is_said_and_left_out(tmp_path, capsys):
     task = TaskConfig(name="numbers", kind=TaskKind.regression, scores=["pearson"], headline="pearson")
     given = Answers(np.arange(3.0), np.ones(3), np.zeros(3), 0.5, {})
     journal = Journal(tmp_path)
-    evaluate(task, given, journal)
+    write_scores(task, given, journal)
     journal.finish("finished")
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert values == {"eval/loss": 0.5, "eval/examples": 3}

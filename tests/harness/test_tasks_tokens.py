@@ -127,7 +127,7 @@ def test_pieces_of_a_step_weigh_by_their_labelled_words():
     batch = Batch(torch.zeros(2, 4, dtype=torch.int64), labels=labels)
     kind = tasks.kind_of(task())
     step = step_of(batch, 2, kind.asked)
-    assert step.shares == [3 / 4, 1 / 4]
+    assert step.weights == [3 / 4, 1 / 4]
     assert [kind.asked(piece) for piece in pieces(batch, 2)] == [3, 1]
 
 

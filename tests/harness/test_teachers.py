@@ -131,11 +131,11 @@ def test_a_teacher_without_a_head_for_masked_tokens_is_refused(tmp_path):
 def test_a_teacher_predicts_through_the_mask_decoder_that_it_was_trained_with(tmp_path, decodes):
     from models.config import EncoderConfig, Position
     from models.objectives.config import ObjectiveConfig
-    from models.objectives.masked import MaskedTokens
+    from models.objectives.masked_lm import MaskedLM
 
     sizes = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
     shape = EncoderConfig(**sizes, max_position_embeddings=12, position=Position.disentangled, mask_decoder=True)
-    trained = MaskedTokens(ObjectiveConfig(), shape, None).eval()
+    trained = MaskedLM(ObjectiveConfig(), shape, None).eval()
     state = {key: tensor for key, tensor in trained.state_dict().items() if decodes or ".decoder." not in key}
     native.save(tmp_path / "run", state, shape)
     teacher = teachers.load(tmp_path / "run")

@@ -9,11 +9,12 @@ from torch import Tensor
 from models.batch import Batch
 from models.config import Body, EncoderConfig, NormPlace, Position
 from models.encoder import initialise
-from models.objectives.causal import Bidirectional, Causal
-from models.objectives.cbow import ContinuousBag
+from models.objectives.base import Objective, PretrainBatch, Vocabulary
+from models.objectives.bidirectional import BidirectionalLM
+from models.objectives.causal import CausalLM
+from models.objectives.cbow import ContinuousBagOfWords
 from models.objectives.config import ObjectiveConfig
-from models.objectives.permutation import Permutation
-from models.objectives.question import Objective, Question, Vocabulary
+from models.objectives.permutation import PermutationLM
 
 LENGTH, VOCABULARY, CLS, SEP, MASK, FIRST_WORD = 24, 40, 1, 2, 3, 4
 SEEDS = [11, 12, 13]
@@ -33,7 +34,7 @@ class Case:
     def build(self, **changes) -> Objective:
         """In evaluation mode, with weights large enough for every dependence to show."""
         shape = small_shape(**self.shape, **changes)
-        self.objective.refuse(ObjectiveConfig(), shape)
+        self.objective.refuse_misfit(ObjectiveConfig(), shape)
         objective = self.objective(ObjectiveConfig(), shape, vocabulary())
         initialise(objective, 0.3, seed=0)
         return objective.eval()
@@ -43,7 +44,7 @@ STATIC = {"body": Body.static, "position": Position.none}
 LSTM = {"body": Body.lstm, "position": Position.none, "num_hidden_layers": 3}
 RELATIVE, WINDOW = {"position": Position.relative}, {"attention_window": 4}
 CAUSAL = [
-    Case(Causal, shape)
+    Case(CausalLM, shape)
     for shape in (
         {},
         {"causal": True},
@@ -56,11 +57,11 @@ CAUSAL = [
         {"position": Position.disentangled},
     )
 ]
-BIDIRECTIONAL = [Case(Bidirectional, shape) for shape in (LSTM, {}, RELATIVE, WINDOW, {"position": Position.alibi})]
+BIDIRECTIONAL = [Case(BidirectionalLM, shape) for shape in (LSTM, {}, RELATIVE, WINDOW, {"position": Position.alibi})]
 POSITIONS = (Position.learned, Position.relative, Position.sinusoidal, Position.rotary)
-PERMUTATION = [Case(Permutation, {"position": position}) for position in POSITIONS]
-STATICS = [Case(ContinuousBag, STATIC), Case(ContinuousBag, {**STATIC, "embedding_size": 8})]
-MAIN = [CAUSAL[0], CAUSAL[1], Case(Causal, STATIC), *BIDIRECTIONAL[:2], *PERMUTATION[:3], *STATICS]
+PERMUTATION = [Case(PermutationLM, {"position": position}) for position in POSITIONS]
+STATICS = [Case(ContinuousBagOfWords, STATIC), Case(ContinuousBagOfWords, {**STATIC, "embedding_size": 8})]
+MAIN = [CAUSAL[0], CAUSAL[1], Case(CausalLM, STATIC), *BIDIRECTIONAL[:2], *PERMUTATION[:3], *STATICS]
 
 
 def small_shape(**changes) -> EncoderConfig:
@@ -79,11 +80,11 @@ def packed() -> Batch:
     return Batch(ids, (torch.arange(LENGTH) > 11).long().expand(len(SEEDS), -1))
 
 
-def changed(question: Question, row: int, place: int) -> Question:
-    """The same with another ordinary piece in one place."""
-    ids = question.batch.input_ids.clone()
+def changed(data: PretrainBatch, row: int, place: int) -> PretrainBatch:
+    """The same with another ordinary token at one position."""
+    ids = data.inputs.input_ids.clone()
     ids[row, place] = FIRST_WORD + (ids[row, place] - FIRST_WORD + 7) % (VOCABULARY - FIRST_WORD)
-    return replace(question, batch=replace(question.batch, input_ids=ids))
+    return replace(data, inputs=replace(data.inputs, input_ids=ids))
 
 
 def same(one: Tensor, other: Tensor) -> bool:

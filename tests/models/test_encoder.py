@@ -16,9 +16,9 @@ from models.batch import Batch
 from models.config import Activation, Body, EncoderConfig, Init, Sharing
 from models.encoder import Encoder, initialise
 from models.heads import SequenceClassifier, build_classifier
+from models.objectives.base import Vocabulary
 from models.objectives.build import build
 from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.question import Vocabulary
 
 ROOT = Path(__file__).parents[2]
 COUNTS = ROOT.parent / "shared" / "reference" / "parameters.json"

@@ -17,14 +17,16 @@ from models.encoder import Encoder, initialise, set_activation_checkpointing
 from models.heads import MaskedLMHead
 from models.huggingface import deberta, exported, homeless, published
 from models.mask_decoder import PASSES, MaskDecoder
+from models.objectives.base import Objective, Vocabulary
+from models.objectives.bidirectional import BidirectionalLM
 from models.objectives.build import OBJECTIVES
-from models.objectives.causal import Bidirectional, Causal
+from models.objectives.causal import CausalLM
 from models.objectives.config import ObjectiveConfig
-from models.objectives.detection import ReplacedTokenDetection
 from models.objectives.distillation import Distillation, Teacher
-from models.objectives.masked import MaskedTokens, MaskedTokensOfPairs, answer
+from models.objectives.masked_lm import MaskedLM, evaluate
 from models.objectives.probe import Probe
-from models.objectives.question import Objective, Vocabulary
+from models.objectives.replaced_tokens import ReplacedTokenDetection
+from models.objectives.segment_pairs import NextSentence
 
 V, T = 50, 20
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
@@ -45,8 +47,8 @@ SHAPE = EncoderConfig(
     attention_probs_dropout_prob=0.0,
 )
 FIRST = replace(SHAPE, position_buckets=None, share_position_projections=False, key_bias=False)
-MASKING = {"mlm": MaskedTokens, "pairs": MaskedTokensOfPairs, "rtd": ReplacedTokenDetection, "distillation": Distillation}
-READING_ON = {"clm": Causal, "bidirectional_lm": Bidirectional}
+MASKING = {"mlm": MaskedLM, "pairs": NextSentence, "rtd": ReplacedTokenDetection, "distillation": Distillation}
+READING_ON = {"clm": CausalLM, "bidirectional_lm": BidirectionalLM}
 
 
 def texts(rows: int = 4) -> Batch:
@@ -103,25 +105,25 @@ def test_decoder_is_the_last_layer_of_transformers_run_again_with_positions(chan
 @pytest.mark.parametrize("shape", [SHAPE, FIRST, replace(SHAPE, norm_place=NormPlace.pre)], ids=["v3", "first", "pre-norm"])
 def test_positions_reach_the_loss_and_every_weight_its_gradient(kind, shape):
     made = objective(MASKING[kind], shape)
-    question = made.ask(texts(), list(range(4)))
+    batch = made.make_batch(texts(), list(range(4)))
     torch.manual_seed(1)
-    loss = made(question)
+    loss = made(batch)
     loss.backward()
     assert [name for name, parameter in made.named_parameters() if parameter.grad is None or not parameter.grad.any()] == []
     with torch.no_grad():
         decoder_of(made).position_embedding.weight.zero_()
     torch.manual_seed(1)
-    assert abs(made(question) - loss) > 1e-4
+    assert abs(made(batch) - loss) > 1e-4
 
 
 @pytest.mark.parametrize("kind", [name for name in MASKING if name != "rtd"])
 def test_what_is_measured_is_what_is_trained(kind):
     made = objective(MASKING[kind])
-    question = made.ask(texts(), list(range(4)))
-    summed, _, count = answer(made.encoder, made.masked_head, question)
-    _, read = made.masked_head.read(made.encoder, question.batch)
-    logits = made.masked_head(read).gather(1, question.places[..., None].expand(-1, -1, V))
-    assert summed / count == pytest.approx(nn.functional.cross_entropy(logits.flatten(0, 1), question.targets.flatten()).item())
+    batch = made.make_batch(texts(), list(range(4)))
+    summed, _, count = evaluate(made.encoder, made.masked_head, batch)
+    _, read = made.masked_head.read(made.encoder, batch.inputs)
+    logits = made.masked_head(read).gather(1, batch.positions[..., None].expand(-1, -1, V))
+    assert summed / count == pytest.approx(nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten()).item())
 
 
 @pytest.mark.parametrize("kind", MASKING)
@@ -139,9 +141,9 @@ def test_its_table_alone_is_added_and_counts_as_a_head(kind):
 @pytest.mark.parametrize("shape", [SHAPE, FIRST], ids=["v3", "first"])
 def test_formula_is_what_is_counted(kind, shape):
     made = objective(MASKING[kind], shape)
-    question = made.ask(texts(1), [0]).to("meta")
+    batch = made.make_batch(texts(1), [0]).to("meta")
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
-        copy.deepcopy(made).to("meta").train()(question)
+        copy.deepcopy(made).to("meta").train()(batch)
     assert made.flops(T) == pytest.approx(counter.get_total_flops(), rel=1e-3)
     plain = objective(MASKING[kind], replace(shape, mask_decoder=False))
     encoder = made.generator if kind == "rtd" else made.encoder
@@ -159,9 +161,9 @@ def test_objectives_without_masks_and_probes_have_none(kind):
 def test_activations_that_are_computed_again_give_the_same_gradients():
     gradients = []
     for again in (False, True):
-        made = objective(MaskedTokens)
+        made = objective(MaskedLM)
         set_activation_checkpointing(made, again)
-        made(made.ask(texts(), list(range(4)))).backward()
+        made(made.make_batch(texts(), list(range(4)))).backward()
         gradients.append({name: parameter.grad for name, parameter in made.named_parameters()})
     assert all(torch.equal(gradient, gradients[1][name]) for name, gradient in gradients[0].items())
 
@@ -185,7 +187,7 @@ def test_it_needs_positions_that_attention_alone_knows_by_distance():
 
 def test_head_that_reads_it_is_left_out_of_an_export():
     shape = replace(SHAPE, pooler=Activation.gelu)
-    state = objective(MaskedTokens, shape).state_dict()
+    state = objective(MaskedLM, shape).state_dict()
     del state["masked_head.output.weight"]
     given = published(shape)
     assert given["model_type"] == "deberta-v2"

@@ -5,9 +5,9 @@ import torch
 
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.objectives.base import Objective, Vocabulary
 from models.objectives.build import build
 from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.question import Objective, Vocabulary
 
 V, D = 20, 8
 
@@ -40,6 +40,6 @@ def test_a_tied_matrix_learns_from_both_uses():
     gradients = {}
     for tied in (True, False):
         made = objective(tied).eval()
-        made(made.ask(Batch(ids), [0])).backward()
+        made(made.make_batch(Batch(ids), [0])).backward()
         gradients[tied] = made.encoder.embeddings.token_embedding.weight.grad[19].any().item()
     assert gradients == {True: True, False: False}

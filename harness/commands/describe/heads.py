@@ -8,10 +8,10 @@ from torch import nn
 from harness.config.schema import ModelConfig, PretrainConfig
 from harness.measure.size import count
 from models.heads import MaskedLMHead
+from models.objectives.base import Objective, Vocabulary
 from models.objectives.build import OBJECTIVES, refuse_misfit
 from models.objectives.config import ObjectiveName
-from models.objectives.masked import MaskedTokens
-from models.objectives.question import Objective, Vocabulary
+from models.objectives.masked_lm import MaskedLM
 
 TIED = "tied to token embedding"
 """In place of a number, for an output matrix that is the token embedding."""
@@ -26,7 +26,7 @@ def shapes(model: ModelConfig, pretrain: PretrainConfig) -> Objective:
     """The objective without values; of a distillation its student. ValueError where the model cannot be trained by it."""
     config = replace(pretrain, objective=objective_of(model, pretrain))
     refuse_misfit(config, model)
-    kind = MaskedTokens if config.objective is ObjectiveName.distillation else OBJECTIVES[config.objective]
+    kind = MaskedLM if config.objective is ObjectiveName.distillation else OBJECTIVES[config.objective]
     with torch.device("meta"):
         return kind(config, model, Vocabulary(model.vocab_size, 0, 0, 0, 0, torch.ones(model.vocab_size, dtype=torch.bool)))
 

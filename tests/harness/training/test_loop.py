@@ -1,96 +1,319 @@
-"""What a training computes as a whole: the parameters after five steps are those of a plain torch loop."""
+"""The training loop: what a step does, its random streams, its callbacks, and divergence."""
 
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig, TaskConfig
+from harness.config.schema import FinetuneConfig, HardwareConfig
 from harness.hardware.device import Machine
-from harness.tasks.base import Split
-from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Journal
-from harness.training.finetune import finetune
+from harness.measure import flops
+from harness.tracking.run_log import Journal, Reader
+from harness.training.finetune import step_of
+from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, make_optimiser, train
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, build_classifier
 
-ROWS, LENGTH, VOCABULARY, STEPS = 16, 8, 50, 5
-PEAK = 0.02  # learning rate at the end of the warm-up
-RATES = [PEAK * share for share in (1 / 2, 1, 1, 2 / 3, 1 / 3)]  # two steps up, three down towards 0
-BETAS, EPS, DECAY, MAX_NORM = (0.7, 0.85), 1e-3, 0.3, 0.05
+SHAPE = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return Machine(HardwareConfig(threads=1))
+
+
+def classifier(dropout: float = 0.0, seed: int = 0) -> SequenceClassifier:
+    config = EncoderConfig(**SHAPE, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    return build_classifier(config, 2, seed)
+
+
+def batches(size: int = 16, seed: int = 0) -> Iterator[Batch]:
+    """Texts of 8 tokens; the label says whether the second token is an even one."""
+    stream = torch.Generator().manual_seed(seed)
+    while True:
+        ids = torch.randint(1, 50, (size, 8), generator=stream)
+        mask = torch.arange(8) < torch.randint(3, 9, (size, 1), generator=stream)
+        yield Batch(ids, attention_mask=mask, labels=1 - ids[:, 1] % 2, tokens=int(mask.sum()))
+
+
+def training(model: nn.Module, steps: int, seed: int = 0, **keys) -> Training:
+    keys = {"learning_rate": 3e-3, "warmup_fraction": 0.1} | keys
+    loss = lambda batch: model.loss(model(batch), batch.labels)  # noqa: E731
+    return training_on(model, loss, batches(), steps, FinetuneConfig(**keys), seed)
+
+
+def training_on(
+    model: nn.Module, loss: Callable, source: Iterator[Batch], steps: int, config: FinetuneConfig, seed: int
+) -> Training:
+    """A training of so many steps over these batches."""
+    following = lambda position: step_of(next(source), config.accumulation)  # noqa: E731
+    return Training(model, loss, following, Limit("step", steps), steps, "finetune", config, seed)
+
+
+def run(training: Training, machine: Machine, journal: Journal) -> Position:
+    """From the first step to the last."""
+    position = Position()
+    train(training, make_optimiser(training.model, training.config), position, machine, journal)
+    return position
 
 
 @pytest.fixture
-def rows() -> Split:
-    """Texts of one length: a batch of all of them is the same batch in every epoch, whatever the order."""
-    stream = np.random.default_rng(0)
-    ids = stream.integers(1, VOCABULARY, (ROWS, LENGTH), dtype=np.int32)
-    starts = np.arange(0, ROWS * LENGTH + 1, LENGTH)
-    return Split(ids.ravel(), np.zeros(ids.size, dtype=np.uint8), starts, (ids[:, 1] % 2).astype(np.int64), range(ROWS))
+def curve(machine: Machine, tmp_path: Path) -> Callable[[Training], list[float]]:
+    """Trains and gives the losses in the order of the steps."""
+    made = []
+
+    def trained(training: Training) -> list[float]:
+        made.append(training)
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        journal = Journal(folder)
+        try:
+            run(training, machine, journal)
+        finally:
+            journal.finish("finished")
+        points = [entry for entry in Reader(folder).new_entries() if "key" in entry]
+        assert [point["step"] for point in points] == list(range(1, training.planned_steps + 1))
+        return [point["value"] for point in points]
+
+    return trained
 
 
-def classifier() -> SequenceClassifier:
-    """In double precision, without dropout, with every parameter away from the values that decay or a bias of 0 would hide."""
-    shape = EncoderConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=LENGTH,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    model = build_classifier(shape, 2, seed=0).double()
-    stream = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=stream, dtype=torch.float64), alpha=0.2)
-    return model
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_step_costs_the_flops_of_its_padded_micro_batches(accumulation):
+    batch = next(batches(16))
+    step = step_of(batch, accumulation, cost=flops.of_training(classifier()))
+    padded = flops.counted(EncoderConfig(**SHAPE), 2, 16 // accumulation, 8, backward=True)
+    assert batch.tokens < batch.input_ids.numel()
+    assert step.flops == pytest.approx(accumulation * padded, rel=flops.TOLERANCE)
 
 
-def trained_by_hand(rows: Split) -> tuple[SequenceClassifier, list[float]]:
-    """The model after the five steps, and the norm of the gradients of each step before clipping."""
-    model, norms = classifier().train(), []
-    ids = torch.from_numpy(rows.ids.reshape(ROWS, LENGTH).astype(np.int64))
-    batch, labels = Batch(ids, torch.zeros_like(ids)), torch.from_numpy(rows.labels)
-    kept = [p for name, p in model.named_parameters() if name.endswith("bias") or "norm" in name]
-    decayed = [p for name, p in model.named_parameters() if not (name.endswith("bias") or "norm" in name)]
-    groups = [{"params": decayed, "weight_decay": DECAY}, {"params": kept, "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(groups, lr=1.0, betas=BETAS, eps=EPS, fused=False, foreach=False)
-    for rate in RATES:
-        for group in optimiser.param_groups:
-            group["lr"] = rate
-        optimiser.zero_grad()
-        F.cross_entropy(model(batch), labels).backward()
-        norms.append(float(nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)))
-        optimiser.step()
-    return model, norms
-
-
-def test_five_steps_of_finetuning_are_those_of_a_plain_torch_loop(rows: Split, tmp_path: Path):
-    """Schedule, clipping, betas, eps and the groups of weight decay at once, parameter by parameter."""
-    budget = FinetuneConfig(
-        epochs=STEPS,
-        batch_size=ROWS,
-        learning_rate=PEAK,
-        warmup_fraction=0.4,
-        adam_betas=list(BETAS),
-        adam_eps=EPS,
-        weight_decay=DECAY,
-        max_grad_norm=MAX_NORM,
-    )
-    task = TaskConfig(name="parity", labels=["even", "odd"], scores=["accuracy"], headline="accuracy")
-    data = Prepared("key", VOCABULARY, pad_token_id=0, majority=0, train=rows, validation=rows)
-    ours, journal = classifier(), Journal(tmp_path)
-    position = finetune(RunConfig(task=task, finetune=budget), ours, data, Machine(HardwareConfig(threads=1)), journal)
+def test_a_training_costs_the_flops_of_its_steps(machine, tmp_path):
+    model, step = classifier(), step_of(next(batches(16)), 1, cost=lambda rows, length: rows * length)
+    loss = lambda batch: model.loss(model(batch), batch.labels)  # noqa: E731
+    three = Training(model, loss, lambda position: step, Limit("step", 3), 3, "finetune", FinetuneConfig(), 0)
+    journal = Journal(tmp_path)
+    assert run(three, machine, journal).flops == 3 * 16 * 8
     journal.finish("finished")
-    expected, norms = trained_by_hand(rows)
-    assert position.step == STEPS
-    assert all(norm > 2 * MAX_NORM for norm in norms)  # so that clipping is at work in every step
-    for (name, parameter), other in zip(ours.named_parameters(), expected.parameters(), strict=True):
-        torch.testing.assert_close(parameter, other, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.fixture
+def one_step(machine: Machine, tmp_path: Path) -> Callable[[Batch, int], tuple[float, dict[str, torch.Tensor]]]:
+    """Makes one step of a double-precision model; its loss, and its gradients as the optimiser gets them, not clipped."""
+
+    def stepped(batch: Batch, accumulation: int) -> tuple[float, dict[str, torch.Tensor]]:
+        model, folder = classifier().double(), tmp_path / str(accumulation)
+        config = FinetuneConfig(accumulation=accumulation, max_grad_norm=float("inf"))
+        one = training_on(model, lambda part: model.loss(model(part), part.labels), repeat(batch), 1, config, 0)
+        optimiser, gradients = make_optimiser(model, config), {}
+        optimiser.register_step_pre_hook(
+            lambda *_: gradients.update({name: p.grad.clone() for name, p in model.named_parameters()})
+        )
+        folder.mkdir()
+        journal = Journal(folder)
+        train(one, optimiser, Position(), machine, journal)
+        journal.finish("finished")
+        (loss,) = [entry["value"] for entry in Reader(folder).new_entries() if "key" in entry]
+        return loss, gradients
+
+    return stepped
+
+
+@pytest.mark.parametrize("accumulation", [2, 4, 16])
+def test_accumulation_gives_the_gradients_of_one_batch(one_step, accumulation):
+    batch = next(batches())
+    (loss, gradients), (accumulated_loss, accumulated) = one_step(batch, 1), one_step(batch, accumulation)
+    assert accumulated_loss == pytest.approx(loss, rel=1e-5)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(accumulated[name], gradient, rtol=1e-4, atol=1e-8, msg=name)
+
+
+def test_accumulation_gives_the_parameters_of_one_batch(curve):
+    whole, cut = classifier(), classifier()
+    first = curve(training(whole, 5, adam_eps=1e-3))
+    second = curve(training(cut, 5, adam_eps=1e-3, batch_size=16, accumulation=4))
+    assert second == pytest.approx(first, rel=1e-4)
+    for a, b in zip(whole.parameters(), cut.parameters(), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-5)
+
+
+def test_uneven_micro_batches_weigh_by_their_examples(one_step):
+    batch = next(batches(size=7))
+    whole, cut = one_step(batch, 1)[1], one_step(batch, 2)[1]
+    torch.testing.assert_close(cut["head.weight"], whole["head.weight"], rtol=1e-4, atol=1e-8)
+
+
+def test_biases_and_norms_do_not_decay():
+    model = classifier()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+        parameter.grad = torch.zeros_like(parameter)
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    make_optimiser(model, FinetuneConfig(learning_rate=0.1, weight_decay=0.5)).step()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias") or "norm" in name:
+            assert torch.equal(parameter, before[name]), name
+        else:
+            torch.testing.assert_close(parameter, before[name] * (1 - 0.1 * 0.5), msg=name)
+
+
+def test_every_trainable_parameter_is_optimised_once():
+    model = classifier()
+    model.head.bias.requires_grad_(False)
+    groups = make_optimiser(model, FinetuneConfig()).param_groups
+    optimised = [id(parameter) for group in groups for parameter in group["params"]]
+    assert sorted(optimised) == sorted(id(parameter) for parameter in model.parameters() if parameter.requires_grad)
+
+
+def test_schedule_equals_the_hand_worked_one():
+    factors = [learning_rate_factor(step, 10, 0.2) for step in range(11)]
+    assert factors == pytest.approx([1 / 2, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8, 0])
+
+
+def test_schedule_without_warm_up_starts_at_the_full_rate():
+    assert [learning_rate_factor(step, 4, 0.0) for step in range(4)] == [1, 3 / 4, 2 / 4, 1 / 4]
+
+
+@pytest.mark.parametrize(("steps", "fraction"), [(1, 0.1), (1, 1.0), (7, 1.0), (100, 0.06)])
+def test_no_step_has_a_rate_of_zero_or_above_one(steps, fraction):
+    assert all(0 < learning_rate_factor(step, steps, fraction) <= 1 for step in range(steps))
+
+
+@pytest.mark.parametrize(
+    ("keys", "examples", "steps"),
+    [
+        ({"epochs": 2, "batch_size": 32}, 100, 8),
+        ({"epochs": 0.5, "batch_size": 10}, 100, 5),
+        ({"epochs": 0.001, "batch_size": 10}, 100, 1),
+        ({"epochs": 2, "batch_size": 32, "max_steps": 5}, 100, 5),
+        ({"epochs": 2, "batch_size": 32, "max_steps": 50}, 100, 8),
+    ],
+)
+def test_budget_is_counted_in_steps(keys, examples, steps):
+    assert FinetuneConfig(**keys).planned_steps(examples) == steps
+
+
+class Sampling(nn.Module):
+    """Samples one random number per step, and `more` after it, as dropout would in a larger model."""
+
+    def __init__(self, more: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2, 2))
+        self.more, self.sampled = more, []
+
+    def step_loss(self, batch: Batch) -> torch.Tensor:
+        self.sampled.append(torch.rand(()).item())
+        torch.rand(self.more)
+        return self.weight.sum()
+
+
+def samples(curve: Callable, more: int, seed: int, steps: int = 4) -> list[float]:
+    model = Sampling(more)
+    curve(training_on(model, model.step_loss, repeat(next(batches())), steps, FinetuneConfig(), seed))
+    return model.sampled
+
+
+def test_random_numbers_of_a_step_depend_on_seed_and_step_alone(curve):
+    first = samples(curve, more=0, seed=1)
+    assert len(set(first)) == 4
+    torch.manual_seed(99)
+    assert samples(curve, more=1000, seed=1) == first
+    assert samples(curve, more=0, seed=1, steps=2) == first[:2]
+    assert not set(samples(curve, more=0, seed=2)) & set(first)
+
+
+def test_loss_falls_on_a_task_that_can_be_learned(curve):
+    losses = curve(training(classifier(), 120))
+    assert sum(losses[:5]) / 5 > 0.6
+    assert sum(losses[-10:]) / 10 < 0.3
+
+
+def test_same_seed_gives_the_same_curve_bit_by_bit(curve):
+    first = curve(training(classifier(dropout=0.1), 12, seed=1))
+    torch.rand(7)
+    assert curve(training(classifier(dropout=0.1), 12, seed=1)) == first
+    assert curve(training(classifier(dropout=0.1), 12, seed=2)) != first
+    assert curve(training(classifier(dropout=0.1, seed=1), 12, seed=1)) != first
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_loss_that_is_not_finite_is_divergence_at_its_step(machine, tmp_path, value):
+    model = Sampling(0)
+    scale = iter([1.0, 1.0, value, 1.0])
+    endless = repeat(next(batches()))
+    failing = training_on(model, lambda batch: model.weight.sum() * next(scale), endless, 4, FinetuneConfig(), 0)
+    journal = Journal(tmp_path)
+    with pytest.raises(DivergedError, match="the loss of step 3 is"):
+        run(failing, machine, journal)
+    journal.finish("diverged")
+    assert [entry["step"] for entry in Reader(tmp_path).new_entries() if "key" in entry] == [1, 2]
+
+
+def test_a_learning_rate_beyond_all_reason_diverges(machine, tmp_path):
+    journal = Journal(tmp_path)
+    with pytest.raises(DivergedError):
+        run(training(classifier(), 30, learning_rate=1e38), machine, journal)
+    journal.finish("diverged")
+
+
+def test_real_tokens_of_all_steps_are_counted(machine, tmp_path):
+    source = batches()
+    expected = sum(next(source).tokens for _ in range(3))
+    journal = Journal(tmp_path)
+    done = run(training(classifier(), 3), machine, journal)
+    journal.finish("finished")
+    assert done.tokens == expected
+    assert done.seconds > 0
+
+
+class Every:
+    """A callback after every `steps` steps, which leaves the model in evaluation mode."""
+
+    def __init__(self, steps: int, model: nn.Module) -> None:
+        self.steps, self.model, self.ran = steps, model, []
+
+    def should_run(self, position: Position) -> bool:
+        return position.step % self.steps == 0
+
+    def run(self, position: Position) -> None:
+        self.ran.append((position.step, position.seconds))
+        self.model.eval()
+        time.sleep(0.2)
+
+
+def test_callbacks_run_after_their_steps_and_take_no_training_time(machine, tmp_path):
+    model = classifier(dropout=0.1)
+    two, three = Every(2, model), Every(3, model)
+    journal = Journal(tmp_path)
+    started = time.perf_counter()
+    done = run(replace(training(model, 6), callbacks=(two, three)), machine, journal)
+    elapsed = time.perf_counter() - started
+    journal.finish("finished")
+    assert [step for step, _ in two.ran] == [2, 4, 6]
+    assert [step for step, _ in three.ran] == [3, 6]
+    assert two.ran[-1][1] == three.ran[-1][1] == done.seconds
+    assert done.seconds < elapsed - 5 * 0.2
+
+
+def test_losses_are_written_before_a_callback_runs(machine, tmp_path):
+    model, written = classifier(), []
+    journal = Journal(tmp_path)
+
+    class Reading(Every):
+        def run(self, position: Position) -> None:
+            written.append([entry["step"] for entry in Reader(tmp_path).new_entries() if "key" in entry])
+
+    run(replace(training(model, 6), callbacks=(Reading(3, model),)), machine, journal)
+    journal.finish("finished")
+    assert written == [[1, 2, 3], [1, 2, 3, 4, 5, 6]]
+
+
+def test_callbacks_do_not_change_what_is_trained(curve):
+    plain, watched = classifier(dropout=0.1), classifier(dropout=0.1)
+    losses = curve(training(plain, 6))
+    assert curve(replace(training(watched, 6), callbacks=(Every(2, watched),))) == losses

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -11,11 +12,11 @@ from harness.config.choices import CorpusSource
 from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
-from harness.tracking.run_log import Journal
 from harness.training.loop import Position
-from harness.training.pretrain import Pretraining
+from harness.training.masked_lm_eval import MaskedLMEval
+from harness.training.pretrain import Steps, build
+from models.objectives.base import IGNORED, Objective, PretrainBatch
 from models.objectives.config import ObjectiveName
-from models.objectives.question import IGNORED, Question
 
 LENGTH, ROWS = 32, 4
 SHAPE = ModelConfig(
@@ -29,6 +30,15 @@ SHAPE = ModelConfig(
 )
 
 
+class Pretraining(NamedTuple):
+    """The parts of a pretraining before its first step."""
+
+    objective: Objective
+    sequences: sequences.Sequences
+    steps: Steps
+    masked_lm: MaskedLMEval
+
+
 @pytest.fixture
 def pretraining(tmp_path: Path) -> Callable[..., Pretraining]:
     """A pretraining on a text of 300 numbered words, ready to begin."""
@@ -37,7 +47,6 @@ def pretraining(tmp_path: Path) -> Callable[..., Pretraining]:
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(300))]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
     files = {"files": [str(tmp_path / "a.txt")], "validation_files": [str(tmp_path / "b.txt")]}
-    journals: list[Journal] = []
 
     def make(shape: ModelConfig = SHAPE, **keys) -> Pretraining:
         keys = {"objective": ObjectiveName.mlm, "steps": 2, "length": LENGTH, "batch_size": ROWS, "probe_steps": 2} | keys
@@ -48,29 +57,27 @@ def pretraining(tmp_path: Path) -> Callable[..., Pretraining]:
             pretrain=PretrainConfig(**keys),
             output=str(tmp_path / "out"),
         )
-        folder = tmp_path / f"run{len(journals)}"
-        folder.mkdir()
-        journals.append(Journal(folder))
-        corpus = sequences.read(config.output, prepare.prepare(config))
-        return Pretraining(config, corpus, Machine(HardwareConfig(threads=1)), journals[-1], identity="a" * 64)
+        corpus, options = sequences.read(config.output, prepare.prepare(config)), config.pretrain
+        objective = build(config, corpus.vocabulary())
+        text = sequences.Sequences(corpus, "train", options.length, None, config.seed)
+        masked_lm = MaskedLMEval(options, shape, corpus, Machine(HardwareConfig(threads=1)))
+        return Pretraining(objective, text, Steps(options, objective, text, config.seed), masked_lm)
 
-    yield make
-    for journal in journals:
-        journal.finish("finished")
+    return make
 
 
-def masks_by_text(question: Question) -> dict[tuple[int, ...], list[int]]:
+def masks_by_text(data: PretrainBatch) -> dict[tuple[int, ...], list[int]]:
     """The clean text of every sequence -> the places in it that are predicted."""
-    used = question.targets != IGNORED
-    clean = question.batch.input_ids.scatter(1, question.places, question.targets)
-    rows = zip(clean.tolist(), question.places, used, strict=True)
+    used = data.targets != IGNORED
+    clean = data.inputs.input_ids.scatter(1, data.positions, data.targets)
+    rows = zip(clean.tolist(), data.positions, used, strict=True)
     return {tuple(text): places[here].tolist() for text, places, here in rows}
 
 
 def epochs(made: Pretraining) -> list[dict[tuple[int, ...], list[int]]]:
     """What each of the first two passes over the training text predicts."""
     count = len(made.sequences)
-    return [masks_by_text(made.question(Position(rows=epoch * count), count)) for epoch in (0, 1)]
+    return [masks_by_text(made.steps.batch(Position(rows=epoch * count), count)) for epoch in (0, 1)]
 
 
 def test_a_sequence_gets_other_masks_in_the_next_epoch(pretraining):
@@ -92,6 +99,6 @@ def test_two_evaluations_of_a_model_with_dropout_agree(pretraining, objective: O
     made, still, found = pretraining(dropping, objective=objective), pretraining(objective=objective), []
     for seed in (0, 1):
         torch.manual_seed(seed)
-        found.append(made.held_out.measure(made.objective.train()))
+        found.append(made.masked_lm.measure(made.objective.train()))
     assert found[0] == found[1]
-    assert found[0] == still.held_out.measure(still.objective)  # of the same weights without any dropout
+    assert found[0] == still.masked_lm.measure(still.objective)  # of the same weights without any dropout

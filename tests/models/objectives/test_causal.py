@@ -1,12 +1,12 @@
-"""The next piece is what is predicted, not the piece itself. B sequences, T tokens."""
+"""The next token is predicted, not the token itself. B sequences, T tokens."""
 
 import torch
 
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.objectives.base import IGNORED, Objective, PretrainBatch, Vocabulary
 from models.objectives.build import build
 from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.question import IGNORED, Objective, Question, Vocabulary
 
 CLS, SEP = 2, 3
 IDS = torch.tensor([[CLS, 10, 11, 12, 13, 14, SEP], [CLS, 15, 16, SEP, 17, 18, SEP]])  # (B, T), each word once
@@ -20,24 +20,24 @@ def objective(name: ObjectiveName) -> Objective:
     return build(ObjectiveConfig(name), shape, vocabulary, seed=0)
 
 
-def predicted(question: Question) -> torch.Tensor:
-    return question.targets != IGNORED
+def predicted(data: PretrainBatch) -> torch.Tensor:
+    return data.targets != IGNORED
 
 
-def test_each_place_predicts_the_piece_that_follows_it():
-    question = objective(ObjectiveName.clm).ask(Batch(IDS), [0, 1])
-    assert torch.equal(question.batch.input_ids, IDS)
-    following = IDS.gather(1, question.places + 1)
-    assert torch.equal(following[predicted(question)], question.targets[predicted(question)])
+def test_each_position_predicts_the_token_that_follows_it():
+    data = objective(ObjectiveName.clm).make_batch(Batch(IDS), [0, 1])
+    assert torch.equal(data.inputs.input_ids, IDS)
+    following = IDS.gather(1, data.positions + 1)
+    assert torch.equal(following[predicted(data)], data.targets[predicted(data)])
     # All ordinary pieces are predicted, and no [CLS] or [SEP].
-    assert question.targets.tolist() == [[10, 11, 12, 13, 14, IGNORED], [15, 16, IGNORED, 17, 18, IGNORED]]
-    assert question.places.tolist() == [[0, 1, 2, 3, 4, 5]] * 2
+    assert data.targets.tolist() == [[10, 11, 12, 13, 14, IGNORED], [15, 16, IGNORED, 17, 18, IGNORED]]
+    assert data.positions.tolist() == [[0, 1, 2, 3, 4, 5]] * 2
 
 
-def test_each_place_predicts_the_pieces_on_both_sides_of_it():
+def test_each_position_predicts_the_tokens_on_both_sides_of_it():
     """The states are those of the onward direction, then those of the backward one."""
-    question, T = objective(ObjectiveName.bidirectional_lm).ask(Batch(IDS), [0, 1]), IDS.shape[1]
-    onward = question.places < T
-    neighbour = IDS.gather(1, torch.where(onward, question.places + 1, question.places - T - 1))
-    assert torch.equal(neighbour[predicted(question)], question.targets[predicted(question)])
-    assert int(predicted(question).sum()) == 2 * 9  # each of the nine words once from either side
+    data, T = objective(ObjectiveName.bidirectional_lm).make_batch(Batch(IDS), [0, 1]), IDS.shape[1]
+    onward = data.positions < T
+    neighbour = IDS.gather(1, torch.where(onward, data.positions + 1, data.positions - T - 1))
+    assert torch.equal(neighbour[predicted(data)], data.targets[predicted(data)])
+    assert int(predicted(data).sum()) == 2 * 9  # each of the nine words once from either side

@@ -14,10 +14,10 @@ from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
 from models.encoder import Encoder, initialise
 from models.heads import MaskedLMHead, build_classifier
+from models.objectives.base import IGNORED, PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.objectives.distillation import Distillation, Teacher, cosine_loss, soft_loss
-from models.objectives.masked import MaskedTokens
-from models.objectives.question import IGNORED, Question, Vocabulary
+from models.objectives.masked_lm import MaskedLM
 
 V, T = 60, 24
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
@@ -56,24 +56,24 @@ def student(shape: EncoderConfig = STILL, taught_by: Teacher | None = None, **ke
     return made
 
 
-def asked(objective: Distillation | MaskedTokens, rows: int = 4) -> Question:
-    return objective.ask(batch(rows), list(range(rows)))
+def example(objective: Distillation | MaskedLM, rows: int = 4) -> PretrainBatch:
+    return objective.make_batch(batch(rows), list(range(rows)))
 
 
-def gradients(objective: Distillation, *questions: Question) -> dict[str, Tensor]:
+def gradients(objective: Distillation, *batches: PretrainBatch) -> dict[str, Tensor]:
     objective.zero_grad()
-    for question in questions:
-        objective(question).backward()
+    for data in batches:
+        objective(data).backward()
     return {name: p.grad.clone() for name, p in objective.named_parameters() if p.grad is not None}
 
 
 def trained(objective: Distillation, steps: int) -> list[float]:
-    """The losses of so many steps on one question."""
-    question = asked(objective)
+    """The losses of so many steps on one data."""
+    data = example(objective)
     optimiser = torch.optim.AdamW(objective.parameters(), lr=3e-3)
     losses = []
     for _ in range(steps):
-        loss = objective(question)
+        loss = objective(data)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -83,7 +83,7 @@ def trained(objective: Distillation, steps: int) -> list[float]:
 
 def test_teacher_is_neither_a_parameter_nor_saved():
     objective = student()
-    alone = MaskedTokens(ObjectiveConfig(), STILL, VOCABULARY)
+    alone = MaskedLM(ObjectiveConfig(), STILL, VOCABULARY)
     assert [name for name, _ in objective.named_parameters()] == [name for name, _ in alone.named_parameters()]
     assert list(objective.state_dict()) == list(alone.state_dict())
     assert not any(parameter.requires_grad for parameter in objective.teacher.parameters())
@@ -105,22 +105,22 @@ def test_teacher_moves_and_is_copied_with_the_student():
     assert {parameter.dtype for parameter in copy.deepcopy(objective).double().teacher.parameters()} == {torch.float64}
 
 
-def test_who_equals_the_teacher_has_only_the_loss_of_masked_tokens():
+def test_student_equal_to_the_teacher_has_only_the_masked_lm_loss():
     theirs = teacher()
     objective = student(replace(STILL, num_hidden_layers=2), theirs, masked_weight=0.0)
     objective.encoder.load_state_dict(theirs.encoder.state_dict())
     objective.masked_head.load_state_dict(theirs.head.state_dict())
-    assert objective(asked(objective)).item() == pytest.approx(0, abs=1e-5)
+    assert objective(example(objective)).item() == pytest.approx(0, abs=1e-5)
     with torch.no_grad():
         objective.encoder.embeddings.token_embedding.weight.mul_(1.5)
-    assert objective(asked(objective)).item() > 0.01
+    assert objective(example(objective)).item() > 0.01
 
 
-def test_masked_part_is_that_of_masked_tokens():
+def test_masked_part_is_the_masked_lm_loss():
     objective = student(soft_weight=0.0, cosine_weight=0.0, masked_weight=2.0)
-    alone = MaskedTokens(ObjectiveConfig(), STILL, VOCABULARY)
+    alone = MaskedLM(ObjectiveConfig(), STILL, VOCABULARY)
     alone.load_state_dict(objective.state_dict())
-    assert objective(asked(objective)).item() == pytest.approx(2 * alone(asked(alone)).item(), rel=1e-6)
+    assert objective(example(objective)).item() == pytest.approx(2 * alone(example(alone)).item(), rel=1e-6)
 
 
 def test_soft_loss_is_the_divergence_from_the_teacher_at_a_temperature():
@@ -141,41 +141,41 @@ def test_loss_is_the_weighted_sum_of_three():
     weights = {"soft_weight": 5.0, "masked_weight": 2.0, "cosine_weight": 1.0}
     theirs, nothing = teacher(), dict.fromkeys(weights, 0.0)
     alone = [student(taught_by=theirs, **(nothing | {name: weight})) for name, weight in weights.items()]
-    question = asked(alone[0])
-    losses = [objective(question).item() for objective in alone]
+    data = example(alone[0])
+    losses = [objective(data).item() for objective in alone]
     assert min(losses) > 0
-    assert student(taught_by=theirs, **weights)(question).item() == pytest.approx(sum(losses), rel=1e-5)
+    assert student(taught_by=theirs, **weights)(data).item() == pytest.approx(sum(losses), rel=1e-5)
 
 
 def test_unused_slots_have_no_say():
     objective = student(cosine_weight=0.0)
-    question = asked(objective)
-    wider = replace(question, places=F.pad(question.places, (2, 0)), targets=F.pad(question.targets, (2, 0), value=IGNORED))
-    assert objective(wider).item() == pytest.approx(objective(question).item(), rel=1e-5)
+    data = example(objective)
+    wider = replace(data, positions=F.pad(data.positions, (2, 0)), targets=F.pad(data.targets, (2, 0), value=IGNORED))
+    assert objective(wider).item() == pytest.approx(objective(data).item(), rel=1e-5)
 
 
-def test_pieces_add_up_to_the_whole():
+def test_micro_batches_add_up_to_the_whole():
     objective = student()
-    question = asked(objective)
-    pieces = [question.cut(slice(0, 1)), question.cut(slice(1, 4))]
-    assert sum(objective(piece) for piece in pieces).item() == pytest.approx(objective(question).item(), rel=1e-5)
-    whole, parts = gradients(objective, question), gradients(objective, *pieces)
+    data = example(objective)
+    micro_batches = [data.micro_batch(slice(0, 1)), data.micro_batch(slice(1, 4))]
+    assert sum(objective(part) for part in micro_batches).item() == pytest.approx(objective(data).item(), rel=1e-5)
+    whole, parts = gradients(objective, data), gradients(objective, *micro_batches)
     assert all(torch.allclose(parts[name], whole[name], atol=1e-5, rtol=1e-4) for name in whole)
 
 
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
 def test_every_parameter_learns_under_dropout(keys: dict):
     objective = student(replace(SHAPE, **keys)).train()
-    found = gradients(objective, asked(objective))
+    found = gradients(objective, example(objective))
     assert {name for name, _ in objective.named_parameters()} == {name for name in found if found[name].any()}
 
 
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
 def test_formula_is_what_is_counted(keys: dict):
     objective = student(replace(SHAPE, **keys))
-    shapes, question = copy.deepcopy(objective).to("meta").train(), asked(objective).to("meta")
+    shapes, data = copy.deepcopy(objective).to("meta").train(), example(objective).to("meta")
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
-        shapes(question)
+        shapes(data)
     assert 4 * objective.flops(T) == pytest.approx(counter.get_total_flops(), rel=1e-3)
 
 
@@ -191,25 +191,25 @@ def test_loss_falls():
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_neither_sees_the_answer():
+def test_neither_student_nor_teacher_reads_the_targets():
     objective = student(masked_share=1.0, random_share=0.0)
-    question = asked(objective)
+    data = example(objective)
     seen: list[Tensor] = []
     for encoder in (objective.encoder, objective.teacher.encoder):
         encoder.register_forward_pre_hook(lambda _, given: seen.append(given[0].input_ids))
-    objective(question)
+    objective(data)
     assert len(seen) == 2
-    assert all((ids.gather(1, question.places) == VOCABULARY.mask)[question.targets != IGNORED].all() for ids in seen)
+    assert all((ids.gather(1, data.positions) == VOCABULARY.mask)[data.targets != IGNORED].all() for ids in seen)
 
 
-def test_two_variants_are_asked_the_same():
-    ours, theirs = asked(student()), asked(student(replace(SHAPE, position=Position.rotary)))
-    assert torch.equal(ours.batch.input_ids, theirs.batch.input_ids)
+def test_two_variants_have_the_same_inputs_and_targets():
+    ours, theirs = example(student()), example(student(replace(SHAPE, position=Position.rotary)))
+    assert torch.equal(ours.inputs.input_ids, theirs.inputs.input_ids)
     assert torch.equal(ours.targets, theirs.targets)
 
 
-def test_a_teacher_of_other_pieces_is_refused():
-    with pytest.raises(ValueError, match=r"pretrain\.teacher=theirs knows 70 pieces, not model\.vocab_size=60"):
+def test_a_teacher_with_another_vocabulary_is_refused():
+    with pytest.raises(ValueError, match=r"pretrain\.teacher=theirs has a vocabulary of 70 tokens, not model\.vocab_size=60"):
         student(taught_by=teacher(vocab_size=70))
 
 
@@ -218,4 +218,4 @@ def test_vectors_of_another_size_are_refused_unless_not_compared():
     with pytest.raises(ValueError, match=r"48 features, not of model\.hidden_size=32: set pretrain\.cosine_weight=0"):
         student(taught_by=wide)
     objective = student(taught_by=wide, cosine_weight=0.0)
-    assert objective(asked(objective)).isfinite()
+    assert objective(example(objective)).isfinite()

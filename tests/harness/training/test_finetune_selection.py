@@ -1,4 +1,4 @@
-"""Which epoch's weights are kept, and what may be looked at to choose them."""
+"""Which epoch's weights are kept, and which splits may choose them."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,8 @@ from harness.tasks import kind_of
 from harness.tasks import prepared as cache
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal, Reader
-from harness.training.finetune import answer, finetune, headline
+from harness.training.evaluation import evaluate_split, headline
+from harness.training.finetune import finetune
 from models.config import EncoderConfig
 from models.heads import Classifier, build_classifier
 
@@ -29,18 +30,18 @@ BATCH = 32
 
 
 class Watching(Journal):
-    """Also keeps the model's weights of every look."""
+    """Also keeps the model's weights of every evaluation."""
 
     def __init__(self, folder: Path, model: Classifier) -> None:
         folder.mkdir()
         super().__init__(folder)
         self._model = model
-        self.looks: dict[int, tuple[float, Weights]] = {}
+        self.evaluations: dict[int, tuple[float, Weights]] = {}
 
     def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
         super().curve(key, step, value, tokens, time_ms)
         if key in ("tune/score", "eval/score"):
-            self.looks[step] = value, weights(self._model)
+            self.evaluations[step] = value, weights(self._model)
 
 
 def weights(model: Classifier) -> Weights:
@@ -58,7 +59,7 @@ def machine() -> Machine:
 
 @pytest.fixture
 def config(small_config: RunConfig) -> RunConfig:
-    """The task bag with a third of its training rows kept for tuning; slow enough for a first look before all is learned."""
+    """The task bag with a third of its training rows kept for tuning; slow enough for an evaluation before all is learned."""
     budget = FinetuneConfig(epochs=8, batch_size=BATCH, learning_rate=3e-5)
     return replace(small_config, task=replace(small_config.task, tune_share=0.3), finetune=budget)
 
@@ -123,36 +124,36 @@ def test_tuning_rows_are_never_trained_on(trained, prepared, keep_best):
     if keep_best is KeepBest.none:
         assert same(weights(model), weights(other_model))
     else:
-        assert all(same(one.looks[step][1], other.looks[step][1]) for step in one.looks)
+        assert all(same(one.evaluations[step][1], other.evaluations[step][1]) for step in one.evaluations)
 
 
-def test_looks_do_not_change_what_is_learned(trained):
+def test_evaluations_do_not_change_what_is_learned(trained):
     assert losses(trained(KeepBest.tune)[1]) == losses(trained(KeepBest.none)[1])
 
 
-def test_best_epochs_weights_are_put_back(trained, prepared, config, machine):
+def test_best_epochs_weights_are_restored(trained, prepared, config, machine):
     given = misleading(prepared)
     model, journal, values = trained(KeepBest.tune, given)
     per_epoch = -(-len(prepared.train) // BATCH)
-    assert list(journal.looks) == [per_epoch * epoch for epoch in range(1, 9)]
-    best = max(journal.looks, key=lambda step: journal.looks[step][0])
-    score, kept = journal.looks[best]
-    last_score, last = journal.looks[8 * per_epoch]
+    assert list(journal.evaluations) == [per_epoch * epoch for epoch in range(1, 9)]
+    best = max(journal.evaluations, key=lambda step: journal.evaluations[step][0])
+    score, kept = journal.evaluations[best]
+    last_score, last = journal.evaluations[8 * per_epoch]
     assert score > last_score
     assert same(weights(model), kept)
     assert not same(weights(model), last)
     assert values == {"tune/score": score, "finetune/best_epoch": best / per_epoch}
-    assert headline(config.task, answer(config, model, given.tune, given, machine)) == score
+    assert headline(config.task, evaluate_split(config, model, given.tune, given, machine)) == score
 
 
-def test_last_look_is_at_the_end_of_a_budget_that_cuts_an_epoch_short(trained, prepared):
+def test_last_evaluation_is_at_the_end_of_a_budget_that_cuts_an_epoch_short(trained, prepared):
     per_epoch = -(-len(prepared.train) // BATCH)
     _, journal, values = trained(KeepBest.tune, max_steps=per_epoch + 2)
-    assert list(journal.looks) == [per_epoch, per_epoch + 2]
+    assert list(journal.evaluations) == [per_epoch, per_epoch + 2]
     assert values["finetune/best_epoch"] in (1, 1 + 2 / per_epoch)
 
 
-def test_validation_is_not_looked_at_while_training(trained, prepared):
+def test_validation_is_not_read_while_training(trained, prepared):
     hidden = replace(prepared, validation=None)
     for keep_best in (KeepBest.none, KeepBest.tune):
         trained(keep_best, hidden)
@@ -160,10 +161,10 @@ def test_validation_is_not_looked_at_while_training(trained, prepared):
         trained(KeepBest.validation, hidden)
 
 
-def test_validation_chooses_where_it_is_told_to(trained, prepared):
+def test_validation_chooses_where_it_is_configured_to(trained, prepared):
     given = replace(prepared, tune=None, validation=misleading(prepared).tune)
     model, journal, values = trained(KeepBest.validation, given)
-    score, kept = max(journal.looks.values(), key=lambda look: look[0])
+    score, kept = max(journal.evaluations.values(), key=lambda evaluation: evaluation[0])
     assert values["eval/score"] == score
     assert "tune/score" not in values
     assert same(weights(model), kept)
@@ -177,13 +178,13 @@ def test_undefined_scores_choose_nothing(trained, config, prepared):
     flat["tune"].labels[:] = 1
     told = replace(config, task=task)
     model, journal, values = trained(KeepBest.tune, replace(prepared, **flat), told)
-    assert (journal.looks, values) == ({}, {})
+    assert (journal.evaluations, values) == ({}, {})
     assert same(weights(model), weights(trained(KeepBest.none, replace(prepared, **flat), told)[0]))
 
 
-@pytest.mark.parametrize(("keep_best", "looks"), [(KeepBest.none, 0), (KeepBest.tune, 2), (KeepBest.validation, 0)])
-def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, machine, tmp_path, keep_best, looks):
-    """So that learning rates can be chosen by it; once at the end where nothing looks at these rows before."""
+@pytest.mark.parametrize(("keep_best", "evaluations"), [(KeepBest.none, 0), (KeepBest.tune, 2), (KeepBest.validation, 0)])
+def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, machine, tmp_path, keep_best, evaluations):
+    """So that learning rates can be chosen by it; once at the end where nothing evaluates these rows before."""
     told = replace(config, finetune=replace(config.finetune, keep_best=keep_best, epochs=2))
     told = replace(told, measure=replace(told.measure, enabled=False))
     journal = Journal(tmp_path)
@@ -192,7 +193,7 @@ def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, ma
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert 0 <= values["tune/score"] <= 1
     assert values["eval/examples"] == 60
-    assert len([e for e in Reader(tmp_path).new_entries() if e.get("key") == "tune/score"]) == looks
+    assert len([e for e in Reader(tmp_path).new_entries() if e.get("key") == "tune/score"]) == evaluations
     assert ("finetune/best_epoch" in values) == (keep_best is not KeepBest.none)
 
 

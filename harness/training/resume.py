@@ -1,8 +1,7 @@
-"""Checkpoints of a training that goes on: weights, optimiser and position, each written whole or not at all.
+"""Checkpoints to resume a training from: weights, optimiser and position, each written whole or not at all.
 
-Every random stream of a training is derived from its seed and the step or the sequence, so the position is the state of them
-all: a resumed training draws what an uninterrupted one would have drawn. Tensors lie in safetensors, the rest in JSON; no
-pickle anywhere.
+Every random stream of a training is derived from its seed and the step or the sequence, so the position is the state of all of
+them: a resumed training equals an uninterrupted one. Tensors are in safetensors, the rest in JSON; there is no pickle.
 """
 
 import hashlib
@@ -21,17 +20,17 @@ from harness.training.loop import Position
 
 VERSION = 1
 KEPT = 2
-"""Newest checkpoints that are kept: one more than is needed, for the newest may be torn."""
+"""Newest checkpoints that are kept: one more than needed, because the newest may be torn."""
 
 WEIGHTS, OPTIMISER, STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
 
 
 class RefusedError(Exception):
-    """A checkpoint that cannot be used, and why."""
+    """Why a checkpoint cannot be used."""
 
 
 def save(folder: Path, identity: str, position: Position, model: nn.Module, optimiser: torch.optim.Optimizer) -> Path:
-    """Writes one more checkpoint into the folder and sweeps out old ones; `identity` names the training that it belongs to."""
+    """Writes one more checkpoint into the folder and removes old ones; `identity` names the training that it belongs to."""
     target = folder / f"step-{position.step:09d}"
     building = folder / f".{target.name}.{os.getpid()}"
     shutil.rmtree(building, ignore_errors=True)
@@ -43,23 +42,23 @@ def save(folder: Path, identity: str, position: Position, model: nn.Module, opti
     (building / STATE).write_text(json.dumps(state, indent=1))
     for path in building.iterdir():
         _flush(path)
-    shutil.rmtree(target, ignore_errors=True)  # of an earlier attempt, refused
+    shutil.rmtree(target, ignore_errors=True)  # of an earlier attempt whose checkpoint was refused
     building.rename(target)
     _flush(folder)
-    _sweep(folder)
+    _remove_old(folder)
     return target
 
 
-def resume(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.Optimizer) -> Position:
-    """Puts the newest checkpoint that can be used into model and optimiser; the beginning where there is none.
+def load(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.Optimizer) -> Position:
+    """Loads the newest usable checkpoint into model and optimiser; without one, the position is that of the start.
 
-    One that is torn or belongs to another training is told by name, and the one before it is used.
+    One that is torn or belongs to another training is named on the console, and the one before it is used.
     """
     for path in reversed(_all(folder)):
         try:
             position, weights, moments = _read(path, identity, model)
         except RefusedError as error:
-            print(f"checkpoint {path.name} is refused: {error}; looking for the one before", flush=True)
+            print(f"checkpoint {path.name} is refused: {error}; trying the one before", flush=True)
             continue
         with torch.no_grad():
             for name, tensor in _tensors(model).items():
@@ -75,7 +74,7 @@ def _all(folder: Path) -> list[Path]:
 
 
 def _read(path: Path, identity: str, model: nn.Module) -> tuple[Position, dict[str, Tensor], dict[str, Tensor]]:
-    """RefusedError for what is torn, or not of this training."""
+    """RefusedError for a checkpoint that is torn or not of this training."""
     try:
         state = json.loads((path / STATE).read_text())
         sums = {name: _checksum(path / name) for name in (WEIGHTS, OPTIMISER)}
@@ -85,17 +84,17 @@ def _read(path: Path, identity: str, model: nn.Module) -> tuple[Position, dict[s
     if state.get("version") != VERSION:
         raise RefusedError(f"its format is version {state.get('version')}, expected {VERSION}")
     if state["identity"] != identity:
-        raise RefusedError(f"it belongs to the training {state['identity'][:8]}, this one is {identity[:8]}")
+        raise RefusedError(f"it belongs to training {state['identity'][:8]}, this one is {identity[:8]}")
     if state["sha256"] != sums:
         changed = [name for name, value in sums.items() if state["sha256"].get(name) != value]
-        raise RefusedError(f"{', '.join(changed)} is not as it was written")
+        raise RefusedError(f"{', '.join(changed)} does not match its checksum")
     if {name: tensor.shape for name, tensor in _tensors(model).items()} != {name: t.shape for name, t in weights.items()}:
         raise RefusedError("its tensors are not those of the model")
     return Position(**state["position"]), weights, moments
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers, one that has two names once."""
+    """Parameters and buffers; one with two names once."""
     return {name: tensor.detach() for name, tensor in (*model.named_parameters(), *model.named_buffers())}
 
 
@@ -119,7 +118,7 @@ def _checksum(path: Path) -> str:
 
 
 def _flush(path: Path) -> None:
-    """Until it is on the disk."""
+    """Returns when it is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -127,8 +126,8 @@ def _flush(path: Path) -> None:
         os.close(handle)
 
 
-def _sweep(folder: Path) -> None:
-    """Removes all but the newest, and what a killed process left half-written."""
+def _remove_old(folder: Path) -> None:
+    """Removes all but the newest, and half-written ones of killed processes."""
     for path in _all(folder)[:-KEPT]:
         shutil.rmtree(path)
     for path in folder.glob(".step-*"):

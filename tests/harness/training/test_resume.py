@@ -1,4 +1,4 @@
-"""Checkpoints: what is resumed equals what went on, and nothing torn or foreign is used."""
+"""Resuming: a resumed training equals an uninterrupted one, and no torn or foreign checkpoint is used."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from harness.config.schema import OptimiserConfig
-from harness.training import checkpoints
+from harness.training import resume
 from harness.training.loop import Position, make_optimiser
 
 IDENTITY = "a" * 64
@@ -49,7 +49,7 @@ def saved(folder: Path, *, upto: int, identity: str = IDENTITY) -> None:
     model, optimiser = built()
     for step in range(1, upto + 1):
         steps(model, optimiser, step, step)
-        checkpoints.save(folder, identity, Position(step=step, rows=4 * step, seconds=0.5 * step), model, optimiser)
+        resume.save(folder, identity, Position(step=step, rows=4 * step, seconds=0.5 * step), model, optimiser)
 
 
 def test_resumed_training_equals_the_uninterrupted_one_bit_by_bit(tmp_path):
@@ -57,7 +57,7 @@ def test_resumed_training_equals_the_uninterrupted_one_bit_by_bit(tmp_path):
     steps(whole, optimiser, 1, 6)
     saved(tmp_path, upto=4)
     model, optimiser = built()
-    position = checkpoints.resume(tmp_path, IDENTITY, model, optimiser)
+    position = resume.load(tmp_path, IDENTITY, model, optimiser)
     assert position == Position(step=4, rows=16, seconds=2.0)
     steps(model, optimiser, 5, 6)
     for (name, ours), theirs in zip(model.state_dict().items(), whole.state_dict().values(), strict=True):
@@ -71,15 +71,15 @@ def test_a_state_from_before_padding_was_counted_is_still_read(tmp_path):
     state = json.loads((newest / "state.json").read_text())
     del state["position"]["padded_tokens"]
     (newest / "state.json").write_text(json.dumps(state))
-    assert checkpoints.resume(tmp_path, IDENTITY, *built()) == Position(step=4, rows=16, seconds=2.0)
+    assert resume.load(tmp_path, IDENTITY, *built()) == Position(step=4, rows=16, seconds=2.0)
 
 
 def test_nothing_to_resume_is_the_beginning(tmp_path):
     model, optimiser = built()
-    assert checkpoints.resume(tmp_path, IDENTITY, model, optimiser) == Position()
+    assert resume.load(tmp_path, IDENTITY, model, optimiser) == Position()
 
 
-def test_the_newest_two_are_kept_and_half_written_ones_swept_away(tmp_path):
+def test_the_newest_two_are_kept_and_half_written_ones_removed(tmp_path):
     (tmp_path / ".step-000000001.99").mkdir()
     saved(tmp_path, upto=5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000004", "step-000000005"]
@@ -95,7 +95,7 @@ def _flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-def _say(**changes: object):
+def _set(**changes: object):
     def change(path: Path) -> None:
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
@@ -103,25 +103,25 @@ def _say(**changes: object):
 
 
 @pytest.mark.parametrize(
-    ("name", "spoil", "told"),
+    ("name", "spoil", "reason"),
     [
         ("weights.safetensors", _cut, "torn"),
-        ("weights.safetensors", _flip, "weights.safetensors is not as it was written"),
-        ("optimiser.safetensors", _flip, "optimiser.safetensors is not as it was written"),
+        ("weights.safetensors", _flip, "weights.safetensors does not match its checksum"),
+        ("optimiser.safetensors", _flip, "optimiser.safetensors does not match its checksum"),
         ("optimiser.safetensors", Path.unlink, "torn"),
         ("state.json", _cut, "torn"),
-        ("state.json", _say(version=0), "version 0, expected 1"),
-        ("state.json", _say(identity="b" * 64), "belongs to the training bbbbbbbb, this one is aaaaaaaa"),
+        ("state.json", _set(version=0), "version 0, expected 1"),
+        ("state.json", _set(identity="b" * 64), "belongs to training bbbbbbbb, this one is aaaaaaaa"),
     ],
 )
-def test_torn_or_foreign_one_is_refused_by_name_and_the_one_before_is_used(tmp_path, capsys, name, spoil, told):
+def test_torn_or_foreign_one_is_refused_by_name_and_the_one_before_is_used(tmp_path, capsys, name, spoil, reason):
     saved(tmp_path, upto=3)
     spoil(tmp_path / "step-000000003" / name)
     model, optimiser = built()
-    assert checkpoints.resume(tmp_path, IDENTITY, model, optimiser).step == 2
+    assert resume.load(tmp_path, IDENTITY, model, optimiser).step == 2
     said = capsys.readouterr().out
     assert "checkpoint step-000000003 is refused" in said
-    assert told in said
+    assert reason in said
     assert "resumed from checkpoint step-000000002" in said
 
 
@@ -129,7 +129,7 @@ def test_checkpoint_of_another_shape_is_refused(tmp_path, capsys):
     saved(tmp_path, upto=1)
     model = nn.Linear(2, 2)
     before = model.weight.clone()
-    assert checkpoints.resume(tmp_path, IDENTITY, model, make_optimiser(model, OptimiserConfig())) == Position()
+    assert resume.load(tmp_path, IDENTITY, model, make_optimiser(model, OptimiserConfig())) == Position()
     assert "its tensors are not those of the model" in capsys.readouterr().out
     assert torch.equal(model.weight, before)
 

@@ -5,20 +5,20 @@ import torch
 
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.objectives.base import IGNORED, Vocabulary
 from models.objectives.build import build
 from models.objectives.config import Masking, ObjectiveConfig, ObjectiveName
-from models.objectives.drawing import masked_question, predictions
-from models.objectives.question import IGNORED, Vocabulary
+from models.objectives.masking import masked_batch, num_predictions
 
 
 @pytest.mark.parametrize(("rate", "length", "expected"), [(0.15, 512, 77), (0.15, 128, 19), (0.15, 10, 2), (0.4, 512, 205)])
 def test_number_of_predictions_is_rounded_to_the_nearest(rate: float, length: int, expected: int):
     """0.15 * 512 = 76.8 and 0.4 * 512 = 204.8; 0.15 * 128 = 19.2 goes down, and the half of 0.15 * 10 to the even number."""
-    assert predictions(rate, length) == expected
+    assert num_predictions(rate, length) == expected
 
 
 def test_at_least_one_token_is_predicted():
-    assert predictions(0.01, 8) == 1
+    assert num_predictions(0.01, 8) == 1
 
 
 @pytest.mark.parametrize("name", [ObjectiveName.mlm, ObjectiveName.rtd])
@@ -27,8 +27,8 @@ def test_a_sequence_of_512_tokens_has_77_masks(name: ObjectiveName):
     vocabulary = Vocabulary(30, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(30, dtype=torch.bool))
     objective = build(ObjectiveConfig(name), shape, vocabulary, seed=0)
     ids = torch.randint(5, 30, (2, 512), generator=torch.Generator().manual_seed(0))
-    question = objective.ask(Batch(ids), [0, 1])
-    assert (question.targets != IGNORED).sum(dim=1).tolist() == [77, 77]
+    data = objective.make_batch(Batch(ids), [0, 1])
+    assert (data.targets != IGNORED).sum(dim=1).tolist() == [77, 77]
 
 
 def test_no_span_crosses_a_special_piece():
@@ -39,8 +39,8 @@ def test_no_span_crosses_a_special_piece():
     vocabulary = Vocabulary(30, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(30, dtype=torch.bool))
     config = ObjectiveConfig(ObjectiveName.mlm, mask_rate=0.3, masking=Masking.span, mean_span=5.0)
     ids = torch.tensor([[2, 10, 3, 11, 3, 12, 3, 13, 3, 14, 3]]).repeat(400, 1)
-    question = masked_question(Batch(ids), list(range(400)), config, vocabulary)
-    assert (question.targets != IGNORED).all()
-    assert question.places.shape == (400, 3)
-    shares = torch.bincount(question.places.flatten(), minlength=11)[1::2] / 400
+    data = masked_batch(Batch(ids), list(range(400)), config, vocabulary)
+    assert (data.targets != IGNORED).all()
+    assert data.positions.shape == (400, 3)
+    shares = torch.bincount(data.positions.flatten(), minlength=11)[1::2] / 400
     torch.testing.assert_close(shares, torch.full((5,), 0.6), rtol=0, atol=0.08)

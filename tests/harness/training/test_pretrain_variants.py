@@ -11,17 +11,17 @@ from models.batch import Batch
 from models.config import Body
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
-from models.objectives.build import PAIRS, build, refuse_misfit
+from models.objectives.base import Vocabulary
+from models.objectives.build import OBJECTIVES, build, refuse_misfit
 from models.objectives.config import ObjectiveName
 from models.objectives.distillation import Teacher
-from models.objectives.question import Vocabulary
 
-MODELS = sorted(path.stem for path in (Path(__file__).parents[2] / "conf" / "model").glob("*.yaml"))
+MODELS = sorted(path.stem for path in (Path(__file__).parents[3] / "conf" / "model").glob("*.yaml"))
 V, T, B = 60, 40, 3
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
 UNREACHED = {
     "xlnet": {"segment_"},  # one segment alone
-    "longformer": {"global_query_key_value"},  # of the last layer, whose first token nobody asks about
+    "longformer": {"global_query_key_value"},  # of the last layer, whose first token is never predicted
 }
 
 
@@ -31,12 +31,12 @@ def shape_of(compose, model: str, objective: str):
     return cell.pretrain, replace(shape, max_position_embeddings=64 + shape.position_offset)
 
 
-def question_of(objective, name: ObjectiveName):
+def batch_of(objective, name: ObjectiveName):
     ids = torch.randint(5, V, (B, T), generator=torch.Generator().manual_seed(0))
     ids[:, 0], ids[:, 17], ids[:, -1] = 2, 3, 3
-    pairs = name in PAIRS
+    pairs = OBJECTIVES[name].segment_pairs is not None
     types = (torch.arange(T) > 17).long().repeat(B, 1) if pairs else None
-    return objective.ask(Batch(ids, types, labels=torch.arange(B) % 2 if pairs else None), list(range(B)))
+    return objective.make_batch(Batch(ids, types, labels=torch.arange(B) % 2 if pairs else None), list(range(B)))
 
 
 def built(told, shape):
@@ -51,11 +51,11 @@ def built(told, shape):
 def test_every_variant_takes_a_step_by_its_own_objective(compose, model):
     told, shape = shape_of(compose, model, "own")
     objective = built(told, shape).train()
-    question = question_of(objective, told.objective)
-    assert flops.of_objective(objective, question, T) > 0
+    data = batch_of(objective, told.objective)
+    assert flops.of_objective(objective, data, T) > 0
     assert size.of_objective(objective)["model/params_total"] == sum(p.numel() for p in objective.parameters())
     torch.manual_seed(0)
-    loss = objective(question)
+    loss = objective(data)
     loss.backward()
     assert torch.isfinite(loss)
     unreached = {name for name, p in objective.named_parameters() if p.grad is None or not p.grad.any()}
@@ -67,9 +67,9 @@ def test_every_variant_takes_a_step_by_its_own_objective(compose, model):
 def test_every_variant_can_be_trained_by_masked_tokens(compose, model):
     told, shape = shape_of(compose, model, "mlm")
     objective = built(told, shape).train()
-    question = question_of(objective, told.objective)
-    assert flops.of_objective(objective, question, T) > 0
-    objective(question).backward()
+    data = batch_of(objective, told.objective)
+    assert flops.of_objective(objective, data, T) > 0
+    objective(data).backward()
     assert objective.masked_head is not None
 
 

@@ -1,4 +1,4 @@
-"""What a fine-tuning took: counted on its real batches, and told wherever a split was looked at."""
+"""What a fine-tuning took: counted on its real batches, and written at every evaluation."""
 
 import json
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from harness.tasks import prepared as cache
 from harness.tasks.batches import training_order
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal, Reader
+from harness.training import evaluation, loop
 from harness.training import finetune as finetuning
-from harness.training import loop
 from models.heads import build_classifier
 
 BATCH = 32
@@ -78,7 +78,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(energy, "counters", lambda machine: [Counter(lambda: total[0], 1.0)])
     monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: float(total[0])))
     monkeypatch.setattr(finetuning, "step_of", taking(finetuning.step_of, 1))
-    monkeypatch.setattr(finetuning, "predict", taking(finetuning.predict, 1000))
+    monkeypatch.setattr(evaluation, "predict", taking(evaluation.predict, 1000))
 
 
 @pytest.mark.parametrize("keep_best", [KeepBest.none, KeepBest.tune])
@@ -87,8 +87,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_energy_and_time_are_those_of_training_without_any_evaluation(done, keep_best, name):
     seen = done(epochs=2, keep_best=keep_best)
     assert seen.values[name] == 2 * seen.steps
-    at_looks = {step: step for step in (seen.steps, 2 * seen.steps)} if keep_best is KeepBest.tune else {}
-    assert seen.curves.get(name, {}) == at_looks
+    at_evaluations = {step: step for step in (seen.steps, 2 * seen.steps)} if keep_best is KeepBest.tune else {}
+    assert seen.curves.get(name, {}) == at_evaluations
 
 
 def test_energy_without_a_counter_is_no_number(done, monkeypatch):
@@ -115,20 +115,20 @@ def test_throughputs_are_totals_of_the_data_set_over_the_time_of_training(done, 
     assert values["finetune/padding_share"] == pytest.approx(1 - tokens / padded)
 
 
-def test_costs_are_told_at_every_look_and_end_with_the_whole(done, monkeypatch):
+def test_costs_are_written_at_every_evaluation_and_end_with_the_whole(done, monkeypatch):
     monkeypatch.setattr(energy, "counters", lambda machine: [])
     seen = done(epochs=3, keep_best=KeepBest.tune)
-    looks = [seen.steps, 2 * seen.steps, 3 * seen.steps]
-    assert list(seen.curves["tune/score"]) == looks
+    evaluations = [seen.steps, 2 * seen.steps, 3 * seen.steps]
+    assert list(seen.curves["tune/score"]) == evaluations
     for name in COSTS:
         spent = seen.curves[name]
-        assert list(spent) == looks
-        assert 0 < spent[looks[0]] < spent[looks[1]] < spent[looks[2]] == seen.values[name]
+        assert list(spent) == evaluations
+        assert 0 < spent[evaluations[0]] < spent[evaluations[1]] < spent[evaluations[2]] == seen.values[name]
     assert list(seen.curves["finetune/tokens"].values()) == [epoch * seen.prepared.train.lengths.sum() for epoch in (1, 2, 3)]
     assert "finetune/energy_j" not in seen.curves
 
 
-def test_costs_without_looks_are_told_at_the_end_alone(done):
+def test_costs_without_evaluations_are_written_at_the_end_alone(done):
     seen = done(epochs=1)
     assert not set(COSTS) & set(seen.curves)
     assert set(COSTS) <= set(seen.values)
@@ -136,7 +136,7 @@ def test_costs_without_looks_are_told_at_the_end_alone(done):
 
 def test_flops_are_those_of_the_padded_batches(done, small_config):
     seen = done(epochs=1)
-    model = build_classifier(cache.shaped(small_config, seen.prepared).model, 2, 0)
+    model = build_classifier(small_config.model, 2, 0)  # a vocabulary costs no FLOPs
     cost = flops.of_training(model)
     order = training_order(seen.prepared.train, BATCH, small_config.seed, 0)
     assert seen.values["finetune/flops"] == sum(cost(len(b), int(seen.prepared.train.lengths[b].max())) for b in order)

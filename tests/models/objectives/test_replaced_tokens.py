@@ -1,4 +1,4 @@
-"""Replaced tokens: what the generator fills in, what is asked of the encoder, what both share and what both learn."""
+"""Replaced token detection: what the generator samples, what the encoder reads, what both share and what both learn."""
 
 import copy
 from dataclasses import replace
@@ -13,10 +13,10 @@ from models.batch import Batch
 from models.config import Activation, Body, EncoderConfig, NormPlace, Position
 from models.encoder import initialise
 from models.heads import build_classifier
+from models.objectives.base import IGNORED, PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.detection import ReplacedTokenDetection, generator_shape, replaced, sample
-from models.objectives.masked import MaskedTokens
-from models.objectives.question import IGNORED, Question, Vocabulary
+from models.objectives.masked_lm import MaskedLM
+from models.objectives.replaced_tokens import ReplacedTokenDetection, generator_shape, replaced, sample
 
 V, T = 60, 24
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
@@ -54,33 +54,33 @@ def detection(shape: EncoderConfig = STILL, spread: float = 0.1, **keys) -> Repl
     return made
 
 
-def asked(objective: ReplacedTokenDetection | MaskedTokens, rows: int = 4) -> Question:
-    return objective.ask(batch(rows), list(range(rows)))
+def example(objective: ReplacedTokenDetection | MaskedLM, rows: int = 4) -> PretrainBatch:
+    return objective.make_batch(batch(rows), list(range(rows)))
 
 
 def always_says(objective: ReplacedTokenDetection, piece: int) -> ReplacedTokenDetection:
-    """Its generator fills in this piece everywhere: nothing is left to chance."""
+    """Its generator samples this token everywhere: nothing is random."""
     with torch.no_grad():
         objective.generator_head.output.bias[piece] = 80.0
     return objective
 
 
-def seen_by_encoder(objective: ReplacedTokenDetection, question: Question) -> Tensor:
+def inputs_of_encoder(objective: ReplacedTokenDetection, data: PretrainBatch) -> Tensor:
     seen: list[Tensor] = []
     hook = objective.encoder.register_forward_pre_hook(lambda _, given: seen.append(given[0].input_ids))
-    objective(question)
+    objective(data)
     hook.remove()
     return seen[0]
 
 
-def gradients(objective: ReplacedTokenDetection, *questions: Question) -> dict[str, Tensor]:
+def gradients(objective: ReplacedTokenDetection, *batches: PretrainBatch) -> dict[str, Tensor]:
     objective.zero_grad()
-    for question in questions:
-        objective(question).backward()
+    for data in batches:
+        objective(data).backward()
     return {name: p.grad.clone() for name, p in objective.named_parameters() if p.grad is not None}
 
 
-def test_a_piece_that_the_generator_hit_counts_as_original():
+def test_a_token_that_the_generator_predicted_counts_as_original():
     original = torch.tensor([[2, 10, 11, 12, 3], [2, 20, 21, 22, 3]])
     places = torch.tensor([[1, 3], [0, 2]])
     targets = torch.tensor([[10, 12], [IGNORED, 21]])
@@ -89,13 +89,13 @@ def test_a_piece_that_the_generator_hit_counts_as_original():
     assert labels.int().tolist() == [[0, 0, 0, 1, 0], [0, 0, 1, 0, 0]]
 
 
-def test_encoder_sees_what_was_filled_in_and_neither_mask_nor_answer():
+def test_encoder_reads_what_was_sampled_and_neither_mask_nor_target():
     objective = always_says(detection(), 7)
-    question = asked(objective)
-    clean, seen = batch().input_ids, seen_by_encoder(objective, question)
+    data = example(objective)
+    clean, seen = batch().input_ids, inputs_of_encoder(objective, data)
     predicted = torch.zeros_like(clean, dtype=torch.bool)
-    predicted[torch.arange(4)[:, None].expand_as(question.places), question.places] = question.targets != IGNORED
-    assert (question.batch.input_ids == VOCABULARY.mask).any()
+    predicted[torch.arange(4)[:, None].expand_as(data.positions), data.positions] = data.targets != IGNORED
+    assert (data.inputs.input_ids == VOCABULARY.mask).any()
     assert not (seen == VOCABULARY.mask).any()
     assert (seen[predicted] == 7).all()
     assert torch.equal(seen[~predicted], clean[~predicted])
@@ -113,7 +113,7 @@ def test_samples_follow_the_softmax_and_are_never_special():
 def test_loss_of_chance_is_known():
     objective = detection(spread=0.0, detection_weight=50.0)
     with torch.no_grad():
-        loss = objective(asked(objective))
+        loss = objective(example(objective))
     assert loss.item() == pytest.approx(torch.tensor(float(V)).log().item() + 50 * torch.tensor(2.0).log().item(), rel=1e-5)
 
 
@@ -122,7 +122,7 @@ def test_detection_teaches_the_generator_nothing_but_the_shared_embeddings():
     for weight in (1.0, 50.0):
         torch.manual_seed(0)
         objective = detection(detection_weight=weight)
-        found.append(gradients(objective, asked(objective)))
+        found.append(gradients(objective, example(objective)))
     own = [name for name in found[0] if name.startswith("generator")]
     assert own
     assert all(torch.equal(found[0][name], found[1][name]) for name in own)
@@ -130,12 +130,12 @@ def test_detection_teaches_the_generator_nothing_but_the_shared_embeddings():
     assert not torch.allclose(found[0][shared], found[1][shared])
 
 
-def test_pieces_add_up_to_the_whole():
+def test_micro_batches_add_up_to_the_whole():
     objective = always_says(detection(spread=0.05), 7)
-    question = asked(objective)
-    pieces = [question.cut(slice(0, 1)), question.cut(slice(1, 4))]
-    assert sum(objective(piece) for piece in pieces).item() == pytest.approx(objective(question).item(), rel=1e-5)
-    whole, parts = gradients(objective, question), gradients(objective, *pieces)
+    data = example(objective)
+    micro_batches = [data.micro_batch(slice(0, 1)), data.micro_batch(slice(1, 4))]
+    assert sum(objective(part) for part in micro_batches).item() == pytest.approx(objective(data).item(), rel=1e-5)
+    whole, parts = gradients(objective, data), gradients(objective, *micro_batches)
     assert all(torch.allclose(parts[name], whole[name], atol=1e-4, rtol=1e-4) for name in whole)
 
 
@@ -167,7 +167,7 @@ def test_encoder_starts_as_that_of_a_classifier(keys: dict):
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
 def test_every_parameter_learns_under_dropout(keys: dict):
     objective = detection(replace(SHAPE, **keys)).train()
-    found = gradients(objective, asked(objective))
+    found = gradients(objective, example(objective))
     silent = {name for name, _ in objective.named_parameters() if name not in found or not found[name].any()}
     assert silent == {name for name in silent if has_no_say(name, objective.encoder.config)}
 
@@ -183,9 +183,9 @@ def has_no_say(name: str, shape: EncoderConfig) -> bool:
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
 def test_formula_is_what_is_counted(keys: dict):
     objective = detection(replace(SHAPE, **keys))
-    shapes, question = copy.deepcopy(objective).to("meta").train(), asked(objective, rows=1).to("meta")
+    shapes, data = copy.deepcopy(objective).to("meta").train(), example(objective, rows=1).to("meta")
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
-        shapes(question)
+        shapes(data)
     assert objective.flops(T) == pytest.approx(counter.get_total_flops(), rel=5e-3)
 
 
@@ -214,12 +214,12 @@ def test_generator_is_a_narrow_variant_of_the_same_kind(name: str, fraction: flo
 
 def test_loss_falls():
     objective = detection(spread=0.05)
-    question = asked(objective, rows=8)
+    data = example(objective, rows=8)
     optimiser = torch.optim.AdamW(objective.parameters(), lr=3e-3)
     torch.manual_seed(0)
     losses = []
     for _ in range(30):
-        loss = objective(question)
+        loss = objective(data)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -227,16 +227,16 @@ def test_loss_falls():
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_asks_as_masked_tokens_do_with_masks_alone():
-    ours = asked(detection())
-    theirs = asked(MaskedTokens(ObjectiveConfig(), replace(SHAPE, hidden_size=16), VOCABULARY))
-    assert (ours.batch.input_ids.gather(1, ours.places) == VOCABULARY.mask).all()
-    assert not (theirs.batch.input_ids.gather(1, theirs.places) == VOCABULARY.mask).all()
-    assert torch.equal(ours.places, theirs.places)
+def test_batches_are_those_of_masked_tokens_with_masks_alone():
+    ours = example(detection())
+    theirs = example(MaskedLM(ObjectiveConfig(), replace(SHAPE, hidden_size=16), VOCABULARY))
+    assert (ours.inputs.input_ids.gather(1, ours.positions) == VOCABULARY.mask).all()
+    assert not (theirs.inputs.input_ids.gather(1, theirs.positions) == VOCABULARY.mask).all()
+    assert torch.equal(ours.positions, theirs.positions)
     assert torch.equal(ours.targets, theirs.targets)
 
 
 def test_a_body_without_layers_is_refused():
     shape = EncoderConfig(body=Body.static, position=Position.none)
     with pytest.raises(ValueError, match=r"^pretrain\.objective=rtd cannot be combined with model\.body=static$"):
-        ReplacedTokenDetection.refuse(ObjectiveConfig(ObjectiveName.rtd), shape)
+        ReplacedTokenDetection.refuse_misfit(ObjectiveConfig(ObjectiveName.rtd), shape)

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from harness.config.schema import PretrainConfig
 from harness.tracking import run_log
 from harness.training.loop import Position
-from harness.training.pretrain import Plan
+from harness.training.pretrain import BatchSizes
 
 TEXT = [
     "scale=tiny",
@@ -34,7 +34,7 @@ TEXT = [
 CLOCKED = {"pretrain/duration_s", "pretrain/evaluation_s", "pretrain/tokens_per_s", "pretrain/peak_memory_bytes"}
 
 
-def walk(plan: Plan, budget: PretrainConfig, flops: float = 1.0) -> list[int]:
+def walk(plan: BatchSizes, budget: PretrainConfig, flops: float = 1.0) -> list[int]:
     """Sequences of every step to the end of the budget."""
     position, sizes = Position(), []
     while not plan.limit.reached(position):
@@ -48,33 +48,33 @@ def walk(plan: Plan, budget: PretrainConfig, flops: float = 1.0) -> list[int]:
 
 def test_a_budget_of_tokens_is_met_to_the_sequence():
     budget = PretrainConfig(tokens=1000, length=32, batch_size=8)
-    sizes = walk(Plan(budget, 1.0), budget)
+    sizes = walk(BatchSizes(budget, 1.0), budget)
     assert sizes == [8, 8, 8, 8]
     assert sum(sizes) * 32 - 1000 in range(32)
-    assert walk(Plan(replace(budget, tokens=1100), 1.0), budget) == [8, 8, 8, 8, 3]
+    assert walk(BatchSizes(replace(budget, tokens=1100), 1.0), budget) == [8, 8, 8, 8, 3]
 
 
 def test_a_budget_of_flops_is_met_to_the_sequence():
     budget = PretrainConfig(flops=95.0, length=32, batch_size=4)
-    plan = Plan(budget, 10.0)
+    plan = BatchSizes(budget, 10.0)
     assert walk(plan, budget, 10.0) == [4, 4, 2]
-    assert plan.steps(Position()) == 3
+    assert plan.planned_steps(Position()) == 3
 
 
 def test_a_budget_of_steps_counts_steps():
     budget = PretrainConfig(steps=3, length=32, batch_size=4)
-    assert walk(Plan(budget, 1.0), budget) == [4, 4, 4]
+    assert walk(BatchSizes(budget, 1.0), budget) == [4, 4, 4]
 
 
 def test_the_batch_grows_along_the_ramp_and_the_steps_are_known_before():
     budget = PretrainConfig(tokens=32 * 100, length=32, batch_size=10, ramp_from=2, ramp_fraction=0.5)
-    plan = Plan(budget, 1.0)
+    plan = BatchSizes(budget, 1.0)
     sizes = walk(plan, budget)
     assert sizes[0] == 2
     assert sizes == sorted(sizes[:-1]) + sizes[-1:]
     assert sum(sizes) == 100
     assert sizes[-2] == 10
-    assert plan.steps(Position()) == len(sizes)
+    assert plan.planned_steps(Position()) == len(sizes)
 
 
 def folder_of(output: Path) -> Path:
@@ -190,9 +190,9 @@ def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(quick, run_
 def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_seed():
     from models.config import EncoderConfig
     from models.heads import build_classifier
+    from models.objectives.base import Vocabulary
     from models.objectives.build import build
     from models.objectives.config import ObjectiveConfig, ObjectiveName
-    from models.objectives.question import Vocabulary
 
     shape = EncoderConfig(vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
     vocabulary = Vocabulary(30, 0, 2, 3, 4, torch.ones(30, dtype=torch.bool))

@@ -1,0 +1,110 @@
+"""The checkpoint of a fine-tuning: the weights with the head of the task, and in `task.json` what the head predicts."""
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.checkpoints import native
+from harness.config.choices import TaskKind
+from harness.config.schema import TaskConfig
+from harness.errors import InputError
+from harness.tracking.run_log import write_json
+
+if TYPE_CHECKING:
+    from models.heads import Classifier
+
+TASK = "task.json"
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What a fine-tuned head predicts, and how its texts became ids."""
+
+    name: str
+    version: int
+    kind: str  # name of a TaskKind
+    fields: list[str]  # text columns, one or two; of kind `tokens` the column of words
+    labels: list[str]  # names of the classes in the order of the outputs; empty for regression and spans
+    head: str  # name of a class of models/heads.py
+    num_outputs: int
+    max_length: int  # tokens
+
+    def config(self) -> TaskConfig:
+        """A task with these facts and without data."""
+        return TaskConfig(
+            name=self.name,
+            version=self.version,
+            kind=TaskKind[self.kind],
+            fields=list(self.fields),
+            labels=list(self.labels),
+            max_length=self.max_length,
+        )
+
+
+def save(folder: Path, model: "Classifier", task: TaskConfig, tokenizer: Path) -> None:
+    """Writes weights, shape, tokenizer and task, whole or not at all; replaces the checkpoint of an earlier attempt."""
+    facts = TaskFacts(
+        name=task.name,
+        version=task.version,
+        kind=task.kind.name,
+        fields=list(task.fields),
+        labels=list(task.labels),
+        head=type(model).__name__,
+        num_outputs=model.head.out_features,
+        max_length=task.max_length,
+    )
+    building = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(building, ignore_errors=True)
+    try:
+        native.save(building, model.state_dict(), model.encoder.config)
+        shutil.copyfile(tokenizer, building / native.TOKENIZER)
+        write_json(building / TASK, asdict(facts))
+        shutil.rmtree(folder, ignore_errors=True)
+        building.rename(folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def is_finetuned(folder: Path) -> bool:
+    """Whether this is the checkpoint of a fine-tuning and not of a pretraining."""
+    return (folder / TASK).is_file()
+
+
+def read_task(folder: Path) -> TaskFacts:
+    """What `save` wrote; InputError naming the file that is missing or torn, or the run that is no fine-tuning."""
+    path, names = folder / TASK, {field.name for field in fields(TaskFacts)}
+    if not path.is_file():
+        raise InputError(f"{folder} lacks {TASK}: expected the checkpoint of a fine-tuning, run with finetune.keep=last")
+    try:
+        values = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is not JSON, it may be torn: {error}") from error
+    if not isinstance(values, dict) or values.keys() != names or values["kind"] not in TaskKind.__members__:
+        raise InputError(f"{path} must have the keys {', '.join(sorted(names))}, and a kind of task")
+    return TaskFacts(**values)
+
+
+def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":
+    """The classifier on CPU in evaluation mode, what it predicts, and its tokenizer.json.
+
+    InputError naming the file that is missing, torn, or does not fit the others.
+    """
+    from models.heads import SequenceClassifier, TokenClassifier  # here: torch takes a second to import
+
+    facts = read_task(folder)
+    state, shape = native.read(folder)
+    heads = {head.__name__: head for head in (SequenceClassifier, TokenClassifier)}
+    if facts.head not in heads:
+        raise InputError(f"{folder / TASK}: head={facts.head!r} is none of {', '.join(heads)}")
+    model = heads[facts.head](shape, facts.num_outputs)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise InputError(f"{folder / native.WEIGHTS} does not fit {TASK}: {' '.join(str(error).split())}") from error
+    tokenizer = folder / native.TOKENIZER
+    if not tokenizer.is_file():
+        raise InputError(f"{folder} lacks {native.TOKENIZER}: expected the tokenizer of the run")
+    return model.eval(), facts, tokenizer

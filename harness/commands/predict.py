@@ -1,0 +1,221 @@
+"""Predictions of a fine-tuned run on new texts: `python -m harness predict run=RUN input=FILE output=FILE`.
+
+RUN is the folder of a run with `finetune.keep=last` or its id. Input is .txt, one text per line, the texts of a pair separated
+by ` ||| `, or .csv, .tsv, .jsonl with the columns of the task's fields. Output is .jsonl or .csv, one row per input row.
+"""
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from harness.commands.arguments import Parser, group_of
+from harness.config.choices import TaskKind
+from harness.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from harness.config.schema import RunConfig, TaskConfig
+
+KEYS = {
+    "run": "folder of a fine-tuned run, of its checkpoint, or its id in the tracking store",
+    "input": ".txt, .csv, .tsv or .jsonl in UTF-8",
+    "output": ".jsonl or .csv; an older file is replaced",
+    "batch_size": "rows of one pass through the model (64)",
+    "runs": "folder of the runs, to find an id in (multirun)",
+}
+GROUPS = ("hardware", "tracking")
+"""Groups of Hydra that may be set too."""
+
+INPUTS = (".txt", ".csv", ".tsv", ".jsonl")
+OUTPUTS = (".jsonl", ".csv")
+SEPARATOR = " ||| "
+CHUNK = 2048
+"""Rows in memory at a time."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command line."""
+
+    run: str
+    input: Path
+    output: Path
+    batch_size: int
+    runs: str
+
+
+def request_of(values: dict[str, str]) -> Request:
+    """The request; InputError for a key that is missing or whose value cannot be used."""
+    for key in ("run", "input", "output"):
+        if not values.get(key):
+            raise InputError(f"{key}= is missing: expected {KEYS[key]}")
+    source, output, size = Path(values["input"]), Path(values["output"]), values.get("batch_size", "64")
+    if not source.is_file():
+        raise InputError(f"input={values['input']!r} is no file: expected {KEYS['input']}")
+    for key, path, endings in (("input", source, INPUTS), ("output", output, OUTPUTS)):
+        if path.suffix not in endings:
+            raise InputError(f"{key}={str(path)!r} ends in {path.suffix!r}: expected {', '.join(endings)}")
+    if output.is_dir() or (output.exists() and output.samefile(source)):
+        raise InputError(f"output={values['output']!r} is a folder or the input itself: expected another file")
+    if not size.isdecimal() or int(size) < 1:
+        raise InputError(f"batch_size={size!r} must be a whole number of at least 1")
+    return Request(values["run"], source, output, int(size), values.get("runs", "multirun"))
+
+
+# Rows
+
+
+def read_rows(path: Path, task: "TaskConfig") -> Iterator[list[str]]:
+    """The texts of each row, one or two, or its words; InputError naming the line that cannot be read."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from READERS[path.suffix](file, task, path)
+    except UnicodeDecodeError as error:
+        raise InputError(f"input={str(path)!r} is not UTF-8 text: {error.reason}") from error
+
+
+def _lines(file: IO[str], task: "TaskConfig", path: Path) -> Iterator[list[str]]:
+    for number, line in enumerate(file, 1):
+        texts = line.split() if task.kind is TaskKind.tokens else line.strip().split(SEPARATOR)
+        if not texts or not all(text.strip() for text in texts):
+            raise InputError(f"input={str(path)!r} line {number} is empty: expected a text on every line")
+        if task.kind is not TaskKind.tokens and len(texts) != len(task.fields):
+            raise InputError(
+                f"input={str(path)!r} line {number} has {len(texts)} texts, task {task.name!r} has {len(task.fields)}: "
+                f"separate the texts of a pair by {SEPARATOR!r}"
+            )
+        yield texts
+
+
+def _table(file: IO[str], task: "TaskConfig", path: Path) -> Iterator[list[str]]:
+    if task.kind is TaskKind.tokens:
+        raise InputError(f"input={str(path)!r}: task {task.name!r} reads lists of words: expected .jsonl, or .txt with spaces")
+    rows = csv.DictReader(file, dialect="excel-tab" if path.suffix == ".tsv" else "excel")
+    try:
+        for row in rows:
+            yield _fields(row, task, f"input={str(path)!r} line {rows.line_num}")
+    except csv.Error as error:
+        raise InputError(f"input={str(path)!r} line {rows.line_num} cannot be read: {error}") from error
+
+
+def _json_lines(file: IO[str], task: "TaskConfig", path: Path) -> Iterator[list[str]]:
+    for number, line in enumerate(file, 1):
+        where = f"input={str(path)!r} line {number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{where} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise InputError(f"{where}: expected an object with {', '.join(task.fields)}")
+        yield _fields(row, task, where)
+
+
+READERS = {".txt": _lines, ".csv": _table, ".tsv": _table, ".jsonl": _json_lines}
+
+
+def _fields(row: dict[str, Any], task: "TaskConfig", where: str) -> list[str]:
+    """The values of the task's fields; `a+b` joins two columns as in training."""
+    texts = []
+    for name in task.fields:
+        parts = [name] if name in row else name.split("+")
+        for part in parts:
+            if part not in row:
+                raise unknown(f"column of {where}:", part, [key for key in row if key], "task.fields of the run")
+        values = [row[part] for part in parts]
+        texts.append(values[0] if len(values) == 1 else ": ".join(map(str, values)))
+    if task.kind is TaskKind.tokens:
+        (texts,) = texts
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        expected = "a list of words" if task.kind is TaskKind.tokens else "text"
+        raise InputError(f"{where}: expected {expected} in {', '.join(task.fields)}, got {texts!r:.60}")
+    return texts
+
+
+# Output
+
+
+def write(rows: Iterable[list[dict[str, Any]]], output: Path) -> int:
+    """Writes all rows, whole or not at all, and returns their number; without rows an older file stays.
+
+    InputError where the file cannot be written.
+    """
+    temporary, count = output.with_name(f".{output.name}.{os.getpid()}"), 0
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            table: csv.DictWriter | None = None
+            for chunk in rows:
+                count += len(chunk)
+                if output.suffix == ".jsonl":
+                    file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in chunk)
+                    continue
+                flat = [_flat(row) for row in chunk]
+                if table is None:
+                    table = csv.DictWriter(file, list(flat[0]))
+                    table.writeheader()
+                table.writerows(flat)
+            file.flush()
+            os.fsync(file.fileno())
+        if count:
+            temporary.replace(output)
+    except OSError as error:
+        raise InputError(f"output={str(output)!r} cannot be written ({error.strerror}); expected a file") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """Without nesting, as a table has it: `probability.LABEL` for each class, words and tags separated by spaces."""
+    flat = {f"probability.{label}": value for label, value in row.get("probabilities", {}).items()}
+    plain = {key: " ".join(value) if isinstance(value, list) else value for key, value in row.items() if key != "probabilities"}
+    return plain | flat
+
+
+def chunks(rows: Iterable[list[str]], size: int) -> Iterator[list[list[str]]]:
+    """Lists of `size` rows, the last one shorter."""
+    rows = iter(rows)
+    while chunk := list(islice(rows, size)):
+        yield chunk
+
+
+def predict_file(request: Request, config: "RunConfig") -> str:
+    """Writes the predictions; returns the line for the console."""
+    from harness.checkpoints import find_run  # here: torch stays out of --help
+    from harness.training.predictor import Predictor
+
+    checkpoint = find_run.weights_folder(request.run, "run", request.runs, config.tracking.uri)
+    predictor = Predictor(checkpoint, config.hardware, request.batch_size)
+    texts = chunks(read_rows(request.input, predictor.task), CHUNK)
+    count = write((predictor.rows(chunk, index * CHUNK + 1) for index, chunk in enumerate(texts)), request.output)
+    if not count:
+        raise InputError(f"input={str(request.input)!r} has no rows")
+    return f"wrote {request.output}: {count:,} predictions of task {predictor.task.name}"
+
+
+def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Own keys, and the choices that Hydra composes; InputError for a key that neither reads."""
+    parser = Parser(
+        "predict", "Writes the predictions of a fine-tuned run on new texts.", "hardware= says on what it runs.", KEYS
+    )
+    _, own, choices = parser.parse_composed(arguments)
+    for choice in choices:
+        if not choice.startswith("-") and group_of(choice) not in GROUPS:
+            raise unknown("key", group_of(choice), (*KEYS, *GROUPS), "the command line")
+    return own, choices
+
+
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be read, composed or written."""
+    own, choices = parse(arguments)
+    request = request_of(own)
+    from harness.config import compose  # Hydra, which --help does not need
+
+    def run(configs: "list[RunConfig]") -> int:
+        print(predict_file(request, configs[0]))
+        return 0
+
+    return compose.main([*choices, "task=bag"], run)

@@ -1,0 +1,89 @@
+"""Evaluation of a fine-tuned classifier: logits of a split, its scores, and the files that they are written to."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from harness import tasks
+from harness.config.schema import RunConfig, TaskConfig
+from harness.hardware.device import Machine
+from harness.tasks import glue_submission, scores
+from harness.tasks.base import Answers, Split
+from harness.tasks.batches import collate, evaluation_order
+from harness.tasks.prepared import Prepared
+from harness.tracking.run_log import Journal
+from models.heads import Classifier
+
+
+def evaluate_split(config: RunConfig, model: Classifier, split: Split, data: Prepared, machine: Machine) -> Answers:
+    """The model's predictions on a split with known labels."""
+    logits = predict(model, split, config.finetune.eval_batch_size, data.pad_token_id, machine)
+    return tasks.kind_of(config.task).answers(config.task, split, logits, data.majority)
+
+
+@torch.inference_mode()
+def predict(model: Classifier, split: Split, batch_size: int, pad_token_id: int, machine: Machine) -> np.ndarray:
+    """The model's float32 logits without dropout, in the order of the data.
+
+    (S, C) for every sequence, or (N, C) for every token of all sequences, padding left out.
+    """
+    model.eval()
+    logits: np.ndarray | None = None
+    for chosen in evaluation_order(split, batch_size):
+        batch = collate(split, chosen, pad_token_id).to(machine.device)
+        with machine.autocast():
+            output = model(batch).float().cpu().numpy()  # (B, C) or (B, T, C)
+        if logits is None:
+            logits = np.empty((len(split) if output.ndim == 2 else len(split.ids), output.shape[-1]), dtype=np.float32)
+        if output.ndim == 2:
+            logits[chosen] = output
+            continue
+        for row, sequence in enumerate(chosen):
+            start, end = split.starts[sequence], split.starts[sequence + 1]
+            logits[start:end] = output[row, : end - start]
+    return logits
+
+
+def write_scores(task: TaskConfig, answers: Answers, journal: Journal) -> None:
+    """Writes the task's scores, its headline score, the loss, and the score of the constant prediction.
+
+    An undefined score is printed and left out.
+    """
+    write_more_scores(task, "", answers, journal)
+    journal.value("eval/score", headline(task, answers))
+    journal.value("eval/loss", answers.loss)
+    journal.value("eval/examples", len(answers.truth))
+    journal.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.truth, answers.constant))
+
+
+def write_more_scores(task: TaskConfig, suffix: str, answers: Answers, journal: Journal) -> None:
+    """Writes the task's scores alone, under names with this suffix, as `_mismatched` of a split in task.more_validation."""
+    for name in task.scores:
+        value = scores.compute(task.kind, name, answers.truth, answers.predicted)
+        if value is None:
+            print(f"score {name}{suffix} is undefined for such labels or predictions, as constant ones")
+        journal.value(f"eval/{name}{suffix}", value)
+
+
+def headline(task: TaskConfig, answers: Answers) -> float | None:
+    """The task's headline score, None where it is undefined."""
+    return scores.compute(task.kind, task.headline, answers.truth, answers.predicted)
+
+
+def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machine, folder: Path) -> list[Path]:
+    """Writes predictions of the test splits below the folder, as the benchmark takes them; their labels are not read."""
+    task, written = config.task, []
+    for file, split in glue_submission.splits(task).items():
+        logits = predict(model, data.more[split], config.finetune.eval_batch_size, data.pad_token_id, machine)
+        predicted = tasks.kind_of(task).predicted(logits)
+        written.append(glue_submission.write(folder, task, data.more[split].items, predicted.tolist(), file))
+    return written
+
+
+def write_predictions(answers: Answers, path: Path) -> None:
+    """One row per item, or per word of kind `tokens`; the columns are those of the kind."""
+    import pyarrow  # here: takes 0.2 s, which profiling imports this module without needing
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(answers.columns), path)

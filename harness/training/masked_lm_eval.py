@@ -1,0 +1,76 @@
+"""Masked-LM evaluation that is the same for all objectives: held-out text, 15 % of its tokens replaced by [MASK], fixed masks.
+
+An objective with a masked-LM head is evaluated with it. For any other one a probe, a new head, is trained on the frozen encoder
+over the training text.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from harness.config.schema import PretrainConfig
+from harness.corpus.sequences import Corpus, Sequences
+from harness.hardware.device import Machine
+from harness.seeds import derive
+from models.config import EncoderConfig
+from models.encoder import Encoder
+from models.heads import MaskedLMHead
+from models.objectives.base import Objective, PretrainBatch
+from models.objectives.masked_lm import evaluate
+from models.objectives.probe import Probe, fully_masked_batch
+
+RATE = 0.15
+SEED = 0
+PROBE_LEARNING_RATE = 1e-3
+"""Fixed: the seed of a run does not change what is measured."""
+
+
+class MaskedLMEval:
+    """The held-out batches, and the training text of probes."""
+
+    def __init__(self, config: PretrainConfig, shape: EncoderConfig, corpus: Corpus, machine: Machine) -> None:
+        self._config, self._shape, self._machine = config, shape, machine
+        self._vocabulary, self._unigram_entropy = corpus.vocabulary(), corpus.unigram_entropy
+        self._held_out = Sequences(corpus, "validation", config.length, None, SEED)
+        self._train = Sequences(corpus, "train", config.length, None, SEED)
+
+    def measure(self, objective: Objective) -> dict[str, float]:
+        """Metric name -> loss in nats and accuracy over all masked tokens, and the loss of a unigram model."""
+        objective.eval()
+        head = objective.masked_head or self._trained_probe(objective.encoder)
+        loss, correct, predictions = 0.0, 0, 0
+        with torch.inference_mode():
+            for batch in self._held_out_batches():
+                with self._machine.autocast():
+                    found = evaluate(objective.encoder, head, batch.to(self._machine.device))
+                loss, correct, predictions = loss + found.loss, correct + found.correct, predictions + found.predictions
+        return {
+            "pretrain/masked_loss": loss / predictions,
+            "pretrain/masked_accuracy": correct / predictions,
+            "pretrain/unigram_entropy": self._unigram_entropy,
+            "pretrain/probe_steps": 0 if objective.masked_head else self._config.probe_steps,
+        }
+
+    def _held_out_batches(self) -> Iterator[PretrainBatch]:
+        count, size = min(self._config.eval_sequences, len(self._held_out)), self._config.batch_size
+        for start in range(0, count, size):
+            yield self._masked(self._held_out, np.arange(start, min(count, start + size)), "pinned")
+
+    def _masked(self, sequences: Sequences, ids: np.ndarray, stream: str) -> PretrainBatch:
+        seeds = [derive(SEED, stream, number) for number in ids.tolist()]
+        return fully_masked_batch(sequences.batch(ids, np.zeros_like(ids)), seeds, self._vocabulary, RATE)
+
+    def _trained_probe(self, encoder: Encoder) -> MaskedLMHead:
+        """Trained from the same initial values on the same batches for every encoder."""
+        probe = Probe(self._shape, encoder, SEED).to(self._machine.device).train()
+        optimiser = torch.optim.AdamW(probe.parameters(), lr=PROBE_LEARNING_RATE, fused=True)
+        for step in range(self._config.probe_steps):
+            ids, _ = self._train.chosen(step * self._config.batch_size, self._config.batch_size)
+            batch = self._masked(self._train, ids, "probe").to(self._machine.device)
+            with self._machine.autocast():
+                loss = probe.loss(encoder, batch)
+            loss.backward()
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        return probe.head.eval()

@@ -1,0 +1,62 @@
+"""Predictions of a fine-tuned checkpoint on texts without labels. S sequences, C classes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from harness.checkpoints.finetuned import load_finetuned
+from harness.config.choices import TaskKind
+from harness.config.schema import HardwareConfig
+from harness.data.tokenizer import pad_token_id
+from harness.errors import InputError
+from harness.hardware.device import Machine
+from harness.tasks import kind_of
+from harness.tasks.base import Examples
+from harness.training.evaluation import predict
+
+
+class Predictor:
+    """A fine-tuned model on its device."""
+
+    def __init__(self, checkpoint: Path, hardware: HardwareConfig, batch_size: int) -> None:
+        """InputError for a checkpoint or a device that cannot be used, and for a task of kind `spans`."""
+        model, facts, tokenizer = load_finetuned(checkpoint)
+        self.task = facts.config()
+        if self.task.kind is TaskKind.spans:
+            raise InputError(f"{checkpoint}: task {facts.name!r} predicts spans of a context, which predict does not write")
+        try:
+            self._machine = Machine(hardware)
+        except RuntimeError as error:
+            raise InputError(str(error)) from error
+        self._model = self._machine.compiled(model.to(self._machine.device))
+        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._pad, self._batch_size = pad_token_id(self._tokenizer) or 0, batch_size
+
+    def rows(self, texts: list[list[str]], first: int) -> list[dict[str, Any]]:
+        """One row per text, pair or list of words, numbered from `first`."""
+        tagged, numbers = self.task.kind is TaskKind.tokens, list(range(first, first + len(texts)))
+        unlabelled = [[0] * len(words) for words in texts] if tagged else [0] * len(texts)
+        kind = kind_of(self.task)
+        split = kind.encode(self.task, self._tokenizer, Examples(texts, unlabelled, numbers, "input"))
+        logits = predict(self._model, split, self._batch_size, self._pad, self._machine)
+        if tagged:
+            rows = zip(numbers, texts, kind.answers(self.task, split, logits, 0).predicted, strict=True)
+            return [{"row": number, "words": words, "prediction": tags} for number, words, tags in rows]
+        if self.task.kind is TaskKind.regression:
+            return [{"row": number, "prediction": value} for number, value in zip(numbers, logits[:, 0].tolist(), strict=True)]
+        return [classified(number, self.task.labels, row) for number, row in zip(numbers, softmax(logits), strict=True)]
+
+
+def classified(number: int, labels: list[str], probabilities: np.ndarray) -> dict[str, Any]:
+    """The row of a text with (C,) probabilities."""
+    by_label = dict(zip(labels, probabilities.tolist(), strict=True))
+    best = labels[int(probabilities.argmax())]
+    return {"row": number, "prediction": best, "probability": by_label[best], "probabilities": by_label}
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """(S, C) -> (S, C) probabilities, in double precision."""
+    exponents = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    return exponents / exponents.sum(axis=1, keepdims=True)

@@ -1,0 +1,97 @@
+"""The abstract objective and the batch that it is trained on. B sequences, T tokens, K predicted positions, V vocabulary."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import Encoder
+from models.heads import MaskedLMHead, Pooler
+from models.objectives.config import ObjectiveConfig, ObjectiveName, PairKind
+
+IGNORED = -100
+"""Target of a slot without a prediction."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What objectives need to know of a tokenizer."""
+
+    size: int
+    pad: int
+    cls: int
+    sep: int
+    mask: int
+    word_start: Tensor  # (V,) bool, True for a token that begins a word; punctuation does
+
+    @property
+    def special(self) -> tuple[int, ...]:
+        """Tokens that are never predicted."""
+        return (self.pad, self.cls, self.sep, self.mask)
+
+
+@dataclass
+class PretrainBatch:
+    """Inputs and targets of one optimiser step. The totals are those of the whole step, also in a micro-batch of it."""
+
+    inputs: Batch  # as the model reads it; its `labels` (B,) are those of segment pairs: 0 in order, 1 not
+    positions: Tensor  # (B, K) int64, which positions are predicted
+    targets: Tensor  # (B, K) int64, the token of each; IGNORED in unused slots
+    total_predictions: int
+    total_sequences: int
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def micro_batch(self, rows: slice) -> "PretrainBatch":
+        """Some of the sequences. The totals stay, so that the losses of all micro-batches add up to the loss of the step."""
+        tensors = {name: value[rows] for name, value in vars(self.inputs).items() if isinstance(value, Tensor)}
+        inputs = replace(self.inputs, **tensors)
+        return replace(self, inputs=inputs, positions=self.positions[rows], targets=self.targets[rows])
+
+    def to(self, device: object) -> "PretrainBatch":
+        """The same batch on `device`."""
+        return replace(
+            self, inputs=self.inputs.to(device), positions=self.positions.to(device), targets=self.targets.to(device)
+        )
+
+
+class Objective(nn.Module, ABC):
+    """An encoder and the heads that are trained with it. Subclasses are final, or abstract with two final ones."""
+
+    segment_pairs: ClassVar[PairKind | None] = None  # how the two segments of a sequence are made; None: it has one
+    encoder: Encoder
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.masked_head: MaskedLMHead | None = None  # where the objective predicts [MASK] tokens itself
+        self.pooler: Pooler | None = None  # where the objective trains the vector of a text
+
+    @classmethod
+    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
+        """ValueError, naming the keys, for an architecture that it cannot train; by default it trains all of them."""
+
+    @abstractmethod
+    def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
+        """(B, T) tokens on CPU without padding, and one seed per sequence -> inputs and targets.
+
+        Parameters of the model have no influence: all variants of a seed are trained on the same targets.
+        """
+
+    @abstractmethod
+    def forward(self, batch: PretrainBatch) -> Tensor:
+        """() loss in nats; the losses of the micro-batches of a step add up to the loss of the step."""
+
+    @abstractmethod
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one sequence, from the shapes of all matrix products."""
+
+
+def refuse_combinations(objective: ObjectiveName, refused: dict[str, bool]) -> None:
+    """ValueError for the first `KEY=VALUE` of `model` that holds and that the objective cannot be combined with."""
+    for pair, holds in refused.items():
+        if holds:
+            raise ValueError(f"pretrain.objective={objective.value} cannot be combined with model.{pair}")

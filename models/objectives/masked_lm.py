@@ -1,0 +1,71 @@
+"""Masked language modelling. B sequences, T tokens, D hidden, K predicted positions, V vocabulary."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import Encoder
+from models.heads import MaskedLMHead
+from models.mask_decoder import make_mask_decoder
+from models.objectives.base import IGNORED, Objective, PretrainBatch, Vocabulary
+from models.objectives.config import ObjectiveConfig
+from models.objectives.masking import masked_batch, num_predictions
+
+
+class MaskedLM(Objective):
+    """Predicts the original tokens at the masked positions (arXiv:1810.04805, section 3.1)."""
+
+    def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self._config, self._vocabulary = config, vocabulary
+        self.encoder = Encoder(shape)
+        self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
+
+    def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
+        return masked_batch(batch, seeds, self._config, self._vocabulary)
+
+    def forward(self, batch: PretrainBatch) -> Tensor:
+        _, read = self.masked_head.read(self.encoder, batch.inputs)
+        return prediction_loss(self.masked_head, read, batch)
+
+    def flops(self, length: int) -> int:
+        predicted = num_predictions(self._config.mask_rate, length) * self.masked_head.flops()
+        return self.encoder.flops(length) + self.masked_head.flops_of_decoder(self.encoder, length) + predicted
+
+
+def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:
+    """(B, T, D) and (B, K) -> (B, K, D)."""
+    return hidden.gather(1, positions[..., None].expand(-1, -1, hidden.shape[-1]))
+
+
+def prediction_loss(head: MaskedLMHead, hidden: Tensor, batch: PretrainBatch) -> Tensor:
+    """() cross-entropy in nats, summed over this micro-batch and divided by the predictions of the step.
+
+    Logits are computed at the predicted positions alone.
+    """
+    logits = head(at_positions(hidden, batch.positions)).float()  # (B, K, V)
+    summed = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
+    return summed / batch.total_predictions
+
+
+class Evaluation(NamedTuple):
+    """Sums over the predictions of a batch."""
+
+    loss: float  # nats
+    correct: int
+    predictions: int
+
+
+@torch.no_grad()
+def evaluate(encoder: Encoder, head: MaskedLMHead, batch: PretrainBatch) -> Evaluation:
+    """How well the head predicts the targets from the encoder's vectors."""
+    _, read = head.read(encoder, batch.inputs)
+    logits = head(at_positions(read, batch.positions)).float().flatten(0, 1)
+    targets = batch.targets.flatten()
+    used = targets != IGNORED
+    summed = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum").item()
+    return Evaluation(summed, int((logits.argmax(dim=-1) == targets)[used].sum()), int(used.sum()))

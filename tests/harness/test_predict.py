@@ -1,0 +1,177 @@
+"""`python -m harness predict`: the model's own predictions in every format, and what is refused."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+
+from harness import paths
+from harness.checkpoints import finetuned
+from harness.commands.predict import main, parse, predict_file, request_of
+from harness.config.choices import TaskKind
+from harness.config.schema import HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.data.tokenizer import build
+from harness.errors import InputError
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import initialise
+from models.heads import Classifier, SequenceClassifier, TokenClassifier
+
+TEXTS = ["the cat sat on the mat", "a dog", "cats and dogs sat still", "mat"]
+PAIRS = [("the cat", "a dog"), ("a mat", "cats sat")]
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return build(TokenizerConfig(vocab_size=80, min_frequency=1), TEXTS)
+
+
+def kept(folder: Path, tokenizer: Tokenizer, kind: TaskKind, labels: list[str], fields: list[str]) -> Classifier:
+    """A run's folder with the checkpoint of a small model."""
+    head = TokenClassifier if kind in (TaskKind.tokens, TaskKind.spans) else SequenceClassifier
+    shape = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=32, **SMALL)
+    model = head(shape, {TaskKind.regression: 1, TaskKind.spans: 2}.get(kind, len(labels)))
+    initialise(model, 0.5, 0)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    task = TaskConfig(name="mine", kind=kind, fields=fields, labels=labels, max_length=16)
+    finetuned.save(folder / paths.WEIGHTS, model, task, folder / "tokenizer.json")
+    return model.eval()
+
+
+def predicted(folder: Path, source: Path, output: Path, *arguments: str) -> str:
+    values, _ = parse([f"run={folder}", f"input={source}", f"output={output}", *arguments])
+    return predict_file(request_of(values), RunConfig(hardware=HardwareConfig(threads=1)))
+
+
+def rows_of(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@torch.inference_mode()
+def logits_of(model: Classifier, tokenizer: Tokenizer, *texts: str) -> torch.Tensor:
+    """One text or pair at a time, without padding."""
+    row = tokenizer.encode(*texts)
+    return model(Batch(torch.tensor([row.ids]), torch.tensor([row.type_ids])))[0]
+
+
+@pytest.mark.parametrize("arguments", [(), ("batch_size=1",)])
+def test_probabilities_are_those_of_the_model(tokenizer, tmp_path, arguments):
+    model = kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes", "maybe"], ["text"])
+    source, output = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_text("\n".join(TEXTS) + "\n")
+    assert predicted(tmp_path / "run", source, output, *arguments) == f"wrote {output}: 4 predictions of task mine"
+    for number, (text, row) in enumerate(zip(TEXTS, rows_of(output), strict=True), 1):
+        expected = logits_of(model, tokenizer, text).softmax(dim=0).tolist()
+        assert row["row"] == number
+        assert list(row["probabilities"]) == ["no", "yes", "maybe"]
+        assert list(row["probabilities"].values()) == pytest.approx(expected, abs=1e-5)
+        assert row["prediction"] == max(row["probabilities"], key=row["probabilities"].get)
+        assert row["probability"] == max(row["probabilities"].values())
+
+
+def test_regression_has_a_number_per_row(tokenizer, tmp_path):
+    model = kept(tmp_path / "run", tokenizer, TaskKind.regression, [], ["text"])
+    (tmp_path / "in.txt").write_text("\n".join(TEXTS))
+    predicted(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.jsonl")
+    expected = [logits_of(model, tokenizer, text)[0].item() for text in TEXTS]
+    assert [row["prediction"] for row in rows_of(tmp_path / "out.jsonl")] == pytest.approx(expected, abs=1e-5)
+
+
+def test_every_format_of_rows_gives_the_same_predictions(tokenizer, tmp_path):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["question", "context"])
+    columns = [{"id": 7, "context": second, "question": first} for first, second in PAIRS]
+    (tmp_path / "in.txt").write_text("".join(f"{first} ||| {second}\n" for first, second in PAIRS))
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in columns))
+    for ending, delimiter in (("csv", ","), ("tsv", "\t")):
+        with (tmp_path / f"in.{ending}").open("w", newline="") as file:
+            table = csv.DictWriter(file, list(columns[0]), delimiter=delimiter)
+            table.writeheader()
+            table.writerows(columns)
+    found = []
+    for ending in ("txt", "jsonl", "csv", "tsv"):
+        predicted(tmp_path / "run", tmp_path / f"in.{ending}", tmp_path / f"of_{ending}.jsonl")
+        found.append(rows_of(tmp_path / f"of_{ending}.jsonl"))
+    assert found[0] == found[1] == found[2] == found[3]
+    assert found[0][0]["probabilities"] != found[0][1]["probabilities"]
+    predicted(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0]) == ["row", "prediction", "probability", "probability.no", "probability.yes"]
+    assert [float(row["probability.yes"]) for row in table] == [row["probabilities"]["yes"] for row in found[0]]
+
+
+def test_words_get_a_label_each_and_cut_ones_none_of_an_entity(tokenizer, tmp_path):
+    model = kept(tmp_path / "run", tokenizer, TaskKind.tokens, ["O", "B-x", "I-x"], ["words"])
+    words = ["cats", "and", "dogs", "sat"]
+    (tmp_path / "in.jsonl").write_text(json.dumps({"words": words}) + "\n" + json.dumps({"words": ["mat"] * 20}) + "\n")
+    predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+    first, second = rows_of(tmp_path / "out.jsonl")
+    row = tokenizer.encode(words, is_pretokenized=True)
+    with torch.inference_mode():
+        tags = model(Batch(torch.tensor([row.ids]), torch.tensor([row.type_ids])))[0].argmax(dim=-1).tolist()
+    firsts = [row.word_ids.index(number) for number in range(len(words))]
+    assert first == {"row": 1, "words": words, "prediction": [["O", "B-x", "I-x"][tags[place]] for place in firsts]}
+    assert len(second["prediction"]) == 20
+    assert second["prediction"][14:] == ["O"] * 6  # 16 tokens with [CLS] and [SEP]
+    (tmp_path / "in.txt").write_text(" ".join(words) + "\n")
+    predicted(tmp_path / "run", tmp_path / "in.txt", tmp_path / "again.jsonl")
+    assert rows_of(tmp_path / "again.jsonl") == [first]
+
+
+def test_command_writes_and_refuses_in_one_line(tokenizer, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["predict"])
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / "in.txt").write_text("a dog\n")
+    assert main(["run=run", "input=in.txt", "output=out.csv", "hardware.threads=1"]) == 0
+    assert "wrote out.csv: 1 predictions of task mine" in capsys.readouterr().out
+    for arguments, message in (
+        (["run=run", "input=in.txt", "output=out.csv", "model=albert"], "model"),
+        (["run=nowhere", "input=in.txt", "output=out.csv"], "run='nowhere' is neither a folder nor the id of a run"),
+    ):
+        assert main(arguments) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert message in error
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("in.txt", "a dog\n\na cat\n", "line 2 is empty: expected a text on every line"),
+        ("in.txt", "a ||| b\n", "line 1 has 2 texts, task 'mine' has 1"),
+        ("in.txt", "", "has no rows"),
+        ("in.csv", "txt\na dog\n", "column of input=.* line 2: .*'text'"),
+        ("in.jsonl", "{\n", "line 1 is not JSON"),
+        ("in.jsonl", "[1]\n", "line 1: expected an object with text"),
+        ("in.jsonl", '{"text": 3}\n', "line 1: expected text in text, got"),
+        ("in.doc", "a", "input=.* ends in '.doc': expected .txt, .csv, .tsv, .jsonl"),
+    ],
+)
+def test_wrong_rows_are_refused_and_no_file_is_left(tokenizer, tmp_path, name, content, message):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        predicted(tmp_path / "run", tmp_path / name, tmp_path / "out.jsonl")
+    assert {path.name for path in tmp_path.iterdir()} == {"run", name}
+
+
+def test_an_older_output_stays_where_the_input_has_no_rows(tokenizer, tmp_path):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / "in.txt").write_text("")
+    (tmp_path / "out.jsonl").write_text("of yesterday")
+    with pytest.raises(InputError, match="has no rows"):
+        predicted(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").read_text() == "of yesterday"
+
+
+def test_spans_are_refused(tokenizer, tmp_path):
+    kept(tmp_path / "run", tokenizer, TaskKind.spans, [], ["question", "context"])
+    (tmp_path / "in.txt").write_text("a ||| b\n")
+    with pytest.raises(InputError, match="task 'mine' predicts spans of a context, which predict does not write"):
+        predicted(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.jsonl")

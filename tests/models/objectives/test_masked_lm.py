@@ -1,0 +1,247 @@
+"""Masking, and the losses of masked tokens and segment pairs. B sequences, T tokens, K predicted positions."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import initialise
+from models.objectives.base import IGNORED, Objective, PretrainBatch, Vocabulary
+from models.objectives.config import Masking, ObjectiveConfig
+from models.objectives.masked_lm import MaskedLM, evaluate, prediction_loss
+from models.objectives.masking import LONGEST_SPAN, masked_batch, span_shares
+from models.objectives.probe import Probe, fully_masked_batch
+from models.objectives.segment_pairs import NextSentence
+
+V, T = 60, 40
+STARTS = torch.arange(V) % 3 != 2  # every third piece goes on with the word before it
+VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=STARTS)
+SHAPE = EncoderConfig(
+    vocab_size=V, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48, max_position_embeddings=64
+)
+STILL = replace(SHAPE, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+KINDS = (MaskedLM, NextSentence)
+
+
+def batch(rows: int = 6, seed: int = 0) -> Batch:
+    """[CLS] ... [SEP] ... [SEP], with types and labels as pairs have them."""
+    ids = torch.randint(5, V, (rows, T), generator=torch.Generator().manual_seed(seed))
+    ids[:, 0], ids[:, 17], ids[:, -1] = 2, 3, 3
+    types = (torch.arange(T) > 17).long().expand(rows, -1)
+    return Batch(ids, types, labels=torch.arange(rows) % 2, tokens=rows * T)
+
+
+def objective(kind: type[Objective], shape: EncoderConfig = STILL, **keys) -> Objective:
+    made = kind(ObjectiveConfig(**keys), shape, VOCABULARY)
+    initialise(made, 0.1, 0)
+    return made
+
+
+def example(rows: int = 6, seed: int = 0, **keys) -> PretrainBatch:
+    return masked_batch(batch(rows), [seed * 1000 + row for row in range(rows)], ObjectiveConfig(**keys), VOCABULARY)
+
+
+def positions_of(data: PretrainBatch) -> list[list[int]]:
+    """The predicted positions of every sequence."""
+    rows = zip(data.positions, data.targets, strict=True)
+    return [places[targets != IGNORED].tolist() for places, targets in rows]
+
+
+def test_as_many_as_the_rate_says_are_predicted_and_none_is_special():
+    data = example(rate := 64)
+    assert data.positions.shape == (rate, round(0.15 * T))
+    assert data.total_predictions == data.targets.numel()
+    assert all(len(set(places)) == 6 and not {0, 17, T - 1} & set(places) for places in positions_of(data))
+    assert torch.equal(data.targets, batch(rate).input_ids.gather(1, data.positions))
+
+
+def test_tokens_that_are_not_predicted_stay():
+    data, clean = example(), batch().input_ids
+    untouched = torch.ones_like(clean, dtype=torch.bool).scatter(1, data.positions, False)
+    assert torch.equal(data.inputs.input_ids[untouched], clean[untouched])
+
+
+def test_eight_of_ten_are_masked_one_is_random_and_one_stays():
+    data = example(2000)
+    shown = data.inputs.input_ids.gather(1, data.positions)
+    masked, kept = (shown == VOCABULARY.mask).float().mean(), (shown == data.targets).float().mean()
+    assert masked == pytest.approx(0.8, abs=0.015)
+    assert kept == pytest.approx(0.1 + 0.1 / (V - 4), abs=0.012)
+    assert not torch.isin(shown, torch.tensor([0, 2, 3])).any()
+
+
+def test_shares_follow_their_keys():
+    shown = (data := example(200, masked_share=0.0, random_share=0.0)).inputs.input_ids.gather(1, data.positions)
+    assert torch.equal(shown, data.targets)
+    shown = (data := example(200, masked_share=1.0, random_share=0.0)).inputs.input_ids.gather(1, data.positions)
+    assert (shown == VOCABULARY.mask).all()
+
+
+@pytest.mark.parametrize("masking", Masking)
+def test_masks_depend_on_the_seed_of_the_sequence_alone(masking):
+    whole, again, other = example(masking=masking), example(masking=masking), example(seed=1, masking=masking)
+    assert torch.equal(whole.inputs.input_ids, again.inputs.input_ids)
+    assert not torch.equal(whole.positions, other.positions)
+    first = masked_batch(Batch(batch().input_ids[2:3]), [2], ObjectiveConfig(masking=masking), VOCABULARY)
+    assert torch.equal(first.positions[0], whole.positions[2])
+    assert torch.equal(first.inputs.input_ids[0], whole.inputs.input_ids[2])
+
+
+def test_two_variants_of_a_seed_have_the_same_inputs_and_targets():
+    shapes = (SHAPE, replace(SHAPE, causal=True))
+    base, other = (objective(MaskedLM, shape).make_batch(batch(), list(range(6))) for shape in shapes)
+    assert torch.equal(base.inputs.input_ids, other.inputs.input_ids)
+    assert torch.equal(base.targets, other.targets)
+
+
+def words_of(row: torch.Tensor) -> list[set[int]]:
+    """Positions of each word; special tokens end one and belong to none."""
+    words: list[set[int]] = []
+    fresh = True
+    for place, piece in enumerate(row.tolist()):
+        if piece in VOCABULARY.special:
+            fresh = True
+            continue
+        if STARTS[piece] or fresh:
+            words.append(set())
+        words[-1].add(place)
+        fresh = False
+    return words
+
+
+def test_whole_words_are_masked_whole():
+    data = example(200, masking=Masking.word, mask_rate=0.3)
+    for row, places in zip(batch(200).input_ids, positions_of(data), strict=True):
+        words = words_of(row)
+        assert set(places) == set().union(*(word for word in words if word & set(places)))
+    counts = [len(places) for places in positions_of(data)]
+    assert max(counts) == 12
+    assert sum(counts) / len(counts) > 11.5
+
+
+def test_spans_are_longer_than_words_and_end_at_special_tokens():
+    runs = Counter()
+    for masking in (Masking.word, Masking.span):
+        for places in positions_of(example(300, masking=masking, mask_rate=0.3)):
+            runs[masking] += sum(place - 1 not in places for place in places)
+            assert not {0, 17, T - 1} & set(places)
+    assert runs[Masking.span] < 0.7 * runs[Masking.word]
+
+
+@pytest.mark.parametrize("mean", [1.5, 3.8, 5.0])
+def test_lengths_of_spans_have_the_configured_mean(mean):
+    shares = span_shares(mean)
+    assert len(shares) == LONGEST_SPAN
+    assert sum(shares) == pytest.approx(1)
+    assert sum(k * share for k, share in enumerate(shares, 1)) == pytest.approx(mean, abs=1e-6)
+
+
+def test_spans_of_mean_3_8_are_the_published_ones():
+    shares = span_shares(3.8)
+    assert shares[1] / shares[0] == pytest.approx(0.8, abs=0.002)
+
+
+def test_a_sequence_with_too_few_candidates_leaves_slots_unused():
+    given = batch(2)
+    given.input_ids[0] = 3
+    data = masked_batch(given, [0, 1], ObjectiveConfig(), VOCABULARY)
+    assert (data.targets[0] == IGNORED).all()
+    assert data.total_predictions == 6
+    assert torch.isfinite(objective(MaskedLM)(data))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inputs_do_not_depend_on_the_targets(kind):
+    """With everything shown as [MASK], another truth changes the targets and nothing else."""
+    model = objective(kind, masked_share=1.0, random_share=0.0).eval()
+    first, given = model.make_batch(batch(), list(range(6))), batch()
+    given.input_ids.scatter_(1, first.positions, (first.targets - 5 + 1) % (V - 5) + 5)
+    second = model.make_batch(given, list(range(6)))
+    assert not torch.equal(first.targets, second.targets)
+    assert torch.equal(first.inputs.input_ids, second.inputs.input_ids)
+
+
+def test_loss_of_predicted_positions_equals_the_loss_from_all_logits():
+    model, data = objective(MaskedLM).double(), example()
+    hidden = model.encoder(data.inputs)
+    labels = torch.full_like(data.inputs.input_ids, IGNORED).scatter(1, data.positions, data.targets)
+    whole = F.cross_entropy(model.masked_head(hidden).flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED)
+    torch.testing.assert_close(model(data), whole, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_micro_batches_add_up_to_the_whole(kind):
+    whole, cut = objective(kind).double(), objective(kind).double()
+    data = whole.make_batch(batch(7), list(range(7)))
+    whole(data).backward()
+    micro_batches = [data.micro_batch(slice(start, start + 3)) for start in range(0, 7, 3)]
+    assert [len(part) for part in micro_batches] == [3, 3, 1]
+    total = sum(cut(part) for part in micro_batches)
+    total.backward()
+    torch.testing.assert_close(total, whole(data), rtol=1e-6, atol=0)
+    for (name, a), b in zip(whole.named_parameters(), cut.parameters(), strict=True):
+        torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-8, msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_parameter_is_trained_and_the_loss_falls(kind):
+    model = objective(kind, SHAPE).train()
+    data = model.make_batch(batch(), list(range(6)))
+    optimiser = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    losses = []
+    for _ in range(40):
+        loss = model(data)
+        loss.backward()
+        assert all(p.grad is not None and p.grad.any() for p in model.parameters())
+        losses.append(loss.item())
+        optimiser.step()
+        optimiser.zero_grad()
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_pairs_are_classified_by_the_vector_of_the_text():
+    model, given = objective(NextSentence).eval(), batch()
+    data = model.make_batch(given, list(range(6)))
+    other = model.make_batch(replace(given, labels=1 - given.labels), list(range(6)))
+    masked = prediction_loss(model.masked_head, model.encoder(data.inputs), data)
+    assert model(data) > masked
+    assert model(data) != model(other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_formula_is_what_the_counter_counts(kind):
+    model = objective(kind, SHAPE)
+    data = model.make_batch(batch(), list(range(6))).to("meta")
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+        model.to("meta")(data)
+    assert 6 * model.flops(T) == pytest.approx(counter.get_total_flops(), rel=0.02)
+
+
+def test_fully_masked_batch_has_nothing_but_masks():
+    data = fully_masked_batch(batch(), list(range(6)), VOCABULARY, 0.15)
+    assert (data.inputs.input_ids.gather(1, data.positions) == VOCABULARY.mask).all()
+    assert data.total_predictions == 6 * 6
+
+
+def test_evaluation_adds_up_to_the_loss():
+    model, data = objective(MaskedLM).eval(), example()
+    summed, hits, count = evaluate(model.encoder, model.masked_head, data)
+    assert summed / count == pytest.approx(model(data).item(), rel=1e-5)
+    logits = model.masked_head(model.encoder(data.inputs))
+    assert hits == (logits.argmax(-1).gather(1, data.positions) == data.targets).sum()
+
+
+def test_probe_trains_its_head_and_leaves_the_encoder():
+    encoder = objective(MaskedLM).encoder
+    probe = Probe(STILL, encoder, 0)
+    assert torch.equal(probe.head.output.weight, encoder.embeddings.token_embedding.weight)
+    assert probe.head.output.weight is not encoder.embeddings.token_embedding.weight
+    probe.loss(encoder, example()).backward()
+    assert all(parameter.grad is None for parameter in encoder.parameters())
+    assert all(parameter.grad is not None for parameter in probe.parameters())
