@@ -11,7 +11,7 @@ import pytest
 from harness.commands.profile import command, launch
 from harness.config.schema import Device
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 TINY = ("scale=tiny", "model.vocab_size=300", "measure.length=16", "measure.batch_size=2", "finetune.batch_size=2")
 
 
