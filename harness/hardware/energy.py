@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from harness.config.choices import Device
 from harness.hardware.device import Machine
@@ -107,7 +109,7 @@ def _millijoules(library: ctypes.CDLL, handle: ctypes.c_void_p) -> int:
 
 
 class EnergyMeter:
-    """Adds up what counters count between start and end, looking often enough that none runs around twice unseen."""
+    """Adds up what counters count while its block runs, reading often enough that none wraps twice between two readings."""
 
     def __init__(self, found: list[Counter], look_every_s: float = LOOK_EVERY_S) -> None:
         self._counters, self._look_every_s = found, look_every_s
@@ -116,36 +118,26 @@ class EnergyMeter:
         self._failed: list[Exception] = []
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         """Begins; once for each meter."""
         self._last = [counter.read() for counter in self._counters]
         if self._counters:
             self._thread.start()
+        return self
 
-    def end(self) -> float | None:
-        """Joules since the start, None without a counter; OSError or RuntimeError where a counter stopped answering."""
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Ends; OSError or RuntimeError where a counter stopped answering."""
         if not self._counters:
-            return None
+            return
         self._ended.set()
         self._thread.join()
         if self._failed:
             raise self._failed[0]
         self._look()
-        return self._total
-
-    def of(self, work: Callable[[], object]) -> float | None:
-        """From start to end of this work, which may pause the meter; None and errors as `end` has them."""
-        self.start()
-        try:
-            work()
-        except BaseException:
-            self.end()
-            raise
-        return self.end()
 
     @property
     def counted(self) -> float | None:
-        """Joules up to the pause that it is in, None without a counter."""
+        """Joules up to the pause that it is in, or to the end; None without a counter."""
         return self._total if self._counters else None
 
     @contextlib.contextmanager

@@ -7,11 +7,11 @@ medians of log times in the place of means and variances: one call that the sche
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from statistics import median
 
 from harness.hardware.device import Machine
 from harness.measure.latency import time_ms
+from harness.measure.records import WarmUp
 
 SEGMENT = 5
 """Calls that a level has at least."""
@@ -36,15 +36,6 @@ TO_SIGMA = 1.4826
 
 OF_MEDIAN = math.sqrt(math.pi / 2)
 """Standard error of a median over that of a mean, of a normal distribution."""
-
-
-@dataclass(frozen=True)
-class WarmUp:
-    """What a warm-up took; not `steady` when it ended at the maximum."""
-
-    calls: int
-    steady: bool
-    values_ms: list[float]
 
 
 def warm_up(call: Callable[[], object], machine: Machine, minimum: int = MINIMUM, maximum: int = MAXIMUM) -> WarmUp:

@@ -75,7 +75,7 @@ def _run(item: Planned, label: str, session: Session) -> str:
             cell["tags"][metrics.SESSION_TAG] = session.name
         cells.lay_out(item.folder, item.config, cell)
         if timed is not None:
-            summary.write(item.folder, session.name, timed.results)
+            summary.log(item.folder, session.name, timed.launches).close()
     told = Told(item, cell)
     status = "killed"
     try:
@@ -90,17 +90,14 @@ def _run(item: Planned, label: str, session: Session) -> str:
 
 def _tell_twin(item: Planned, timed: Timed, session: str) -> None:
     """Keeps the baseline's second timing as a cell of its own, which has nothing else."""
-    if timed.failed is not None or not timed.results:
+    if timed.failed is not None or not timed.launches:
         return
     folder = item.folder.with_name(f"again-{session}-{timed.number}-{item.folder.name}")
     cell = cells.describe(item.config, item.inputs)
     cell["name"] += " (timed again)"
     cell["tags"] |= {metrics.SESSION_TAG: session, metrics.TWIN_TAG: "true"}
     cells.lay_out(folder, item.config, cell)
-    summary.write(folder, session, timed.results)
-    pen = run_log.Journal(folder)
-    summary.tell(timed.results, None, pen)
-    pen.finish("finished")
+    summary.log(folder, session, timed.launches).finish("finished")
     told = Told(replace(item, folder=folder), cell)
     told.entries(run_log.Reader(folder).new_entries())
     told.end("finished")

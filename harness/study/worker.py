@@ -18,9 +18,10 @@ from harness.config.schema import RunConfig
 from harness.hardware import energy, facts
 from harness.hardware.device import Machine
 from harness.measure import bytes_moved, flops, latency, peak_flops, size
-from harness.measure.memory import Peak, PeakMemory, refuse_less_than
+from harness.measure.memory import Baseline, peak_memory, refuse_less_than
+from harness.measure.records import Peak
+from harness.measure.subject import Subject, classifier
 from harness.study.identity import Inputs
-from harness.study.timing import summary
 from harness.tasks import prepared as cache
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal, now_ms, write_json
@@ -37,7 +38,7 @@ from harness.training.finetune import (
     write_predictions,
 )
 from harness.training.loop import DivergedError, Position, compile_ahead
-from models.heads import Classifier, build_classifier
+from models.heads import Classifier
 
 
 def main(folder: Path) -> None:
@@ -74,58 +75,57 @@ def measure_and_finetune(config: RunConfig, inputs: Inputs, machine: Machine, jo
     """Measures, trains and evaluates on one task."""
     prepared = cache.read(config, inputs.data)
     config = cache.shaped(config, prepared)
-    memory = PeakMemory(machine)
-    model = measure_inference(config, inputs, prepared, machine, memory, journal)
+    baseline = Baseline(machine)
+    model = measure_inference(config, inputs, prepared, machine, baseline, journal)
     journal.value("corpus/overlap", inputs.overlap)
     if config.finetune.enabled:
-        train_and_evaluate(config, model, prepared, machine, memory, journal)
+        train_and_evaluate(config, model, prepared, machine, baseline, journal)
 
 
 def measure_inference(
-    config: RunConfig, inputs: Inputs, prepared: Prepared, machine: Machine, memory: PeakMemory, journal: Journal
+    config: RunConfig, inputs: Inputs, prepared: Prepared, machine: Machine, baseline: Baseline, journal: Journal
 ) -> Classifier:
-    """Counts and times the untrained model, each instrument in a pass of its own; returns that model."""
-    outputs, head, told = tasks.num_outputs(config.task), tasks.kind_of(config.task).head(), config.measure
+    """Counts the untrained model and measures its memory, each instrument in a pass of its own; returns that model."""
+    outputs, head, settings = tasks.num_outputs(config.task), tasks.kind_of(config.task).head(), config.measure
     journal.stage("measure")
-    built: list[Classifier] = []
-
-    def build() -> None:
-        built.append(machine.compiled(_build(config, inputs).to(machine.device)))
-
-    def run() -> None:
-        if told.enabled:
-            call = latency.forward(built[0], machine)
-            for batch in latency.sample_batches(prepared, told.batch_size, told.throughput_batches, machine):
-                call(batch)
-
+    measured = Subject(config, machine, prepared)
     if machine.compiles:
-        build()
-        memory.leave_out(run)
-    held = memory.both(run if built else lambda: (build(), run()))
-    model = built[0]
+        model = machine.compiled(_build(config, inputs).to(machine.device))
+        with baseline.leave_out():
+            _infer(model, measured)
+    with peak_memory(machine, baseline) as peak:
+        if not machine.compiles:
+            model = _build(config, inputs).to(machine.device)
+        _infer(model, measured)
     write_json(journal.folder / "parameters.json", size.per_layer(model))
     for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
         journal.value(key, value)
-    if told.enabled:
-        _write_memory("inference", held, model, journal)
-        forward = flops.counted(config.model, outputs, 1, told.length, False, head)
-        text = latency.text_of(told.length, prepared.vocab_size, machine)
+    if settings.enabled:
+        _write_memory("inference", peak, model, journal)
+        forward = flops.counted(config.model, outputs, 1, settings.length, False, head)
         journal.value("model/flops_forward", forward)
-        _write_intensity(forward, bytes_moved.bytes_forward(model, text, machine), journal)
-        step = flops.counted(config.model, outputs, config.finetune.batch_size, told.length, True, head)
+        _write_intensity(forward, bytes_moved.bytes_forward(model, measured.text(settings.length), machine), journal)
+        step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head)
         journal.value("model/flops_train_step", step)
-        summary.tell(summary.read(journal.folder), forward, journal)
         _write_lengths(config, outputs, head, journal)
     return model
 
 
-def _write_memory(phase: str, held: Peak, model: Classifier, journal: Journal) -> None:
+def _infer(model: Classifier, measured: Subject) -> None:
+    """The batches of throughput once, where anything is measured."""
+    if measured.config.measure.enabled:
+        call = latency.forward(model, measured.machine)
+        for batch in measured.batches():
+            call(batch)
+
+
+def _write_memory(phase: str, peak: Peak, model: Classifier, journal: Journal) -> None:
     """By each instrument that this device has; RuntimeError where the weights alone are more."""
-    refuse_less_than(size.sizes(model)["model/weights_bytes"], held)
-    journal.value(f"{phase}/peak_memory_bytes", held.kernel)
-    journal.value(f"{phase}/sampled_peak_memory_bytes", held.sampled)
-    journal.value(f"{phase}/reserved_peak_memory_bytes", held.reserved)
-    journal.value(f"{phase}/process_peak_memory_bytes", held.process)
+    refuse_less_than(size.sizes(model)["model/weights_bytes"], peak)
+    journal.value(f"{phase}/peak_memory_bytes", peak.kernel)
+    journal.value(f"{phase}/sampled_peak_memory_bytes", peak.sampled)
+    journal.value(f"{phase}/reserved_peak_memory_bytes", peak.reserved)
+    journal.value(f"{phase}/process_peak_memory_bytes", peak.process)
 
 
 def _write_intensity(forward_flops: int, moved_bytes: int, journal: Journal) -> None:
@@ -134,9 +134,8 @@ def _write_intensity(forward_flops: int, moved_bytes: int, journal: Journal) -> 
 
 
 def _build(config: RunConfig, inputs: Inputs) -> Classifier:
-    """The classifier with fresh values, or with those of a pretraining or of published weights."""
-    kind = tasks.kind_of(config.task)
-    model = build_classifier(config.model, kind.num_outputs(config.task), config.seed, kind.head())
+    """The classifier, randomly initialised or with the weights of a pretraining or published ones, on CPU."""
+    model = classifier(config, config.seed)
     fresh: list[str] | None = None
     if inputs.pretrained is not None:
         fresh = pretrained.load_weights(inputs.pretrained, model)
@@ -155,25 +154,21 @@ def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], jour
 
 
 def train_and_evaluate(
-    config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, memory: PeakMemory, journal: Journal
+    config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, baseline: Baseline, journal: Journal
 ) -> None:
     """Fine-tunes, then answers and scores every item that is not trained on; DivergedError when training does."""
-    done: list[Position] = []
-    spent: list[float | None] = []
-    meter = energy.EnergyMeter(energy.counters(machine))
-
-    def train() -> None:
-        done.append(finetune(config, model, prepared, machine, journal, meter))
-
     if machine.compiles:
-        memory.leave_out(lambda: compile_ahead(training_of(config, model, prepared), Position(), machine))
-    held = memory.both(lambda: spent.append(meter.of(train)))
-    _write_memory("finetune", held, model, journal)
-    journal.value("finetune/energy_j", spent[0])
-    for key, value in (costs(done[0]) | rates(done[0])).items():
+        with baseline.leave_out():
+            compile_ahead(training_of(config, model, prepared), Position(), machine)
+    meter = energy.EnergyMeter(energy.counters(machine))
+    with peak_memory(machine, baseline) as peak, meter:
+        done = finetune(config, model, prepared, machine, journal, meter)
+    _write_memory("finetune", peak, model, journal)
+    journal.value("finetune/energy_j", meter.counted)
+    for key, value in (costs(done) | rates(done)).items():
         journal.value(key, value)
     if config.measure.enabled:
-        _write_utilisation(config, done[0], machine, journal)
+        _write_utilisation(config, done, machine, journal)
     journal.stage("evaluate")
     answers = answer(config, model, prepared.validation, prepared, machine)
     evaluate(config.task, answers, journal)

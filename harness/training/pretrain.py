@@ -16,7 +16,7 @@ from harness.corpus import prepare
 from harness.corpus.sequences import Corpus, Sequences
 from harness.hardware.device import Machine
 from harness.measure import flops, size
-from harness.measure.memory import PeakMemory
+from harness.measure.memory import Baseline
 from harness.seeds import derive
 from harness.tracking.run_log import Journal
 from harness.training import checkpoints
@@ -125,7 +125,7 @@ class Pretraining:
 
     def __init__(self, config: RunConfig, corpus: Corpus, machine: Machine, journal: Journal, identity: str) -> None:
         self.config, self.machine, self.journal, self.identity = config, machine, journal, identity
-        self.memory = PeakMemory(machine)
+        self.memory = Baseline(machine)
         self.checkpoints = journal.folder / paths.CHECKPOINTS
         self.vocabulary: Vocabulary = corpus.vocabulary()
         self.tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
@@ -157,7 +157,8 @@ class Pretraining:
             pauses=pauses,
         )
         if self.machine.compiles:
-            self.memory.leave_out(lambda: compile_ahead(training, position, self.machine))
+            with self.memory.leave_out():
+                compile_ahead(training, position, self.machine)
         self.memory.start()
         train(training, optimiser, position, self.machine, self.journal)
         peak = max(pauses.peak, self.memory.peak() or 0) or None

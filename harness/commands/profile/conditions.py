@@ -4,7 +4,7 @@ import importlib.metadata
 import os
 from collections.abc import Callable
 
-from harness.commands.profile.launch import Measured
+from harness.commands.profile.launch import Column
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 
@@ -30,7 +30,7 @@ def read(cells: dict[str, RunConfig]) -> str:
     )
 
 
-def notes(cells: dict[str, RunConfig], measured: dict[str, Measured], rounds: int) -> list[str]:
+def notes(cells: dict[str, RunConfig], measured: dict[str, Column], rounds: int) -> list[str]:
     """What the numbers are of."""
 
     def each(value: Callable[[RunConfig], object]) -> str:
@@ -41,19 +41,19 @@ def notes(cells: dict[str, RunConfig], measured: dict[str, Measured], rounds: in
         "random weights, texts of random ids without padding; the vocabulary is that of the model's config, not of a tokenizer",
         f"times: median over fresh processes (lowest to highest), {rounds} each, in turn in shuffled order; memory: one each",
         f"latency: batch 1, quantiles of {each(lambda cell: cell.measure.repeats)} calls a launch after a warm-up until steady",
-        f"throughput: batch {batch}; time to import: torch and the model's code",
+        f"throughput: batch {batch}; time to import: from the start of the process until torch and the model's code are there",
         f"peak memory: above a fresh process with its libraries; inference: batch {batch}",
         f"training step, FLOPs and memory: batch {each(lambda cell: cell.finetune.batch_size)}",
         *(["ratio: median over rounds of the ratio within a round (lowest to highest)"] if len(cells) > 1 else []),
         *([COMPILED] if any(cell.hardware.compile for cell in cells.values()) else []),
-        *(_warm_up(label, one) for label, one in measured.items() if "speed" in one.values),
+        *(_warm_up(label, one) for label, one in measured.items() if "timing" in one.records),
     ]
     return ["\n".join(f"- {line}" for line in told)]
 
 
-def _warm_up(label: str, measured: Measured) -> str:
-    warm = [values["warm_up"] for values in measured.values["speed"].values()]
-    calls = ", ".join(str(one["calls"]) for one in warm)
-    unsteady = sum(not one["steady"] for one in warm)
+def _warm_up(label: str, measured: Column) -> str:
+    warm = [launch.latency.warm_up for launch in measured.records["timing"].values()]
+    calls = ", ".join(str(one.calls) for one in warm)
+    unsteady = sum(not one.steady for one in warm)
     ending = f"; NOT steady in {unsteady} of {len(warm)} launches" if unsteady else ""
     return f"warm-up calls of {label}: {calls}{ending}"

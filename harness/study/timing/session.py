@@ -10,14 +10,15 @@ import json
 import random
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
-from harness import paths, processes
-from harness.config.schema import RunConfig, flatten, save, to_dict
+from harness import paths
+from harness.config.schema import RunConfig, flatten, to_dict
+from harness.measure.launch import TIMING, launch
+from harness.measure.records import Launch, Request
 from harness.study import identity as cells
 from harness.study.plan import Planned
 from harness.tracking import run_log
@@ -32,13 +33,13 @@ FUTILE = 3
 
 @dataclass
 class Timed:
-    """One network on one task, with the launches that it had; `folder` holds what they left."""
+    """One network on one task, with its launches; `folder` holds a folder for each of them."""
 
     config: RunConfig
     data: str
     folder: Path
     number: int = 0  # of a twin, from 1
-    results: list[dict[str, Any]] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
     failed: str | None = None
 
     @property
@@ -48,7 +49,7 @@ class Timed:
 
 
 class Session:
-    """The launches of one command: what they said of each cell, and of the twins."""
+    """The launches of one command, those of the A/A replicates (`twins`) among them."""
 
     def __init__(self, planned: list[Planned]) -> None:
         """Nothing is timed yet; cells that are finished or not measured take no part."""
@@ -73,7 +74,9 @@ class Session:
         if not timed:
             return
         rounds = max(one.config.measure.rounds for one in timed)
-        print(f"timing {len(timed)} networks in {rounds} rounds, the A/A pair among them (session {self.name})", flush=True)
+        counts = [(len(self._timed), "variant"), (len(self.twins), "A/A replicate"), (rounds, "round")]
+        variants, replicates, times = (f"{number} {what}{'s' if number != 1 else ''}" for number, what in counts)
+        print(f"timing {variants} and {replicates}, {times} (session {self.name})", flush=True)
         began = time.monotonic()
         for number in range(rounds):
             taking_part = [one for one in timed if one.failed is None and number < one.config.measure.rounds]
@@ -88,25 +91,24 @@ class Session:
 
     def _launch(self, one: Timed, number: int) -> None:
         """One launch, and again while others kept more than measure.foreign_cpus busy beside it; the quietest counts."""
-        allowed, seen = one.config.measure.foreign_cpus, []
+        allowed, tried = one.config.measure.foreign_cpus, []
         tries = 1 + (one.config.measure.retries if self._futile < FUTILE else 0)
-        _lay_out(one)
-        while not seen or (_foreign(seen[-1]) > allowed and len(seen) < tries):
+        request = Request(TIMING, number, one.data, with_peak_flops=number == 0)
+        while not tried or (_foreign(tried[-1]) > allowed and len(tried) < tries):
             with FileLock(paths.timing_lock(one.config.output)):
-                result = _one_launch(one, number)
-            if result is None:
-                log = one.folder / "log.txt"
-                one.failed = f"{processes.last_line(log)} (see {log})"
+                outcome = launch(one.config, request, one.folder / f"launch-{number}")
+            if outcome.code != 0:
+                one.failed = f"{outcome.last_line} (see {outcome.log})"
                 return
-            seen.append(result)
-        if len(seen) > 1:
-            self._futile = self._futile + 1 if _foreign(seen[-1]) > allowed else 0
-        one.results.append(min(seen, key=_foreign) | {"round": number, "repeated": len(seen) - 1})
+            tried.append(outcome.measured.timing)
+        if len(tried) > 1:
+            self._futile = self._futile + 1 if _foreign(tried[-1]) > allowed else 0
+        one.launches.append(replace(min(tried, key=_foreign), round=number, repeated=len(tried) - 1))
 
     def of(self, item: Planned) -> Timed | None:
-        """What was seen of a cell's network; None where it took no part or a launch failed."""
+        """The launches of a run's network; None where it took no part or a launch failed."""
         timed = self._timed.get(_network(item)) if item.inputs.data is not None else None
-        return timed if timed is not None and timed.failed is None and timed.results else None
+        return timed if timed is not None and timed.failed is None and timed.launches else None
 
 
 def _is_wanted(item: Planned) -> bool:
@@ -136,18 +138,6 @@ def _network(item: Planned) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
-def _lay_out(one: Timed) -> None:
-    one.folder.mkdir(parents=True, exist_ok=True)
-    save(one.config, one.folder / "config.yaml")
-    run_log.write_json(one.folder / "launch.json", {"data": one.data})
-
-
-def _foreign(result: dict[str, Any]) -> float:
+def _foreign(one: Launch) -> float:
     """CPUs that others kept busy; where that is unknown nothing is held against a launch."""
-    return result["foreign_cpus"] or 0.0
-
-
-def _one_launch(one: Timed, number: int) -> dict[str, Any] | None:
-    arguments, log = [str(one.folder), str(number)], one.folder / "log.txt"
-    code = processes.run("harness.study.timing.launch", arguments, one.config.measure.threads, log)
-    return json.loads((one.folder / f"launch-{number}.json").read_text()) if code == 0 else None
+    return one.foreign_cpus or 0.0
