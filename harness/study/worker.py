@@ -23,6 +23,7 @@ from harness.measure.records import Peak
 from harness.measure.subject import Subject, classifier
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
+from harness.tasks import scores
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal, now_ms, write_json
 from harness.training.finetune import (
@@ -75,6 +76,8 @@ def measure_and_finetune(config: RunConfig, inputs: Inputs, machine: Machine, jo
     """Measures, trains and evaluates on one task."""
     prepared = cache.read(config, inputs.data)
     config = cache.shaped(config, prepared)
+    if config.finetune.enabled:
+        scores.load_library(config.task.kind)
     baseline = Baseline(machine)
     model = measure_inference(config, inputs, prepared, machine, baseline, journal)
     journal.value("corpus/overlap", inputs.overlap)
