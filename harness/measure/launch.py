@@ -7,10 +7,11 @@ from pathlib import Path
 from harness import processes
 from harness.config.schema import RunConfig, save
 from harness.hardware import facts
-from harness.measure.records import Measured, Request, from_json, to_json
+from harness.measure.records import MEASURED, REQUEST, Measured, Request, from_json, to_json
 from harness.tracking.run_log import write_json
 
 TIMING = ("timing",)
+"""The instruments of a process that is timed."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     Its libraries start with the CPU threads of what is measured: those of timing, or those of training.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    result, log = folder / "measured.json", folder / "log.txt"
+    result, log = folder / MEASURED, folder / "log.txt"
     result.unlink(missing_ok=True)
     save(config, folder / "config.yaml")
-    write_json(folder / "request.json", to_json(request))
+    write_json(folder / REQUEST, to_json(request))
     threads = config.measure.threads if request.instruments == TIMING else facts.threads(config.hardware)
     code = processes.run("harness.measure.worker", [str(folder)], threads, log)
     measured = from_json(Measured, json.loads(result.read_text())) if result.exists() else Measured()

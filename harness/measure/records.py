@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 from harness.measure.flops import StepFlops
 from harness.measure.memory_formula import Parts
 
+REQUEST, MEASURED, TRACE = "request.json", "measured.json", "trace.json"
+"""Files of a measuring process's folder: what it measures, the results, and the events of a trace."""
+
 R = TypeVar("R")
 
 
@@ -119,7 +122,7 @@ class TracedCall:
 
 @dataclass(frozen=True)
 class Trace:
-    """Time by component under the profiler; trace.json in the process's folder has the events."""
+    """Time by component under the profiler; the process's folder has the events."""
 
     forward: TracedCall
     training_step: TracedCall

@@ -22,6 +22,9 @@ from harness.measure import subject as subjects
 from harness.measure.latency import forward
 from harness.measure.memory import Baseline, limit_memory, peak_memory
 from harness.measure.records import (
+    MEASURED,
+    REQUEST,
+    TRACE,
     Launch,
     Measured,
     MemoryPeaks,
@@ -39,9 +42,6 @@ from models.heads import Classifier
 
 IMPORT_S = time.time() - psutil.Process().create_time()
 """From the start of the process until torch and the code that is timed are there."""
-
-REQUEST, MEASURED, TRACE = "request.json", "measured.json", "trace.json"
-"""Files of the folder: what is measured, the results, and the events of a trace."""
 
 
 def main(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.config.schema import RunConfig
 from harness.measure.launch import TIMING, launch
-from harness.measure.records import Launch, Measured, MemoryPeaks, ModelFlops, Request
+from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request
 from harness.study.timing import summary
 
 COUNTED = ("sizes", "flops")
@@ -95,7 +95,7 @@ def run(configs: dict[str, RunConfig], rounds: int, traces: dict[str, Path]) -> 
             request = Request(step.instruments, step.round)
             outcome = launch(_plain_timing(configs[step.label]), request, Path(folder))
             columns[step.label].add(step, outcome.measured, outcome.last_line)
-            written = Path(folder, "trace.json")
+            written = Path(folder, TRACE)
             if written.exists():
                 traces[step.label].write_bytes(written.read_bytes())
     return columns
