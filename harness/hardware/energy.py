@@ -20,13 +20,13 @@ POWERCAP = Path("/sys/class/powercap")
 NVML_LIBRARY = "libnvidia-ml.so.1"
 """Part of the driver, so that no package is needed."""
 
-LOOK_EVERY_S = 60.0
+READ_EVERY_S = 60.0
 """Well below the time in which a counter runs once around: tens of minutes at full power."""
 
 
 @dataclass(frozen=True)
 class Counter:
-    """One counter that only rises, and starts again from zero at `wraps_at` where that is given."""
+    """One counter that only rises, and starts again from zero at `wraps_at` where that is known."""
 
     read: Callable[[], int]
     joules_per_unit: float
@@ -89,7 +89,7 @@ def nvml_counters() -> list[Counter]:
         library = ctypes.CDLL(NVML_LIBRARY)
     except OSError:
         return []
-    if not torch.cuda.is_available():  # whoever wants the device says so better
+    if not torch.cuda.is_available():  # a missing device has a better error elsewhere
         return []
     handle = ctypes.c_void_p()
     uuid = f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"
@@ -111,8 +111,8 @@ def _millijoules(library: ctypes.CDLL, handle: ctypes.c_void_p) -> int:
 class EnergyMeter:
     """Adds up what counters count while its block runs, reading often enough that none wraps twice between two readings."""
 
-    def __init__(self, found: list[Counter], look_every_s: float = LOOK_EVERY_S) -> None:
-        self._counters, self._look_every_s = found, look_every_s
+    def __init__(self, found: list[Counter], read_every_s: float = READ_EVERY_S) -> None:
+        self._counters, self._read_every_s = found, read_every_s
         self._total, self._last = 0.0, [0] * len(found)
         self._ended, self._counting = threading.Event(), threading.Lock()
         self._failed: list[Exception] = []
@@ -133,7 +133,7 @@ class EnergyMeter:
         self._thread.join()
         if self._failed:
             raise self._failed[0]
-        self._look()
+        self._read()
 
     @property
     def counted(self) -> float | None:
@@ -144,22 +144,22 @@ class EnergyMeter:
     def paused(self) -> Iterator[None]:
         """What happens inside is not counted; it waits for the device by itself, as what came before."""
         with self._counting:
-            self._look()
+            self._read()
             try:
                 yield
             finally:
                 self._last = [counter.read() for counter in self._counters]
 
     def _watch(self) -> None:
-        while not self._ended.wait(self._look_every_s):
+        while not self._ended.wait(self._read_every_s):
             try:
                 with self._counting:
-                    self._look()
+                    self._read()
             except (OSError, RuntimeError) as error:
                 self._failed.append(error)
                 return
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         now = [counter.read() for counter in self._counters]
         for counter, before, after in zip(self._counters, self._last, now, strict=True):
             self._total += counter.between(before, after)

@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 @dataclass
 class Peak:
-    """Bytes above the baseline at the worst moment of a phase; None where the system does not say.
+    """Bytes above the baseline at the worst moment of a phase; None where the system does not report them.
 
     `reserved` and `process` exist on CUDA alone: what the allocator reserved, and all that the driver counts for the process.
     """

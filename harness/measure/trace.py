@@ -99,7 +99,7 @@ def measure(measured: Subject, path: Path) -> Trace:
 def undisturbed(calls: dict[str, Callable[[], object]]) -> tuple[profile, dict[str, Spent]]:
     """The quickest of the sessions whose components add up: where another process came in between, time is in no component.
 
-    RuntimeError where those of none add up to what the clock says.
+    RuntimeError where those of none add up to the time on the clock.
     """
     session(calls)
     sessions = sorted((session(calls) for _ in range(SESSIONS)), key=lambda one: math.prod(one[1].values()))

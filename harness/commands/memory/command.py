@@ -119,7 +119,9 @@ def refuse_impossible(request: Request, cell: RunConfig, modes: tuple[bool, ...]
 
     resolve.refuse_impossible(replace(cell, finetune=replace(cell.finetune, activation_checkpointing=any(modes))))
     if cell.hardware.compile:
-        raise InputError("hardware.compile=true: what autograd keeps is seen uncompiled alone, expected hardware.compile=false")
+        raise InputError(
+            "hardware.compile=true: what autograd keeps is measured of uncompiled models alone, expected hardware.compile=false"
+        )
     free = facts.free_bytes(cell.hardware)
     if request.fits is not None and free is not None and request.fits > free:
         raise InputError(f"fits={request.fits / 1e9:.3g}GB is more than the {free / 1e9:.3g} GB that are free here: give less")

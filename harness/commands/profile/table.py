@@ -48,7 +48,7 @@ NO_MARK = "the system gives no peak of memory"
 
 @dataclass(frozen=True)
 class Values:
-    """One quantity of one variant, by round; `why` says why there are none."""
+    """One quantity of one variant, by round; `why` is the reason where there are none."""
 
     rounds: dict[int, float]
     why: str = ""
@@ -90,9 +90,9 @@ def _row(name: str, values: list[Values]) -> tuple[str, ...]:
     metric = metrics.get(name)
     factor, unit = scale(metric.unit, [value for one in values for value in one.rounds.values()])
     title = f"  {metric.title}" if name in COMPONENTS else metric.title
-    told = [spread([value / factor for value in one.rounds.values()]) for one in values]
+    shown = [spread([value / factor for value in one.rounds.values()]) for one in values]
     compared = [spread(list(ratios(one, values[0]).rounds.values()), ratio=True) for one in values[1:]]
-    return (title, unit, *told, *compared)
+    return (title, unit, *shown, *compared)
 
 
 def reasons(missing: list[tuple[str, str, str]]) -> list[str]:

@@ -1,8 +1,8 @@
 """A session: all variants of a command timed side by side, and one of them twice.
 
-In each round every variant is launched once, in an order that is drawn anew, so that a slow minute of the machine hits all of
-them alike; the report pairs launches by round. The twin is the baseline a second time under another name: what the two of
-them differ by is noise (an A/A pair). A launch beside which others kept the CPUs busy is repeated.
+In each round every variant is launched once, in a new random order, so that a slow minute of the machine affects all of them
+alike; the report pairs launches by round. The A/A replicate (`twin`) is the baseline a second time: the difference of the two
+is noise. A launch during which other processes kept the CPUs busy is repeated.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ from harness.study.plan import Planned
 from harness.tracking import run_log
 
 BASELINE = "base"
-"""How the variant is named that is timed twice, as base and base+mlm; another one in a command that has none."""
+"""Name of the variant that is timed twice, as base and base+mlm; another one in a command that has none."""
 
 
 FUTILE = 3
-"""Repeated launches in a row that were no quieter than allowed, after which a session repeats none: others are here to stay."""
+"""Repeated launches in a row that were no quieter than allowed, after which a session repeats none: the load is lasting."""
 
 
 @dataclass
@@ -52,15 +52,15 @@ class Session:
     """The launches of one command, those of the A/A replicates (`twins`) among them."""
 
     def __init__(self, planned: list[Planned]) -> None:
-        """Nothing is timed yet; cells that are finished or not measured take no part."""
+        """Nothing is timed yet; runs that are finished or not measured take no part."""
         self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
         self._futile = 0
         self._timed: dict[str, Timed] = {}
         self.twins: list[tuple[Planned, Timed]] = []
-        wanted = [item for item in planned if _is_wanted(item)]
-        for item in wanted:
+        timed = [item for item in planned if _is_timed(item)]
+        for item in timed:
             self._timed.setdefault(_network(item), self._new(item, _network(item)))
-        for item in _baselines(planned, wanted):
+        for item in _baselines(planned, timed):
             for number in range(1, 2 if _network(item) in self._timed else 3):  # one that is finished is no half of a pair
                 self.twins.append((item, self._new(item, f"{_network(item)}-again-{number}", number)))
 
@@ -111,31 +111,31 @@ class Session:
         return timed if timed is not None and timed.failed is None and timed.launches else None
 
 
-def _is_wanted(item: Planned) -> bool:
+def _is_timed(item: Planned) -> bool:
     measured = item.inputs.data is not None and item.config.measure.enabled
     return measured and (item.config.rerun or run_log.result(item.folder) is None)
 
 
-def _baselines(planned: list[Planned], wanted: list[Planned]) -> list[Planned]:
-    """For each task and protocol with cells to time, the one that is timed twice, whether it is finished or not."""
+def _baselines(planned: list[Planned], timed: list[Planned]) -> list[Planned]:
+    """For each task and protocol with runs to time, the one that is timed twice, whether it is finished or not."""
     groups: dict[str, list[Planned]] = {}
     for item in planned:
         if item.inputs.data is not None:
             groups.setdefault(cells.protocol(item.config, item.inputs), []).append(item)
     chosen = []
     for group in groups.values():
-        if any(item in wanted for item in group):
+        if any(item in timed for item in group):
             plain = [item for item in group if item.config.variant.startswith(BASELINE)]
             chosen.append(min(plain or group, key=lambda item: len(item.config.variant)))
     return chosen
 
 
 def _network(item: Planned) -> str:
-    """Name of what is timed: the same for cells that differ in seed, training or weights alone."""
+    """Name of what is timed: the same for runs that differ in seed, training or weights alone."""
     flat = flatten(to_dict(item.config))
-    told = {key: value for key, value in flat.items() if key.startswith(("model.", "measure.", "hardware.", "task."))}
-    told |= {"data": item.inputs.data, "model.objective": None, "model.init_from": None}
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:12]
+    shaping = {key: value for key, value in flat.items() if key.startswith(("model.", "measure.", "hardware.", "task."))}
+    shaping |= {"data": item.inputs.data, "model.objective": None, "model.init_from": None}
+    return hashlib.sha256(json.dumps(shaping, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def _foreign(one: Launch) -> float:

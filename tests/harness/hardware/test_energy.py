@@ -64,13 +64,13 @@ def test_a_counter_that_goes_around_often_is_looked_at_often_enough():
     counter = Counter(lambda: next(ticks) % 10, 1.0, wraps_at=10)
     reads: list[int] = []
     counted = Counter(lambda: reads.append(1) or counter.read(), 1.0, wraps_at=10)
-    assert joules(lambda: time.sleep(0.2), [counted], look_every_s=0.02) == 7 * (len(reads) - 1)
+    assert joules(lambda: time.sleep(0.2), [counted], read_every_s=0.02) == 7 * (len(reads) - 1)
     assert len(reads) > 2
 
 
 def test_what_a_pause_takes_is_not_counted():
     total = [100]
-    with energy.EnergyMeter([Counter(lambda: total[0], 0.5)], look_every_s=0.01) as meter:
+    with energy.EnergyMeter([Counter(lambda: total[0], 0.5)], read_every_s=0.01) as meter:
         total[0] += 2
         with meter.paused():
             assert meter.counted == 1.0
