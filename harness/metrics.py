@@ -107,6 +107,7 @@ def _of_measuring() -> list[Metric]:
         Metric("inference/process_peak_memory_bytes", "bytes", lower, "inference peak memory, of the process on the GPU"),
         Metric("inference/mfu", "share", higher, "model FLOPs utilisation of inference"),
         Metric("inference/energy_j_per_token", "J/token", lower, "inference energy"),
+        Metric("train_step/peak_memory_bytes", "bytes", lower, "training step peak memory"),
         Metric("finetune/padded_tokens_per_s", "tokens/s", higher, "training throughput, padding counted"),
         Metric("finetune/samples_per_s", "samples/s", higher, "training throughput in texts"),
         Metric("finetune/padding_share", "share", neither, "padding in training batches"),

@@ -221,6 +221,12 @@ def _dropout(config: EncoderConfig) -> Dropout:
     return Dropout(config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout)
 
 
+def on_meta(config: EncoderConfig, num_outputs: int, head: type[Classifier] = SequenceClassifier) -> Classifier:
+    """The classifier's shapes without its values."""
+    with torch.device("meta"):
+        return head(config, num_outputs)
+
+
 def build_classifier(
     config: EncoderConfig, num_outputs: int, seed: int, head: type[Classifier] = SequenceClassifier
 ) -> Classifier:

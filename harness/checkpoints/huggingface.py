@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 from harness.config.resolve import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
-from harness.measure.size import on_meta
 from harness.tasks import kind_of
 from models.config import EncoderConfig
+from models.heads import on_meta
 from models.huggingface import config_of, load, masked_head_of, translated
 from models.huggingface.families import module_of
 

@@ -9,7 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from harness.config.choices import Device
 
@@ -21,13 +22,13 @@ POWERCAP = Path("/sys/class/powercap")
 NVML_LIBRARY = "libnvidia-ml.so.1"
 """Part of the driver, so that no package is needed."""
 
-LOOK_EVERY_S = 60.0
+READ_EVERY_S = 60.0
 """Well below the time in which a counter runs once around: tens of minutes at full power."""
 
 
 @dataclass(frozen=True)
 class Counter:
-    """One counter that only rises, and starts again from zero at `wraps_at` where that is given."""
+    """One counter that only rises, and starts again from zero at `wraps_at` where that is known."""
 
     read: Callable[[], int]
     joules_per_unit: float
@@ -90,7 +91,7 @@ def nvml_counters() -> list[Counter]:
         return []
     import torch  # heavy; facts about the machine are read without it
 
-    if not torch.cuda.is_available():  # Machine raises the clear error
+    if not torch.cuda.is_available():  # a missing device has a better error elsewhere
         return []
     handle = ctypes.c_void_p()
     uuid = f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"
@@ -110,67 +111,57 @@ def _millijoules(library: ctypes.CDLL, handle: ctypes.c_void_p) -> int:
 
 
 class EnergyMeter:
-    """Adds up what counters count between start and end, looking often enough that none runs around twice unseen."""
+    """Adds up what counters count while its block runs, reading often enough that none wraps twice between two readings."""
 
-    def __init__(self, found: list[Counter], look_every_s: float = LOOK_EVERY_S) -> None:
-        self._counters, self._look_every_s = found, look_every_s
+    def __init__(self, found: list[Counter], read_every_s: float = READ_EVERY_S) -> None:
+        self._counters, self._read_every_s = found, read_every_s
         self._total, self._last = 0.0, [0] * len(found)
         self._ended, self._counting = threading.Event(), threading.Lock()
         self._failed: list[Exception] = []
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         """Begins; once for each meter."""
         self._last = [counter.read() for counter in self._counters]
         if self._counters:
             self._thread.start()
+        return self
 
-    def end(self) -> float | None:
-        """Joules since the start, None without a counter; OSError or RuntimeError where a counter stopped answering."""
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Ends; OSError or RuntimeError where a counter stopped answering."""
         if not self._counters:
-            return None
+            return
         self._ended.set()
         self._thread.join()
         if self._failed:
             raise self._failed[0]
-        self._look()
-        return self._total
-
-    def of(self, work: Callable[[], object]) -> float | None:
-        """From start to end of this work, which may pause the meter; None and errors as `end` has them."""
-        self.start()
-        try:
-            work()
-        except BaseException:
-            self.end()
-            raise
-        return self.end()
+        self._read()
 
     @property
     def counted(self) -> float | None:
-        """Joules up to the pause that it is in, None without a counter."""
+        """Joules up to the pause that it is in, or to the end; None without a counter."""
         return self._total if self._counters else None
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """What happens inside is not counted; it waits for the device by itself, as what came before."""
         with self._counting:
-            self._look()
+            self._read()
             try:
                 yield
             finally:
                 self._last = [counter.read() for counter in self._counters]
 
     def _watch(self) -> None:
-        while not self._ended.wait(self._look_every_s):
+        while not self._ended.wait(self._read_every_s):
             try:
                 with self._counting:
-                    self._look()
+                    self._read()
             except (OSError, RuntimeError) as error:
                 self._failed.append(error)
                 return
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         now = [counter.read() for counter in self._counters]
         for counter, before, after in zip(self._counters, self._last, now, strict=True):
             self._total += counter.between(before, after)

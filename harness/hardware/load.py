@@ -22,8 +22,8 @@ def load_average() -> float:
 
 def cpu_mhz() -> float | None:
     """Clock of the CPUs now, their mean; in a guest it may be a fixed number that the host gives."""
-    told = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
-    return told.current if told is not None and told.current > 0 else None
+    clock = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
+    return clock.current if clock is not None and clock.current > 0 else None
 
 
 def busy_seconds(stat: Path = STAT) -> float | None:
@@ -70,7 +70,7 @@ class ForeignLoad:
 
 
 def other_gpu_processes(machine: Machine) -> int | None:
-    """Processes outside this tree that compute on a GPU of this machine; None without a GPU, or where own ones are not told.
+    """Processes outside this tree that compute on a GPU of this machine; None without a GPU, or where own ones are not listed.
 
     A container that has process numbers of its own cannot tell which of those on the GPU is itself.
     """
@@ -78,16 +78,16 @@ def other_gpu_processes(machine: Machine) -> int | None:
         return None
     query = ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"]
     try:
-        told = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
+        listed = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
     except (OSError, subprocess.CalledProcessError):
         return None
     own = {psutil.Process().pid, *(child.pid for child in psutil.Process().children(recursive=True))}
-    return others(told, own)
+    return others(listed, own)
 
 
-def others(told: list[str], own: set[int]) -> int | None:
-    """How many of the process numbers told are not own ones; None where one is no number or none is an own one."""
-    if not all(number.isdigit() for number in told):
+def others(listed: list[str], own: set[int]) -> int | None:
+    """How many of the listed process numbers are not own ones; None where one is no number or none is an own one."""
+    if not all(number.isdigit() for number in listed):
         return None
-    numbers = {int(number) for number in told}
+    numbers = {int(number) for number in listed}
     return len(numbers - own) if numbers & own else None

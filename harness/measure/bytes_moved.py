@@ -20,10 +20,10 @@ from models.heads import Classifier
 
 ATEN = torch.ops.aten
 VIEWS = {ATEN._unsafe_view.default}
-"""Operators that hand on the same memory, though their schema does not say so."""
+"""Operators that return the same memory, though their schema does not declare it."""
 
 LOOK_UPS = {ATEN.embedding.default, ATEN.index.Tensor, ATEN.gather.default, ATEN.index_select.default}
-"""Operators that read only those rows or cells of their first input that they put out."""
+"""Operators that read only those rows or elements of their first input that they put out."""
 
 OVERWRITES = {ATEN.copy_.default, ATEN.fill_.Scalar, ATEN.fill_.Tensor, ATEN.zero_.default}
 """Operators that write their first input without reading it."""
@@ -41,10 +41,10 @@ class MovedBytes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         """The operator's own answer."""
-        given = kwargs or {}
-        out = func(*args, **given)
+        named = kwargs or {}
+        out = func(*args, **named)
         if not func.is_view and func not in VIEWS | UNWRITTEN:
-            self.total += moved(func, (*args, *given.values()), out)
+            self.total += moved(func, (*args, *named.values()), out)
         return out
 
 

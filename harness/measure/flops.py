@@ -14,11 +14,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness.measure.size import on_meta
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import set_activation_checkpointing
-from models.heads import Classifier, SequenceClassifier
+from models.heads import Classifier, SequenceClassifier, on_meta
 from models.objectives.base import Objective, PretrainBatch
 
 TOLERANCE = 0.02

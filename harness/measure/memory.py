@@ -1,22 +1,27 @@
 """Peak memory of this process above a baseline, by two instruments: the system's own high-water mark, and a sampler beside it.
 
 On CPU the mark is the kernel's for resident memory; on CUDA it is the allocator's for tensors, beside what the allocator
-reserved and what the driver counts for the process. What a system does not say is None.
+reserved and what the driver counts for the process. What a system does not report is None.
+
+    with peak_memory(machine) as peak:
+        ...
+    peak.kernel
 """
 
+import contextlib
 import ctypes
 import ctypes.util
 import gc
 import os
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 from harness.hardware.device import Machine
 from harness.measure import sampler
+from harness.measure.records import Peak
 from harness.measure.sampler import Sampler
 
 STATUS = Path("/proc/self/status")
@@ -25,15 +30,8 @@ CLEAR = Path("/proc/self/clear_refs")
 SLACK = 1 << 20
 """Bytes that a mark may lack: the kernel adds up its page counts of several CPUs only now and then."""
 
-
-@dataclass(frozen=True)
-class Peak:
-    """Bytes above the baseline at the worst moment of a phase; reserved and process, at its end and whole, are CUDA's alone."""
-
-    kernel: int | None
-    sampled: int | None
-    reserved: int | None = None
-    process: int | None = None
+GUARD_SHARE, GUARD_BYTES = 1.5, 512 << 20
+"""How far beyond its limit a process may ask for memory before it is refused: more than it can hold without exceeding it."""
 
 
 def release() -> None:
@@ -46,7 +44,7 @@ def release() -> None:
 
 
 def resident_bytes() -> int | None:
-    """Resident memory now, None where the kernel does not say."""
+    """Resident memory now, None where the kernel does not report it."""
     return _field("VmRSS")
 
 
@@ -64,13 +62,13 @@ def _field(name: str) -> int | None:
 
 
 def process_bytes_on_gpu() -> int | None:
-    """What the driver counts for this process, context and libraries with it; None where it does not say, as in containers."""
+    """What the driver counts for this process, context and libraries included; None where it does not, as in containers."""
     query = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
     try:
-        told = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run(query, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return None
-    rows = (line.split(",") for line in told.splitlines() if line.count(",") == 1)
+    rows = (line.split(",") for line in listed.splitlines() if line.count(",") == 1)
     own = [mebibytes.strip() for pid, mebibytes in rows if pid.strip() == str(os.getpid())]
     return int(own[0]) << 20 if own and own[0].isdigit() else None
 
@@ -82,40 +80,25 @@ def refuse_less_than(weights: int, peak: Peak) -> Peak:
     return peak
 
 
-class PeakMemory:
-    """Measures phases against one baseline: the process with its libraries and data, before any model."""
+class Baseline:
+    """The memory that peaks are counted from: this process with its libraries and data, before any model."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         _touch_kernels(machine)
         release()
-        self._baseline = None if machine.is_cuda else resident_bytes()
+        self._resident = None if machine.is_cuda else resident_bytes()
 
-    def of(self, work: Callable[[], object]) -> int | None:
-        """Peak bytes above the baseline while `work` runs; None where the kernel gives no such mark."""
-        self.start()
-        work()
-        return self.peak()
-
-    def both(self, work: Callable[[], object]) -> Peak:
-        """The peak while `work` runs, by both instruments."""
-        self.start()
-        with Sampler(torch.cuda.memory_allocated if self._machine.is_cuda else sampler.resident_bytes) as beside:
-            work()
-        kernel, sampled = self.peak(), beside.peak
-        if self._machine.is_cuda:
-            return Peak(kernel, sampled, torch.cuda.max_memory_reserved(), process_bytes_on_gpu())
-        return Peak(kernel, None if self._baseline is None or sampled is None else max(0, sampled - self._baseline))
-
-    def leave_out(self, work: Callable[[], object]) -> None:
-        """What `work` leaves in this process joins the baseline: for calls that compile, whose remains are not the model's."""
+    @contextlib.contextmanager
+    def leave_out(self) -> Iterator[None]:
+        """What its block leaves behind joins the baseline: for calls that compile, whose memory is not the model's."""
         release()
         before = resident_bytes()
-        work()
+        yield
         release()
         after = resident_bytes()
-        if self._baseline is not None and before is not None and after is not None:
-            self._baseline += max(0, after - before)
+        if self._resident is not None and before is not None and after is not None:
+            self._resident += max(0, after - before)
 
     def start(self) -> None:
         """Forgets all peaks before."""
@@ -130,8 +113,39 @@ class PeakMemory:
         if self._machine.is_cuda:
             self._machine.synchronise()
             return torch.cuda.max_memory_allocated()
-        peak = _field("VmHWM")
-        return None if self._baseline is None or peak is None or not CLEAR.exists() else max(0, peak - self._baseline)
+        return self._above(_field("VmHWM") if CLEAR.exists() else None)
+
+    def sampled(self, beside: Sampler) -> int | None:
+        """The same as a sampler saw it."""
+        return beside.peak if self._machine.is_cuda else self._above(beside.peak)
+
+    def _above(self, resident: int | None) -> int | None:
+        return None if self._resident is None or resident is None else max(0, resident - self._resident)
+
+
+@contextlib.contextmanager
+def peak_memory(machine: Machine, baseline: Baseline | None = None) -> Iterator[Peak]:
+    """The peak of its block by both instruments, above the baseline or above the process as it is now; filled at the end."""
+    baseline, peak = baseline or Baseline(machine), Peak()
+    baseline.start()
+    with Sampler(torch.cuda.memory_allocated if machine.is_cuda else sampler.resident_bytes) as beside:
+        yield peak
+    peak.kernel, peak.sampled = baseline.peak(), baseline.sampled(beside)
+    if machine.is_cuda:
+        peak.reserved, peak.process = torch.cuda.max_memory_reserved(), process_bytes_on_gpu()
+
+
+def limit_memory(machine: Machine, limit: int) -> None:
+    """Makes the system refuse this process what is far over the limit, before the whole machine runs out of memory."""
+    if machine.is_cuda:
+        torch.cuda.set_per_process_memory_fraction(min(1.0, limit / torch.cuda.mem_get_info()[1]))
+        return
+    import resource  # exists on Unix alone
+
+    held = data_bytes()
+    if held is not None:
+        most = held + int(GUARD_SHARE * limit) + GUARD_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def _touch_kernels(machine: Machine) -> None:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
-from harness.measure.size import on_meta
 from models.config import EncoderConfig
-from models.heads import Classifier, SequenceClassifier
+from models.heads import Classifier, SequenceClassifier, on_meta
 from models.memory import FLOAT
 
 

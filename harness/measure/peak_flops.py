@@ -44,8 +44,8 @@ def product_dtype(machine: Machine) -> torch.dtype:
 def _fastest_s(size: int, dtype: torch.dtype, machine: Machine, seconds: float) -> float:
     """Seconds of the fastest of at least two calls after an unmeasured one; all that is done here fits the time if it can."""
     ends = time.perf_counter() + seconds
-    given = torch.Generator(machine.device).manual_seed(0)
-    left, right = (torch.randn(size, size, generator=given, device=machine.device, dtype=dtype) for _ in range(2))
+    stream = torch.Generator(machine.device).manual_seed(0)
+    left, right = (torch.randn(size, size, generator=stream, device=machine.device, dtype=dtype) for _ in range(2))
     out = torch.empty_like(left)
     torch.mm(left, right.t(), out=out)
     machine.synchronise()

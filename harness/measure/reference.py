@@ -1,4 +1,4 @@
-"""A short piece of work that never changes: how long it takes says how the machine was, whatever model runs beside it."""
+"""A short piece of work that never changes: its time shows how fast the machine was, whatever model is timed beside it."""
 
 from statistics import median
 

@@ -1,7 +1,7 @@
-"""Memory as a second instrument sees it: read every few milliseconds by a thread that sleeps in between.
+"""Memory by a second instrument: read every few milliseconds by a thread that sleeps in between.
 
 It misses what lives shorter than its pause, and is there to be held against the kernel's mark, which misses nothing: a sampled
-peak well above that mark, or far below it in a long phase, says that one of the two is wrong.
+peak well above that mark, or far below it in a long phase, means that one of the two is wrong.
 """
 
 import os
@@ -17,7 +17,7 @@ STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int | None:
-    """Resident memory now, from the cheapest file that has it; None where the kernel does not say."""
+    """Resident memory now, from the cheapest file that has it; None where the kernel does not report it."""
     return int(STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else None
 
 
@@ -32,20 +32,20 @@ class Sampler:
         self.readings = 0
 
     def __enter__(self) -> "Sampler":
-        self._look()
+        self._sample()
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._ended.set()
         self._thread.join()
-        self._look()
+        self._sample()
 
     def _watch(self) -> None:
         while not self._ended.wait(self._every_s):
-            self._look()
+            self._sample()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         now = self._read()
         self.readings += 1
         if now is not None:

@@ -1,18 +1,11 @@
 """Parameters of a model: each tensor once, and as used. Works on the meta device, so no memory is needed."""
 
-import torch
 from torch import nn
 
 from models.config import EncoderConfig
 from models.encoder import Encoder
-from models.heads import Classifier, SequenceClassifier
+from models.heads import Classifier, SequenceClassifier, on_meta
 from models.objectives.base import Objective
-
-
-def on_meta(config: EncoderConfig, num_outputs: int, head: type[Classifier] = SequenceClassifier) -> Classifier:
-    """The classifier's shapes without its values."""
-    with torch.device("meta"):
-        return head(config, num_outputs)
 
 
 def count(module: nn.Module | None) -> int:

@@ -1,17 +1,17 @@
 """Warm-up until steady: calls go on until the last of them show no change of level, not for a fixed number of times.
 
-A change of level is looked for as a change point (after arXiv:1602.00602, which shows that a fixed warm-up is no guarantee), by
+A change of level is found as a change point (after arXiv:1602.00602, which shows that a fixed warm-up is no guarantee), by
 medians of log times in the place of means and variances: one call that the scheduler held up is no new level.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from statistics import median
 
 from harness.hardware.device import Machine
 from harness.measure.latency import time_ms
+from harness.measure.records import WarmUp
 
 SEGMENT = 5
 """Calls that a level has at least."""
@@ -20,7 +20,7 @@ STRETCH = 15
 """Calls without a change of level that count as steady."""
 
 TAIL = 40
-"""Calls that are looked at, the last ones: what lies further back decides nothing, and looking stays quick."""
+"""The last calls are tested: earlier ones decide nothing, and the test stays quick."""
 
 SMALLEST = 0.02
 """Change of level, as a share, below which it is none."""
@@ -29,22 +29,13 @@ ERRORS = 4.0
 """Standard errors that two levels must lie apart; the best of all splits is tested, so it is more than the usual two."""
 
 MINIMUM, MAXIMUM = STRETCH + SEGMENT, 100
-"""Calls of a warm-up: so many at least that a slow start as long as the stretch is still told from the level behind it."""
+"""Calls of a warm-up: so many at least that a slow start as long as the stretch is still separated from the level after it."""
 
 TO_SIGMA = 1.4826
 """Median absolute deviation -> standard deviation of a normal distribution."""
 
 OF_MEDIAN = math.sqrt(math.pi / 2)
 """Standard error of a median over that of a mean, of a normal distribution."""
-
-
-@dataclass(frozen=True)
-class WarmUp:
-    """What a warm-up took; not `steady` when it ended at the maximum."""
-
-    calls: int
-    steady: bool
-    values_ms: list[float]
 
 
 def warm_up(call: Callable[[], object], machine: Machine, minimum: int = MINIMUM, maximum: int = MAXIMUM) -> WarmUp:

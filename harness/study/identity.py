@@ -18,7 +18,7 @@ from harness.tasks.synthetic import theory
 PRETRAINING = "pretraining"
 """Name that stands for the task of a pretraining."""
 
-CODE = {PRETRAINING: "harness.training.pretrain", "task": "harness.study.worker"}
+CODE = {PRETRAINING: "harness.study.pretrain_run", "task": "harness.study.task_run"}
 """Kind of a run -> the module whose code, with all that it imports, makes its results."""
 
 LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval", "torchmetrics")

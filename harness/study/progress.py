@@ -36,7 +36,7 @@ class Progress:
 
     def show(self, entries: list[dict[str, Any]]) -> None:
         """Takes new entries in."""
-        told = [entry for entry in entries if "stage" in entry or entry["key"].endswith("/loss")]
+        told = [entry for entry in entries if "stage" in entry or entry.get("key", "").endswith("/loss")]
         for entry, following in zip(told, [*told[1:], {}], strict=False):
             if "stage" in entry:
                 self._begin(entry)

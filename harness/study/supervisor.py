@@ -79,7 +79,7 @@ def _run(item: PlannedRun, label: str, session: Session) -> str:
             record["tags"][tags.SESSION] = session.name
         run_folder.prepare(item.folder, item.config, record)
         if timed is not None:
-            summary.write(item.folder, session.name, timed.results)
+            summary.log(item.folder, session.name, timed.launches).close()
     tracked = TrackedRun(item, record)
     status = "killed"
     try:
@@ -94,17 +94,14 @@ def _run(item: PlannedRun, label: str, session: Session) -> str:
 
 def _track_replicate(item: PlannedRun, timed: Timed, session: str) -> None:
     """Keeps the second timing of the baseline as a run of its own, which has nothing else."""
-    if timed.failed is not None or not timed.results:
+    if timed.failed is not None or not timed.launches:
         return
     folder = item.folder.with_name(f"replicate-{session}-{timed.number}-{item.folder.name}")
     record = run_folder.record(item.config, item.inputs, item.lifted)
     record["name"] += " (A/A replicate)"
     record["tags"] |= {tags.SESSION: session, tags.REPLICATE: "true"}
     run_folder.prepare(folder, item.config, record)
-    summary.write(folder, session, timed.results)
-    log = run_log.Journal(folder)
-    summary.tell(timed.results, None, log)
-    log.finish("finished")
+    summary.log(folder, session, timed.launches).finish("finished")
     tracked = TrackedRun(replace(item, folder=folder), record)
     tracked.add(run_log.Reader(folder).new_entries())
     tracked.end("finished")

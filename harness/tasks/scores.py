@@ -1,5 +1,6 @@
 """Scores of predictions, by scikit-learn, scipy, seqeval and torchmetrics. An undefined score is None, never a number."""
 
+import importlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -100,6 +101,20 @@ SCORES: dict[str, dict[TaskKind, Compute]] = {
     "exact_match": {TaskKind.spans: _squad("exact_match")},
 }
 """Score -> how it is computed for the kinds of tasks that have it."""
+
+
+LIBRARIES = {
+    TaskKind.classification: "sklearn.metrics",
+    TaskKind.regression: "scipy.stats",
+    TaskKind.tokens: "seqeval.metrics",
+    TaskKind.spans: "torchmetrics.functional.text",
+}
+"""Kind of task -> the module that computes its scores."""
+
+
+def load_library(kind: TaskKind) -> None:
+    """Imports that module: before memory is measured, so that up to 80 MB of libraries do not count as training's."""
+    importlib.import_module(LIBRARIES[kind])
 
 
 def of_kind(kind: TaskKind) -> list[str]:

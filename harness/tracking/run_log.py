@@ -1,8 +1,8 @@
 """What a worker writes and a supervisor reads: files of a run's folder, each written whole or line by line.
 
 - `config.yaml`, `run.json`: config and record, written by the supervisor before the worker starts
-- `metrics.jsonl`: stages and curves, one line an entry, appended while the worker runs
-- `result.json`: the end; this file, not a marker, means done
+- `metrics.jsonl`: stages, curves and results, one line an entry: those of timing from the supervisor, then the worker's
+- `result.json`: the end, with the results of all processes that wrote the log; this file, not a marker, means done
 """
 
 import json
@@ -45,9 +45,10 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._steps = _written_steps(folder / "metrics.jsonl")
+        entries = _written(folder / "metrics.jsonl")
+        self._steps = {entry["key"]: entry["step"] for entry in entries if "key" in entry}
+        self._values: dict[str, float] = {entry["result"]: entry["value"] for entry in entries if "result" in entry}
         self._lines = (folder / "metrics.jsonl").open("a", buffering=1)
-        self._values: dict[str, float] = {}
 
     def stage(self, name: str, steps: int = 0) -> None:
         """Says what begins now, and of how many steps it is."""
@@ -66,13 +67,18 @@ class Journal:
         self._write({"step": step, "key": key, "value": metrics.check(key, value), "time": time_ms})
 
     def value(self, key: str, value: float | None) -> None:
-        """One result; None is left out, which a report shows as a dash."""
+        """One result, in the place of an earlier one; None is left out, which a report shows as a dash."""
         if value is not None:
             self._values[key] = metrics.check(key, value)
+            self._write({"result": key, "value": self._values[key]})
+
+    def close(self) -> None:
+        """Leaves the log to the next process that opens it."""
+        self._lines.close()
 
     def finish(self, status: str) -> None:
         """Writes `result.json`."""
-        self._lines.close()
+        self.close()
         steps = {key: step for key, step in self._steps.items() if key in self._values}
         result = {"status": status, "time": now_ms(), "metrics": self._values, "steps": steps}
         write_json(self.folder / "result.json", result)
@@ -81,16 +87,15 @@ class Journal:
         self._lines.write(json.dumps({"time": now_ms(), **entry}, allow_nan=False) + "\n")
 
 
-def _written_steps(path: Path) -> dict[str, int]:
-    """Key -> highest step in the file; a line that a killed process left torn is cut off."""
+def _written(path: Path) -> list[dict[str, Any]]:
+    """Entries of the file; a line that a killed process left torn is cut off."""
     if not path.exists():
-        return {}
+        return []
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
     if len(whole) < len(text):
         os.truncate(path, len(whole))
-    points = [entry for entry in map(json.loads, whole.splitlines()) if "key" in entry]
-    return {point["key"]: point["step"] for point in points}
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 class Reader:

@@ -11,7 +11,6 @@ from harness.config.choices import KeepBest
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
-from harness.measure import flops
 from harness.tasks.batches import pieces, training_batches
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal
@@ -20,16 +19,25 @@ from harness.training.loop import Limit, Position, Step, Training, make_optimise
 from models.batch import Batch
 from models.heads import Classifier
 
+Cost = Callable[[int, int], float]
+"""FLOPs of forward and backward over so many texts, padded to so many tokens."""
+
 
 def finetune(
-    config: RunConfig, model: Classifier, data: Prepared, machine: Machine, journal: Journal, meter: EnergyMeter | None = None
+    config: RunConfig,
+    model: Classifier,
+    data: Prepared,
+    machine: Machine,
+    journal: Journal,
+    cost: Cost,
+    meter: EnergyMeter | None = None,
 ) -> Position:
     """Trains the model in place on the task's training split and returns how far training came.
 
     The model ends with the weights of its last step, or those of the best epoch by `finetune.keep_best`. `meter` pauses
     during evaluation.
     """
-    training, position = training_of(config, model, data), Position()
+    training, position = training_of(config, model, data, cost), Position()
     optimiser = make_optimiser(model, config.finetune)
     if config.finetune.keep_best is KeepBest.none:
         train(training, optimiser, position, machine, journal)
@@ -40,12 +48,11 @@ def finetune(
     return position
 
 
-def training_of(config: RunConfig, model: Classifier, data: Prepared) -> Training:
+def training_of(config: RunConfig, model: Classifier, data: Prepared, cost: Cost) -> Training:
     """What `finetune` trains, from the first batch on; good for one training."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
     steps = budget.planned_steps(len(data.train))
-    cost = flops.of_training(model)
     return Training(
         model=model,
         loss=lambda batch: kind.loss(model, batch),

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus import prepare
 from harness.corpus.sequences import Corpus, Sequences
 from harness.hardware.device import Machine
-from harness.measure import flops
-from harness.measure.memory import PeakMemory
-from harness.measure.size import of_objective as sizes_of
 from harness.seeds import derive
 from harness.tracking.run_log import Journal
 from harness.training import resume
@@ -30,17 +28,33 @@ from models.objectives.build import OBJECTIVES
 from models.objectives.build import build as build_objective
 from models.objectives.config import ObjectiveName
 
+if TYPE_CHECKING:
+    from harness.measure.memory import Baseline
 
-def pretrain(config: RunConfig, corpus: Corpus, machine: Machine, journal: Journal, identity: str) -> None:
+
+CountFlops = Callable[[Objective, PretrainBatch, int], int]
+"""FLOPs of forward and backward over a batch of sequences of so many tokens."""
+
+
+def pretrain(
+    config: RunConfig,
+    corpus: Corpus,
+    machine: Machine,
+    journal: Journal,
+    identity: str,
+    memory: "Baseline",
+    count_flops: CountFlops,
+) -> Objective:
     """Trains from the newest checkpoint, or from the start, to the end of the budget, and saves the weights.
 
-    `identity` names the training that checkpoints belong to. DivergedError at a loss that is not finite.
+    `identity` names the training that checkpoints belong to. Returns the trained objective. DivergedError at a loss that is
+    not finite.
     """
-    options, seed, memory = config.pretrain, seed_of(config), PeakMemory(machine)
+    options, seed = config.pretrain, seed_of(config)
     shape = config.model
     objective = build(config, corpus.vocabulary()).to(machine.device)
     pairs = OBJECTIVES[options.objective].segment_pairs
-    steps = Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed)
+    steps = Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed, count_flops)
     machine.compiled(objective)  # after Steps has counted FLOPs, for which operators run one by one
     optimiser = make_optimiser(objective, options)
 
@@ -63,16 +77,18 @@ def pretrain(config: RunConfig, corpus: Corpus, machine: Machine, journal: Journ
         callbacks=(CostCurves(evaluation, journal), evaluation, saving),
     )
     if machine.compiles:
-        memory.leave_out(lambda: compile_ahead(training, position, machine))
+        with memory.leave_out():
+            compile_ahead(training, position, machine)
     memory.start()
     train(training, optimiser, position, machine, journal)
 
     peak = max(evaluation.peak_bytes, memory.peak() or 0) or None
     scores = evaluation.scores or masked_lm.measure(objective)
-    for key, value in (sizes_of(objective) | scores | costs(position, peak)).items():
+    for key, value in (scores | costs(position, peak)).items():
         journal.value(key, value)
     tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
     save_weights(journal.folder / paths.WEIGHTS, objective, shape, tokenizer)
+    return objective
 
 
 def seed_of(config: RunConfig) -> int:
@@ -159,10 +175,12 @@ class BatchSizes:
 class Steps:
     """The data of every step. It depends on the position alone, so that a resumed training reads what is next."""
 
-    def __init__(self, options: PretrainConfig, objective: Objective, sequences: Sequences, seed: int) -> None:
+    def __init__(
+        self, options: PretrainConfig, objective: Objective, sequences: Sequences, seed: int, count_flops: CountFlops
+    ) -> None:
         self._options, self._objective, self._sequences, self._seed = options, objective, sequences, seed
         first = self.batch(Position(), options.batch_size)
-        self._flops_per_sequence = flops.of_objective(objective, first, options.length) / len(first)
+        self._flops_per_sequence = count_flops(objective, first, options.length) / len(first)
         self._sizes = BatchSizes(options, self._flops_per_sequence)
         self.limit, self.planned = self._sizes.limit, self._sizes.planned_steps
 
@@ -195,7 +213,7 @@ class Evaluation:
         evaluations: int,
         limit: Limit,
         position: Position,
-        memory: PeakMemory,
+        memory: "Baseline",
         journal: Journal,
     ) -> None:
         self._measure, self._evaluations, self._limit = measure, evaluations, limit

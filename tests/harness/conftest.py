@@ -175,6 +175,33 @@ def compose(
     return cells
 
 
+@pytest.fixture(scope="session")
+def launch_of() -> Callable:
+    """The record of a launch with these milliseconds, of a round, in which everything else has a fixed value."""
+    from harness.measure.records import Latency, Launch, Throughput, WarmUp
+
+    def launch(number: int, raw_ms: list[float], seconds: float = 2.0, joules: float | None = None, **changes) -> Launch:
+        made = Launch(
+            time=1000 + number,
+            import_s=1.0,
+            build_s=0.1 * (number + 1),
+            compile_s=None,
+            first_call_ms=9.0,
+            latency=Latency(raw_ms, [4.0, 5.0, 6.0], WarmUp(20, True, [2.0] * 20)),
+            throughput=Throughput(seconds, 300, 400, 10, joules, [4.0, 6.0]),
+            points=[],
+            foreign_cpus=0.25,
+            load_average=1.5,
+            cpu_mhz=None,
+            gpu_processes=None,
+            peak_flops_per_s=1e9 if number == 0 else None,
+            round=number,
+        )
+        return replace(made, **changes)
+
+    return launch
+
+
 @pytest.fixture
 def small_config(compose: Callable[..., list[RunConfig]], tmp_path: Path) -> RunConfig:
     """One cell on the task bag."""

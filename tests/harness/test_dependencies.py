@@ -49,6 +49,13 @@ def test_harness_never_imports_reports():
     assert importers("harness", "reports") == []
 
 
+def test_measuring_knows_neither_studies_nor_commands_and_trains_in_one_file():
+    for path in files("harness/measure"):
+        assert not any(name.startswith(("harness.study", "harness.commands")) for name in imported(path)), path
+    training = [path.name for path in files("harness/measure") if any("harness.training" in name for name in imported(path))]
+    assert training == ["training_step.py"]
+
+
 def test_reports_know_of_the_project_only_the_metrics_and_themselves():
     for path in files("reports"):
         inside = {name for name in imported(path) if name.split(".")[0] in PROJECT}

@@ -17,15 +17,15 @@ from safetensors.torch import load_file
 from harness import arms
 from harness.__main__ import main
 from harness.commands.profile import table
-from harness.commands.profile.launch import Measured
+from harness.commands.profile.launch import Column
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.hardware import facts
 from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cache
-from harness.measure import bytes_moved
+from harness.measure import bytes_moved, timing
 from harness.measure import latency as speed
+from harness.measure.records import Latency, WarmUp
 from harness.study import identity
 from harness.study.identity import Inputs
-from harness.study.timing import launch
 from harness.tracking import run_log
 from harness.tracking.run_log import Journal, Reader
 from harness.training.finetune import step_of
@@ -42,9 +42,9 @@ SHAPE = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_atten
 TEXT = ["corpus.documents=120", "tokenizer.vocab_size=300", "pretrain.length=32", "pretrain.batch_size=8"]
 UNCOMPILABLE = """
 import torch
-from harness.config import HardwareConfig
-from harness.hardware import Machine
-from harness.measure.speed import forward
+from harness.config.schema import HardwareConfig
+from harness.hardware.device import Machine
+from harness.measure.latency import forward
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import build_classifier
@@ -114,15 +114,15 @@ def test_the_conditions_and_the_hardware_line_say_that_models_run_compiled(small
 
 
 def test_time_to_compile_is_told_of_compiled_models_alone():
-    latency = {"raw_ms": [2.0, 3.0, 4.0]}
-    assert launch.compile_s(1003.0, latency, machine()) == 1.0
-    assert launch.compile_s(1003.0, latency, machine(False)) is None
+    latency = Latency([2.0, 3.0, 4.0], [], WarmUp(0, True, []))
+    assert timing.compile_s(1003.0, latency, machine()) == 1.0
+    assert timing.compile_s(1003.0, latency, machine(False)) is None
 
 
 @pytest.mark.parametrize("told", [[], ["b"]], ids=["no_variant", "one_variant"])
-def test_a_profile_has_a_row_of_time_to_compile_where_a_variant_compiles(told: list[str]):
-    speeds = {label: {"setup/build_s": 1.0} | ({"setup/compile_s": 7.0} if label in told else {}) for label in "ab"}
-    text = table.render({label: Measured({"speed": {0: values}}) for label, values in speeds.items()})
+def test_a_profile_has_a_row_of_time_to_compile_where_a_variant_compiles(told: list[str], launch_of: Callable):
+    launches = {label: launch_of(0, [1.0], compile_s=7.0 if label in told else None) for label in "ab"}
+    text = table.render({label: Column({"timing": {0: launch}}) for label, launch in launches.items()})
     rows = [line.split() for line in text.splitlines() if line.startswith("time to compile")]
     assert rows == [["time", "to", "compile", "s", "-", "7", "-"]] * len(told)
     assert "(time to compile" not in text.partition(table.MISSING)[2]

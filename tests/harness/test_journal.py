@@ -118,6 +118,18 @@ def test_points_that_an_earlier_process_wrote_are_kept_and_a_torn_line_is_cut_of
         second.curve("pretrain/loss", step, 9.0, 100 * step)
     second.value("pretrain/loss", 9.0)
     second.finish("finished")
-    points = [(entry["step"], entry["value"]) for entry in Reader(tmp_path).new_entries()]
+    entries = [entry for entry in Reader(tmp_path).new_entries() if "key" in entry]
+    points = [(entry["step"], entry["value"]) for entry in entries]
     assert points == [(1, 0.5), (2, 1.0), (3, 1.5), (4, 9.0)]
     assert journal.result(tmp_path)["steps"] == {"pretrain/loss": 4}
+
+
+def test_results_of_an_earlier_process_are_those_of_the_next_and_its_own_take_their_place(tmp_path):
+    first = Journal(tmp_path)
+    first.value("inference/latency_ms_p50", 2.0)
+    first.value("eval/score", 0.1)
+    first.close()
+    second = Journal(tmp_path)
+    second.value("eval/score", 0.5)
+    second.finish("finished")
+    assert journal.result(tmp_path)["metrics"] == {"inference/latency_ms_p50": 2.0, "eval/score": 0.5}

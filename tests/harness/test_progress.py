@@ -12,7 +12,7 @@ def test_plain_lines_without_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(progress, "LINE_EVERY_S", -1.0)
     with Progress("[1/2] base") as shown:
         shown.show([{"time": 0, "stage": "finetune", "steps": 40}])
-        shown.show([point(10, 2000, 1000)])
+        shown.show([{"time": 1000, "result": "inference/latency_ms_p50", "value": 2.0}, point(10, 2000, 1000)])
         shown.end("finished", {"eval/score": 0.75}, "")
     out, err = capsys.readouterr()
     started, step, ended = out.splitlines()

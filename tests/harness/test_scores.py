@@ -1,5 +1,9 @@
 """Scores against values worked out by hand."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +11,7 @@ from harness.config.choices import TaskKind
 from harness.errors import InputError
 from harness.tasks import scores
 
+ROOT = Path(__file__).resolve().parents[2]
 TRUTH = np.array([1, 1, 1, 0, 0, 0, 0, 1])
 PREDICTED = np.array([1, 1, 0, 0, 0, 1, 0, 1])  # 3 true positives, 1 false positive, 1 false negative, 3 true negatives
 NUMBERS = np.array([1.0, 2.0, 3.0, 4.0])
@@ -122,3 +127,22 @@ def test_answers_are_averaged_over_items_as_shares():
     golds, predicted = [["red fox"], [], ["red"], ["dog"]], ["red", "", "a red", "cat"]
     assert scores.compute(SPANS, "exact_match", golds, predicted) == pytest.approx(2 / 4)
     assert scores.compute(SPANS, "f1", golds, predicted) == pytest.approx((2 / 3 + 1 + 1 + 0) / 4, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", list(TaskKind), ids=lambda kind: kind.value)
+def test_a_score_imports_nothing_large_once_its_library_is_loaded(kind):
+    """What is imported while a model trains would count as memory of its training."""
+    examples = {
+        TaskKind.classification: ("np.array([0, 1])", "np.array([0, 1])"),
+        TaskKind.regression: ("np.array([0.0, 1.0, 3.0])", "np.array([0.0, 1.0, 2.0])"),
+        TaskKind.tokens: ("[['B-x', 'O']]", "[['B-x', 'O']]"),
+        TaskKind.spans: ("[['a word']]", "['a word']"),
+    }
+    code = (
+        "import sys\nimport numpy as np\nfrom harness.config.choices import TaskKind\nfrom harness.tasks import scores\n"
+        f"kind = TaskKind({kind.value!r})\nscores.load_library(kind)\nbefore = set(sys.modules)\n"
+        f"for name in scores.of_kind(kind): scores.compute(kind, name, {', '.join(examples[kind])})\n"
+        "print(len(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) <= 10

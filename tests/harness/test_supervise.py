@@ -81,7 +81,7 @@ def test_plain_lines_tell_of_every_cell(sweep):
     started = [line.split(" ", 1) for line in lines if line.endswith("started")]
     assert [number for number, _ in started] == ["[1/2]", "[2/2]"]
     assert sorted(told for _, told in started) == [f"{model} tiny bag seed 1: started" for model in ("base", "enhanced")]
-    assert lines[0].startswith("timing 3 networks in 2 rounds, the A/A pair among them")
+    assert lines[0].startswith("timing 2 variants and 1 A/A replicate, 2 rounds")
     assert sum(": finished in " in line and ", score 0." in line for line in lines) == 2
     assert "\r" not in sweep.text
 
@@ -151,7 +151,7 @@ def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(supervisor
 
 def test_polite_end_while_networks_are_timed_ends_the_launch_and_leaves_no_run(start_harness, small, output, runs_of):
     process = start_harness(*small, "study=s", f"output={output}")
-    launches = wait_for(lambda: workers(process, "harness.study.timing.launch"), process)
+    launches = wait_for(lambda: workers(process, "harness.measure.worker"), process)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert (process.returncode, err) == (130, "harness: interrupted\n")

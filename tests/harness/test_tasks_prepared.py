@@ -14,6 +14,7 @@ from harness.config.choices import DataSource, TaskKind
 from harness.config.schema import DataConfig, HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
+from harness.measure import flops
 from harness.paths import conf_directory
 from harness.tasks import prepared as cache
 from harness.tasks.base import Answers
@@ -74,7 +75,7 @@ def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) ->
     )
     model = build_classifier(shape, kind.num_outputs(config.task), 0, kind.head())
     budget = replace(config.finetune, epochs=epochs, learning_rate=3e-3, batch_size=8, accumulation=2)
-    finetune(replace(config, finetune=budget), model, prepared, machine, journal)
+    finetune(replace(config, finetune=budget), model, prepared, machine, journal, flops.of_training(model))
     logits = predict(model, prepared.validation, 7, prepared.pad_token_id, machine)
     answers = kind.answers(config.task, prepared.validation, logits, prepared.majority)
     write_scores(config.task, answers, journal)

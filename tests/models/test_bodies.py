@@ -10,11 +10,11 @@ from torch import nn
 from variant_files import merged
 
 from harness.measure.flops import counted
-from harness.measure.size import components, count, effective, on_meta, sizes
+from harness.measure.size import components, count, effective, sizes
 from models.batch import Batch
 from models.config import Body, EncoderConfig, NormPlace, Position
 from models.encoder import initialise
-from models.heads import Pooler, SequenceClassifier, build_classifier
+from models.heads import Pooler, SequenceClassifier, build_classifier, on_meta
 from models.recurrent import Direction
 
 CONF = Path(__file__).parents[2] / "conf" / "model"

@@ -114,11 +114,11 @@ def _head_row(name: str, before: int | str, after: int | str) -> Row:
 
 def shapes(config: EncoderConfig, task: TaskConfig) -> "Classifier":
     """The model with the head of the task, without its values."""
-    from harness import tasks
-    from harness.measure import size
+    from harness import tasks  # torch, which --help does not need
+    from models.heads import on_meta
 
     kind = tasks.kind_of(task)
-    return size.on_meta(config, kind.num_outputs(task) or OUTPUTS, kind.head())
+    return on_meta(config, kind.num_outputs(task) or OUTPUTS, kind.head())
 
 
 def counts(config: EncoderConfig, task: TaskConfig) -> dict[str, int]:

@@ -18,7 +18,7 @@ from harness.hardware import facts
 if TYPE_CHECKING:
     from harness.commands.memory.probe import Fit, Probe
     from harness.measure.memory_formula import Parts
-    from harness.measure.training_memory import Measured
+    from harness.measure.records import TrainingStepMemory
 
 KEYS = {
     "batch_sizes": "sequences of one optimiser step, in one piece ([1,4,8])",
@@ -110,7 +110,9 @@ def refuse_impossible(request: Request, cell: RunConfig, modes: tuple[bool, ...]
 
     resolve.refuse_impossible(replace(cell, finetune=replace(cell.finetune, activation_checkpointing=any(modes))))
     if cell.hardware.compile:
-        raise InputError("hardware.compile=true: what autograd keeps is seen uncompiled alone, expected hardware.compile=false")
+        raise InputError(
+            "hardware.compile=true: what autograd keeps is measured of uncompiled models alone, expected hardware.compile=false"
+        )
     free = facts.free_bytes(cell.hardware)
     if request.fits is not None and free is not None and request.fits > free:
         raise InputError(f"fits={request.fits / 1e9:.3g}GB is more than the {free / 1e9:.3g} GB that are free here: give less")
@@ -125,11 +127,11 @@ def conditions(cell: RunConfig) -> str:
     )
 
 
-def _measured(cell: RunConfig, batch_size: int, checkpointing: bool, paired: bool) -> "Measured":
+def _measured(cell: RunConfig, batch_size: int, checkpointing: bool, paired: bool) -> "TrainingStepMemory":
     from harness.commands.memory.probe import probe
-    from harness.measure.training_memory import Asked
+    from harness.measure.records import StepRequest
 
-    found = probe(cell, Asked(batch_size, checkpointing, against_plain=paired))
+    found = probe(cell, StepRequest(batch_size, checkpointing, against_plain=paired))
     if found.measured is None:
         raise InputError(f"batch_sizes: {batch_size} does not fit into this machine ({found.stopped}); give smaller ones")
     return found.measured
@@ -137,17 +139,17 @@ def _measured(cell: RunConfig, batch_size: int, checkpointing: bool, paired: boo
 
 def _largest(cell: RunConfig, limit: int, checkpointing: bool) -> "Fit":
     from harness.commands.memory.probe import largest, probe
-    from harness.measure.training_memory import Asked
+    from harness.measure.records import StepRequest
 
-    return largest(limit, lambda size: probe(cell, Asked(size, checkpointing, timed_steps=0), limit))
+    return largest(limit, lambda size: probe(cell, StepRequest(size, checkpointing, timed_steps=0), limit))
 
 
-def parts_table(rows: "list[Measured]") -> str:
+def parts_table(rows: "list[TrainingStepMemory]") -> str:
     """Two lines a row, measured and by formula; a dash where nobody says."""
     head = ("MB", "batch", "checkpointing", "weights", "gradients", "optimiser", "activations", "sum")
     lines: list[Row] = []
     for row in rows:
-        which = (str(row.asked.batch_size), yes(row.asked.checkpointing))
+        which = (str(row.step.batch_size), yes(row.step.checkpointing))
         lines.append(("measured", *which, *_cells(row.parts), megabytes(row.peak.kernel), megabytes(row.peak.sampled)))
         lines.append(("formula", *which, *_cells(row.formula), DASH, DASH))
     return table((*head, "kernel peak", "sampled peak"), lines, "lrl" + "r" * 7)
@@ -158,26 +160,26 @@ def _cells(parts: "Parts") -> Row:
     return tuple(megabytes(value) for value in values)
 
 
-def price_table(rows: "list[Measured]") -> str:
+def price_table(rows: "list[TrainingStepMemory]") -> str:
     """Time and FLOPs of a step; where a batch was measured both ways, how they compare.
 
     The ratio of times is that of steps in turn in one process: the times of two processes meet different loads.
     """
-    plain = {row.asked.batch_size: row for row in rows if not row.asked.checkpointing}
+    plain = {row.step.batch_size: row for row in rows if not row.step.checkpointing}
     lines = []
     for row in rows:
-        against = plain.get(row.asked.batch_size) if row.asked.checkpointing else None
+        against = plain.get(row.step.batch_size) if row.step.checkpointing else None
         lines.append(
             (
-                str(row.asked.batch_size),
-                yes(row.asked.checkpointing),
+                str(row.step.batch_size),
+                yes(row.step.checkpointing),
                 DASH if row.step_s is None else f"{1e3 * row.step_s:.1f}",
                 ratio(row.step_s, row.plain_step_s),
                 ratio(row.peak.kernel, against and against.peak.kernel),
                 ratio(row.parts.activations, against and against.parts.activations),
                 f"{row.flops.model / 1e9:.3f}",
                 f"{row.flops.hardware / 1e9:.3f}",
-                ratio(row.flops.hardware, row.flops.model if row.asked.checkpointing else None),
+                ratio(row.flops.hardware, row.flops.model if row.step.checkpointing else None),
                 utilisation(row.flops.model, row),
                 utilisation(row.flops.hardware, row),
             )
@@ -198,7 +200,7 @@ def price_table(rows: "list[Measured]") -> str:
     return table(head, lines, "rl" + "r" * 9)
 
 
-def utilisation(flops: int, row: "Measured") -> str:
+def utilisation(flops: int, row: "TrainingStepMemory") -> str:
     """FLOPs of a step over what the fastest matrix product does in its time; a dash for an untimed step or a slow peak.
 
     MFU is that of what the model needs, HFU of what the device does for it (arXiv:2204.02311, appendix B).

@@ -1,40 +1,27 @@
-"""One training step's memory in a process of its own, and the largest batch that fits, by as many of them as it takes.
+"""One training step's memory in a process of its own, and the largest batch that fits, by as many of them as it takes."""
 
-python -m harness.memory.probe FOLDER     the process: reads config.yaml and asked.json there, leaves measured.json
-"""
-
-import json
-import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness import processes
-from harness.config.choices import Device
-from harness.config.schema import RunConfig, save
-from harness.hardware import facts
-
-if TYPE_CHECKING:
-    from harness.measure.training_memory import Asked, Measured
+from harness.config.schema import RunConfig
+from harness.measure.launch import Outcome, launch
+from harness.measure.records import Request, StepRequest, TrainingStepMemory
 
 LARGEST = 4096
 """Sequences of the largest batch that is tried."""
 
-GUARD_SHARE, GUARD_BYTES = 1.5, 512 << 20
-"""How far beyond its limit a process may ask for memory before it is refused: more than it can hold without going over."""
-
 NO_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc", "MemoryError")
-"""What torch, Python and C++ say when memory is refused."""
+"""What torch, Python and C++ print when memory is refused."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What came of one process: what it measured, or why it was stopped."""
+    """The result of one process: what it measured, or why it was stopped."""
 
     batch_size: int
-    measured: "Measured | None"
+    measured: TrainingStepMemory | None
     stopped: str = ""
 
     @property
@@ -49,33 +36,27 @@ class Probe:
 
 @dataclass(frozen=True)
 class Fit:
-    """Where the border lies: the largest batch that fitted, and the smallest one that did not."""
+    """The largest batch that fitted, and the smallest one that did not."""
 
     fitting: Probe | None
     failing: Probe | None
 
 
-def probe(config: RunConfig, asked: "Asked", limit: int | None = None) -> Probe:
+def probe(config: RunConfig, step: StepRequest, limit: int | None = None) -> Probe:
     """Measures in a fresh process; that it was refused memory, or killed for it, is a result. RuntimeError otherwise."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        save(config, folder / "config.yaml")
-        (folder / "asked.json").write_text(json.dumps(asdict(asked) | {"limit": limit}))
-        log = folder / "log.txt"
-        code = processes.run("harness.commands.memory.probe", [name], facts.threads(config.hardware), log)
-        return _outcome(asked.batch_size, code, log, folder / "measured.json")
+    with tempfile.TemporaryDirectory() as folder:
+        request = Request(("training_step",), step=step, memory_limit=limit)
+        return _result(step.batch_size, launch(config, request, Path(folder)))
 
 
-def _outcome(batch_size: int, code: int, log: Path, written: Path) -> Probe:
-    from harness.measure.training_memory import from_plain
-
-    if code == 0:
-        return Probe(batch_size, from_plain(json.loads(written.read_text())))
-    if code == -9:
+def _result(batch_size: int, outcome: Outcome) -> Probe:
+    if outcome.code == 0:
+        return Probe(batch_size, outcome.measured.training_step)
+    if outcome.code == -9:
         return Probe(batch_size, None, "killed")
-    if any(sign in log.read_text(errors="replace") for sign in NO_MEMORY):
+    if any(sign in outcome.log.read_text(errors="replace") for sign in NO_MEMORY):
         return Probe(batch_size, None, "refused memory")
-    raise RuntimeError(f"the process that measured batch size {batch_size} failed ({code}): {processes.last_line(log)}")
+    raise RuntimeError(f"the process that measured batch size {batch_size} failed ({outcome.code}): {outcome.last_line}")
 
 
 def largest(limit: int, run: Callable[[int], Probe]) -> Fit:
@@ -90,38 +71,3 @@ def largest(limit: int, run: Callable[[int], Probe]) -> Fit:
         tried = run((fitting.batch_size + failing.batch_size) // 2)
         fitting, failing = (tried, failing) if tried.fits(limit) else (fitting, tried)
     return Fit(fitting, failing)
-
-
-def main(folder: Path) -> None:
-    """Measures one step; an exception leaves nothing."""
-    from harness.config import resolve
-    from harness.measure.training_memory import Asked, measure, plain
-
-    processes.end_with_parent()
-    told = json.loads((folder / "asked.json").read_text())
-    config = resolve.load(folder / "config.yaml")
-    limit = told.pop("limit")
-    if limit is not None:
-        _guard(config, limit)
-    (folder / "measured.json").write_text(json.dumps(plain(measure(config, Asked(**told), folder))))
-
-
-def _guard(config: RunConfig, limit: int) -> None:
-    """Lets the system refuse what goes far over the limit, before the machine suffers."""
-    import torch
-
-    if config.hardware.device is Device.cuda:
-        torch.cuda.set_per_process_memory_fraction(min(1.0, limit / torch.cuda.mem_get_info()[1]))
-        return
-    import resource
-
-    from harness.measure.memory import data_bytes
-
-    held = data_bytes()
-    if held is not None:
-        most = held + int(GUARD_SHARE * limit) + GUARD_BYTES
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -11,7 +11,7 @@ from harness.commands.arguments import SWEEP, Parser, with_a_task
 from harness.errors import InputError
 
 if TYPE_CHECKING:
-    from harness.commands.profile.launch import Measured
+    from harness.commands.profile.launch import Column
     from harness.config.schema import RunConfig
 
 ROUNDS = 3
@@ -119,11 +119,11 @@ def write(path: Path, text: str) -> None:
         raise InputError(f"--json {str(path)!r} cannot be written ({error.strerror}); expected a file") from error
 
 
-def pictures(measured: "dict[str, Measured]", folder: Path) -> list[Path]:
+def pictures(measured: "dict[str, Column]", folder: Path) -> list[Path]:
     """The pictures of time by component, written; none where nothing could be traced."""
     from harness.commands.profile import picture
 
-    traced = {label: one.values["trace"][0] for label, one in measured.items() if "trace" in one.values}
+    traced = {label: one.records["trace"][0] for label, one in measured.items() if "trace" in one.records}
     paths = []
     for ending, content in picture.files(traced).items() if traced else ():
         paths.append(folder / f"components.{ending}")
@@ -131,7 +131,6 @@ def pictures(measured: "dict[str, Measured]", folder: Path) -> list[Path]:
     return paths
 
 
-def raw(conditions: str, measured: "dict[str, Measured]") -> dict[str, Any]:
+def raw(conditions: str, measured: "dict[str, Column]") -> dict[str, Any]:
     """All values of all launches, and for what is missing why."""
-    variants = {label: {"measures": one.values, "missing": one.missing} for label, one in measured.items()}
-    return {"conditions": conditions, "variants": variants}
+    return {"conditions": conditions, "variants": {label: one.to_json() for label, one in measured.items()}}

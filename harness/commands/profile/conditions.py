@@ -4,7 +4,7 @@ import importlib.metadata
 import os
 from collections.abc import Callable
 
-from harness.commands.profile.launch import Measured
+from harness.commands.profile.launch import Column
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 
@@ -14,46 +14,47 @@ COMPILED = (
 """Why the two are not to be compared to the byte."""
 
 
-def read(cells: dict[str, RunConfig]) -> str:
+def read(configs: dict[str, RunConfig]) -> str:
     """One line: device, arithmetic, threads, length, library and load."""
 
     def each(value: Callable[[RunConfig], object]) -> str:
-        return "/".join(dict.fromkeys(str(value(cell)) for cell in cells.values()))
+        return "/".join(dict.fromkeys(str(value(config)) for config in configs.values()))
 
     load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     return (
-        f"{each(lambda cell: facts.device_name(cell.hardware))}, {each(lambda cell: cell.hardware.dtype.value)}, "
-        f"{each(lambda cell: 'compiled' if cell.hardware.compile else 'not compiled')}; "
-        f"threads: {each(lambda cell: cell.measure.threads)} for latency and throughput, "
-        f"{each(lambda cell: facts.threads(cell.hardware))} for training; length {each(lambda cell: cell.measure.length)}; "
+        f"{each(lambda config: facts.device_name(config.hardware))}, {each(lambda config: config.hardware.dtype.value)}, "
+        f"{each(lambda config: 'compiled' if config.hardware.compile else 'not compiled')}; "
+        f"threads: {each(lambda config: config.measure.threads)} for latency and throughput, "
+        f"{each(lambda config: facts.threads(config.hardware))} for training; "
+        f"length {each(lambda config: config.measure.length)}; "
         f"torch {importlib.metadata.version('torch')}; load average {load} of {os.cpu_count()} cores"
     )
 
 
-def notes(cells: dict[str, RunConfig], measured: dict[str, Measured], rounds: int) -> list[str]:
+def notes(configs: dict[str, RunConfig], measured: dict[str, Column], rounds: int) -> list[str]:
     """What the numbers are of."""
 
     def each(value: Callable[[RunConfig], object]) -> str:
-        return "/".join(dict.fromkeys(str(value(cell)) for cell in cells.values()))
+        return "/".join(dict.fromkeys(str(value(config)) for config in configs.values()))
 
-    batch = each(lambda cell: cell.measure.batch_size)
-    told = [
+    batch, calls = each(lambda config: config.measure.batch_size), each(lambda config: config.measure.repeats)
+    lines = [
         "random weights, texts of random ids without padding; the vocabulary is that of the model's config, not of a tokenizer",
         f"times: median over fresh processes (lowest to highest), {rounds} each, in turn in shuffled order; memory: one each",
-        f"latency: batch 1, quantiles of {each(lambda cell: cell.measure.repeats)} calls a launch after a warm-up until steady",
-        f"throughput: batch {batch}; time to import: torch and the model's code",
+        f"latency: batch 1, quantiles of {calls} calls a launch after a warm-up until steady",
+        f"throughput: batch {batch}; time to import: from the start of the process until torch and the model's code are there",
         f"peak memory: above a fresh process with its libraries; inference: batch {batch}",
-        f"training step, FLOPs and memory: batch {each(lambda cell: cell.finetune.batch_size)}",
-        *(["ratio: median over rounds of the ratio within a round (lowest to highest)"] if len(cells) > 1 else []),
-        *([COMPILED] if any(cell.hardware.compile for cell in cells.values()) else []),
-        *(_warm_up(label, one) for label, one in measured.items() if "speed" in one.values),
+        f"training step, FLOPs and memory: batch {each(lambda config: config.finetune.batch_size)}",
+        *(["ratio: median over rounds of the ratio within a round (lowest to highest)"] if len(configs) > 1 else []),
+        *([COMPILED] if any(config.hardware.compile for config in configs.values()) else []),
+        *(_warm_up(label, one) for label, one in measured.items() if "timing" in one.records),
     ]
-    return ["\n".join(f"- {line}" for line in told)]
+    return ["\n".join(f"- {line}" for line in lines)]
 
 
-def _warm_up(label: str, measured: Measured) -> str:
-    warm = [values["warm_up"] for values in measured.values["speed"].values()]
-    calls = ", ".join(str(one["calls"]) for one in warm)
-    unsteady = sum(not one["steady"] for one in warm)
+def _warm_up(label: str, measured: Column) -> str:
+    warm = [launch.latency.warm_up for launch in measured.records["timing"].values()]
+    calls = ", ".join(str(one.calls) for one in warm)
+    unsteady = sum(not one.steady for one in warm)
     ending = f"; NOT steady in {unsteady} of {len(warm)} launches" if unsteady else ""
     return f"warm-up calls of {label}: {calls}{ending}"

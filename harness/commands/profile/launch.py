@@ -1,87 +1,116 @@
 """Fresh processes, one after the other: every round launches every variant, in an order of its own."""
 
-import json
 import random
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness import processes
-from harness.config import schema as configs
 from harness.config.schema import RunConfig
-from harness.hardware import facts
+from harness.measure.launch import TIMING, launch
+from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request
+from harness.study.timing import summary
 
 COUNTED = ("sizes", "flops")
-"""Measures that come out the same every time, taken after what must be alone in its process."""
+"""Instruments whose results are the same every time; they run after what must be alone in its process."""
 
 
 @dataclass(frozen=True)
-class Launch:
+class Step:
     """One process: which variant, in which round, and what is measured there."""
 
     label: str
     round: int
-    measures: tuple[str, ...]
+    instruments: tuple[str, ...]
 
 
 @dataclass
-class Measured:
-    """What the launches of one variant left: measure -> round -> values, and for what is missing why."""
+class Column:
+    """What the launches of one variant measured: instrument -> round -> record, and the reason for what is missing."""
 
-    values: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)  # measure -> what its process said at last
+    records: dict[str, dict[int, Any]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)  # instrument -> last line of its process
 
-    def add(self, launch: Launch, result: dict[str, Any], said: str) -> None:
-        """Takes over what one launch left."""
-        for measure in launch.measures:
-            if measure in result:
-                self.values.setdefault(measure, {})[launch.round] = result[measure]
+    def add(self, step: Step, measured: Measured, last_line: str) -> None:
+        """Takes over what one launch measured."""
+        for instrument in step.instruments:
+            record = getattr(measured, instrument)
+            if record is not None:
+                self.records.setdefault(instrument, {})[step.round] = record
             else:
-                self.missing[measure] = said
+                self.missing[instrument] = last_line
+
+    def values(self, instrument: str, name: str) -> dict[int, float | None]:
+        """Round -> value of this metric."""
+        return {number: metrics_of(record).get(name) for number, record in self.records.get(instrument, {}).items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Metrics and records of every round, and why others are missing."""
+        rounds = {name: by_round.items() for name, by_round in self.records.items()}
+        return {
+            "metrics": {name: {number: metrics_of(one) for number, one in items} for name, items in rounds.items()},
+            "records": {name: {number: _plain(one) for number, one in items} for name, items in rounds.items()},
+            "missing": self.missing,
+        }
 
 
-def plan(labels: list[str], rounds: int, traced: bool) -> list[Launch]:
-    """All launches in order. Speed and memory have processes of their own, for each would see what the other left; what does
-    not depend on what else the machine does is measured in the first round alone.
+def metrics_of(record: Any) -> dict[str, float | None]:
+    """Metric name -> value of one instrument's record; sizes have their names already."""
+    if isinstance(record, Launch):
+        return summary.values([record])
+    if isinstance(record, MemoryPeaks):
+        return {
+            "inference/peak_memory_bytes": record.inference.kernel,
+            "train_step/peak_memory_bytes": record.training_step.kernel,
+        }
+    if isinstance(record, ModelFlops):
+        return {"model/flops_forward": record.forward, "model/flops_train_step": record.train_step}
+    return record if isinstance(record, dict) else {}
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    return record if isinstance(record, dict) else asdict(record)
+
+
+def plan(labels: list[str], rounds: int, traced: bool) -> list[Step]:
+    """All launches in order. Timing and memory have processes of their own, for each would measure what the other left.
+
+    What does not depend on the load of the machine is measured in the first round alone.
     """
-    order, draw = [], random.Random(0)
+    order, stream = [], random.Random(0)
     for number in range(rounds):
-        launches = [Launch(label, number, ("speed",)) for label in labels]
-        launches += [Launch(label, number, ("memory", *COUNTED)) for label in labels if number == 0]
-        draw.shuffle(launches)
-        order += launches
-    return order + [Launch(label, 0, ("trace",)) for label in labels if traced]
+        steps = [Step(label, number, TIMING) for label in labels]
+        steps += [Step(label, number, ("memory", *COUNTED)) for label in labels if number == 0]
+        stream.shuffle(steps)
+        order += steps
+    return order + [Step(label, 0, ("trace",)) for label in labels if traced]
 
 
-def run(cells: dict[str, RunConfig], rounds: int, traces: dict[str, Path]) -> dict[str, Measured]:
+def run(configs: dict[str, RunConfig], rounds: int, traces: dict[str, Path]) -> dict[str, Column]:
     """Label -> what was measured; `traces` says where the trace of each variant goes, and is empty for none."""
-    measured = {label: Measured() for label in cells}
-    for launch in _shown(plan(list(cells), rounds, bool(traces))):
+    columns = {label: Column() for label in configs}
+    for step in _shown(plan(list(configs), rounds, bool(traces))):
         with tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
-            result, said = _work(launch, cells[launch.label], Path(folder))
-            measured[launch.label].add(launch, result, said)
-            written = Path(folder, "trace.json")
+            request = Request(step.instruments, step.round)
+            outcome = launch(_plain_timing(configs[step.label]), request, Path(folder))
+            columns[step.label].add(step, outcome.measured, outcome.last_line)
+            written = Path(folder, TRACE)
             if written.exists():
-                traces[launch.label].write_bytes(written.read_bytes())
-    return measured
+                traces[step.label].write_bytes(written.read_bytes())
+    return columns
 
 
-def _shown(launches: list[Launch]) -> Iterator[Launch]:
+def _plain_timing(config: RunConfig) -> RunConfig:
+    """Without further lengths and batch sizes, which the table does not show."""
+    return replace(config, measure=replace(config.measure, lengths=[], batch_sizes=[]))
+
+
+def _shown(steps: list[Step]) -> Iterator[Step]:
     """With a bar on a terminal, and nothing elsewhere."""
     from tqdm import tqdm
 
-    with tqdm(launches, disable=None, leave=False) as bar:
-        for launch in bar:
-            bar.set_description(f"{launch.label}: {', '.join(launch.measures)}")
-            yield launch
-
-
-def _work(launch: Launch, config: RunConfig, folder: Path) -> tuple[dict[str, Any], str]:
-    """What a worker of this launch leaves, and its last word if it fails."""
-    configs.save(config, folder / "config.yaml")
-    arguments, log = [str(folder), *launch.measures], folder / "log.txt"
-    processes.run("harness.commands.profile.worker", arguments, facts.threads(config.hardware), log)
-    result = folder / "result.json"
-    return json.loads(result.read_text()) if result.exists() else {}, processes.last_line(log)
+    with tqdm(steps, disable=None, leave=False) as bar:
+        for step in bar:
+            bar.set_description(f"{step.label}: {', '.join(step.instruments)}")
+            yield step

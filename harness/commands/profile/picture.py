@@ -1,7 +1,7 @@
 """Time by component as horizontal bars, PNG and SVG: one bar for each variant, of the forward pass and of the training step."""
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.commands.describe.picture import STYLE
 from harness.commands.profile.table import number, parts_of
@@ -9,6 +9,8 @@ from harness.commands.profile.table import number, parts_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from harness.measure.records import Trace
 
 COLOURS = {
     "embeddings": "#8FBCE0",
@@ -31,15 +33,15 @@ TITLES = {
 }
 
 
-def draw(traced: dict[str, dict[str, Any]]) -> "Figure":
+def draw(traced: "dict[str, Trace]") -> "Figure":
     """Variant -> what was traced of it; its bars lie in one column a variant, the first one on top."""
     from matplotlib.figure import Figure
 
     panel = BAR * len(traced) + 0.75
     figure = Figure(figsize=(9, 2 * panel + 0.75), layout="constrained")
     figure.suptitle("time by component, under the profiler", fontweight="bold", fontsize=11)
-    for axes, (told, title) in zip(figure.subplots(2, 1), TITLES.items(), strict=True):
-        _panel(axes, {label: one[told]["parts_ms"] for label, one in traced.items()})
+    for axes, (call, title) in zip(figure.subplots(2, 1), TITLES.items(), strict=True):
+        _panel(axes, {label: getattr(one, call).parts_ms for label, one in traced.items()})
         axes.set_title(title, loc="left", fontsize=9)
     _legend(figure)
     return figure
@@ -76,7 +78,7 @@ def _legend(figure: "Figure") -> None:
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), frameon=False, fontsize=8, handlelength=1.2)
 
 
-def files(traced: dict[str, dict[str, Any]]) -> dict[str, bytes]:
+def files(traced: "dict[str, Trace]") -> dict[str, bytes]:
     """Ending -> content; the same bytes for the same times."""
     import matplotlib as mpl
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from harness import metrics
-from harness.commands.profile.launch import Measured
+from harness.commands.profile.launch import Column
 from harness.commands.terminal import table
+from harness.measure.records import Trace, TracedCall
 
 COMPONENTS = tuple(f"model/params_component_{name}" for name in metrics.PARAMETER_COMPONENTS)
 COMPILING = "setup/compile_s"
@@ -15,7 +16,7 @@ COMPILING = "setup/compile_s"
 ROWS = {
     "sizes": ("model/params_total", "model/params_effective", *COMPONENTS, "model/weights_bytes"),
     "flops": ("model/flops_forward", "model/flops_train_step"),
-    "speed": (
+    "timing": (
         *(f"inference/latency_ms_{name}" for name in ("min", "p50", "p90", "p99")),
         "inference/first_call_ms",
         "setup/import_s",
@@ -23,13 +24,16 @@ ROWS = {
         COMPILING,
         "inference/tokens_per_s",
     ),
-    "memory": ("inference/peak_memory_bytes", "finetune/peak_memory_bytes"),
+    "memory": ("inference/peak_memory_bytes", "train_step/peak_memory_bytes"),
 }
-"""Measure -> names of its metrics, in the order of the rows."""
+"""Instrument -> names of its metrics, in the order of the rows."""
 
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 SHORT = {"bytes": "B", "FLOP": "FLOP"}
 """Units that take a prefix, and how they are written then."""
+
+CALLS = ("forward", "training_step")
+"""Fields of a trace."""
 
 PHASES = ("forward", "backward", "optimiser", "other")
 PARTS = ("embeddings", "attention", "feed-forward", "norms", "head", "other")
@@ -44,19 +48,19 @@ NO_MARK = "the system gives no peak of memory"
 
 @dataclass(frozen=True)
 class Values:
-    """One quantity of one variant, by round; `why` says why there are none."""
+    """One quantity of one variant, by round; `why` is the reason where there are none."""
 
     rounds: dict[int, float]
     why: str = ""
 
 
-def values_of(measured: Measured, measure: str, name: str) -> Values:
+def values_of(column: Column, instrument: str, name: str) -> Values:
     """What was measured, or why it was not."""
-    launches = measured.values.get(measure, {})
-    known = {number: values[name] for number, values in launches.items() if values.get(name) is not None}
+    launches = column.values(instrument, name)
+    known = {number: value for number, value in launches.items() if value is not None}
     if known or (launches and name == COMPILING):
         return Values(known)
-    return Values({}, NO_MARK if launches else measured.missing.get(measure, "not measured"))
+    return Values({}, NO_MARK if launches else column.missing.get(instrument, "not measured"))
 
 
 def ratios(values: Values, first: Values) -> Values:
@@ -65,14 +69,14 @@ def ratios(values: Values, first: Values) -> Values:
     return Values({number: values.rounds[number] / first.rounds[number] for number in shared})
 
 
-def render(measured: dict[str, Measured]) -> str:
+def render(measured: dict[str, Column]) -> str:
     """The table, and below it the reasons of its dashes."""
     labels = list(measured)
     head = ("", "unit", *labels, *(f"{label} / {labels[0]}" for label in labels[1:]))
     rows, missing = [], []
-    for measure, names in ROWS.items():
+    for instrument, names in ROWS.items():
         for name in names:
-            values = [values_of(measured[label], measure, name) for label in labels]
+            values = [values_of(measured[label], instrument, name) for label in labels]
             if name in (*COMPONENTS, COMPILING) and not any(any(one.rounds.values()) for one in values if not one.why):
                 continue  # what no variant has
             rows.append(_row(name, values))
@@ -86,9 +90,9 @@ def _row(name: str, values: list[Values]) -> tuple[str, ...]:
     metric = metrics.get(name)
     factor, unit = scale(metric.unit, [value for one in values for value in one.rounds.values()])
     title = f"  {metric.title}" if name in COMPONENTS else metric.title
-    told = [spread([value / factor for value in one.rounds.values()]) for one in values]
+    shown = [spread([value / factor for value in one.rounds.values()]) for one in values]
     compared = [spread(list(ratios(one, values[0]).rounds.values()), ratio=True) for one in values[1:]]
-    return (title, unit, *told, *compared)
+    return (title, unit, *shown, *compared)
 
 
 def reasons(missing: list[tuple[str, str, str]]) -> list[str]:
@@ -128,17 +132,17 @@ def number(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
-def component_rows(measured: dict[str, Measured]) -> str:
+def component_rows(measured: dict[str, Column]) -> str:
     """Time by component under the profiler: a row for each phase and component, milliseconds and share for each variant."""
-    traced = {label: one.values["trace"][0] for label, one in measured.items() if "trace" in one.values}
+    traced: dict[str, Trace] = {label: one.records["trace"][0] for label, one in measured.items() if "trace" in one.records}
     rows = []
-    for told in ("forward", "training_step"):
-        wholes = [(one[told]["whole_ms"], one[told]["parts_ms"]) for one in traced.values()]
-        rows.append((told.replace("_", " "), "ms", *(number(whole) for whole, _ in wholes)))
-        for phase, component in parts_of([parts for _, parts in wholes]):
-            cells = [_share(parts.get(phase, {}).get(component), whole) for whole, parts in wholes]
-            rows.append((f"  {part_title(told, phase, component)}", "ms", *cells))
-    rows.append(("forward pass, no profiler", "ms", *(number(one["unprofiled_forward_ms"]) for one in traced.values())))
+    for call in CALLS:
+        calls: list[TracedCall] = [getattr(one, call) for one in traced.values()]
+        rows.append((call.replace("_", " "), "ms", *(number(one.whole_ms) for one in calls)))
+        for phase, component in parts_of([one.parts_ms for one in calls]):
+            shares = [_share(one.parts_ms.get(phase, {}).get(component), one.whole_ms) for one in calls]
+            rows.append((f"  {part_title(call, phase, component)}", "ms", *shares))
+    rows.append(("forward pass, no profiler", "ms", *(number(one.unprofiled_forward_ms) for one in traced.values())))
     missing = [(label, one.missing["trace"], "time by component") for label, one in measured.items() if "trace" in one.missing]
     text = table(("time by component", "unit", *traced), rows, "ll" + "r" * len(traced)) if traced else ""
     return "\n".join([text, *reasons(missing)])
@@ -150,11 +154,11 @@ def parts_of(variants: list[dict[str, dict[str, float]]]) -> list[tuple[str, str
     return [(phase, part) for phase, part in pairs if any(parts.get(phase, {}).get(part) for parts in variants)]
 
 
-def part_title(told: str, phase: str, component: str) -> str:
-    """How a part of the forward pass or of the training step is called."""
+def part_title(call: str, phase: str, component: str) -> str:
+    """The name of a part of the forward pass or of the training step."""
     if phase in ("optimiser", "other"):
         return "optimiser" if phase == "optimiser" else "between the phases"
-    return component if told == "forward" else f"{phase}: {component}"
+    return component if call == "forward" else f"{phase}: {component}"
 
 
 def _share(value: float | None, whole: float) -> str:

@@ -1,77 +1,74 @@
-"""From launches to a cell's numbers: percentiles over all calls, one value a launch, raw calls in a compressed file."""
+"""From launches to a run's numbers: percentiles over all calls, one value a launch, raw calls in a compressed file."""
 
 import gzip
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 from harness.measure import intervals, peak_flops
+from harness.measure.records import Launch, Point, from_json, to_json
 from harness.tracking.run_log import Journal
 
 FILE = "timing.json.gz"
-"""Below a cell's folder: everything that every launch said."""
+"""Below a run's folder: all launches with their raw values."""
 
 RANKS = {"p50": 50, "p90": 90, "p99": 99}
 
-Launch = dict[str, Any]
 
+def log(folder: Path, session: str, launches: list[Launch]) -> Journal:
+    """Leaves the launches in the run's folder and their metrics in its log: results, and a point a launch and length.
 
-def write(folder: Path, session: str, launches: list[Launch]) -> None:
-    """Leaves the launches in the folder; the bytes depend on them alone."""
-    told = json.dumps({"unit": "ms", "session": session, "launches": launches}, allow_nan=False)
-    (folder / FILE).write_bytes(gzip.compress(told.encode(), mtime=0))
+    The log is still open. The bytes of the file depend on the launches alone.
+    """
+    content = {"unit": "ms", "session": session, "launches": [to_json(launch) for launch in launches]}
+    (folder / FILE).write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
+    journal = Journal(folder)
+    for key, value in values(launches).items():
+        journal.value(key, value)
+    for launch in launches:
+        _log_launch(launch, journal)
+        for point in launch.points:
+            _log_point(point, launch.time, journal)
+    return journal
 
 
 def read(folder: Path) -> list[Launch]:
-    """Launches of the cell, none where it was not timed."""
+    """Launches of the run, none where it was not timed."""
     path = folder / FILE
-    return json.loads(gzip.decompress(path.read_bytes()))["launches"] if path.exists() else []
-
-
-def tell(launches: list[Launch], forward_flops: int | None, journal: Journal) -> None:
-    """Writes results, one point a launch, and one point a launch and length.
-
-    `forward_flops` are those of a timed call, None where nobody counted them.
-    """
-    if not launches:
-        return
-    told = values(launches)
-    for key, value in told.items():
-        journal.value(key, value)
-    journal.value("inference/mfu", None if forward_flops is None else _utilisation(forward_flops, told))
-    for launch in launches:
-        _tell_launch(launch, journal)
-        for point in launch["points"]:
-            _tell_point(point, launch["time"], journal)
+    if not path.exists():
+        return []
+    return [from_json(Launch, launch) for launch in json.loads(gzip.decompress(path.read_bytes()))["launches"]]
 
 
 def values(launches: list[Launch]) -> dict[str, float | None]:
-    """Metric name -> value over all launches."""
-    raw = [launch["latency"]["raw_ms"] for launch in launches]
-    pooled = np.concatenate(raw)
+    """Metric name -> value over all launches, of which there is at least one."""
+    raw = [launch.latency.raw_ms for launch in launches]
+    ranked = percentiles(np.concatenate(raw))
     low, high = intervals.percentile_interval(raw, 50) if len(raw) > 1 else (None, None)
-    work = [launch["throughput"] for launch in launches]
-    seconds = sum(one["seconds"] for one in work)
-    tokens, padded = sum(one["tokens"] for one in work), sum(one["padded_tokens"] for one in work)
-    joules, compiling = [one["joules"] for one in work], _known(launch["compile_s"] for launch in launches)
+    work = [launch.throughput for launch in launches]
+    seconds = sum(one.seconds for one in work)
+    tokens, padded = sum(one.tokens for one in work), sum(one.padded_tokens for one in work)
+    joules, compiling = [one.joules for one in work], _known(launch.compile_s for launch in launches)
+    fastest = max(_known(launch.peak_flops_per_s for launch in launches), default=None)
+    flops = max(_known(launch.flops_forward for launch in launches), default=None)
     return {
-        **percentiles(pooled),
+        **ranked,
         "inference/latency_ms_p50_low": low,
         "inference/latency_ms_p50_high": high,
         "inference/tokens_per_s": tokens / seconds,
         "inference/padded_tokens_per_s": padded / seconds,
-        "inference/samples_per_s": sum(one["samples"] for one in work) / seconds,
+        "inference/samples_per_s": sum(one.samples for one in work) / seconds,
         "inference/padding_share": 1 - tokens / padded,
         "inference/energy_j_per_token": None if None in joules else sum(joules) / tokens,
-        "inference/first_call_ms": median(launch["first_call_ms"] for launch in launches),
-        "setup/import_s": median(launch["import_s"] for launch in launches),
-        "setup/build_s": median(launch["build_s"] for launch in launches),
+        "inference/first_call_ms": median(launch.first_call_ms for launch in launches),
+        "setup/import_s": median(launch.import_s for launch in launches),
+        "setup/build_s": median(launch.build_s for launch in launches),
         "setup/compile_s": median(compiling) if compiling else None,
-        "inference/peak_flops_per_s": max(_known(launch["peak_flops_per_s"] for launch in launches), default=None),
+        "inference/peak_flops_per_s": fastest,
+        "inference/mfu": _utilisation(flops, ranked["inference/latency_ms_p50"], fastest),
     }
 
 
@@ -81,39 +78,38 @@ def percentiles(raw_ms: Sequence[float]) -> dict[str, float]:
     return {"inference/latency_ms_min": float(np.min(raw_ms)), **ranked}
 
 
-def _utilisation(forward_flops: int, told: dict[str, float | None]) -> float | None:
-    """Of the peak that the first launch measured; None without one, and where the peak must have been measured too low."""
+def _utilisation(flops: int | None, p50_ms: float, fastest: float | None) -> float | None:
+    """Of the fastest matrix product; None where a launch has no count, and where the product must have been slowed down."""
     try:
-        return peak_flops.mfu(forward_flops, told["inference/latency_ms_p50"] / 1e3, told["inference/peak_flops_per_s"])
+        return None if flops is None else peak_flops.mfu(flops, p50_ms / 1e3, fastest)
     except RuntimeError as error:
-        print(f"left out: {error}")
+        print(f"inference/mfu is left out: {error}")
         return None
 
 
-def _tell_launch(launch: Launch, journal: Journal) -> None:
-    latency, work = launch["latency"], launch["throughput"]
-    told = {
-        "timing/latency_ms": median(latency["raw_ms"]),
-        "timing/tokens_per_s": work["tokens"] / work["seconds"],
-        "timing/reference_ms": median([*latency["reference_ms"], *work["reference_ms"]]),
-        "timing/load_average": launch["load_average"],
-        "timing/cpu_mhz": launch["cpu_mhz"],
-        "timing/foreign_cpus": launch["foreign_cpus"],
+def _log_launch(launch: Launch, journal: Journal) -> None:
+    values = {
+        "timing/latency_ms": median(launch.latency.raw_ms),
+        "timing/tokens_per_s": launch.throughput.tokens / launch.throughput.seconds,
+        "timing/reference_ms": launch.reference_ms,
+        "timing/load_average": launch.load_average,
+        "timing/cpu_mhz": launch.cpu_mhz,
+        "timing/foreign_cpus": launch.foreign_cpus,
     }
-    for key, value in told.items():
+    for key, value in values.items():
         if value is not None:
-            journal.sample(key, launch["round"], value, launch["time"])
+            journal.sample(key, launch.round, value, launch.time)
 
 
-def _tell_point(point: dict[str, Any], time_ms: int, journal: Journal) -> None:
-    if point["batch_size"] != 1:
-        journal.sample("batching/latency_ms", point["batch_size"], median(point["raw_ms"]), time_ms)
-        journal.sample("batching/tokens_per_s", point["batch_size"], point["tokens_per_s"], time_ms)
+def _log_point(point: Point, time_ms: int, journal: Journal) -> None:
+    if point.batch_size != 1:
+        journal.sample("batching/latency_ms", point.batch_size, median(point.raw_ms), time_ms)
+        journal.sample("batching/tokens_per_s", point.batch_size, point.tokens_per_s, time_ms)
         return
-    journal.sample("scaling/latency_ms", point["length"], median(point["raw_ms"]), time_ms)
-    journal.sample("scaling/tokens_per_s", point["length"], point["tokens_per_s"], time_ms)
-    if point["peak_memory_bytes"] is not None:
-        journal.sample("scaling/peak_memory_bytes", point["length"], point["peak_memory_bytes"], time_ms)
+    journal.sample("scaling/latency_ms", point.length, median(point.raw_ms), time_ms)
+    journal.sample("scaling/tokens_per_s", point.length, point.tokens_per_s, time_ms)
+    if point.peak_memory_bytes is not None:
+        journal.sample("scaling/peak_memory_bytes", point.length, point.peak_memory_bytes, time_ms)
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

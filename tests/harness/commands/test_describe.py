@@ -14,8 +14,9 @@ from harness.commands.describe import command as describe
 from harness.commands.describe.architecture import Box, Group, Pattern, Repeat, fold
 from harness.commands.describe.heads import TIED
 from harness.config.schema import ModelConfig, RunConfig
-from harness.measure.size import count, on_meta
+from harness.measure.size import count
 from models.config import EncoderConfig, NormPlace, Position, Sharing
+from models.heads import on_meta
 
 CONF = Path(__file__).parents[3] / "conf"
 MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))

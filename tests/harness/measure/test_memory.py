@@ -12,7 +12,8 @@ import torch
 
 from harness.config.schema import HardwareConfig
 from harness.hardware.device import Machine
-from harness.measure.memory import CLEAR, SLACK, Peak, PeakMemory, refuse_less_than
+from harness.measure.memory import CLEAR, SLACK, Baseline, peak_memory, refuse_less_than
+from harness.measure.records import Peak
 from harness.measure.size import count
 from models.config import EncoderConfig
 from models.heads import build_classifier
@@ -22,49 +23,78 @@ MB = 1_000_000
 
 
 @pytest.fixture
-def memory() -> PeakMemory:
-    return PeakMemory(Machine(HardwareConfig(threads=1)))
+def machine() -> Machine:
+    return Machine(HardwareConfig(threads=1))
+
+
+@pytest.fixture
+def baseline(machine: Machine) -> Baseline:
+    return Baseline(machine)
 
 
 @pytest.mark.parametrize("make", [lambda: np.ones(25 * MB), lambda: torch.ones(50 * MB)], ids=["numpy", "torch"])
-def test_memory_freed_before_the_end_is_seen(memory, make):
-    assert memory.of(lambda: make().sum()) == pytest.approx(200 * MB, rel=0.1)
+def test_memory_freed_before_the_end_is_seen(machine, make):
+    with peak_memory(machine) as peak:
+        make().sum()
+    assert peak.kernel == pytest.approx(200 * MB, rel=0.1)
 
 
-def test_a_second_phase_does_not_see_the_first(memory):
-    first = memory.of(lambda: np.ones(25 * MB).sum())
-    second = memory.of(lambda: np.ones(5 * MB).sum())
-    assert first == pytest.approx(200 * MB, rel=0.1)
-    assert second == pytest.approx(40 * MB, rel=0.3)
+def test_a_second_phase_does_not_see_the_first(machine, baseline):
+    with peak_memory(machine, baseline) as first:
+        np.ones(25 * MB).sum()
+    with peak_memory(machine, baseline) as second:
+        np.ones(5 * MB).sum()
+    assert first.kernel == pytest.approx(200 * MB, rel=0.1)
+    assert second.kernel == pytest.approx(40 * MB, rel=0.3)
 
 
-def test_what_a_phase_leaves_is_part_of_the_next(memory):
-    kept = []
-    memory.of(lambda: kept.append(np.ones(25 * MB)))
-    assert memory.of(lambda: None) == pytest.approx(200 * MB, rel=0.1)
+def test_what_a_phase_leaves_is_part_of_the_next_above_one_baseline_and_of_none_above_its_own(machine, baseline):
+    with peak_memory(machine, baseline):
+        kept = np.ones(25 * MB)
+    with peak_memory(machine, baseline) as next_phase:
+        pass
+    with peak_memory(machine) as alone:
+        pass
+    assert next_phase.kernel == pytest.approx(200 * MB, rel=0.1)
+    assert next_phase.sampled == pytest.approx(200 * MB, rel=0.1)
+    assert alone.kernel < 20 * MB
+    del kept
 
 
-def test_peak_is_at_least_the_weights(memory):
-    built = []
-    config = EncoderConfig(num_hidden_layers=1)
-    peak = memory.of(lambda: built.append(build_classifier(config, 2, seed=0)))
-    assert peak >= 4 * count(built[0])
+def test_what_is_left_out_is_part_of_the_baseline(machine, baseline):
+    with baseline.leave_out():
+        kept = np.ones(25 * MB)
+    with peak_memory(machine, baseline) as peak:
+        np.ones(5 * MB).sum()
+    assert peak.kernel == pytest.approx(40 * MB, rel=0.3)
+    del kept
+
+
+def test_mark_alone_is_read_without_a_sampler(baseline):
+    baseline.start()
+    np.ones(25 * MB).sum()
+    assert baseline.peak() == pytest.approx(200 * MB, rel=0.1)
+
+
+def test_peak_is_at_least_the_weights(machine):
+    with peak_memory(machine) as peak:
+        model = build_classifier(EncoderConfig(num_hidden_layers=1), 2, seed=0)
+    assert peak.kernel >= 4 * count(model)
 
 
 @pytest.mark.parametrize("make", [lambda: np.ones(25 * MB), lambda: torch.ones(50 * MB)], ids=["numpy", "torch"])
-def test_a_known_amount_is_seen_within_three_percent_by_the_mark_and_by_the_sampler(memory, make):
-    def hold() -> None:
+def test_a_known_amount_is_seen_within_three_percent_by_the_mark_and_by_the_sampler(machine, make):
+    with peak_memory(machine) as peak:
         held = make()
         time.sleep(0.2)
         del held
-
-    peak = memory.both(hold)
     assert peak.kernel == pytest.approx(200 * MB, rel=0.03)
     assert peak.sampled == pytest.approx(200 * MB, rel=0.03)
 
 
-def test_what_is_held_for_a_moment_is_seen_by_the_mark_at_least_as_by_the_sampler(memory):
-    peak = memory.both(lambda: np.ones(25 * MB).sum())
+def test_what_is_held_for_a_moment_is_seen_by_the_mark_at_least_as_by_the_sampler(machine):
+    with peak_memory(machine) as peak:
+        np.ones(25 * MB).sum()
     assert peak.kernel == pytest.approx(200 * MB, rel=0.03)
     assert peak.sampled <= peak.kernel + SLACK
 
@@ -72,14 +102,16 @@ def test_what_is_held_for_a_moment_is_seen_by_the_mark_at_least_as_by_the_sample
 ALLOCATES = """
 import json, resource
 import numpy as np
-from harness.config import HardwareConfig
-from harness.hardware import Machine
-from harness.measure.memory import PeakMemory, resident_bytes
-memory = PeakMemory(Machine(HardwareConfig(threads=1)))
+from harness.config.schema import HardwareConfig
+from harness.hardware.device import Machine
+from harness.measure.memory import Baseline, peak_memory, resident_bytes
+machine = Machine(HardwareConfig(threads=1))
+above = Baseline(machine)
 baseline = resident_bytes()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-peak = memory.of(lambda: np.ones(75_000_000).sum())
-print(json.dumps([peak, baseline, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+with peak_memory(machine, above) as peak:
+    np.ones(75_000_000).sum()
+print(json.dumps([peak.kernel, baseline, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
 """
 
 

@@ -5,10 +5,10 @@ import torch
 
 from harness import metrics
 from harness.measure import size
-from harness.measure.size import bytes_by_dtype, components, effective, on_meta, per_layer, published_sizes, sizes
+from harness.measure.size import bytes_by_dtype, components, effective, per_layer, published_sizes, sizes
 from harness.paths import conf_directory
 from models.config import EncoderConfig
-from models.heads import TokenClassifier, build_classifier
+from models.heads import TokenClassifier, build_classifier, on_meta
 
 MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
 

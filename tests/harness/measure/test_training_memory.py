@@ -12,8 +12,10 @@ from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula
 from harness.measure.memory import SLACK
-from harness.measure.training_memory import Asked, Saved, Steps, narrow, step_times
-from harness.tracking.run_log import Journal
+from harness.measure.records import StepRequest
+from harness.measure.subject import step_shape
+from harness.measure.training_memory import Saved, narrow, one_piece, parts, step_times, steps_of
+from harness.measure.training_step import TrainingSteps
 from models.config import Activation, Body, Norm, NormPlace, Pooling, Position
 
 SMALL = {
@@ -65,16 +67,15 @@ def config(kind: TaskKind = TaskKind.classification, length: int = 60, **changes
     )
 
 
-@pytest.fixture
-def steps(tmp_path):
-    """A model under training; its journal is closed at the end."""
-    journal = Journal(tmp_path)
-    yield lambda cell, asked: Steps(cell, asked, Machine(cell.hardware), journal)
-    journal.finish("finished")
+def steps(config: RunConfig, request: StepRequest) -> TrainingSteps:
+    """A model under training."""
+    return steps_of(one_piece(config, request), Machine(config.hardware))
 
 
-def both(made: Steps, asked: Asked) -> tuple[memory_formula.Parts, memory_formula.Parts]:
-    return made.parts(), memory_formula.parts(made.shape, made.config.hardware, asked.checkpointing)
+def both(config: RunConfig, request: StepRequest) -> tuple[memory_formula.Parts, memory_formula.Parts]:
+    """Measured and by formula."""
+    shape = step_shape(config, request.batch_size)
+    return parts(steps(config, request)), memory_formula.parts(shape, config.hardware, request.checkpointing)
 
 
 PARTS = [(name, 3, checkpointing) for name in VARIANTS for checkpointing in (False, True)]
@@ -82,23 +83,23 @@ PARTS += [(name, 1, False) for name in ("bert", "blocked window")]  # what a bat
 
 
 @pytest.mark.parametrize(("name", "batch_size", "checkpointing"), PARTS)
-def test_every_part_is_what_the_formula_says(steps, name, batch_size, checkpointing):
-    asked = Asked(batch_size, checkpointing)
-    measured, formula = both(steps(config(**VARIANTS[name]), asked), asked)
+def test_every_part_is_what_the_formula_says(name, batch_size, checkpointing):
+    request = StepRequest(batch_size, checkpointing)
+    measured, formula = both(config(**VARIANTS[name]), request)
     assert measured.activations == pytest.approx(formula.activations, rel=0.01)
     assert replace(measured, activations=0) == replace(formula, activations=0)
 
 
 @pytest.mark.parametrize("kind", list(TaskKind), ids=lambda kind: kind.value)
-def test_every_kind_of_task_has_its_head_counted(steps, kind):
-    measured, formula = both(steps(config(kind, length=16), Asked(2)), Asked(2))
+def test_every_kind_of_task_has_its_head_counted(kind):
+    measured, formula = both(config(kind, length=16), StepRequest(2))
     assert measured.activations == pytest.approx(formula.activations, rel=0.001)
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 8])
-def test_formula_holds_for_mini_bert(steps, compose, batch_size):
+def test_formula_holds_for_mini_bert(compose, batch_size):
     (cell,) = compose("scale=mini_bert", "task=bag", "hardware.threads=1")
-    measured, formula = both(steps(cell, Asked(batch_size)), Asked(batch_size))
+    measured, formula = both(cell, StepRequest(batch_size))
     assert cell.measure.length == 64
     for part in ("weights", "gradients", "optimiser", "activations"):
         assert getattr(measured, part) == pytest.approx(getattr(formula, part), rel=0.1)
@@ -110,7 +111,7 @@ def test_formula_holds_for_mini_bert(steps, compose, batch_size):
 def test_formula_and_peak_hold_for_large_models(compose, monkeypatch, arguments, batch_size):
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")  # freed blocks go back at once, so that the peak is what is held
     (cell,) = compose(*arguments.split(), "task=bag", "measure.length=128", "hardware.threads=1")
-    found = probe(cell, Asked(batch_size, timed_steps=0)).measured
+    found = probe(cell, StepRequest(batch_size, timed_steps=0)).measured
     for part in ("weights", "gradients", "optimiser", "activations", "total"):
         assert getattr(found.parts, part) == pytest.approx(getattr(found.formula, part), rel=0.1)
     least = found.parts.lasting + max(found.parts.gradients, found.parts.activations)
@@ -118,9 +119,9 @@ def test_formula_and_peak_hold_for_large_models(compose, monkeypatch, arguments,
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_what_is_not_worked_out_has_no_number(steps, name):
+def test_what_is_not_worked_out_has_no_number(name):
     cell = config(**UNKNOWN[name])
-    measured, formula = both(steps(cell, Asked(2)), Asked(2))
+    measured, formula = both(cell, StepRequest(2))
     assert measured.activations > 0
     assert formula.activations is formula.total is None
     assert formula.weights == measured.weights
@@ -134,19 +135,19 @@ def test_other_kernels_have_no_number(hardware):
     assert memory_formula.parts(shape, hardware, False).activations is None
 
 
-def test_checkpointing_of_layers_that_cannot_be_run_alone_has_no_number(steps):
-    asked = Asked(2, checkpointing=True)
-    assert steps(config(body=Body.encoder_decoder), asked).parts().activations is None
+def test_checkpointing_of_layers_that_cannot_be_run_alone_has_no_number():
+    request = StepRequest(2, checkpointing=True)
+    assert parts(steps(config(body=Body.encoder_decoder), request)).activations is None
 
 
-def test_only_activations_grow_with_the_batch(steps):
-    one, four = (steps(config(), Asked(size)).parts() for size in (1, 4))
+def test_only_activations_grow_with_the_batch():
+    one, four = (parts(steps(config(), StepRequest(size))) for size in (1, 4))
     assert replace(one, activations=0) == replace(four, activations=0)
     assert 3.5 * one.activations < four.activations < 4.5 * one.activations
 
 
-def test_weights_that_are_used_twice_are_held_once(steps):
-    alone, shared = (steps(config(num_hidden_groups=groups), Asked(1)).parts() for groups in (3, 1))
+def test_weights_that_are_used_twice_are_held_once():
+    alone, shared = (parts(steps(config(num_hidden_groups=groups), StepRequest(1))) for groups in (3, 1))
     assert shared.weights < alone.weights / 2
     assert shared.activations == alone.activations
 
@@ -165,16 +166,16 @@ def test_what_warms_up_weighs_next_to_nothing():
     assert memory_formula.parts(memory_formula.Shape(thin.model, 2, 1, 16), thin.hardware, False).weights < 200_000
 
 
-def test_timed_steps_alternate_with_plain_ones(steps):
-    asked = Asked(2, checkpointing=True, timed_steps=3, against_plain=True)
-    made = steps(config(length=16), asked)
+def test_timed_steps_alternate_with_plain_ones():
+    request = StepRequest(2, checkpointing=True, timed_steps=3, against_plain=True)
+    made = steps(config(length=16), request)
     seen = []
     (block, _) = made.model.encoder.layers.execution_order()[0]
     block.register_forward_pre_hook(lambda *_: seen.append(1))
-    own, plain_ones = step_times(made, asked)
+    own, plain_ones = step_times(made, request)
     assert (len(own), len(plain_ones)) == (3, 3)
     assert len(seen) == 3 * (2 + 1)  # computed twice, and once
-    assert step_times(made, replace(asked, timed_steps=0)) == ([], [])
+    assert step_times(made, replace(request, timed_steps=0)) == ([], [])
 
 
 # Activation checkpointing

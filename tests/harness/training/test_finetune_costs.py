@@ -14,7 +14,7 @@ from harness.hardware import energy
 from harness.hardware.device import Machine
 from harness.hardware.energy import Counter
 from harness.measure import flops
-from harness.study import worker
+from harness.study import task_run
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks.batches import training_order
@@ -52,7 +52,7 @@ def done(small_config: RunConfig, tmp_path: Path) -> Callable[..., Done]:
         folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         journal, key = Journal(folder), cache.prepare(config)
-        worker.measure_and_finetune(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), journal)
+        task_run.run(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), journal)
         journal.finish("finished")
         curves: dict[str, dict[int, float]] = {}
         for entry in Reader(folder).new_entries():

@@ -13,7 +13,8 @@ from harness.config.choices import KeepBest, TaskKind
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.study import identity, worker
+from harness.measure import flops
+from harness.study import identity, task_run
 from harness.study.identity import Inputs
 from harness.tasks import kind_of
 from harness.tasks import prepared as cache
@@ -81,7 +82,7 @@ def trained(config: RunConfig, prepared: Prepared, machine: Machine, tmp_path: P
         model = build_classifier(shape, kind_of(told.task).num_outputs(told.task), 0)
         journal = Watching(tmp_path / f"run{len(list(tmp_path.iterdir()))}", model)
         try:
-            finetune(told, model, given or prepared, machine, journal)
+            finetune(told, model, given or prepared, machine, journal, flops.of_training(model))
         finally:
             journal.finish("finished")
         return model, journal, json.loads((journal.folder / "result.json").read_text())["metrics"]
@@ -188,7 +189,7 @@ def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, ma
     told = replace(config, finetune=replace(config.finetune, keep_best=keep_best, epochs=2))
     told = replace(told, measure=replace(told.measure, enabled=False))
     journal = Journal(tmp_path)
-    worker.measure_and_finetune(told, Inputs(data=cache.prepare(told)), machine, journal)
+    task_run.run(told, Inputs(data=cache.prepare(told)), machine, journal)
     journal.finish("finished")
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert 0 <= values["tune/score"] <= 1

@@ -15,7 +15,7 @@ from harness.config.schema import CorpusConfig, HardwareConfig, RunConfig, TaskC
 from harness.corpus import prepare
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.study import plan, run_folder, worker
+from harness.study import plan, run_folder, task_run
 from harness.study.identity import Inputs
 from harness.tasks import glue_submission, prepared
 from harness.tracking import run_log
@@ -81,7 +81,7 @@ def finished(config: RunConfig, folder: Path) -> dict[str, float]:
     """The results of one run in this process."""
     folder.mkdir()
     pen = Journal(folder)
-    worker.measure_and_finetune(config, Inputs(data=prepared.prepare(config)), Machine(HardwareConfig(threads=1)), pen)
+    task_run.run(config, Inputs(data=prepared.prepare(config)), Machine(HardwareConfig(threads=1)), pen)
     pen.finish("finished")
     return json.loads((folder / "result.json").read_text())["metrics"]
 

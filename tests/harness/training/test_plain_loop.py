@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
+from harness.measure import flops
 from harness.tasks.base import Split
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal
@@ -87,7 +88,9 @@ def test_five_steps_of_finetuning_are_those_of_a_plain_torch_loop(rows: Split, t
     task = TaskConfig(name="parity", labels=["even", "odd"], scores=["accuracy"], headline="accuracy")
     data = Prepared("key", VOCABULARY, pad_token_id=0, rows="rows", majority=0, train=rows, validation=rows)
     ours, journal = classifier(), Journal(tmp_path)
-    position = finetune(RunConfig(task=task, finetune=budget), ours, data, Machine(HardwareConfig(threads=1)), journal)
+    position = finetune(
+        RunConfig(task=task, finetune=budget), ours, data, Machine(HardwareConfig(threads=1)), journal, flops.of_training(ours)
+    )
     journal.finish("finished")
     expected, norms = trained_by_hand(rows)
     assert position.step == STEPS

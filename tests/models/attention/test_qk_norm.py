@@ -7,14 +7,14 @@ import torch
 from torch.nn import functional as F
 
 from harness.measure.flops import counted
-from harness.measure.size import count, on_meta
+from harness.measure.size import count
 from harness.measure.training_memory import Saved
 from models.attention.full import SelfAttention
 from models.attention.products import Context
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Norm, Position
 from models.encoder import initialise
-from models.heads import build_classifier
+from models.heads import build_classifier, on_meta
 
 B, T, H, K = 3, 60, 4, 8
 SMALL = {"vocab_size": 40, "hidden_size": H * K, "num_hidden_layers": 2, "num_attention_heads": H, "intermediate_size": 48}

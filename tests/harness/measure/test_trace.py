@@ -8,10 +8,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from harness.commands.profile import subject, trace
-from harness.commands.profile.components import COMPONENTS, Ranges, component_of, of_range
-from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig, TaskKind
+from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
+from harness.measure import subject, trace
+from harness.measure.components import COMPONENTS, Ranges, component_of, of_range
+from harness.measure.subject import Subject
+from harness.measure.training_step import TrainingSteps
 from models.heads import build_classifier
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -43,7 +45,7 @@ def spent_on(config: RunConfig) -> dict[str, trace.Spent]:
     """Of a session that nothing came in between of."""
     machine = Machine(config.hardware)
     model = subject.build(config, machine)
-    steps, batch = subject.Steps(config, model, machine), subject.texts(config, 1, machine)
+    steps, batch = TrainingSteps(config, model, machine), subject.labelled_texts(config, 1, machine)
 
     def infer() -> None:
         model.eval()
@@ -80,7 +82,7 @@ def test_recurrent_layers_are_other():
 def test_nodes_of_the_graph_belong_to_the_component_that_made_them():
     config = config_of("base")
     model = build_classifier(config.model, 2, 0).train()
-    batch = subject.texts(config, 2, Machine(config.hardware))
+    batch = subject.labelled_texts(config, 2, Machine(config.hardware))
     graph = []
 
     def record() -> None:
@@ -152,19 +154,13 @@ def test_ranges_are_gone_afterwards_and_name_their_module():
     assert of_range("aten::norm") is None
 
 
-@pytest.mark.parametrize("kind", list(TaskKind), ids=lambda kind: kind.value)
-def test_heads_of_all_kinds_take_a_training_step(kind):
-    config = config_of("base", kind=kind)
-    machine = Machine(config.hardware)
-    model = subject.build(config, machine)
-    before = model.head.weight.clone()
-    subject.Steps(config, model, machine).run(2)
-    assert not torch.equal(before, model.head.weight)
-
-
 def test_trace_of_both_calls_is_written_as_chrome_reads_it(tmp_path):
-    told = trace.measure(config_of("windowed"), Machine(HardwareConfig(threads=1)), tmp_path / "trace.json")
+    measured = Subject(config_of("windowed"), Machine(HardwareConfig(threads=1)))
+    traced = trace.measure(measured, tmp_path / "trace.json")
     names = [event.get("name") for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]]
     assert names.count(trace.PASS) == names.count(trace.STEP) == 1
     assert any(name and name.startswith("attention | encoder.layers.attentions.0") for name in names)
-    assert told["unprofiled_forward_ms"] > 0
+    assert traced.unprofiled_forward_ms > 0
+    for call in (traced.forward, traced.training_step):
+        parts = sum(value for phase in call.parts_ms.values() for value in phase.values())
+        assert parts == pytest.approx(call.whole_ms, rel=trace.TOLERANCE, abs=trace.ENTERING_MS)

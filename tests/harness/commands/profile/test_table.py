@@ -1,23 +1,27 @@
 """The table of a profile from known values, and in which order what is launched."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from harness.commands.profile import launch, picture, table
-from harness.commands.profile.launch import Launch, Measured
+from harness.commands.profile.launch import Column, Step
+from harness.measure.records import Measured, MemoryPeaks, ModelFlops, Peak, Trace, TracedCall
 
 NAME = "inference/latency_ms_p50"
 PARTS = {"forward": {"attention": 3.0, "other": 1.0}, "backward": {"attention": 5.0}, "optimiser": {"other": 1.0}}
-TRACED = {
-    "forward": {"whole_ms": 4.0, "parts_ms": {"forward": PARTS["forward"]}},
-    "training_step": {"whole_ms": 10.0, "parts_ms": PARTS},
-    "unprofiled_forward_ms": 3.5,
-}
+TRACED = Trace(TracedCall(4.0, {"forward": PARTS["forward"]}), TracedCall(10.0, PARTS), 3.5, 20)
 
 
-def measured(*latencies: float, **others: dict) -> Measured:
-    return Measured({"speed": {number: {NAME: value} for number, value in enumerate(latencies)}, **others})
+@pytest.fixture
+def measured(launch_of) -> Callable[..., Column]:
+    """A variant that was timed in as many rounds as there are latencies."""
+
+    def column(*latencies: float, **others: dict) -> Column:
+        return Column({"timing": {number: launch_of(number, [value]) for number, value in enumerate(latencies)}, **others})
+
+    return column
 
 
 def row(text: str, title: str) -> list[str]:
@@ -26,33 +30,31 @@ def row(text: str, title: str) -> list[str]:
     return [cell.strip() for cell in line.strip()[len(title) :].split("  ") if cell.strip()]
 
 
-def test_cells_are_medians_with_ranges_and_ratios_are_paired_by_round():
+def test_cells_are_medians_with_ranges_and_ratios_are_paired_by_round(measured):
     text = table.render({"base": measured(10, 20, 40), "windowed": measured(5, 30, 20)})
     assert row(text, "latency p50") == ["ms", "20 (10 to 40)", "20 (5 to 30)", "0.500 (0.500 to 1.500)"]
 
 
-def test_one_variant_has_no_ratio():
+def test_one_variant_has_no_ratio(measured):
     assert row(table.render({"base": measured(12.5)}), "latency p50") == ["ms", "12.5"]
 
 
-def test_missing_values_are_dashes_with_their_reason_below():
-    failed = Measured(missing={"speed": "OutOfMemoryError: no room", "memory": "it was killed"})
+def test_missing_values_are_dashes_with_their_reason_below(measured):
+    failed = Column(missing={"timing": "OutOfMemoryError: no room", "memory": "it was killed"})
     text = table.render({"base": measured(10), "large": failed})
     assert row(text, "latency p50") == ["ms", "10", "-", "-"]
     assert "large: OutOfMemoryError: no room (latency min, latency p50, " in text
-    assert "large: it was killed (inference peak memory, training peak memory)" in text
+    assert "large: it was killed (inference peak memory, training step peak memory)" in text
 
 
-def test_peak_that_the_system_does_not_give_is_a_dash_and_said():
-    text = table.render(
-        {"base": measured(memory={0: {"inference/peak_memory_bytes": None, "finetune/peak_memory_bytes": 2.5e6}})}
-    )
+def test_peak_that_the_system_does_not_give_is_a_dash_and_said(measured):
+    text = table.render({"base": measured(memory={0: MemoryPeaks(Peak(None), Peak(2_500_000))})})
     assert row(text, "inference peak memory") == ["bytes", "-"]
-    assert row(text, "training peak memory") == ["MB", "2.50"]
+    assert row(text, "training step peak memory") == ["MB", "2.50"]
     assert f"base: {table.NO_MARK} (inference peak memory)" in text
 
 
-def test_component_that_no_variant_has_takes_no_row():
+def test_component_that_no_variant_has_takes_no_row(measured):
     sizes = {0: {"model/params_total": 3, "model/params_component_layers": 3, "model/params_component_head": 0}}
     text = table.render({"base": measured(1, sizes=sizes), "other": measured(1, sizes=sizes)})
     assert row(text, "layers") == ["parameters", "3", "3", "1.000"]
@@ -81,7 +83,7 @@ def test_numbers_are_short(value, said):
 
 
 def test_time_by_component_is_told_with_shares_and_why_it_is_missing():
-    text = table.component_rows({"base": Measured({"trace": {0: TRACED}}), "gpt": Measured(missing={"trace": "it broke"})})
+    text = table.component_rows({"base": Column({"trace": {0: TRACED}}), "gpt": Column(missing={"trace": "it broke"})})
     assert row(text, "attention") == ["ms", "3 (75 %)"]
     assert row(text, "backward: attention") == ["ms", "5 (50 %)"]
     assert row(text, "forward pass, no profiler") == ["ms", "3.50"]
@@ -105,11 +107,11 @@ def test_picture_is_the_same_for_the_same_times():
 # Launches
 
 
-def test_every_round_launches_every_variant_once_for_speed_and_the_first_for_memory_too():
+def test_every_round_launches_every_variant_once_for_timing_and_the_first_for_memory_too():
     order = launch.plan(["a", "b", "c"], 4, traced=False)
-    rounds = [[(one.label, one.measures[0]) for one in order if one.round == number] for number in range(4)]
-    assert sorted(rounds[0]) == [(label, kind) for label in "abc" for kind in ("memory", "speed")]
-    assert [sorted(launches) for launches in rounds[1:]] == [[(label, "speed") for label in "abc"]] * 3
+    rounds = [[(one.label, one.instruments[0]) for one in order if one.round == number] for number in range(4)]
+    assert sorted(rounds[0]) == [(label, kind) for label in "abc" for kind in ("memory", "timing")]
+    assert [sorted(launches) for launches in rounds[1:]] == [[(label, "timing") for label in "abc"]] * 3
     assert [one.round for one in order] == sorted(one.round for one in order)
 
 
@@ -122,12 +124,25 @@ def test_order_differs_from_round_to_round_and_is_the_same_every_time():
 
 def test_counts_are_taken_once_and_traces_come_last():
     order = launch.plan(["a", "b"], 3, traced=True)
-    assert [one.round for one in order if "flops" in one.measures] == [0, 0]
-    assert [one.measures for one in order[-2:]] == [("trace",)] * 2
+    assert [one.round for one in order if "flops" in one.instruments] == [0, 0]
+    assert [one.instruments for one in order[-2:]] == [("trace",)] * 2
 
 
 def test_launch_that_breaks_off_keeps_what_was_measured_before():
-    one = Measured()
-    one.add(Launch("a", 0, ("memory", "flops")), {"memory": {"finetune/peak_memory_bytes": 5}}, "RuntimeError: no formula")
-    assert one.values == {"memory": {0: {"finetune/peak_memory_bytes": 5}}}
+    one, peaks = Column(), MemoryPeaks(Peak(3), Peak(5))
+    one.add(Step("a", 0, ("memory", "flops")), Measured(memory=peaks), "RuntimeError: no formula")
+    assert one.records == {"memory": {0: peaks}}
+    assert one.values("memory", "train_step/peak_memory_bytes") == {0: 5}
     assert one.missing == {"flops": "RuntimeError: no formula"}
+
+
+def test_all_that_the_table_shows_has_a_record_that_gives_it(launch_of):
+    records = {
+        "sizes": {"model/params_total": 1},
+        "flops": ModelFlops(1, 3),
+        "timing": launch_of(0, [1.0]),
+        "memory": MemoryPeaks(Peak(1), Peak(2)),
+    }
+    assert records.keys() == table.ROWS.keys()
+    for instrument in ("flops", "timing", "memory"):
+        assert set(table.ROWS[instrument]) <= launch.metrics_of(records[instrument]).keys()

@@ -8,9 +8,8 @@ from harness.__main__ import main
 from harness.commands.memory import command as memory
 from harness.commands.memory.probe import Fit, Probe
 from harness.measure.flops import StepFlops
-from harness.measure.memory import Peak
 from harness.measure.memory_formula import Parts
-from harness.measure.training_memory import Asked, Measured
+from harness.measure.records import Peak, StepRequest, TrainingStepMemory
 
 
 def said(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -72,11 +71,17 @@ def test_sizes_are_read_with_their_units(text, size):
     assert memory.bytes_of(text) == size
 
 
-def row(checkpointing: bool, activations: int | None, step_s: float, hardware: int) -> Measured:
+def row(checkpointing: bool, activations: int | None, step_s: float, hardware: int) -> TrainingStepMemory:
     parts = Parts(1_000_000, 1_000_000, 2_000_000, activations)
     peak = Peak(4_000_000 + (activations or 0), None)
-    return Measured(
-        Asked(4, checkpointing), parts, parts, peak, step_s, StepFlops(3 * 10**9, hardware), 0.1 if checkpointing else None
+    return TrainingStepMemory(
+        StepRequest(4, checkpointing),
+        parts,
+        parts,
+        peak,
+        step_s,
+        StepFlops(3 * 10**9, hardware),
+        0.1 if checkpointing else None,
     )
 
 

@@ -17,7 +17,9 @@ AROUND = 262_143_328_850
 
 def joules(work: Callable[[], object], found: list[Counter], **changes) -> float | None:
     """By a meter of its own."""
-    return EnergyMeter(found, **changes).of(work)
+    with EnergyMeter(found, **changes) as meter:
+        work()
+    return meter.counted
 
 
 @pytest.fixture
@@ -62,33 +64,26 @@ def test_a_counter_that_goes_around_often_is_looked_at_often_enough():
     counter = Counter(lambda: next(ticks) % 10, 1.0, wraps_at=10)
     reads: list[int] = []
     counted = Counter(lambda: reads.append(1) or counter.read(), 1.0, wraps_at=10)
-    assert joules(lambda: time.sleep(0.2), [counted], look_every_s=0.02) == 7 * (len(reads) - 1)
+    assert joules(lambda: time.sleep(0.2), [counted], read_every_s=0.02) == 7 * (len(reads) - 1)
     assert len(reads) > 2
 
 
 def test_what_a_pause_takes_is_not_counted():
     total = [100]
-    meter = energy.EnergyMeter([Counter(lambda: total[0], 0.5)], look_every_s=0.01)
-
-    def work() -> None:
+    with energy.EnergyMeter([Counter(lambda: total[0], 0.5)], read_every_s=0.01) as meter:
         total[0] += 2
         with meter.paused():
             assert meter.counted == 1.0
             total[0] += 32
             time.sleep(0.1)  # the watcher has its chances to count it
         total[0] += 4
-
-    assert meter.of(work) == 3.0
+    assert meter.counted == 3.0
 
 
 def test_a_pause_without_counters_is_none():
-    meter, done = energy.EnergyMeter([]), []
-
-    def work() -> None:
-        with meter.paused():
-            done.append(meter.counted)
-
-    assert (meter.of(work), done) == (None, [None])
+    with energy.EnergyMeter([]) as meter, meter.paused():
+        assert meter.counted is None
+    assert meter.counted is None
 
 
 def test_work_that_takes_nothing_is_zero_and_not_missing(powercap):

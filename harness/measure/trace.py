@@ -10,18 +10,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from statistics import median
 
 from torch.autograd.profiler import record_function
 from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile
 
-from harness.commands.profile import subject
-from harness.commands.profile.components import OTHER, Ranges, of_range
-from harness.config.schema import RunConfig
-from harness.hardware.device import Machine
-from harness.measure import latency, warmup
-from harness.study.timing import summary
+from harness.measure import latency, subject, warmup
+from harness.measure.components import OTHER, Ranges, of_range
+from harness.measure.records import Trace, TracedCall
+from harness.measure.subject import Subject
+from harness.measure.training_step import TrainingSteps
 
 PASS, STEP = "forward pass", "training step"
 """Ranges of what is profiled."""
@@ -71,18 +70,18 @@ class Spent:
         return self
 
 
-def measure(config: RunConfig, machine: Machine, path: Path) -> dict[str, Any]:
+def measure(measured: Subject, path: Path) -> Trace:
     """Time by component of a forward pass at batch 1 and of a training step; writes the trace of these two calls.
 
-    RuntimeError where the components do not add up to what the clock says.
+    RuntimeError where the components do not add up to the time on the clock.
     """
-    model = subject.build(config, machine)
-    text = latency.text_of(config.measure.length, config.model.vocab_size, machine)
+    config, machine = measured.config, measured.machine
+    model, text = subject.build(config, machine), measured.text(config.measure.length)
     call = latency.forward(model, machine)
     machine.use_threads(config.measure.threads)
     warm = warmup.warm_up(lambda: call(text), machine)
     unprofiled = [latency.time_ms(lambda: call(text), machine) for _ in range(config.measure.repeats)]
-    steps = subject.Steps(config, model, machine)
+    steps = TrainingSteps(config, model, machine)
     steps.run(2)
 
     def infer() -> None:
@@ -93,18 +92,14 @@ def measure(config: RunConfig, machine: Machine, path: Path) -> dict[str, Any]:
     with Ranges(model):
         profiled, spent = undisturbed({PASS: infer, STEP: lambda: steps.run(1)})
     profiled.export_chrome_trace(str(path))
-    return {
-        "forward": {"whole_ms": spent[PASS].whole_ms, "parts_ms": spent[PASS].parts_ms},
-        "training_step": {"whole_ms": spent[STEP].whole_ms, "parts_ms": spent[STEP].parts_ms},
-        "unprofiled_forward_ms": summary.percentiles(unprofiled)["inference/latency_ms_p50"],
-        "warm_up_calls": warm.calls,
-    }
+    forward, step = (TracedCall(spent[name].whole_ms, spent[name].parts_ms) for name in (PASS, STEP))
+    return Trace(forward, step, median(unprofiled), warm.calls)
 
 
 def undisturbed(calls: dict[str, Callable[[], object]]) -> tuple[profile, dict[str, Spent]]:
     """The quickest of the sessions whose components add up: where another process came in between, time is in no component.
 
-    RuntimeError where those of none add up to what the clock says.
+    RuntimeError where those of none add up to the time on the clock.
     """
     session(calls)
     sessions = sorted((session(calls) for _ in range(SESSIONS)), key=lambda one: math.prod(one[1].values()))

@@ -7,7 +7,7 @@ from torch import nn
 from harness.config.schema import Dtype, HardwareConfig
 from harness.hardware.device import Machine
 from harness.measure.bytes_moved import bytes_forward, bytes_of
-from harness.measure.latency import text_of
+from harness.measure.subject import texts
 from models.config import EncoderConfig
 from models.heads import build_classifier
 
@@ -60,7 +60,7 @@ def test_an_overwritten_tensor_is_not_read():
 def moved(dtype: Dtype, length: int) -> int:
     machine = Machine(HardwareConfig(threads=1, dtype=dtype))
     model = build_classifier(SMALL, 2, seed=0)
-    return bytes_forward(model, text_of(length, SMALL.vocab_size, machine), machine)
+    return bytes_forward(model, texts(SMALL.vocab_size, length, machine), machine)
 
 
 def test_a_forward_pass_reads_every_weight_of_the_layers_and_more_for_more_tokens():

@@ -1,4 +1,4 @@
-"""Which component of a model a module belongs to, and ranges of the profiler that say so while it runs."""
+"""Which component of a model a module belongs to, and ranges of the profiler that name it while it runs."""
 
 from torch import nn
 from torch.autograd.profiler import record_function
@@ -13,7 +13,7 @@ from models.positions import BIASES
 EMBEDDINGS, ATTENTION, FEED_FORWARD, NORMS, HEAD = "embeddings", "attention", "feed-forward", "norms", "head"
 
 OTHER = "other"
-"""What stands in no module below: recurrent layers, rotations, what is between modules."""
+"""What is in no module below: recurrent layers, rotations, what is between modules."""
 
 COMPONENTS = (EMBEDDINGS, ATTENTION, FEED_FORWARD, NORMS, HEAD, OTHER)
 
@@ -33,7 +33,7 @@ OF_TYPE: dict[type[nn.Module], str] = {
 so dropout and residual sum of a block are its component's."""
 
 OF_NAME = {"dropout": HEAD, "head": HEAD}
-"""The same for what stands directly on the encoder, by its name in the classifier."""
+"""The same for what is directly in the classifier, by its name in the classifier."""
 
 SEPARATOR = " | "
 """Between component and place of a module in the name of its range."""

@@ -1,18 +1,20 @@
 """Probes: where the border of what fits lies, and what a process that is refused memory means."""
 
+import json
+
 import pytest
 
-from harness.commands.memory.probe import LARGEST, Probe, _outcome, largest, probe
+from harness.commands.memory.probe import LARGEST, Probe, _result, largest, probe
 from harness.measure.flops import StepFlops
-from harness.measure.memory import Peak
+from harness.measure.launch import Outcome
 from harness.measure.memory_formula import Parts
-from harness.measure.training_memory import Asked, Measured, from_plain, plain
+from harness.measure.records import Measured, Peak, StepRequest, TrainingStepMemory, from_json, to_json
 
 PARTS = Parts(1, 1, 2, None)
 
 
-def measured(batch_size: int, peak: int | None) -> Measured:
-    return Measured(Asked(batch_size), PARTS, PARTS, Peak(peak, peak), None, StepFlops(1, 1))
+def measured(batch_size: int, peak: int | None) -> TrainingStepMemory:
+    return TrainingStepMemory(StepRequest(batch_size), PARTS, PARTS, Peak(peak, peak), None, StepFlops(1, 1))
 
 
 def fake_process(tried: list[int], limit: int):
@@ -58,21 +60,21 @@ def test_a_process_without_a_mark_counts_as_not_fitting():
 )
 def test_a_process_that_ran_out_of_memory_is_a_result(tmp_path, code, said, stopped):
     (tmp_path / "log.txt").write_text(said)
-    assert _outcome(4, code, tmp_path / "log.txt", tmp_path / "none") == Probe(4, None, stopped)
+    assert _result(4, Outcome(Measured(), code, tmp_path / "log.txt")) == Probe(4, None, stopped)
 
 
 def test_a_process_that_failed_otherwise_is_an_error_with_its_last_line(tmp_path):
     (tmp_path / "log.txt").write_text("Traceback\nValueError: not that")
     with pytest.raises(RuntimeError, match=r"batch size 4 failed \(1\): ValueError: not that"):
-        _outcome(4, 1, tmp_path / "log.txt", tmp_path / "none")
+        _result(4, Outcome(Measured(), 1, tmp_path / "log.txt"))
 
 
 def test_measured_survives_its_way_through_a_file():
-    given = measured(3, 5)
-    assert from_plain(plain(given)) == given
+    before = Measured(training_step=measured(3, 5))
+    assert from_json(Measured, json.loads(json.dumps(to_json(before)))) == before
 
 
 def test_a_real_process_that_asks_for_far_more_than_its_limit_is_refused(compose):
     (cell,) = compose("scale=mini_bert", "task=bag", "hardware.threads=1")
-    found = probe(cell, Asked(4096, timed_steps=0), limit=20_000_000)  # would hold 14 GB
+    found = probe(cell, StepRequest(4096, timed_steps=0), limit=20_000_000)  # would hold 14 GB
     assert (found.peak, found.stopped) == (None, "refused memory")

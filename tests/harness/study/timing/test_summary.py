@@ -1,6 +1,7 @@
 """From launches to numbers: what adds up must add up, and nothing is counted twice."""
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,11 +11,12 @@ from torch.utils.benchmark import Timer
 
 from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
-from harness.measure import latency
-from harness.study.timing import launch, summary
+from harness.measure import latency, timing
+from harness.measure.records import Point
+from harness.study.timing import summary
 from harness.tasks.base import Split
 from harness.tasks.batches import collate, evaluation_order
-from harness.tracking.run_log import Journal, Reader
+from harness.tracking.run_log import Journal, Reader, result
 
 
 @pytest.fixture(scope="module")
@@ -37,25 +39,6 @@ class Quiet:
         return 1.0
 
 
-def launch_of(number: int, raw: list[float], seconds: float = 2.0, **changes) -> dict:
-    work = {"seconds": seconds, "tokens": 300, "padded_tokens": 400, "samples": 10, "joules": None, "reference_ms": [4.0, 6.0]}
-    return {
-        "round": number,
-        "time": 1000 + number,
-        "import_s": 1.0,
-        "build_s": 0.1 * (number + 1),
-        "first_call_ms": 9.0,
-        "compile_s": None,
-        "latency": {"raw_ms": raw, "reference_ms": [4.0, 5.0, 6.0]},
-        "throughput": work,
-        "points": [],
-        "foreign_cpus": 0.25,
-        "load_average": 1.5,
-        "cpu_mhz": None,
-        "peak_flops_per_s": 1e9 if number == 0 else None,
-    } | changes
-
-
 def test_throughput_is_total_work_over_total_time(machine, split, monkeypatch):
     """Rate x time is the work, and the work is the data set: a well-known benchmark is 140 times off here."""
     now = [0]
@@ -65,15 +48,15 @@ def test_throughput_is_total_work_over_total_time(machine, split, monkeypatch):
     def call(batch):
         now[0] += 1_000_000 * (batch.tokens + 7)
 
-    told = launch.throughput(call, batches, machine, Quiet())
-    over = launch.PASSES
-    assert (told["tokens"], told["samples"]) == (over * len(split.ids), over * len(split))
-    assert told["seconds"] == pytest.approx(over * sum(batch.tokens + 7 for batch in batches) / 1e3)
-    assert told["padded_tokens"] == over * sum(batch.input_ids.numel() for batch in batches) > told["tokens"]
-    assert len(told["reference_ms"]) == over + 1
+    told = timing.throughput(call, batches, machine, Quiet())
+    over = timing.PASSES
+    assert (told.tokens, told.samples) == (over * len(split.ids), over * len(split))
+    assert told.seconds == pytest.approx(over * sum(batch.tokens + 7 for batch in batches) / 1e3)
+    assert told.padded_tokens == over * sum(batch.input_ids.numel() for batch in batches) > told.tokens
+    assert len(told.reference_ms) == over + 1
 
 
-def test_rates_and_padding_fit_together():
+def test_rates_and_padding_fit_together(launch_of):
     launches = [launch_of(0, [1.0, 2.0], seconds=1.0), launch_of(1, [3.0, 4.0], seconds=3.0)]
     told = summary.values(launches)
     assert told["inference/tokens_per_s"] * 4.0 == pytest.approx(600)
@@ -95,24 +78,35 @@ def test_quantiles_are_of_all_calls_and_never_cross():
         assert values == sorted(values)
 
 
-def test_one_launch_has_no_interval_and_no_counter_no_energy():
+def test_one_launch_has_no_interval_and_no_counter_no_energy(launch_of):
     told = summary.values([launch_of(0, [1.0, 2.0])])
     assert told["inference/latency_ms_p50_low"] is told["inference/latency_ms_p50_high"] is None
     assert told["inference/energy_j_per_token"] is None
 
 
-def test_energy_is_joules_over_real_tokens():
-    work = launch_of(0, [1.0])["throughput"]
-    launches = [launch_of(number, [1.0, 2.0], throughput=work | {"joules": 30.0}) for number in (0, 1)]
+def test_energy_is_joules_over_real_tokens(launch_of):
+    launches = [launch_of(number, [1.0, 2.0], joules=30.0) for number in (0, 1)]
     assert summary.values(launches)["inference/energy_j_per_token"] == pytest.approx(60 / 600)
 
 
-def test_journal_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path):
-    point = {"batch_size": 1, "length": 64, "raw_ms": [5.0, 7.0, 6.0], "tokens_per_s": 10.0, "peak_memory_bytes": None}
-    launches = [launch_of(n, [2.0 + n, 4.0 + n], points=[point, point | {"batch_size": 8}]) for n in (0, 1)]
-    journal = Journal(tmp_path)
-    summary.tell(launches, 2_000_000, journal)
-    points = [(entry["key"], entry["step"], entry["value"]) for entry in Reader(tmp_path).new_entries()]
+def test_launches_are_read_as_they_were_logged_and_the_worker_finishes_with_their_numbers(tmp_path, launch_of):
+    point = Point(batch_size=1, length=64, raw_ms=[5.0, 7.0], tokens_per_s=10.0, peak_memory_bytes=3)
+    launches = [launch_of(0, [2.0, 4.0], points=[point]), launch_of(1, [3.0], joules=2.5)]
+    summary.log(tmp_path, "session", launches).close()
+    assert summary.read(tmp_path) == launches
+    worker = Journal(tmp_path)
+    worker.value("eval/score", 0.5)
+    worker.finish("finished")
+    known = {key: value for key, value in summary.values(launches).items() if value is not None}
+    assert result(tmp_path)["metrics"] == known | {"eval/score": 0.5}
+
+
+def test_run_log_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path, launch_of):
+    point = Point(batch_size=1, length=64, raw_ms=[5.0, 7.0, 6.0], tokens_per_s=10.0, peak_memory_bytes=None)
+    launches = [launch_of(n, [2.0 + n, 4.0 + n], points=[point, replace(point, batch_size=8)]) for n in (0, 1)]
+    journal = summary.log(tmp_path, "session", launches)
+    entries = [entry for entry in Reader(tmp_path).new_entries() if "key" in entry]
+    points = [(entry["key"], entry["step"], entry["value"]) for entry in entries]
     assert [told for told in points if told[0] == "timing/latency_ms"] == [
         ("timing/latency_ms", 0, 3.0),
         ("timing/latency_ms", 1, 4.0),
@@ -123,29 +117,31 @@ def test_journal_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path):
     journal.finish("finished")
 
 
-def test_utilisation_is_achieved_over_peak_and_left_out_above_one(capsys):
-    told = summary.values([launch_of(0, [2.0, 2.0]), launch_of(1, [2.0, 2.0])])
-    assert summary._utilisation(500_000, told) == pytest.approx(500_000 / 2e-3 / 1e9)
-    assert summary._utilisation(500_000_000, told) is None
+def test_utilisation_is_achieved_over_peak_and_left_out_above_one_and_without_a_count(capsys, launch_of):
+    first, second = launch_of(0, [2.0, 2.0], flops_forward=500_000), launch_of(1, [2.0, 2.0])
+    assert summary.values([first, second])["inference/mfu"] == pytest.approx(500_000 / 2e-3 / 1e9)
+    assert capsys.readouterr().out == ""
+    assert summary.values([replace(first, flops_forward=500_000_000), second])["inference/mfu"] is None
     assert "left out: utilisation above 1" in capsys.readouterr().out
+    assert summary.values([replace(first, flops_forward=None)])["inference/mfu"] is None
 
 
 def test_calls_come_in_blocks_with_the_reference_around_each(machine):
     order: list[str] = []
     reference = SimpleNamespace(time_ms=lambda: order.append("reference") or 1.0)
-    told = launch.latencies(lambda: order.append("call"), MeasureConfig(repeats=12), machine, reference)
+    told = timing.latency(lambda: order.append("call"), MeasureConfig(repeats=12), machine, reference)
     timed = order[order.index("reference") :]
-    assert timed.count("reference") == launch.BLOCKS + 1 == len(told["reference_ms"])
-    assert timed.count("call") == 12 == len(told["raw_ms"])
+    assert timed.count("reference") == timing.BLOCKS + 1 == len(told.reference_ms)
+    assert timed.count("call") == 12 == len(told.raw_ms)
     assert timed[0] == timed[-1] == "reference"
-    assert order.index("reference") == told["warm_up"]["calls"]
+    assert order.index("reference") == told.warm_up.calls
 
 
 def test_slow_calls_are_timed_fewer_times_but_never_fewer_than_the_fewest(machine):
     calls: list[int] = []
-    assert len(launch.repeated(lambda: calls.append(1), 30, 60.0, machine)) == 30
+    assert len(timing.repeated(lambda: calls.append(1), 30, 60.0, machine)) == 30
     assert len(calls) == 31
-    assert len(launch.repeated(lambda: time.sleep(0.01), 30, 0.0, machine)) == launch.FEWEST
+    assert len(timing.repeated(lambda: time.sleep(0.01), 30, 0.0, machine)) == timing.FEWEST
 
 
 def test_clock_agrees_with_that_of_torch(machine):

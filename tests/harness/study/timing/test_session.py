@@ -1,13 +1,18 @@
 """Who is launched in a session, how often and in which order; the launches themselves are replaced by what one would say."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
 
 from harness import paths
+from harness.measure.launch import Outcome
+from harness.measure.records import Measured, from_json
 from harness.study.plan import PlannedRun, plan
 from harness.study.timing import session as sessions
+from harness.study.timing import summary
 from harness.study.timing.session import Session
 from harness.tracking import run_log
 
@@ -21,29 +26,34 @@ def planned(compose, output):
 
 
 class Launches:
-    """Stands in for the processes: notes who was launched, and says what it is told to say."""
+    """Stands in for the processes: records what was launched, and returns the load that a test sets."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, launch_of: Callable) -> None:
+        self._launch_of = launch_of
         self.order: list[tuple[int, str]] = []
         self.foreign = lambda title, number, attempt: 0.0
         self.failing: set[str] = set()
-        monkeypatch.setattr(sessions, "_one_launch", self._one)
+        monkeypatch.setattr(sessions, "launch", self._one)
 
-    def _one(self, one, number):
-        attempt = self.order.count((number, one.title))
-        self.order.append((number, one.title))
-        if one.title in self.failing:
-            (one.folder / "log.txt").write_text("RuntimeError: no such device")
-            return None
-        return {"foreign_cpus": self.foreign(one.title, number, attempt)}
+    def _one(self, config, request, folder):
+        number, again = request.round, " (again)" if "-again-" in folder.parent.name else ""
+        title = f"{config.variant} {config.task.name}{again}"
+        attempt = self.order.count((number, title))
+        self.order.append((number, title))
+        folder.mkdir(parents=True, exist_ok=True)
+        if title in self.failing:
+            (folder / "log.txt").write_text("RuntimeError: no such device")
+            return Outcome(Measured(), 1, folder / "log.txt")
+        timing = self._launch_of(0, [1.0], foreign_cpus=self.foreign(title, number, attempt))
+        return Outcome(Measured(timing=timing), 0, folder / "log.txt")
 
     def of_round(self, number: int) -> list[str]:
         return [title for at, title in self.order if at == number]
 
 
 @pytest.fixture
-def launches(monkeypatch) -> Launches:
-    return Launches(monkeypatch)
+def launches(monkeypatch, launch_of) -> Launches:
+    return Launches(monkeypatch, launch_of)
 
 
 def run(cells: list[PlannedRun]) -> Session:
@@ -63,22 +73,22 @@ def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_or
     expected = sorted(["base bag", "base bag (A/A replicate)", "albert bag", "windowed bag", "static bag"])
     assert [sorted(launches.of_round(number)) for number in range(6)] == [expected] * 6
     assert len({tuple(launches.of_round(number)) for number in range(6)}) > 1
-    assert [result["round"] for result in session.of(cells[0]).results] == list(range(6))
+    assert [launch.round for launch in session.of(cells[0]).launches] == list(range(6))
 
 
 def test_no_other_command_on_this_output_times_anything_during_a_launch(planned, launches, output, monkeypatch):
     held: list[bool] = []
-    launch = sessions._one_launch
+    launch = sessions.launch
 
-    def looking(one, number):
+    def looking(config, request, folder):
         try:
             with FileLock(paths.timing_lock(str(output)), timeout=0):
                 held.append(False)
         except Timeout:
             held.append(True)
-        return launch(one, number)
+        return launch(config, request, folder)
 
-    monkeypatch.setattr(sessions, "_one_launch", looking)
+    monkeypatch.setattr(sessions, "launch", looking)
     run(planned("model=base", "measure.rounds=1"))
     assert held == [True, True]
 
@@ -161,9 +171,9 @@ def test_a_cell_that_is_run_again_is_timed_again(planned, launches):
 def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned, launches):
     launches.foreign = lambda title, number, attempt: [1.5, 0.9, 1.2, 0.1][attempt] if title == "base bag" else 0.0
     cells = planned("model=base", "measure.rounds=1", "measure.retries=2", "measure.foreign_cpus=0.5")
-    (result,) = run(cells).of(cells[0]).results
+    (kept,) = run(cells).of(cells[0]).launches
     assert launches.of_round(0).count("base bag") == 3
-    assert (result["foreign_cpus"], result["repeated"]) == (0.9, 2)
+    assert (kept.foreign_cpus, kept.repeated) == (0.9, 2)
 
 
 def test_where_others_stay_launches_are_soon_repeated_no_more(planned, launches):
@@ -184,18 +194,22 @@ def test_a_variant_whose_launch_fails_takes_no_further_part_and_the_others_go_on
     session = run(cells)
     assert [title for _, title in launches.order].count("albert bag") == 1
     assert session.of(next(item for item in cells if item.config.label == "albert")) is None
-    assert len(session.of(next(item for item in cells if item.config.label == "base")).results) == 3
+    assert len(session.of(next(item for item in cells if item.config.label == "base")).launches) == 3
     assert "timing albert bag: failed: RuntimeError: no such device" in capsys.readouterr().out
 
 
 def test_a_real_launch_leaves_times_of_each_pass(compose, output):
-    from harness.study.timing import summary
-
-    cells = plan(compose(*ARGUMENTS, "measure.rounds=1", "measure.repeats=4", "measure.lengths=[16,9999]", f"output={output}"))
+    settings = ["measure.rounds=1", "measure.retries=0", "measure.repeats=4", "measure.lengths=[16,9999]"]
+    cells = plan(compose(*ARGUMENTS, *settings, f"output={output}"))
     session = run(cells)
-    (launch,) = session.of(cells[0]).results
-    assert len(launch["latency"]["raw_ms"]) == 4
-    assert [point["length"] for point in launch["points"]] == [16]
-    assert Path(session.of(cells[0]).folder, "launch-0.json").exists()
+    (launch,) = session.of(cells[0]).launches
+    assert len(launch.latency.raw_ms) == 4
+    assert [point.length for point in launch.points] == [16]
+    written = Path(session.of(cells[0]).folder, "launch-0", "measured.json")
+    assert from_json(Measured, json.loads(written.read_text())).timing == launch
     rates = summary.values([launch])
-    assert rates["inference/tokens_per_s"] * launch["throughput"]["seconds"] == pytest.approx(launch["throughput"]["tokens"])
+    assert rates["inference/tokens_per_s"] * launch.throughput.seconds == pytest.approx(launch.throughput.tokens)
+    counted = launch.flops_forward / (rates["inference/latency_ms_p50"] / 1e3)
+    assert rates["inference/mfu"] * launch.peak_flops_per_s == pytest.approx(counted)
+    (again,) = session.twins[0][1].launches
+    assert again.flops_forward == launch.flops_forward

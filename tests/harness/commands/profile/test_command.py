@@ -12,7 +12,7 @@ from harness.__main__ import main
 from harness.commands.profile import command, launch
 from harness.config.schema import Device
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 TINY = ("scale=tiny", "model.vocab_size=300", "measure.length=16", "measure.batch_size=2", "finetune.batch_size=2")
 
 
@@ -34,11 +34,11 @@ def test_profile_prints_a_table_and_writes_values_trace_and_pictures(capsys, tmp
     assert "not measured" not in out
     one = next(iter(json.loads(Path("out/profile.json").read_text())["variants"].values()))
     assert one["missing"] == {}
-    speed = one["measures"]["speed"]["0"]
-    assert len(speed["raw_ms"]) == 30
-    assert speed["inference/latency_ms_min"] == min(speed["raw_ms"])
-    assert len(speed["warm_up"]["raw_ms"]) == speed["warm_up"]["calls"] >= 20
-    assert one["measures"]["memory"]["0"]["finetune/peak_memory_bytes"] > 0
+    latency = one["records"]["timing"]["0"]["latency"]
+    assert len(latency["raw_ms"]) == 30
+    assert one["metrics"]["timing"]["0"]["inference/latency_ms_min"] == min(latency["raw_ms"])
+    assert len(latency["warm_up"]["raw_ms"]) == latency["warm_up"]["calls"] >= 20
+    assert one["metrics"]["memory"]["0"]["train_step/peak_memory_bytes"] > 0
     folder = tmp_path / "multirun" / "profile"
     assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".png", ".svg"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["multirun", "out"]
@@ -50,10 +50,10 @@ def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypa
         pytest.skip("the missing device is there")
     (config,) = compose("scale=tiny", "task=bag", "hardware.threads=1")
     config.hardware.device = Device.cuda
-    monkeypatch.setattr(launch, "plan", lambda labels, rounds, traced: [launch.Launch("base", 0, ("speed",))])
+    monkeypatch.setattr(launch, "plan", lambda labels, rounds, traced: [launch.Step("base", 0, ("timing",))])
     measured = launch.run({"base": config}, 1, {})["base"]
-    assert measured.values == {}
-    assert "torch sees no CUDA device" in measured.missing["speed"]
+    assert measured.records == {}
+    assert "torch sees no CUDA device" in measured.missing["timing"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""Starts one measuring process and reads back what it measured."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import processes
+from harness.config.schema import RunConfig, save
+from harness.hardware import facts
+from harness.measure.records import MEASURED, REQUEST, Measured, Request, from_json, to_json
+from harness.tracking.run_log import write_json
+
+TIMING = ("timing",)
+"""The instruments of a process that is timed."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a process ended, and the results that it left before."""
+
+    measured: Measured
+    code: int
+    log: Path
+
+    @property
+    def last_line(self) -> str:
+        """The last line that the process printed."""
+        return processes.last_line(self.log)
+
+
+def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
+    """Runs `harness.measure.worker` in the folder to its end.
+
+    Its libraries start with the CPU threads of what is measured: those of timing, or those of training.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    result, log = folder / MEASURED, folder / "log.txt"
+    result.unlink(missing_ok=True)
+    save(config, folder / "config.yaml")
+    write_json(folder / REQUEST, to_json(request))
+    threads = config.measure.threads if request.instruments == TIMING else facts.threads(config.hardware)
+    code = processes.run("harness.measure.worker", [str(folder)], threads, log)
+    measured = from_json(Measured, json.loads(result.read_text())) if result.exists() else Measured()
+    return Outcome(measured, code, log)

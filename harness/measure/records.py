@@ -1,0 +1,206 @@
+"""What is requested of a measuring process and what its instruments return; to JSON and back in one place."""
+
+import types
+import typing
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from statistics import median
+from typing import Any, TypeVar
+
+from harness.measure.flops import StepFlops
+from harness.measure.memory_formula import Parts
+
+REQUEST, MEASURED, TRACE = "request.json", "measured.json", "trace.json"
+"""Files of a measuring process's folder: what it measures, the results, and the events of a trace."""
+
+R = TypeVar("R")
+
+
+@dataclass
+class Peak:
+    """Bytes above the baseline at the worst moment of a phase; None where the system does not report them.
+
+    `reserved` and `process` exist on CUDA alone: what the allocator reserved, and all that the driver counts for the process.
+    """
+
+    kernel: int | None = None
+    sampled: int | None = None
+    reserved: int | None = None
+    process: int | None = None
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """Calls before the timed ones; not `steady` when the warm-up ended at its maximum."""
+
+    calls: int
+    steady: bool
+    raw_ms: list[float]
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds of every timed call, and of the reference workload between them."""
+
+    raw_ms: list[float]
+    reference_ms: list[float]
+    warm_up: WarmUp
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Total work and total synchronised time; joules are None without an energy counter."""
+
+    seconds: float
+    tokens: int
+    padded_tokens: int
+    samples: int
+    joules: float | None
+    reference_ms: list[float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Texts of one length in batches of one size."""
+
+    batch_size: int
+    length: int
+    raw_ms: list[float]
+    tokens_per_s: float
+    peak_memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One timing in a fresh process. `peak_flops_per_s` and `flops_forward` are there where they were requested."""
+
+    time: int  # milliseconds since the epoch
+    import_s: float
+    build_s: float
+    compile_s: float | None
+    first_call_ms: float
+    latency: Latency
+    throughput: Throughput
+    points: list[Point]
+    foreign_cpus: float | None
+    load_average: float
+    cpu_mhz: float | None
+    gpu_processes: int | None
+    peak_flops_per_s: float | None
+    flops_forward: int | None = None  # of one timed call
+    round: int = 0
+    repeated: int = 0  # launches of this round that were discarded
+
+    @property
+    def reference_ms(self) -> float:
+        """Median of the reference workload over the whole launch."""
+        return median([*self.latency.reference_ms, *self.throughput.reference_ms])
+
+
+@dataclass(frozen=True)
+class ModelFlops:
+    """FLOPs of one text forward, and of a training step over one batch."""
+
+    forward: int
+    train_step: int
+
+
+@dataclass(frozen=True)
+class MemoryPeaks:
+    """Of building the model and one inference batch, then of a few training steps; both above the same baseline."""
+
+    inference: Peak
+    training_step: Peak
+
+
+@dataclass(frozen=True)
+class TracedCall:
+    """Milliseconds on the clock, and those of each component by phase."""
+
+    whole_ms: float
+    parts_ms: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Time by component under the profiler; the process's folder has the events."""
+
+    forward: TracedCall
+    training_step: TracedCall
+    unprofiled_forward_ms: float
+    warm_up_calls: int
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """Which training step's memory is measured."""
+
+    batch_size: int
+    checkpointing: bool = False
+    timed_steps: int = 5
+    against_plain: bool = False  # each timed step is paired with one without checkpointing: a load that changes slows both
+
+
+@dataclass(frozen=True)
+class TrainingStepMemory:
+    """One training step: bytes, seconds and FLOPs."""
+
+    step: StepRequest
+    parts: Parts
+    formula: Parts
+    peak: Peak
+    step_s: float | None  # median
+    flops: StepFlops
+    plain_step_s: float | None = None  # median of the steps without checkpointing that were timed in between
+    peak_flops_per_s: float | None = None  # of the fastest matrix product, where steps were timed
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one process measures: fields of Measured, in this order."""
+
+    instruments: tuple[str, ...]
+    round: int = 0
+    data: str | None = None  # key of the task's prepared data; None: random ids
+    with_peak_flops: bool = False  # of a timing
+    step: StepRequest | None = None  # for `training_step`
+    memory_limit: int | None = None  # bytes far beyond which the process is refused memory
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one process measured, one field an instrument; None for what was not requested or failed."""
+
+    timing: Launch | None = None
+    memory: MemoryPeaks | None = None
+    training_step: TrainingStepMemory | None = None
+    sizes: dict[str, int] | None = None  # metric name -> value
+    flops: ModelFlops | None = None
+    trace: Trace | None = None
+
+    def with_result(self, instrument: str, result: object) -> "Measured":
+        """One instrument more."""
+        return replace(self, **{instrument: result})
+
+
+def to_json(record: Any) -> dict[str, Any]:
+    """The record as JSON takes it."""
+    return asdict(record)
+
+
+def from_json(kind: type[R], value: dict[str, Any]) -> R:
+    """The record that `to_json` made the value of; TypeError for a value that lacks a field or has another one."""
+    hints = typing.get_type_hints(kind)
+    names = {field.name for field in fields(kind)}
+    return kind(**{name: _read(hints[name], one) if name in names else one for name, one in value.items()})
+
+
+def _read(kind: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        (kind,) = (option for option in typing.get_args(kind) if option is not types.NoneType)
+    if is_dataclass(kind):
+        return from_json(kind, value)
+    if typing.get_origin(kind) is list:
+        return [_read(typing.get_args(kind)[0], one) for one in value]
+    return tuple(value) if typing.get_origin(kind) is tuple else value

@@ -1,0 +1,105 @@
+"""What is measured: a variant with random weights and its inputs. B texts, T tokens."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harness import tasks
+from harness.config.choices import TaskKind
+from harness.config.schema import RunConfig, TaskConfig
+from harness.hardware.device import Machine
+from harness.measure.memory_formula import Shape
+from harness.tasks.batches import collate, evaluation_order
+from harness.tasks.prepared import Prepared
+from models.batch import Batch
+from models.heads import Classifier, build_classifier
+
+OUTPUTS = 2
+"""Outputs of the head where the task does not say, as in the published counts."""
+
+BATCHES = 2
+"""Throughput batches of random ids: all have one length, so that more of them would add nothing."""
+
+
+def outputs_of(task: TaskConfig) -> int:
+    """Outputs of the task's head."""
+    return tasks.num_outputs(task) or OUTPUTS
+
+
+def classifier(config: RunConfig, seed: int = 0) -> Classifier:
+    """The variant with the head of its task, randomly initialised, on CPU."""
+    return build_classifier(config.model, outputs_of(config.task), seed, tasks.kind_of(config.task).head())
+
+
+def build(config: RunConfig, machine: Machine) -> Classifier:
+    """The same on the device, compiled where hardware.compile says so."""
+    model = classifier(config).to(machine.device)
+    machine.synchronise()
+    return machine.compiled(model)
+
+
+def texts(vocab_size: int, length: int, machine: Machine, batch_size: int = 1) -> Batch:
+    """Texts of random ids without padding, the same for every variant of one vocabulary."""
+    return _texts(vocab_size, length, batch_size, torch.Generator().manual_seed(0)).to(machine.device)
+
+
+def labelled_texts(config: RunConfig, batch_size: int, machine: Machine) -> Batch:
+    """Such texts of measure.length with random labels, in the shape that the head of the task is trained on."""
+    stream = torch.Generator().manual_seed(0)
+    batch = _texts(config.model.vocab_size, config.measure.length, batch_size, stream)
+    batch.labels = _labels(config.task, batch.input_ids, stream)
+    return batch.to(machine.device)
+
+
+def _texts(vocab_size: int, length: int, batch_size: int, stream: torch.Generator) -> Batch:
+    ids = torch.randint(0, vocab_size, (batch_size, length), generator=stream)
+    return Batch(input_ids=ids, tokens=ids.numel())
+
+
+def _labels(task: TaskConfig, ids: Tensor, stream: torch.Generator) -> Tensor:
+    (B, T), outputs = ids.shape, outputs_of(task)
+    if task.kind is TaskKind.regression:
+        return torch.rand(B, generator=stream)
+    ends = {TaskKind.classification: ((B,), outputs), TaskKind.tokens: ((B, T), outputs), TaskKind.spans: ((B, 2), T)}
+    shape, below = ends[task.kind]
+    return torch.randint(0, below, shape, generator=stream)
+
+
+def sample_batches(data: Prepared, batch_size: int, count: int, machine: Machine) -> list[Batch]:
+    """Validation batches over the whole range of lengths, on the device."""
+    order = evaluation_order(data.validation, batch_size)
+    picked = np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(int))
+    return [collate(data.validation, order[index], data.pad_token_id).to(machine.device) for index in picked]
+
+
+def step_shape(config: RunConfig, batch_size: int) -> Shape:
+    """The classifier of the task and its batch of measure.length tokens, as the memory formula takes them."""
+    head = tasks.kind_of(config.task).head()
+    return Shape(config.model, outputs_of(config.task), batch_size, config.measure.length, head)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One variant on one machine, with the texts that it is measured on: those of its task, or random ids."""
+
+    config: RunConfig
+    machine: Machine
+    data: Prepared | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """Random ids are below it."""
+        return self.config.model.vocab_size if self.data is None else self.data.vocab_size
+
+    def text(self, length: int, batch_size: int = 1) -> Batch:
+        """Random ids without padding."""
+        return texts(self.vocab_size, length, self.machine, batch_size)
+
+    def batches(self) -> list[Batch]:
+        """Those of throughput: the task's own where there are data."""
+        measure = self.config.measure
+        if self.data is None:
+            return [self.text(measure.length, measure.batch_size)] * BATCHES
+        return sample_batches(self.data, measure.batch_size, measure.throughput_batches, self.machine)

@@ -1,0 +1,168 @@
+"""Timing a variant in a fresh process: it is built once and called. The result holds for any weights.
+
+Latency, throughput and lengths are passes of their own; nothing is written while one of them runs. The calls of a pass come
+in blocks with the reference workload between them, which shows how fast the machine was in these seconds.
+"""
+
+import gc
+import time
+from collections.abc import Callable
+from statistics import median
+
+from harness.config.schema import MeasureConfig
+from harness.hardware import energy, load
+from harness.hardware.device import Machine, empty_compiler_cache
+from harness.measure import flops, peak_flops
+from harness.measure import subject as subjects
+from harness.measure.latency import forward, time_ms
+from harness.measure.memory import Baseline
+from harness.measure.records import Latency, Launch, Point, Throughput
+from harness.measure.reference import Reference
+from harness.measure.subject import Subject
+from harness.measure.warmup import warm_up
+from harness.tracking.run_log import now_ms
+from models.batch import Batch
+from models.heads import Classifier
+
+BLOCKS = 5
+"""Parts that the calls of a pass come in, the reference workload before, between and behind them."""
+
+PASSES = 3
+"""Times that a launch repeats the batches of throughput, the reference workload before, between and behind."""
+
+FEWEST = 3
+"""Calls of a length or batch size, however long they take."""
+
+
+def measure(subject: Subject, import_s: float, with_peak_flops: bool) -> Launch:
+    """The whole launch, on measure.threads; nothing that was compiled before is used."""
+    subject.machine.use_threads(subject.config.measure.threads)
+    gc.disable()  # no collection falls into one variant's calls and not into another's
+    try:
+        with empty_compiler_cache():
+            return _launch(subject, import_s, with_peak_flops)
+    finally:
+        gc.enable()
+
+
+def _launch(subject: Subject, import_s: float, with_peak_flops: bool) -> Launch:
+    settings, machine = subject.config.measure, subject.machine
+    baseline = Baseline(machine) if settings.lengths or settings.batch_sizes else None
+    started = time.perf_counter()
+    model = subjects.build(subject.config, machine)
+    built, call = time.perf_counter() - started, forward(model, machine)
+    text = subject.text(settings.length)
+    first_call_ms = time_ms(lambda: call(text), machine)
+    span, reference = load.ForeignLoad(), Reference(machine)
+    batches = subject.batches()
+    if machine.compiles:
+        for batch in batches:  # whatever compiles more graphs
+            call(batch)
+    timed = latency(lambda: call(text), settings, machine, reference)
+    work = throughput(call, batches, machine, reference)
+    measured = points(model, subject, baseline)
+    foreign_cpus = span.foreign_cpus()
+    return Launch(
+        time=now_ms(),
+        import_s=import_s,
+        build_s=built,
+        compile_s=compile_s(first_call_ms, timed, machine),
+        first_call_ms=first_call_ms,
+        latency=timed,
+        throughput=work,
+        points=measured,
+        foreign_cpus=foreign_cpus,
+        load_average=load.load_average(),
+        cpu_mhz=load.cpu_mhz(),
+        gpu_processes=load.other_gpu_processes(machine),
+        peak_flops_per_s=peak_flops.peak_flops_per_s(machine) if with_peak_flops else None,
+        flops_forward=flops_of_call(subject) if with_peak_flops else None,
+    )
+
+
+def flops_of_call(subject: Subject) -> int:
+    """FLOPs of the call whose latency is measured; RuntimeError when count and formula disagree."""
+    shape = subjects.step_shape(subject.config, 1)
+    return flops.counted(shape.config, shape.num_outputs, 1, shape.length, False, shape.head)
+
+
+def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machine, reference: Reference) -> Latency:
+    """The timed calls behind a warm-up until steady."""
+    warmed = warm_up(call, machine)
+    raw, beside = [], [reference.time_ms()]
+    for block in range(BLOCKS):
+        for _ in range(block, settings.repeats, BLOCKS):
+            raw.append(time_ms(call, machine))
+        beside.append(reference.time_ms())
+    return Latency(raw, beside, warmed)
+
+
+def compile_s(first_call_ms: float, timed: Latency, machine: Machine) -> float | None:
+    """What the first call took beyond a steady one: to compile, and all else that is done once; None for uncompiled models."""
+    return max(0.0, first_call_ms - median(timed.raw_ms)) / 1e3 if machine.compiles else None
+
+
+def throughput(call: Callable[[Batch], object], batches: list[Batch], machine: Machine, reference: Reference) -> Throughput:
+    """Total work and total synchronised time of all passes over the batches, after one unmeasured batch."""
+    call(batches[-1])
+
+    def work() -> None:
+        for batch in batches:
+            call(batch)
+
+    beside, milliseconds = [reference.time_ms()], 0.0
+    with energy.EnergyMeter(energy.counters(machine)) as meter:
+        for _ in range(PASSES):
+            milliseconds += time_ms(work, machine)
+            with meter.paused():
+                beside.append(reference.time_ms())
+    return Throughput(
+        seconds=milliseconds / 1e3,
+        tokens=PASSES * sum(batch.tokens for batch in batches),
+        padded_tokens=PASSES * sum(batch.input_ids.numel() for batch in batches),
+        samples=PASSES * sum(len(batch.input_ids) for batch in batches),
+        joules=meter.counted,
+        reference_ms=beside,
+    )
+
+
+def points(model: Classifier, subject: Subject, baseline: Baseline | None) -> list[Point]:
+    """One for each of measure.lengths that the model can read, at batch 1, and for each of measure.batch_sizes."""
+    settings, longest = subject.config.measure, subject.config.model.longest_text
+    shapes = [(1, length) for length in settings.lengths if length <= longest]
+    shapes += [(size, settings.length) for size in settings.batch_sizes]
+    return [point(model, subject, size, length, baseline) for size, length in shapes]
+
+
+def point(model: Classifier, subject: Subject, size: int, length: int, baseline: Baseline) -> Point:
+    """Latency, throughput and peak memory of texts without padding.
+
+    Throughput is that of a batch with about as many tokens as one of measure.length, so that short texts do not pay for
+    being alone; a longer text is such a batch itself.
+    """
+    settings, machine = subject.config.measure, subject.machine
+    call, text = forward(model, machine), subject.text(length, size)
+    if machine.compiles:
+        with baseline.leave_out():
+            call(text)
+    baseline.start()
+    call(text)
+    peak = baseline.peak()
+    raw = repeated(lambda: call(text), settings.repeats, settings.seconds_per_length, machine)
+    texts, taken = size, raw
+    if settings.batch_size * settings.length >= 2 * size * length:
+        texts = settings.batch_size * settings.length // length
+        wide = subject.text(length, texts)
+        taken = repeated(lambda: call(wide), FEWEST, 0.0, machine)
+    rate = len(taken) * texts * length / (sum(taken) / 1e3)
+    return Point(size, length, raw, rate, peak)
+
+
+def repeated(call: Callable[[], object], repeats: int, seconds: float, machine: Machine) -> list[float]:
+    """Milliseconds of so many calls after an unmeasured one, of fewer where the time is over, but of FEWEST at least."""
+    call()
+    raw: list[float] = []
+    ends = time.perf_counter() + seconds
+    while len(raw) < FEWEST or (len(raw) < repeats and time.perf_counter() < ends):
+        raw.append(time_ms(call, machine))
+    return raw

@@ -1,0 +1,84 @@
+"""Training steps over one batch of random texts, by the loop that runs train with."""
+
+import contextlib
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from harness import tasks
+from harness.config.schema import RunConfig
+from harness.hardware.device import Machine
+from harness.measure import subject
+from harness.training.finetune import step_of
+from harness.training.loop import Limit, Position, Training, compile_ahead, make_optimiser, train
+from models.batch import Batch
+from models.heads import Classifier
+
+STEPS = 2
+"""Steps of which the peak of memory is read: from the second on the optimiser's state is there beside the activations."""
+
+
+class NoLog:
+    """A run log that keeps nothing: losses of random texts mean nothing."""
+
+    def stage(self, name: str, steps: int = 0) -> None:
+        """Not kept."""
+
+    def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
+        """Not kept."""
+
+
+class TrainingSteps:
+    """One model under training: loss, gradients, clipping, AdamW, over finetune.batch_size texts again and again."""
+
+    def __init__(self, config: RunConfig, model: Classifier, machine: Machine) -> None:
+        self.config, self.model, self.machine = config, model, machine
+        self.batch = subject.labelled_texts(config, config.finetune.batch_size, machine)
+        self.optimiser = make_optimiser(model, config.finetune)
+        self._kind, self._position = tasks.kind_of(config.task), Position()
+        self._around_loss: contextlib.AbstractContextManager = contextlib.nullcontext()
+
+    def run(self, number: int, checkpointing: bool | None = None) -> float:
+        """Seconds of so many more steps on the threads of training; DivergedError when the loss is not finite.
+
+        `checkpointing` overrides finetune.activation_checkpointing.
+        """
+        self.machine.use_threads()
+        before = self._position.seconds
+        train(self._training(number, checkpointing), self.optimiser, self._position, self.machine, NoLog())
+        return self._position.seconds - before
+
+    def compile_ahead(self) -> None:
+        """Compiles what the first step would compile, without a step."""
+        self.machine.use_threads()
+        compile_ahead(self._training(1, None), self._position, self.machine)
+
+    def run_with(self, around_loss: contextlib.AbstractContextManager) -> None:
+        """One step, its forward pass and loss inside this context."""
+        self._around_loss = around_loss
+        try:
+            self.run(1)
+        finally:
+            self._around_loss = contextlib.nullcontext()
+
+    def _training(self, number: int, checkpointing: bool | None) -> Training:
+        budget, limit = self.config.finetune, Limit("step", self._position.step + number)
+        if checkpointing is not None:
+            budget = replace(budget, activation_checkpointing=checkpointing)
+        step = step_of(self.batch, budget.accumulation, self._kind.asked)
+        return Training(
+            model=self.model,
+            loss=self._loss,
+            next_step=lambda _: step,
+            limit=limit,
+            planned_steps=int(limit.total),
+            phase="finetune",
+            config=budget,
+            seed=self.config.seed,
+        )
+
+    def _loss(self, batch: Batch) -> Tensor:
+        """The forward pass is a range of its own in a trace."""
+        with torch.autograd.profiler.record_function("forward"), self._around_loss:
+            return self._kind.loss(self.model, batch)

@@ -1,0 +1,131 @@
+"""The measuring process: one variant, the requested instruments one after the other, and nothing else.
+
+python -m harness.measure.worker FOLDER     reads config.yaml and request.json there, leaves measured.json
+
+The file is written after every instrument, so that one that fails loses none before it. `timing`, `memory` and
+`training_step` need a process of their own: what ran before changes what they measure.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from harness import processes
+from harness.config import resolve
+from harness.hardware.device import Machine
+from harness.measure import flops, size, timing
+from harness.measure import subject as subjects
+from harness.measure.latency import forward
+from harness.measure.memory import Baseline, limit_memory, peak_memory
+from harness.measure.records import (
+    MEASURED,
+    REQUEST,
+    TRACE,
+    Launch,
+    Measured,
+    MemoryPeaks,
+    ModelFlops,
+    Request,
+    Trace,
+    TrainingStepMemory,
+    from_json,
+    to_json,
+)
+from harness.measure.subject import Subject
+from harness.tasks import prepared as cache
+from harness.tracking.run_log import write_json
+from models.heads import Classifier, on_meta
+
+IMPORT_S = time.time() - psutil.Process().create_time()
+"""From the start of the process until torch and the code that is timed are there."""
+
+
+def main(folder: Path) -> None:
+    """Measures what the folder requests; an exception leaves the results before it."""
+    request = from_json(Request, json.loads((folder / REQUEST).read_text()))
+    config, data = resolve.load(folder / "config.yaml"), None
+    if request.data is not None:
+        data = cache.read(config, request.data)
+        config = cache.shaped(config, data)
+    machine, measured = Machine(config.hardware), Measured()
+    if request.memory_limit is not None:
+        limit_memory(machine, request.memory_limit)
+    for name in request.instruments:
+        measured = measured.with_result(name, INSTRUMENTS[name](Subject(config, machine, data), request, folder))
+        write_json(folder / MEASURED, to_json(measured))
+
+
+def _timing(subject: Subject, request: Request, folder: Path) -> Launch:
+    return timing.measure(subject, IMPORT_S, request.with_peak_flops)
+
+
+def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
+    """Above this process with its libraries before any model."""
+    from harness.measure.training_step import STEPS, TrainingSteps  # a timed process imports no training
+
+    config, machine = subject.config, subject.machine
+    baseline = Baseline(machine)
+    if machine.compiles:
+        model = subjects.build(config, machine)
+        with baseline.leave_out():
+            _infer(model, subject)
+    with peak_memory(machine, baseline) as inference:
+        if not machine.compiles:
+            model = subjects.build(config, machine)
+        _infer(model, subject)
+    if machine.compiles:
+        with baseline.leave_out():
+            TrainingSteps(config, model, machine).compile_ahead()
+    with peak_memory(machine, baseline) as training_step:
+        TrainingSteps(config, model, machine).run(STEPS)
+    return MemoryPeaks(inference, training_step)
+
+
+def _infer(model: Classifier, subject: Subject) -> None:
+    """One batch of throughput."""
+    settings = subject.config.measure
+    forward(model, subject.machine)(subject.text(settings.length, settings.batch_size))
+
+
+def _training_step(subject: Subject, request: Request, folder: Path) -> TrainingStepMemory:
+    from harness.measure import training_memory  # a timed process imports no training
+
+    return training_memory.measure(subject.config, request.step, subject.machine)
+
+
+def _sizes(subject: Subject, request: Request, folder: Path) -> dict[str, int]:
+    shape = subjects.step_shape(subject.config, 1)
+    return size.sizes(on_meta(shape.config, shape.num_outputs, shape.head))
+
+
+def _flops(subject: Subject, request: Request, folder: Path) -> ModelFlops:
+    """RuntimeError when count and formula disagree."""
+    shape = subjects.step_shape(subject.config, subject.config.finetune.batch_size)
+    step = flops.counted(shape.config, shape.num_outputs, shape.batch_size, shape.length, True, shape.head)
+    return ModelFlops(timing.flops_of_call(subject), step)
+
+
+def _trace(subject: Subject, request: Request, folder: Path) -> Trace:
+    from harness.measure import trace  # a timed process imports no training and no profiler
+
+    return trace.measure(subject, folder / TRACE)
+
+
+INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
+    "timing": _timing,
+    "memory": _memory,
+    "training_step": _training_step,
+    "sizes": _sizes,
+    "flops": _flops,
+    "trace": _trace,
+}
+"""Field of Measured -> what fills it."""
+
+
+if __name__ == "__main__":
+    processes.end_with_parent()
+    main(Path(sys.argv[1]))

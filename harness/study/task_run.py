@@ -1,0 +1,154 @@
+"""A run on a task, inside its worker: measure the model, fine-tune it, evaluate it."""
+
+from filelock import FileLock
+
+from harness import paths, tasks
+from harness.checkpoints import finetuned, huggingface, native, pretrained
+from harness.config.choices import Keep, KeepBest
+from harness.config.schema import RunConfig
+from harness.hardware import energy
+from harness.hardware.device import Machine
+from harness.measure import bytes_moved, flops, latency, peak_flops, size
+from harness.measure.memory import Baseline, peak_memory, refuse_less_than
+from harness.measure.records import Peak
+from harness.measure.subject import Subject, classifier
+from harness.study.identity import Inputs
+from harness.tasks import prepared as cache
+from harness.tasks import scores
+from harness.tasks.prepared import Prepared
+from harness.tracking.run_log import Journal, now_ms, write_json
+from harness.training.evaluation import evaluate_split, headline, submit, write_more_scores, write_predictions, write_scores
+from harness.training.finetune import costs, finetune, rates, training_of
+from harness.training.loop import Position, compile_ahead
+from models.heads import Classifier
+
+
+def run(config: RunConfig, inputs: Inputs, machine: Machine, journal: Journal) -> None:
+    """Measures, trains and evaluates on one task."""
+    prepared = cache.read(config, inputs.data)
+    if config.finetune.enabled:
+        scores.load_library(config.task.kind)
+    baseline = Baseline(machine)
+    model = measure_inference(config, inputs, prepared, machine, baseline, journal)
+    journal.value("corpus/overlap", inputs.overlap)
+    if config.finetune.enabled:
+        train_and_evaluate(config, model, prepared, machine, baseline, journal)
+
+
+def measure_inference(
+    config: RunConfig, inputs: Inputs, prepared: Prepared, machine: Machine, baseline: Baseline, journal: Journal
+) -> Classifier:
+    """Counts the untrained model and measures its memory, each instrument in a pass of its own; returns that model."""
+    outputs, head, settings = tasks.num_outputs(config.task), tasks.kind_of(config.task).head(), config.measure
+    journal.stage("measure")
+    measured = Subject(config, machine, prepared)
+    if machine.compiles:
+        model = machine.compiled(_build(config, inputs).to(machine.device))
+        with baseline.leave_out():
+            _infer(model, measured)
+    with peak_memory(machine, baseline) as peak:
+        if not machine.compiles:
+            model = _build(config, inputs).to(machine.device)
+        _infer(model, measured)
+    write_json(journal.folder / "parameters.json", size.per_layer(model))
+    for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
+        journal.value(key, value)
+    if settings.enabled:
+        _write_memory("inference", peak, model, journal)
+        forward = flops.counted(config.model, outputs, 1, settings.length, False, head)
+        journal.value("model/flops_forward", forward)
+        _write_intensity(forward, bytes_moved.bytes_forward(model, measured.text(settings.length), machine), journal)
+        step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head)
+        journal.value("model/flops_train_step", step)
+        _write_lengths(config, outputs, head, journal)
+    return model
+
+
+def _infer(model: Classifier, measured: Subject) -> None:
+    """The batches of throughput once, where anything is measured."""
+    if measured.config.measure.enabled:
+        call = latency.forward(model, measured.machine)
+        for batch in measured.batches():
+            call(batch)
+
+
+def _write_memory(phase: str, peak: Peak, model: Classifier, journal: Journal) -> None:
+    """By each instrument that this device has; RuntimeError where the weights alone are more."""
+    refuse_less_than(size.sizes(model)["model/weights_bytes"], peak)
+    journal.value(f"{phase}/peak_memory_bytes", peak.kernel)
+    journal.value(f"{phase}/sampled_peak_memory_bytes", peak.sampled)
+    journal.value(f"{phase}/reserved_peak_memory_bytes", peak.reserved)
+    journal.value(f"{phase}/process_peak_memory_bytes", peak.process)
+
+
+def _write_intensity(forward_flops: int, moved_bytes: int, journal: Journal) -> None:
+    journal.value("model/bytes_forward", moved_bytes)
+    journal.value("model/arithmetic_intensity", forward_flops / moved_bytes)
+
+
+def _build(config: RunConfig, inputs: Inputs) -> Classifier:
+    """The classifier, randomly initialised or with the weights of a pretraining or published ones, on CPU."""
+    model = classifier(config, config.seed)
+    untrained: list[str] | None = None
+    if inputs.pretrained is not None:
+        untrained = pretrained.load_weights(inputs.pretrained, model)
+    elif config.model.init_from is not None:
+        untrained = huggingface.load_weights(config, model)
+    if untrained is not None:
+        print("randomly initialised:", ", ".join(untrained) or "none")
+    return model
+
+
+def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], journal: Journal) -> None:
+    lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
+    for length, counts in flops.by_length(config.model, outputs, lengths, head).items():
+        journal.sample("scaling/flops_forward", length, counts.forward, now_ms())
+        journal.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
+
+
+def train_and_evaluate(
+    config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, baseline: Baseline, journal: Journal
+) -> None:
+    """Fine-tunes, then scores every item that is not trained on; DivergedError when training does."""
+    cost = flops.of_training(model)
+    if machine.compiles:
+        with baseline.leave_out():
+            compile_ahead(training_of(config, model, prepared, cost), Position(), machine)
+    meter = energy.EnergyMeter(energy.counters(machine))
+    with peak_memory(machine, baseline) as peak, meter:
+        done = finetune(config, model, prepared, machine, journal, cost, meter)
+    _write_memory("finetune", peak, model, journal)
+    journal.value("finetune/energy_j", meter.counted)
+    for key, value in (costs(done) | rates(done)).items():
+        journal.value(key, value)
+    if config.measure.enabled:
+        _write_utilisation(config, done, machine, journal)
+    journal.stage("evaluate")
+    answers = evaluate_split(config, model, prepared.validation, prepared, machine)
+    write_scores(config.task, answers, journal)
+    write_predictions(answers, journal.folder / "predictions.parquet")
+    _evaluate_more(config, model, prepared, machine, journal)
+    if config.finetune.keep is not Keep.none:
+        tokenizer = paths.data_folder(config.output, prepared.key) / native.TOKENIZER
+        finetuned.save(journal.folder / paths.WEIGHTS, model, config.task, tokenizer)
+
+
+def _write_utilisation(config: RunConfig, done: Position, machine: Machine, journal: Journal) -> None:
+    """The peak is that of training: on its threads and in its arithmetic."""
+    with FileLock(paths.timing_lock(config.output)):
+        fastest, share = peak_flops.utilisation(done.flops, done.seconds, lambda: peak_flops.peak_flops_per_s(machine))
+    journal.value("hardware/peak_flops_per_s", fastest)
+    journal.value("finetune/mfu", share)
+
+
+def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, journal: Journal) -> None:
+    """Scores the splits beside the validation and the tuning rows, and writes the benchmark's submission."""
+    for name in config.task.more_validation:
+        answers = evaluate_split(config, model, prepared.more[name], prepared, machine)
+        write_more_scores(config.task, f"_{name}", answers, journal)
+        write_predictions(answers, journal.folder / f"predictions_{name}.parquet")
+    if prepared.tune is not None and config.finetune.keep_best is not KeepBest.tune:
+        answers = evaluate_split(config, model, prepared.tune, prepared, machine)
+        journal.value("tune/score", headline(config.task, answers))
+    if config.finetune.submit:
+        submit(config, model, prepared, machine, journal.folder)
