@@ -70,15 +70,36 @@ def varying(several: Iterable[Facts]) -> list[str]:
 def distinguish(labels: Mapping[str, str], arms: Mapping[str, Facts]) -> dict[str, str]:
     """Run id -> label, with as few ` key=value` added as it takes that no two different arms share one.
 
-    `labels` and `arms` are by run id; the keys that a reader knows best, such as the scale, are taken first.
+    `labels` and `arms` are by run id; the keys that a reader knows best, such as the scale, are taken first. Where even that
+    gives two arms one label, such as a value that reads like another setting, a hash of the arm's facts is added.
     """
     apart = dict(labels)
-    for label in dict.fromkeys(labels.values()):
-        runs = [run for run, named in labels.items() if named == label]
+    for runs in _by_label(labels):
         keys = _separating([arms[run] for run in runs])
         for run in runs:
-            apart[run] = " ".join([label, *(f"{short_name(key)}={arms[run].get(key, '-')}" for key in keys)])
+            apart[run] = " ".join([labels[run], *setting_texts(arms[run], keys)])
+    hashes = {run: short_hash(arms[run]) for run in apart}
+    for runs in _by_label(apart):
+        if len({hashes[run] for run in runs}) > 1:
+            apart |= {run: f"{apart[run]} #{hashes[run]}" for run in runs}
     return apart
+
+
+def _by_label(labels: Mapping[str, str]) -> list[list[str]]:
+    """Run ids that have the same label, together."""
+    found: dict[str, list[str]] = {}
+    for run, label in labels.items():
+        found.setdefault(label, []).append(run)
+    return list(found.values())
+
+
+def setting_texts(some_facts: Facts, keys: Iterable[str]) -> list[str]:
+    """`dtype=bf16` for each key, by its short name unless two of the keys share that; `-` where the key is missing."""
+    named = list(keys)
+    short = [short_name(key) for key in named]
+    return [
+        f"{name if short.count(name) == 1 else key}={some_facts.get(key, '-')}" for key, name in zip(named, short, strict=True)
+    ]
 
 
 def _separating(several: list[Facts]) -> list[str]:
