@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Iterable
 
 DASH = "–"
 MINUS = "−"
@@ -10,15 +11,24 @@ SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "t
 """Units that take a prefix, and what stands behind it."""
 SHARES = ("score", "share")
 """Units of which a hundredth is a point."""
+SHOWN_VALUES = 5
 POINTS = 100
 """Points in one whole score."""
 
 
 def escape(text: object) -> str:
-    """Text that Markdown shows as it is, inside a table too: no markup, no cell ends, one line."""
+    """Text that Markdown shows as it is, inside a table too: one line, no markup, no `|` that ends a column."""
     line = html.escape(" ".join(str(text).split()), quote=False)
     line = re.sub(r"([\\`*\[\]|])", r"\\\1", line)
     return re.sub(r"(?<![^\W_])_+|_+(?![^\W_])", lambda found: found.group().replace("_", r"\_"), line)
+
+
+def listed(values: Iterable[str], most: int | None = SHOWN_VALUES) -> str:
+    """Each value once, escaped; of more than `most` the rest is counted."""
+    once = list(dict.fromkeys(values))
+    shown = once[:most]
+    more = f" and {len(once) - len(shown)} more" if len(once) > len(shown) else ""
+    return ", ".join(escape(value) for value in shown) + more
 
 
 def prefix(value: float) -> tuple[float, str]:
@@ -83,6 +93,6 @@ def difference(number: float, unit: str, interval: tuple[float, float] | None = 
 
 
 def table(header: list[str], rows: list[list[str]], left: int = 1) -> str:
-    """A Markdown table of finished cells; the first `left` columns are set left, the others right."""
+    """A Markdown table of finished texts; the first `left` columns are set left, the others right."""
     rule = [":--"] * left + ["--:"] * (len(header) - left)
     return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *rows])
