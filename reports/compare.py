@@ -154,39 +154,51 @@ def compare(study: str, runs: list[Run], baseline: str | None = None, along: Ite
     for run in finished:
         groups.setdefault((run.task, json.dumps(facts[run.run_id], sort_keys=True)), []).append(run)
     sections = []
-    for group in sorted(groups.values(), key=lambda group: not group[0].is_pretraining):
+    tasks = list(naming.by_task(finished))
+    for group in sorted(groups.values(), key=lambda group: (not group[0].is_pretraining, tasks.index(group[0].task))):
         first, own_baseline = group[0].run_id, baseline_of(group, finished, labels, chosen)
         sections.append(Section(places[first], facts[first], own_baseline, _rows(group, labels, own_baseline), timed))
     return Comparison(study, chosen, tuple(sections), left_out, timed)
 
 
 def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None) -> str:
-    """The baseline's label: this name itself, or the one arm of that model with the fewest settings.
+    """The baseline's label: this name itself, or the one arm of that model with the fewest settings; arms of tasks first.
 
     ReportError, listing the labels, where no arm or more than one fits.
     """
-    choices = list(dict.fromkeys(labels[run.run_id] for run in runs))
     searched = "base" if name is None else name
-    if searched in choices:
-        return searched
-    fitting = [labels[run.run_id] for run in runs if searched in (run.tags[tags.ARM], run.tags[tags.MODEL])]
-    fewest = min(map(naming.settings, fitting), default=0)
-    fitting = [label for label in dict.fromkeys(fitting) if naming.settings(label) == fewest]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise ReportError(f"baseline {searched!r} could be {' or '.join(fitting)}; choose one with --baseline")
+    for pool in ([run for run in runs if not run.is_pretraining], runs):
+        fitting = _fitting(pool, labels, searched)
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise ReportError(f"baseline {searched!r} could be {' or '.join(fitting)}; choose one with --baseline")
+    choices = list(dict.fromkeys(labels[run.run_id] for run in runs))
     if name is None:
         raise ReportError(f"this study has no arm 'base' to compare with; choose one with --baseline: {', '.join(choices)}")
     raise unknown("baseline", name, choices)
 
 
+def _fitting(runs: list[Run], labels: dict[str, str], name: str) -> list[str]:
+    """Labels that may be meant by this name: itself, or those of that arm or model with the fewest settings."""
+    fitting = []
+    for run in runs:
+        label = labels[run.run_id]
+        if name in (label, naming.stem(label), run.tags[tags.ARM], run.tags[tags.MODEL]):
+            fitting.append(label)
+    if name in fitting:
+        return [name]
+    fewest = min(map(naming.settings, fitting), default=0)
+    return [label for label in dict.fromkeys(fitting) if naming.settings(label) == fewest]
+
+
 def baseline_of(group: list[Run], runs: list[Run], labels: dict[str, str], chosen: str) -> str:
-    """The study's baseline, or for pretrainings of a study whose baseline has none: the one pretraining of the same encoder."""
+    """The study's baseline; for pretrainings, which may lack it, the one of the same name or else of the same encoder."""
     if not group[0].is_pretraining or any(labels[run.run_id] == chosen for run in group):
         return chosen
     encoders = {_encoder(run) for run in runs if labels[run.run_id] == chosen}
-    alike = list(dict.fromkeys(labels[run.run_id] for run in group if _encoder(run) in encoders))
+    named = [labels[run.run_id] for run in group if naming.stem(labels[run.run_id]) == naming.stem(chosen)]
+    alike = list(dict.fromkeys(named or [labels[run.run_id] for run in group if _encoder(run) in encoders]))
     return alike[0] if len(alike) == 1 else chosen
 
 

@@ -78,7 +78,7 @@ def _varying_along(groups: Iterable[list[Run]], along: list[str]) -> list[str]:
 def _with_values(run: Run, keys: list[str]) -> str:
     """The run's own label, and the values of the keys that it does not name yet."""
     label = run.tags[tags.ARM]
-    missing = [key for key in keys if f" {arms.short_name(key)}=" not in label and f" {key}=" not in label]
+    missing = [key for key in keys if key in run.facts and f" {arms.short_name(key)}=" not in label and f" {key}=" not in label]
     return " ".join([label, *arms.setting_texts(run.facts, missing)])
 
 

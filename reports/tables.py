@@ -172,12 +172,15 @@ def differences(section: Section) -> str | None:
 
 
 def pairs_text(changes: Iterable[Change | None]) -> str:
-    """`5`, or `15 of 3 pretrainings`: the most pairs that any of these changes is computed from."""
+    """`5`, `15 of 3 pretrainings` or `3 pretrainings`: the most pairs that any of these changes is computed from."""
     of_seeds = [change for change in changes if change and not change.by_round]
     if not of_seeds:
         return DASH
     most = max(of_seeds, key=lambda change: change.n)
-    return f"{most.n} of {_counted_noun(str(most.pretrainings), 'pretraining')}" if most.pretrainings else str(most.n)
+    if not most.pretrainings:
+        return str(most.n)
+    pretrainings = _counted_noun(str(most.pretrainings), "pretraining")
+    return pretrainings if most.n == most.pretrainings else f"{most.n} of {pretrainings}"
 
 
 def differences_intro(section: Section) -> str:

@@ -7,6 +7,7 @@ from reports import before_after, formats, plots
 from reports.chapters import pretraining_pictures, timing
 from reports.compare import Comparison, Row, Section
 from reports.formats import escape, listed
+from reports.labels import stem
 from reports.notes import seeds_text
 from reports.statistics import Replicate
 from reports.store import Run
@@ -50,7 +51,7 @@ def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
 
 
 def _same_encoder(comparison: Comparison, section: Section) -> list[str]:
-    if section.baseline == comparison.baseline:
+    if stem(section.baseline) == stem(comparison.baseline):
         return []
     chosen, here = escape(comparison.baseline), escape(section.baseline)
     return [f"The baseline {chosen} was not pretrained: changes here are against {here}, the same encoder."]

@@ -9,6 +9,7 @@ import pytest
 
 from reports import labels
 from reports.__main__ import main
+from reports.chapters import pretraining
 from reports.compare import Comparison, compare
 from reports.errors import ReportError
 from reports.store import Run
@@ -146,6 +147,23 @@ def test_baseline_that_fits_two_arms_lists_them(make_run):
     runs = [make_run(f"base dtype={dtype}", params={DTYPE: dtype}, lifted=swept(DTYPE)) for dtype in ("fp32", "bf16")]
     with pytest.raises(ReportError, match="could be base dtype=fp32 or base dtype=bf16; choose one with --baseline"):
         compare("s", runs)
+
+
+def test_baseline_with_settings_is_compared_with_the_pretraining_that_has_none(make_run, pretrained):
+    """A key of fine-tuning is swept: it is in the names of the tasks' arms alone."""
+    runs = [pretrained(arm) for arm in ("base+mlm", "base+rtd")]
+    runs += [make_run("base+mlm learning_rate=1", params={RATE: "1"}, lifted=swept(RATE))]
+    runs += [make_run("base+rtd learning_rate=1 dtype=bf16", params={RATE: "1"}, lifted=swept(RATE))]
+    for name in (None, "base+mlm", "base+mlm learning_rate=1"):
+        seen = compare("s", runs, name)
+        assert [section.baseline for section in seen.sections] == ["base+mlm", "base+mlm learning_rate=1"]
+        assert "was not pretrained" not in "".join(pretraining.notes(seen, seen.sections[0]))
+
+
+def test_key_of_along_that_a_run_lacks_is_not_named(make_run, pretrained):
+    runs = [pretrained("base+mlm"), *(make_run("base+mlm", params={DTYPE: dtype}) for dtype in ("fp32", "bf16"))]
+    seen = compare("s", runs, "base+mlm dtype=fp32", [DTYPE])
+    assert rows(seen) == [("pretraining", ["base+mlm"]), ("sst2", ["base+mlm dtype=fp32", "base+mlm dtype=bf16"])]
 
 
 def test_settings_and_stem_of_a_label():
