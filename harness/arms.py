@@ -5,6 +5,7 @@ the replicates of an arm. A key that one command sweeps is *lifted*: it belongs 
 with it. Runs are compared where their conditions agree, which are the facts that do not belong to the arm.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -40,19 +41,20 @@ OF_ARM = (
 
 def facts(params: Mapping[str, str]) -> Facts:
     """The settings among a run's parameters that shape its results, seeds left out."""
-    return {key: value for key, value in params.items() if not within(key, (*WITHOUT_EFFECT, *SEEDS))}
+    out = _members(tuple(params), (*WITHOUT_EFFECT, *SEEDS))
+    return {key: value for key, value in params.items() if key not in out}
 
 
 def of_arm(all_facts: Facts, lifted: Iterable[str]) -> Facts:
     """The facts that make a run's arm."""
-    keys = (*OF_ARM, *lifted)
-    return {key: value for key, value in all_facts.items() if within(key, keys)}
+    arm = _members(tuple(all_facts), (*OF_ARM, *lifted))
+    return {key: value for key, value in all_facts.items() if key in arm}
 
 
 def conditions(all_facts: Facts, lifted: Iterable[str]) -> Facts:
     """The facts that must agree for a comparison."""
-    keys = (*OF_ARM, *lifted)
-    return {key: value for key, value in all_facts.items() if not within(key, keys)}
+    arm = _members(tuple(all_facts), (*OF_ARM, *lifted))
+    return {key: value for key, value in all_facts.items() if key not in arm}
 
 
 def short_hash(some_facts: Facts) -> str:
@@ -127,3 +129,9 @@ def short_name(key: str) -> str:
 def within(key: str, keys: Iterable[str]) -> bool:
     """Whether the key is one of these, or in a group of them that ends in a dot."""
     return any(key == one or (one.endswith(".") and key.startswith(one)) for one in keys)
+
+
+@functools.lru_cache(maxsize=256)
+def _members(keys: tuple[str, ...], groups: tuple[str, ...]) -> frozenset[str]:
+    """Those of the keys that are within the groups; a study's runs all have the same keys, so that few are computed."""
+    return frozenset(key for key in keys if within(key, groups))
