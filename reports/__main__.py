@@ -55,7 +55,8 @@ def write(files: dict[str, bytes], out: Path) -> None:
 
 def report(options: argparse.Namespace) -> Path:
     """The report.md that was written; ReportError, and nothing written, where the store cannot answer."""
-    from reports import compare, render, store  # MLflow, pandas and matplotlib stay out of --help
+    # scipy, pandas and matplotlib take seconds to import: --help does without
+    from reports import compare, render, store
     from reports.chapters import cost
     from reports.study import Options, Study
 

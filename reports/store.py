@@ -113,7 +113,7 @@ def _require_database(uri: str) -> None:
 @contextlib.contextmanager
 def _one_line_errors() -> Iterator[None]:
     """MLflow's own errors and a missing database driver, as one line."""
-    from mlflow.exceptions import MlflowException
+    from mlflow.exceptions import MlflowException  # a second of start-up, which comparing runs in memory does not need
 
     try:
         yield
@@ -132,7 +132,7 @@ def connect(uri: str) -> "MlflowClient":
         _require_database(uri)
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    from mlflow import MlflowClient
+    from mlflow import MlflowClient  # after the environment, which it reads at import
 
     with _one_line_errors():
         return MlflowClient(uri)
