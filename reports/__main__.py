@@ -20,7 +20,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         metavar="KEY",
         action="append",
         default=[],
-        help="setting to compare, not to hold equal, such as hardware.dtype or a group such as hardware; may be repeated",
+        help="setting that arms may differ in, such as hardware.dtype or a group such as hardware; may be repeated",
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: multirun/reports/<study>)")
     parser.add_argument("--uri", help="tracking store (default: the SQLite file multirun/mlflow.db)")

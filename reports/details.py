@@ -46,7 +46,7 @@ SENTENCES = (
     (ENDS, "In brackets is the 95 % interval of p50."),
     (
         ("inference/first_call_ms", "setup/build_s", "setup/import_s"),
-        "First call and times to build and to import are medians over launches, each a fresh process.",
+        "First call and times to build and to import are medians over launches, each a new process.",
     ),
     (
         ("inference/padded_tokens_per_s", "inference/samples_per_s", "inference/padding_share"),
@@ -118,7 +118,7 @@ def _of_a_million(row: Row) -> str:
 
 
 def intro(section: Section, names: list[str]) -> str:
-    """What each figure is, of those that are shown, with the numbers that the runs hold and no others."""
+    """What each of the shown figures is; numbers are those that the runs recorded."""
     words = {
         "length": _worded(" and {} tokens", _setting(section, "measure.length")),
         "launches": _by(_launches(section), _setting(section, "measure.repeats")),

@@ -8,7 +8,7 @@ DASH = "–"
 MINUS = "−"
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "tokens": ""}
-"""Units that take a prefix, and what stands behind it."""
+"""Unit that takes a prefix -> what is written after it."""
 SHARES = ("score", "share")
 """Units of which a hundredth is a point."""
 SHOWN_VALUES = 5

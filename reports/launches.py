@@ -2,8 +2,8 @@
 
 In every round of a session each arm was launched once, in a new order, and a reference workload ran in between its calls.
 A change is the mean over rounds of log(after / before), each side first divided by its reference: what slows the whole
-machine down slows both down. The baseline is measured twice in a session, and what this A/A pair says of two equal things
-is the noise floor: a change below it is no evidence.
+machine down slows both down. The baseline is timed twice in a session: how far its A/A replicate may differ from it is the noise
+floor, and a change below that is no evidence.
 """
 
 import math
@@ -103,7 +103,7 @@ def compared(metric: str, before: History, after: History) -> Ratio | None:
 
 
 def noise_floor(pair: Ratio | None) -> float | None:
-    """Log ratio of two equal things that this A/A pair is compatible with; None where it has no interval."""
+    """Largest log ratio in the interval of an A/A replicate; None where it has no interval."""
     return max(abs(end) for end in pair.interval) if pair and pair.interval else None
 
 

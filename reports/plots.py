@@ -1,7 +1,7 @@
 """What the report's pictures share, as SVG that is the same byte for byte for the same numbers.
 
 An arm has one colour, marker and line style in all pictures; the baseline is black. Colours are Okabe and Ito's, which
-colour-blind readers can tell apart, and markers repeat with another period than colours do.
+colour-blind readers can tell apart, and markers repeat with another period than colours.
 """
 
 import io

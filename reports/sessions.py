@@ -1,4 +1,4 @@
-"""Which launches belong together: the series of launches of every session, their A/A pairs, and changes judged by them."""
+"""Which launches belong together: the series of launches of every session, their A/A replicates, and changes judged by them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a handful of seeds can carry, and the verdict on a change.
+"""Statistics of a handful of seeds, and the verdict on a change.
 
 Seeds are replicates, on two levels: pretrainings, and the fine-tunings that start from each. Differences are paired by both
 seeds. The fine-tunings of one pretraining share its luck, so that they are one cluster: intervals are over the means of the

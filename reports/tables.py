@@ -211,7 +211,7 @@ def _clusters(pairs: list[tuple[Replicate, Replicate]]) -> int:
 
 
 def _is_counted(metric: Metric) -> bool:
-    """Counted, if for every seed anew: an interval would say nothing."""
+    """Whether it is counted, of every seed separately or once: an interval would mean nothing."""
     return metric.deterministic or metric.unit in ("FLOP", "tokens")
 
 

@@ -16,7 +16,7 @@ launches of one session. The fine-tunings of one pretraining count as one cluste
 | ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
 FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or the \
 {level:.0%} interval of the differences paired by seed or by round leaves 0 out, and a timing exceeds the noise floor. |
-| △ better? / ▽ worse? | One seed or launch only: a direction. One carries no evidence. |
+| △ better? / ▽ worse? | One seed or launch only: a direction, which is no evidence. |
 | ~ | Unclear: the {level:.0%} interval includes 0. |
 | ≈ | Within noise: a timing that changed by no more than the noise floor of its session, or whose {level:.0%} interval \
 includes 0. No difference. |

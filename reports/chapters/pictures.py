@@ -84,7 +84,7 @@ def _constant(axes: Axes, section: Section, scores: list[float]) -> list[Line2D]
 
 
 def loss_curves(comparison: Comparison, names: dict[int, str], curves: Curve) -> Figure | None:
-    """Training loss by step, mean over seeds, smoothed and (for few variants) as it was; None without curves."""
+    """Training loss by step, mean over replicates, smoothed, and for few arms unsmoothed too; None without curves."""
     panels = {}
     for index, section in enumerate(comparison.sections):
         of_rows = {

@@ -29,20 +29,20 @@ def test_verdict_follows_the_declared_direction(direction, absolute, sure, verdi
 
 
 def test_change_is_paired_by_the_seeds_that_both_have():
-    seen = change(metrics.get(LATENCY), {S0: 10.0, S1: 20.0, S2: 99.0}, {S0: 5.0, S1: 15.0, S7: 1000.0})
-    assert (seen.n, seen.baseline_mean, seen.absolute) == (2, 15.0, -5.0)
-    assert seen.percent == pytest.approx(-100 / 3)
+    result = change(metrics.get(LATENCY), {S0: 10.0, S1: 20.0, S2: 99.0}, {S0: 5.0, S1: 15.0, S7: 1000.0})
+    assert (result.n, result.baseline_mean, result.absolute) == (2, 15.0, -5.0)
+    assert result.percent == pytest.approx(-100 / 3)
 
 
 def test_interval_that_includes_zero_is_unclear():
-    seen = change(metrics.get(SCORE), {S0: 0.8, S1: 0.8, S2: 0.8}, {S0: 0.82, S1: 0.79, S2: 0.81})
-    assert seen.verdict is Verdict.UNCLEAR
+    result = change(metrics.get(SCORE), {S0: 0.8, S1: 0.8, S2: 0.8}, {S0: 0.82, S1: 0.79, S2: 0.81})
+    assert result.verdict is Verdict.UNCLEAR
 
 
 def test_interval_without_zero_is_a_verdict():
-    seen = change(metrics.get(SCORE), {S0: 0.80, S1: 0.81, S2: 0.79}, {S0: 0.900, S1: 0.911, S2: 0.892})
-    assert seen.verdict is Verdict.BETTER
-    assert seen.interval[0] > 0
+    result = change(metrics.get(SCORE), {S0: 0.80, S1: 0.81, S2: 0.79}, {S0: 0.900, S1: 0.911, S2: 0.892})
+    assert result.verdict is Verdict.BETTER
+    assert result.interval[0] > 0
 
 
 def test_one_seed_gives_a_direction_only():
@@ -50,8 +50,8 @@ def test_one_seed_gives_a_direction_only():
 
 
 def test_counted_metric_needs_no_shared_seed():
-    seen = change(metrics.get(TOTAL), {S0: 100.0}, {S5: 60.0})
-    assert (seen.absolute, seen.percent, seen.verdict, seen.interval) == (-40, -40, Verdict.BETTER, None)
+    result = change(metrics.get(TOTAL), {S0: 100.0}, {S5: 60.0})
+    assert (result.absolute, result.percent, result.verdict, result.interval) == (-40, -40, Verdict.BETTER, None)
 
 
 def test_measured_metric_without_shared_seed_has_no_change():
@@ -66,14 +66,14 @@ def test_different_conditions_never_share_a_section(make_run):
     short, long = ({"finetune.epochs": epochs} for epochs in "12")
     runs = [make_run(params=short), make_run("small", params=short), make_run("small", params=long)]
     runs.append(make_run(task="cola", params=short))
-    seen = compare("s", runs)
-    assert [(part.task, part.facts["finetune.epochs"], [row.label for row in part.rows]) for part in seen.sections] == [
+    result = compare("s", runs)
+    assert [(part.task, part.facts["finetune.epochs"], [row.label for row in part.rows]) for part in result.sections] == [
         ("sst2", "1", ["base", "small"]),
         ("sst2", "2", ["small"]),
         ("cola", "1", ["base"]),
     ]
-    assert seen.sections[0].conditions != seen.sections[1].conditions
-    assert seen.sections[1].change(seen.sections[1].rows[0], SCORE) is None
+    assert result.sections[0].conditions != result.sections[1].conditions
+    assert result.sections[1].change(result.sections[1].rows[0], SCORE) is None
 
 
 def test_latest_run_of_the_same_arm_and_seeds_counts(make_run):
@@ -85,17 +85,17 @@ def test_latest_run_of_the_same_arm_and_seeds_counts(make_run):
 
 def test_unfinished_runs_do_not_count(make_run):
     bad = [make_run(seed=1, status=status, values={SCORE: 0.0}) for status in ("failed", "diverged", "running")]
-    seen = compare("s", [make_run(values={SCORE: 0.8}), *bad])
-    assert seen.sections[0].rows[0].values(SCORE) == {S0: 0.8}
-    assert list(seen.left_out) == bad
+    result = compare("s", [make_run(values={SCORE: 0.8}), *bad])
+    assert result.sections[0].rows[0].values(SCORE) == {S0: 0.8}
+    assert list(result.left_out) == bad
 
 
 def test_run_without_identity_does_not_count(make_run):
     for tag in ("arm", "model", "scale", "task", "seed", "conditions", "lifted"):
         stray = make_run()
         del stray.tags[tag]
-        seen = compare("s", [make_run(), stray])
-        assert (seen.left_out, stray.status) == ((stray,), "unknown (tags missing)")
+        result = compare("s", [make_run(), stray])
+        assert (result.left_out, stray.status) == ((stray,), "unknown (tags missing)")
 
 
 @pytest.mark.parametrize("lifted", ["", "model", '"a"', "[1]", '["model.window'])

@@ -29,14 +29,14 @@ MEASURED |= {"inference/energy_j_per_token": 0.00123, "finetune/energy_j": 321.0
 
 def table(section: Section) -> dict[str, dict[str, str]]:
     """Arm -> head of a column -> text."""
-    lines = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in details.part(section)[2].splitlines()]
+    lines = [[text.strip() for text in line.strip("| ").split(" | ")] for line in details.part(section)[2].splitlines()]
     return {line[0]: dict(zip(lines[0], line, strict=True)) for line in lines[2:]}
 
 
 def test_every_figure_stands_with_its_unit_and_without_a_verdict(make_run):
     runs = [make_run(values=MEASURED), make_run("small", values=MEASURED | {"inference/latency_ms_min": 5.5})]
-    seen = table(compare("s", runs).sections[0])
-    assert seen["base"] == {
+    result = table(compare("s", runs).sections[0])
+    assert result["base"] == {
         "arm": "base",
         "latency min": "11.0 ms",
         "latency p50 [95 % interval]": "12.3 ms [12.1, 12.6]",
@@ -62,7 +62,7 @@ def test_every_figure_stands_with_its_unit_and_without_a_verdict(make_run):
         "inference energy per million tokens": "1,230 J",
         "training energy": "321.0 J",
     }
-    assert seen["small"] == seen["base"] | {"arm": "small", "latency min": "5.50 ms"}
+    assert result["small"] == result["base"] | {"arm": "small", "latency min": "5.50 ms"}
 
 
 @pytest.mark.parametrize("name", sorted(set(MEASURED) - {LOW, HIGH, "inference/peak_flops_per_s", "hardware/peak_flops_per_s"}))
@@ -75,8 +75,8 @@ def test_a_figure_that_no_run_has_is_no_column_and_one_that_some_lack_is_a_dash(
 
 
 def test_a_share_without_its_peak_and_p50_without_its_interval_stand_alone(make_run):
-    seen = table(compare("s", [make_run(values={P50: 12.34, "inference/mfu": 0.41})]).sections[0])["base"]
-    assert seen == {"arm": "base", "latency p50": "12.3 ms", "model FLOPs utilisation of inference": "0.410"}
+    result = table(compare("s", [make_run(values={P50: 12.34, "inference/mfu": 0.41})]).sections[0])["base"]
+    assert result == {"arm": "base", "latency p50": "12.3 ms", "model FLOPs utilisation of inference": "0.410"}
 
 
 def test_an_interval_of_one_session_is_not_put_around_the_mean_of_two(make_run):
@@ -88,22 +88,22 @@ def test_an_interval_of_one_session_is_not_put_around_the_mean_of_two(make_run):
 
 def test_seeds_show_their_spread_and_how_many_there_are(make_run):
     runs = [make_run(seed=seed, values={"finetune/mfu": share}) for seed, share in enumerate((0.3, 0.4))]
-    seen = table(compare("s", [*runs, make_run(seed=2)]).sections[0])["base"]
-    assert seen["model FLOPs utilisation of training"] == "0.350 ± 0.071 (n 2)"
+    result = table(compare("s", [*runs, make_run(seed=2)]).sections[0])["base"]
+    assert result["model FLOPs utilisation of training"] == "0.350 ± 0.071 (n 2)"
 
 
 def test_seeds_that_share_their_launches_are_no_spread(timed):
     runs = [timed("base", [1.0, 2.0, 3.0], seed, MEASURED) for seed in (0, 1)]
-    seen = table(compare("s", runs).sections[0])["base"]
-    of_launches = [cell for head, cell in seen.items() if "inference" in head and "memory" not in head]
+    result = table(compare("s", runs).sections[0])["base"]
+    of_launches = [text for head, text in result.items() if "inference" in head and "memory" not in head]
     assert len(of_launches) == 5
-    assert not any("±" in cell for cell in of_launches)
+    assert not any("±" in text for text in of_launches)
 
 
 def test_sentences_hold_the_numbers_of_the_runs(timed):
-    told = {"measure.length": "64", "measure.repeats": "30", "measure.threads": "1", "measure.batch_size": "16"}
+    params = {"measure.length": "64", "measure.repeats": "30", "measure.threads": "1", "measure.batch_size": "16"}
     run = timed("base", [1.0, 2.0, 3.0], values=MEASURED)
-    run.params.update(told | {"environment.threads": "2"})
+    run.params.update(params | {"environment.threads": "2"})
     text = details.part(compare("s", [run]).sections[0])[1]
     assert "Latency is that of batch size 1 and 64 tokens, 3 launches of 30 calls, CPU threads: 1." in text
     assert "real validation batches of 16 texts" in text
@@ -129,8 +129,8 @@ def test_a_section_without_such_figures_has_no_table(make_run):
 
 
 def test_report_holds_the_table_of_every_section(make_run):
-    seen = compare("s", [make_run(values=MEASURED), make_run(task="cola", values=MEASURED), make_run(task="rte")])
-    text = render(Study(seen))["report.md"].decode()
+    result = compare("s", [make_run(values=MEASURED), make_run(task="cola", values=MEASURED), make_run(task="rte")])
+    text = render(Study(result))["report.md"].decode()
     assert text.count("### Measured in detail") == 2
     assert text.index("before and after") < text.index("### Measured in detail")
 

@@ -35,9 +35,9 @@ def test_what_one_command_sweeps_is_compared(make_run):
 def test_swept_objective_keeps_both_arms(make_run):
     """They had the same name once, and the older arm was called superseded."""
     runs = [make_run("base+mlm", params={"pretrain.mask_rate": rate}) for rate in ("0.15", "0.4")]
-    seen = compare("s", runs, "base+mlm mask_rate=0.15")
-    assert rows(seen) == [("sst2", ["base+mlm mask_rate=0.15", "base+mlm mask_rate=0.4"])]
-    assert seen.superseded == []
+    result = compare("s", runs, "base+mlm mask_rate=0.15")
+    assert rows(result) == [("sst2", ["base+mlm mask_rate=0.15", "base+mlm mask_rate=0.4"])]
+    assert result.superseded == []
 
 
 def test_key_swept_by_one_command_is_lifted_for_all_of_the_task(make_run):
@@ -77,10 +77,10 @@ def test_commands_of_different_conditions_meet_along_the_key(make_run):
 def test_group_is_lifted_whole_and_names_what_varies(make_run):
     known = {DTYPE: "fp32", "hardware.threads": "1", "hardware.compile": "False"}
     runs = [make_run(params=known | more) for more in ({}, {DTYPE: "bf16"}, {DTYPE: "bf16", "hardware.threads": "2"})]
-    seen = compare("s", runs, "base dtype=fp32 threads=1", ["hardware"])
+    result = compare("s", runs, "base dtype=fp32 threads=1", ["hardware"])
     names = ["base dtype=fp32 threads=1", "base dtype=bf16 threads=1", "base dtype=bf16 threads=2"]
-    assert rows(seen) == [("sst2", names)]
-    assert rows(compare("s", runs, "base dtype=fp32 threads=1", ["hardware."])) == rows(seen)
+    assert rows(result) == [("sst2", names)]
+    assert rows(compare("s", runs, "base dtype=fp32 threads=1", ["hardware."])) == rows(result)
 
 
 def test_value_that_a_label_names_already_is_not_repeated(make_run):
@@ -155,15 +155,15 @@ def test_baseline_with_settings_is_compared_with_the_pretraining_that_has_none(m
     runs += [make_run("base+mlm learning_rate=1", params={RATE: "1"}, lifted=swept(RATE))]
     runs += [make_run("base+rtd learning_rate=1 dtype=bf16", params={RATE: "1"}, lifted=swept(RATE))]
     for name in (None, "base+mlm", "base+mlm learning_rate=1"):
-        seen = compare("s", runs, name)
-        assert [section.baseline for section in seen.sections] == ["base+mlm", "base+mlm learning_rate=1"]
-        assert "was not pretrained" not in "".join(pretraining.notes(seen, seen.sections[0]))
+        result = compare("s", runs, name)
+        assert [section.baseline for section in result.sections] == ["base+mlm", "base+mlm learning_rate=1"]
+        assert "was not pretrained" not in "".join(pretraining.notes(result, result.sections[0]))
 
 
 def test_key_of_along_that_a_run_lacks_is_not_named(make_run, pretrained):
     runs = [pretrained("base+mlm"), *(make_run("base+mlm", params={DTYPE: dtype}) for dtype in ("fp32", "bf16"))]
-    seen = compare("s", runs, "base+mlm dtype=fp32", [DTYPE])
-    assert rows(seen) == [("pretraining", ["base+mlm"]), ("sst2", ["base+mlm dtype=fp32", "base+mlm dtype=bf16"])]
+    result = compare("s", runs, "base+mlm dtype=fp32", [DTYPE])
+    assert rows(result) == [("pretraining", ["base+mlm"]), ("sst2", ["base+mlm dtype=fp32", "base+mlm dtype=bf16"])]
 
 
 def test_settings_and_stem_of_a_label():
@@ -186,8 +186,8 @@ def random_run(rng: random.Random, make_run) -> Run:
 def places(runs: list[Run], make_run, along: list[str]) -> dict[str, tuple]:
     """Run id -> section, label and seeds, of superseded runs too."""
     bystander = make_run("bystander", task="rte")  # the baseline, which no random name fits
-    seen, found = compare("s", [*runs, bystander], "bystander", along), {}
-    for number, section in enumerate(seen.sections):
+    result, found = compare("s", [*runs, bystander], "bystander", along), {}
+    for number, section in enumerate(result.sections):
         for row in section.rows:
             for run in [*row.runs.values(), *row.superseded]:
                 found[run.run_id] = number, section.task, row.label, run.replicate

@@ -16,10 +16,10 @@ def history(values: dict[int, float], reference: dict[int, float] | None = None,
 
 
 def test_change_is_the_geometric_mean_of_the_rounds_that_both_have():
-    seen = launches.compared(LATENCY, history({0: 10.0, 1: 10.0, 4: 1.0}), history({0: 20.0, 1: 5.0, 3: 99.0}))
-    assert (seen.rounds, seen.percent) == (2, pytest.approx(0))
+    result = launches.compared(LATENCY, history({0: 10.0, 1: 10.0, 4: 1.0}), history({0: 20.0, 1: 5.0, 3: 99.0}))
+    assert (result.rounds, result.percent) == (2, pytest.approx(0))
     half = 12.7062 * math.log(2) / 1  # t(0.975, 1) * sd / sqrt(2); sd of +-log 2 is log 2 * sqrt(2)
-    assert seen.interval == pytest.approx((-half, half), rel=1e-5)
+    assert result.interval == pytest.approx((-half, half), rel=1e-5)
 
 
 def test_slow_machine_is_taken_out_of_times_and_rates():
@@ -67,9 +67,9 @@ def test_more_throughput_is_better():
 
 
 def test_disturbed_rounds_and_drift():
-    seen = {launches.FOREIGN_CPUS: {0: 0.5, 1: 0.6, 2: 0.0}, REFERENCE: {0: 2.0, 1: 3.0}}
-    assert launches.disturbed(seen) == [1]
-    assert launches.drift_percent([seen, {REFERENCE: {0: 2.5}}]) == pytest.approx(50)
+    result = {launches.FOREIGN_CPUS: {0: 0.5, 1: 0.6, 2: 0.0}, REFERENCE: {0: 2.0, 1: 3.0}}
+    assert launches.disturbed(result) == [1]
+    assert launches.drift_percent([result, {REFERENCE: {0: 2.5}}]) == pytest.approx(50)
     assert launches.drift_percent([{}]) is None
 
 

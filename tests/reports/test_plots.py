@@ -40,8 +40,8 @@ def test_every_arm_has_a_style_of_its_own():
 
 
 def test_picture_without_numbers_is_left_out(make_run):
-    seen = compare("s", [make_run(values={"model/params_total": 1.0})])
-    assert [name for name in render(Study(seen)) if name.endswith(".svg")] == []
+    result = compare("s", [make_run(values={"model/params_total": 1.0})])
+    assert [name for name in render(Study(result)) if name.endswith(".svg")] == []
 
 
 def test_mean_curve_uses_the_steps_that_all_seeds_have():

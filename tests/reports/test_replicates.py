@@ -31,33 +31,33 @@ def zeros(like: Values) -> Values:
 
 def test_interval_is_over_the_means_of_the_pretrainings():
     after = values({"1": [0.0, 2.0], "2": [1.0, 3.0], "3": [2.0, 4.0]})  # means 1, 2, 3: mean 2, sd 1
-    seen = compare_paired(zeros(after), after)
+    result = compare_paired(zeros(after), after)
     half = T_2 / math.sqrt(3)
-    assert (seen.n, seen.pretrainings, seen.mean) == (6, 3, 2)
-    assert seen.interval == pytest.approx((2 - half, 2 + half), rel=1e-6)
-    assert seen.p == 0.25  # of three clusters, not of six pairs
+    assert (result.n, result.pretrainings, result.mean) == (6, 3, 2)
+    assert result.interval == pytest.approx((2 - half, 2 + half), rel=1e-6)
+    assert result.p == 0.25  # of three clusters, not of six pairs
 
 
 def test_pretrainings_count_alike_however_many_fine_tunings_they_have():
     after = values({"1": [1.0], "2": [2.0] * 7, "3": [3.0, 3.0]})
-    seen = compare_paired(zeros(after), after)
-    assert (seen.n, seen.mean) == (10, 2)
-    assert seen.interval == pytest.approx((2 - T_2 / math.sqrt(3), 2 + T_2 / math.sqrt(3)), rel=1e-6)
+    result = compare_paired(zeros(after), after)
+    assert (result.n, result.mean) == (10, 2)
+    assert result.interval == pytest.approx((2 - T_2 / math.sqrt(3), 2 + T_2 / math.sqrt(3)), rel=1e-6)
 
 
 def test_missing_pair_is_left_out_on_both_sides():
     before = values({"1": [5.0, 1.0], "2": [1.0, 1.0], "4": [9.0]})
     after = values({"1": [7.0], "2": [2.0, 4.0], "3": [99.0]})
-    seen = compare_paired(before, after)
-    assert (seen.n, seen.pretrainings, seen.mean) == (3, 2, 2)  # means 2 and (1 + 3) / 2
+    result = compare_paired(before, after)
+    assert (result.n, result.pretrainings, result.mean) == (3, 2, 2)  # means 2 and (1 + 3) / 2
     of_score = change(SCORE, before, after)
     assert (of_score.baseline_mean, of_score.absolute, of_score.n, of_score.pretrainings) == (3, 2, 3, 2)
 
 
 def test_one_pretraining_has_the_interval_of_its_fine_tunings():
     after = values({"1": [1.0, 2.0, 3.0]})
-    seen = compare_paired(zeros(after), after)
-    assert (seen.pretrainings, seen.interval) == (1, pytest.approx(mean_interval([1.0, 2.0, 3.0])[1]))
+    result = compare_paired(zeros(after), after)
+    assert (result.pretrainings, result.interval) == (1, pytest.approx(mean_interval([1.0, 2.0, 3.0])[1]))
 
 
 def test_seed_for_every_pretraining_of_its_own_is_one_cluster_each():
@@ -67,18 +67,18 @@ def test_seed_for_every_pretraining_of_its_own_is_one_cluster_each():
 
 def test_arm_without_pretraining_is_paired_by_the_seed_of_fine_tuning():
     before = {Replicate("", str(seed)): 0.0 for seed in (0, 1, 2)}
-    seen = compare_paired(before, values({"1": [1.0, 3.0], "2": [2.0, 4.0]}))
+    result = compare_paired(before, values({"1": [1.0, 3.0], "2": [2.0, 4.0]}))
     # over pretrainings: means 2, 3, error 1/4 with 1 degree of freedom; over seeds: 1.5, 3.5, error 1 with 1
-    assert (seen.n, seen.pretrainings, seen.mean) == (4, 2, 2.5)
+    assert (result.n, result.pretrainings, result.mean) == (4, 2, 2.5)
     freedom = 1.25**2 / (0.25**2 + 1)  # 1.47, between t(1) = 12.71 and t(2) = 4.30
-    half = (seen.interval[1] - seen.interval[0]) / 2
+    half = (result.interval[1] - result.interval[0]) / 2
     assert 1 < freedom < 2
     assert T_2 * math.sqrt(1.25) < half < 12.7062 * math.sqrt(1.25)
 
 
 def test_one_fine_tuning_of_a_baseline_without_pretraining_carries_no_interval():
-    seen = compare_paired({Replicate("", "0"): 0.0}, values({"1": [1.0], "2": [1.5]}))
-    assert (seen.mean, seen.interval) == (1.25, None)
+    result = compare_paired({Replicate("", "0"): 0.0}, values({"1": [1.0], "2": [1.5]}))
+    assert (result.mean, result.interval) == (1.25, None)
     assert change(SCORE, {Replicate("", "0"): 0.0}, values({"1": [1.0], "2": [1.5]})).verdict is Verdict.DIRECTION_BETTER
 
 
@@ -101,36 +101,36 @@ TWO = {"1": [0.80, 0.82], "2": [0.70, 0.72], "3": [0.75, 0.76]}
 
 
 def test_tables_show_both_counts(section):
-    seen = section(
+    result = section(
         base=TWO, new={"1": [0.9, 0.8], "2": [0.7, 0.7], "3": [0.8]}, scratch={"": [0.5, 0.6, 0.4]}, one={"1": [0.5]}
     )
-    counts = {row.label: tables.replicates_text(row) for row in seen.rows}
+    counts = {row.label: tables.replicates_text(row) for row in result.rows}
     assert counts == {
         "base": "3 pretrainings × 2 seeds",
         "new": "3 pretrainings × 1 to 2 seeds",
         "scratch": "3 seeds",
         "one": "1 pretraining × 1 seed",
     }
-    lines = [line.split(" | ") for line in tables.differences(seen).splitlines()]
+    lines = [line.split(" | ") for line in tables.differences(result).splitlines()]
     assert {line[0]: line[1] for line in lines[2:]} == {"| new": "5 of 3 pretrainings", "| scratch": "6 of 3 pretrainings"}
-    assert "Multi-Bootstrap, arXiv:2106.16163" in tables.differences_intro(seen)
-    assert "which 3 pairs cannot bring below 0.25" in tables.differences_intro(seen)
+    assert "Multi-Bootstrap, arXiv:2106.16163" in tables.differences_intro(result)
+    assert "which 3 pairs cannot bring below 0.25" in tables.differences_intro(result)
 
 
 def test_one_pretraining_is_said_in_one_sentence(section):
-    seen = section(base={"1": [0.8, 0.9]}, new={"1": [0.7, 0.9]})
-    (sentence,) = notes.section_notes(seen)
+    result = section(base={"1": [0.8, 0.9]}, new={"1": [0.7, 0.9]})
+    (sentence,) = notes.section_notes(result)
     assert sentence.startswith(
         "One pretraining only: intervals of new are over fine-tuning seeds and hold for that pretraining alone"
     )
-    assert "Multi-Bootstrap" not in tables.differences_intro(seen)
+    assert "Multi-Bootstrap" not in tables.differences_intro(result)
     assert notes.section_notes(section(base=TWO, new=TWO)) == []
     assert notes.section_notes(section(base={"": [0.8, 0.9]}, new={"": [0.7, 0.9]})) == []
 
 
 def test_unpaired_replicates_are_said_by_both_seeds(section):
-    seen = section(base={"1": [0.8, 0.9], "2": [0.8, 0.9]}, new={"1": [0.7, 0.9], "3": [0.7]})
-    assert notes.section_notes(seen)[0] == (
+    result = section(base={"1": [0.8, 0.9], "2": [0.8, 0.9]}, new={"1": [0.7, 0.9], "3": [0.7]})
+    assert notes.section_notes(result)[0] == (
         "new ran seeds 0, 1 of pretraining 1 and seed 0 of pretraining 3, the baseline seeds 0, 1 of pretraining 1, 2: changes "
         "use seeds 0, 1 of pretraining 1 (counted metrics do not depend on the seed)."
     )
@@ -226,5 +226,5 @@ def test_section_of_a_report_judges_as_the_simulation_does(section):
             {str(one): [side[Replicate(str(one), str(seed))] for seed in range(6 - one)] for one in (1, 2, 3)}
             for side in scores
         ]
-        seen = section(base=nested[0], new=nested[1])
-        assert seen.change(seen.rows[1], HEADLINE) == of_score(*scores)
+        result = section(base=nested[0], new=nested[1])
+        assert result.change(result.rows[1], HEADLINE) == of_score(*scores)

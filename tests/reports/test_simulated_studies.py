@@ -45,7 +45,7 @@ def medians(rng: np.random.Generator, slowness: np.ndarray, own: float) -> np.nd
 
 @cache
 def sessions(studies: int = STUDIES, seed: int = 1, shuffled: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Latency and reference time of every launch: (studies, rounds, variants); not shuffled: a variant's launches in a row."""
+    """Latency and reference time of every launch: (studies, rounds, arms); not shuffled: a arm's launches in a row."""
     rng = np.random.default_rng(seed)
     count = len(FACTORS)
     slowness = machine(rng, (studies, ROUNDS * count, CALLS))
@@ -59,7 +59,7 @@ def sessions(studies: int = STUDIES, seed: int = 1, shuffled: bool = True) -> tu
 
 
 def histories(studies: int = STUDIES, shuffled: bool = True, with_reference: bool = True) -> list[dict[str, launches.History]]:
-    """Variant -> launches, for each study, as the report reads them."""
+    """Arm -> launches, for each study, as the report reads them."""
     latency, reference = sessions(studies, shuffled=shuffled)
     if not with_reference:
         reference = np.ones_like(reference)
@@ -86,26 +86,26 @@ def by_seed(scores: np.ndarray) -> dict[Replicate, float]:
     return {Replicate("", str(seed)): float(score) for seed, score in enumerate(scores)}
 
 
-def covered(seen: list[launches.Ratio], truth: float) -> float:
-    return float(np.mean([ratio.interval[0] <= truth <= ratio.interval[1] for ratio in seen]))
+def covered(result: list[launches.Ratio], truth: float) -> float:
+    return float(np.mean([ratio.interval[0] <= truth <= ratio.interval[1] for ratio in result]))
 
 
-def error(seen: list[launches.Ratio], truth: float) -> float:
+def error(result: list[launches.Ratio], truth: float) -> float:
     """Root mean square, of log ratios."""
-    return float(np.sqrt(np.mean([(ratio.log - truth) ** 2 for ratio in seen])))
+    return float(np.sqrt(np.mean([(ratio.log - truth) ** 2 for ratio in result])))
 
 
-def width(seen: list[launches.Ratio]) -> float:
-    return float(np.mean([ratio.interval[1] - ratio.interval[0] for ratio in seen]))
+def width(result: list[launches.Ratio]) -> float:
+    return float(np.mean([ratio.interval[1] - ratio.interval[0] for ratio in result]))
 
 
 def test_equal_variants_are_seldom_told_apart():
-    """500 studies and more of two equal variants: at most one in twenty may name a difference."""
-    seen = verdicts("same")
-    alarms = np.mean([verdict in ALARM for verdict in seen])
-    print(f"false alarms {alarms:.4f} of {len(seen)} studies")
-    assert alarms <= 0.05 + allowance(len(seen))
-    assert np.mean([verdict is Verdict.WITHIN_NOISE for verdict in seen]) == 1 - alarms
+    """500 studies and more of two equal arms: at most one in twenty may name a difference."""
+    result = verdicts("same")
+    alarms = np.mean([verdict in ALARM for verdict in result])
+    print(f"false alarms {alarms:.4f} of {len(result)} studies")
+    assert alarms <= 0.05 + allowance(len(result))
+    assert np.mean([verdict is Verdict.WITHIN_NOISE for verdict in result]) == 1 - alarms
 
 
 def test_floor_takes_away_most_of_what_the_interval_alone_would_claim():
@@ -116,16 +116,16 @@ def test_floor_takes_away_most_of_what_the_interval_alone_would_claim():
 
 
 def test_slow_down_of_five_percent_is_mostly_seen():
-    seen = verdicts("slower")
-    power = np.mean([verdict is Verdict.WORSE for verdict in seen])
-    print(f"power {power:.4f} of {len(seen)} studies")
+    result = verdicts("slower")
+    power = np.mean([verdict is Verdict.WORSE for verdict in result])
+    print(f"power {power:.4f} of {len(result)} studies")
     assert power >= 0.8
-    assert Verdict.BETTER not in seen
+    assert Verdict.BETTER not in result
 
 
-@pytest.mark.parametrize(("variant", "truth"), [("same", 0.0), ("slower", math.log(1.05))])
-def test_interval_of_launches_holds_the_truth(variant: str, truth: float):
-    share = covered(ratios(variant), truth)
+@pytest.mark.parametrize(("arm", "truth"), [("same", 0.0), ("slower", math.log(1.05))])
+def test_interval_of_launches_holds_the_truth(arm: str, truth: float):
+    share = covered(ratios(arm), truth)
     print(f"coverage of launches {share:.4f}")
     assert 0.93 <= share <= 0.97
 

@@ -1,4 +1,4 @@
-"""Hand-worked values: what a few seeds can carry."""
+"""Hand-worked values of a few seeds."""
 
 import math
 
@@ -14,9 +14,9 @@ def paired(before: list[float], after: list[float]) -> Difference:
 
 
 def test_spread_uses_the_sample_standard_deviation():
-    seen = spread([2.0, 4.0, 9.0])
-    assert (seen.n, seen.mean, seen.minimum, seen.maximum) == (3, 5.0, 2.0, 9.0)
-    assert seen.sd == pytest.approx(math.sqrt((9 + 1 + 16) / 2))
+    result = spread([2.0, 4.0, 9.0])
+    assert (result.n, result.mean, result.minimum, result.maximum) == (3, 5.0, 2.0, 9.0)
+    assert result.sd == pytest.approx(math.sqrt((9 + 1 + 16) / 2))
 
 
 def test_one_value_has_no_standard_deviation():
@@ -29,20 +29,20 @@ def test_spread_without_values_is_refused():
 
 
 def test_paired_interval_matches_the_t_table():
-    seen = paired([10.0, 10.0, 10.0], [11.0, 12.0, 13.0])  # differences 1, 2, 3: mean 2, sd 1; t(0.975, 2) = 4.3027
+    result = paired([10.0, 10.0, 10.0], [11.0, 12.0, 13.0])  # differences 1, 2, 3: mean 2, sd 1; t(0.975, 2) = 4.3027
     half = 4.302653 / math.sqrt(3)
-    assert seen.mean == pytest.approx(2)
-    assert seen.interval == pytest.approx((2 - half, 2 + half), rel=1e-6)
+    assert result.mean == pytest.approx(2)
+    assert result.interval == pytest.approx((2 - half, 2 + half), rel=1e-6)
 
 
 def test_pairing_removes_what_the_seeds_share():
-    seen = paired([1.0, 50.0, 900.0], [2.0, 51.0, 901.0])
-    assert seen.interval == pytest.approx((1.0, 1.0))
+    result = paired([1.0, 50.0, 900.0], [2.0, 51.0, 901.0])
+    assert result.interval == pytest.approx((1.0, 1.0))
 
 
 def test_one_pair_has_neither_interval_nor_p():
-    seen = paired([1.0], [3.0])
-    assert (seen.mean, seen.interval, seen.p) == (2.0, None, None)
+    result = paired([1.0], [3.0])
+    assert (result.mean, result.interval, result.p) == (2.0, None, None)
 
 
 def test_seed_that_one_side_lacks_is_left_out():

@@ -9,9 +9,9 @@ LATENCY, SCORE, TOTAL, MEMORY = "inference/latency_ms_p50", "eval/score", "model
 
 
 def line(table: str, label: str) -> list[str]:
-    """The cells of the row that begins with `label`."""
+    """The texts of the row that begins with `label`."""
     return next(
-        [cell.strip() for cell in row.strip("| ").split(" | ")] for row in table.splitlines() if row.startswith(f"| {label} |")
+        [text.strip() for text in row.strip("| ").split(" | ")] for row in table.splitlines() if row.startswith(f"| {label} |")
     )
 
 
@@ -87,9 +87,9 @@ def test_names_cannot_break_a_table(make_run):
 
 def test_differing_conditions_are_explained_with_the_flag_that_lifts_them(make_run):
     known = [{"finetune.epochs": "1", "data.name": "builtin"}, {"finetune.epochs": "3", "data.name": "builtin", "x": "y"}]
-    seen = compare("s", [make_run(params=params) for params in known])
-    first, second = (section.conditions for section in seen.sections)
-    text = notes.conditions_differences(seen, seen.sections[1])
+    result = compare("s", [make_run(params=params) for params in known])
+    first, second = (section.conditions for section in result.sections)
+    text = notes.conditions_differences(result, result.sections[1])
     assert "sst2 was run under 2 sets of conditions, which are not compared with one another." in text
     assert f"| key | {first} | {second} (this one) | to compare along it |" in text
     assert "| finetune.epochs | 1 | 3 | `--along finetune.epochs` |" in text
@@ -99,18 +99,18 @@ def test_differing_conditions_are_explained_with_the_flag_that_lifts_them(make_r
 
 
 def test_one_set_of_conditions_needs_no_explanation(make_run):
-    seen = compare("s", [make_run(), make_run(task="cola", params={"finetune.epochs": "9"})])
-    assert [notes.conditions_differences(seen, section) for section in seen.sections] == [None, None]
+    result = compare("s", [make_run(), make_run(task="cola", params={"finetune.epochs": "9"})])
+    assert [notes.conditions_differences(result, section) for section in result.sections] == [None, None]
 
 
 def test_superseded_and_unpaired_runs_are_said(make_run):
     old, new = (make_run("new", params={"data.source": source}, fingerprint=source) for source in ("hub", "local"))
-    seen = compare("s", [make_run(), make_run(seed=1), old, new])
-    text = "\n".join(notes.section_notes(seen.sections[0]))
+    result = compare("s", [make_run(), make_run(seed=1), old, new])
+    text = "\n".join(notes.section_notes(result.sections[0]))
     assert "1 older run of the same arm and seeds was superseded by the latest." in text
     assert "the fingerprints differ. They had other settings: data.source." in text
     assert "new ran seed 0, the baseline seeds 0, 1: changes use seed 0" in text
-    table = left_out.chapter(Study(seen)).paragraphs[1]
+    table = left_out.chapter(Study(result)).paragraphs[1]
     assert line(table, "new-0") == ["new-0", "new", "sst2", "0", "superseded by a newer run"]
 
 
@@ -134,5 +134,5 @@ def test_seeds_with_different_settings_are_told_apart_where_these_shape_results(
 
 
 def test_missing_baseline_is_said(make_run):
-    seen = compare("s", [make_run(), make_run("new", task="cola")])
-    assert "no change can be computed" in notes.section_notes(seen.sections[1])[0]
+    result = compare("s", [make_run(), make_run("new", task="cola")])
+    assert "no change can be computed" in notes.section_notes(result.sections[1])[0]

@@ -18,9 +18,9 @@ TARGET = Target(LOSS, 6.0)
 
 def test_between_two_evaluations_quality_is_straight_in_the_logarithm_of_the_cost():
     costs = {"tokens": {10: 1e6, 20: 4e6, 30: 5e6}, "time": {10: 2.0, 20: 32.0}}
-    seen = reach({10: 7.0, 20: 5.0, 30: 4.0}, costs, TARGET)
-    assert seen.costs == pytest.approx({"steps": math.sqrt(200), "tokens": 2e6, "time": 8.0})
-    assert not seen.bound
+    result = reach({10: 7.0, 20: 5.0, 30: 4.0}, costs, TARGET)
+    assert result.costs == pytest.approx({"steps": math.sqrt(200), "tokens": 2e6, "time": 8.0})
+    assert not result.bound
 
 
 def test_growing_batch_is_read_off_its_own_tokens():
@@ -42,8 +42,8 @@ def test_accuracy_rises_to_its_target():
 
 
 def test_first_evaluation_beyond_the_target_is_an_upper_bound():
-    seen = reach({10: 5.5, 20: 5.0}, {"tokens": {10: 1e3, 20: 2e3}}, TARGET)
-    assert (seen.bound, seen.costs) == (True, {"steps": 10, "tokens": 1e3})
+    result = reach({10: 5.5, 20: 5.0}, {"tokens": {10: 1e3, 20: 2e3}}, TARGET)
+    assert (result.bound, result.costs) == (True, {"steps": 10, "tokens": 1e3})
 
 
 def test_first_of_several_passes_counts():
@@ -80,8 +80,8 @@ def test_ratio_is_paired_by_seed(rows):
     twice = curves_of(*[([7.0, 6.0], [1.0, tokens]) for tokens in (100.0, 300.0, 200.0, 600.0)])
     # pairs 200 / 100 and 600 / 300
     before, after = rows(["base+mlm"] * 2 + ["gpt+clm"] * 2, twice)
-    seen = ratio(before, after, "tokens")
-    assert (seen.mean, *seen.interval) == pytest.approx((2, 2, 2))
+    result = ratio(before, after, "tokens")
+    assert (result.mean, *result.interval) == pytest.approx((2, 2, 2))
     assert ratio(before, after, "time") is None
     assert cost.cost_text(after, before, "tokens") == "400 ± 283<br>× 2.00 [2.00, 2.00]"
     assert cost.cost_text(after, before, "energy") == "not available"
@@ -100,7 +100,7 @@ AT_MOST, KNOWN = ([5.5, 5.0], [10.0, 100.0]), ([7.0, 6.0], [1.0, 100.0])
 @pytest.mark.parametrize(
     ("earlier", "later", "text"),
     [(KNOWN, AT_MOST, "≤ 10<br>× ≤ 0.10"), (AT_MOST, KNOWN, "100<br>× ≥ 10.00"), (AT_MOST, AT_MOST, "≤ 10<br>–")],
-    ids=["variant", "baseline", "both"],
+    ids=["arm", "baseline", "both"],
 )
 def test_upper_bound_makes_the_ratio_a_limit(rows, earlier: tuple, later: tuple, text: str):
     before, after = rows(["base+mlm", "gpt+clm"], curves_of(earlier, later))
@@ -136,10 +136,10 @@ def test_table_says_who_did_not_reach_it_and_what_is_not_available(chapter):
 
 def test_default_target_is_reached_by_every_seed_of_the_baseline(pretrained, study_of):
     runs = [pretrained(seed=seed) for seed in (0, 1)]
-    seen = compare("s", runs)
+    result = compare("s", runs)
     curves = {LOSS: {"run1": {10: 7.0, 20: 6.5}, "run2": {10: 7.0, 20: 6.6}}}
-    assert cost.default_target(seen.sections[0], study_of(seen, curves)) == Target(LOSS, 6.6)
-    assert cost.default_target(seen.sections[0], study_of(seen, {LOSS: {"run1": {0: 7.0, 20: 6.5}}})) is None
+    assert cost.default_target(result.sections[0], study_of(result, curves)) == Target(LOSS, 6.6)
+    assert cost.default_target(result.sections[0], study_of(result, {LOSS: {"run1": {0: 7.0, 20: 6.5}}})) is None
 
 
 def test_fine_tuning_without_curves_of_costs_is_shown_in_steps_alone(make_run, study_of):

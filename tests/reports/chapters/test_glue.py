@@ -42,7 +42,7 @@ def reported(*arguments: str) -> tuple[str, pd.DataFrame]:
 def line(table: str, label: str) -> list[str]:
     """The texts of the first row that begins with `label`."""
     found = (row for row in table.splitlines() if row.startswith(f"| {label} |"))
-    return [cell.strip() for cell in next(found).strip("| ").split(" | ")]
+    return [text.strip() for text in next(found).strip("| ").split(" | ")]
 
 
 @pytest.fixture
@@ -101,17 +101,17 @@ def test_one_task_alone_is_no_glue(tracking):
 
 
 def test_arm_without_a_task_has_no_average(study):
-    seen = glue.glue_of(study({"base": BASE, "new": {"cola": (0.9, 0.9), "sst2": (0.9, 0.9)}}))
-    cells = line(glue.table(seen), "new")
-    assert cells[3:] == ["–", "–"]
-    assert cells[1].startswith("0.900")
-    assert [row["arm"] for row in glue.summary_lines(seen)] == ["base"]
+    result = glue.glue_of(study({"base": BASE, "new": {"cola": (0.9, 0.9), "sst2": (0.9, 0.9)}}))
+    texts = line(glue.table(result), "new")
+    assert texts[3:] == ["–", "–"]
+    assert texts[1].startswith("0.900")
+    assert [row["arm"] for row in glue.summary_lines(result)] == ["base"]
 
 
 def test_seed_without_a_task_enters_no_average(study):
     scores = {"cola": (0.2, 0.9), "sst2": (0.4, None)}
-    seen = glue.glue_of(study({"base": scores}))
-    assert line(glue.table(seen), "base") == ["base", "0.550 ± 0.495", "0.400", "0.300 (n 1)"]
+    result = glue.glue_of(study({"base": scores}))
+    assert line(glue.table(result), "base") == ["base", "0.550 ± 0.495", "0.400", "0.300 (n 1)"]
 
 
 def test_undefined_score_is_a_dash_and_so_is_its_average(study):
@@ -144,10 +144,10 @@ def test_tasks_that_leave_nothing_to_average_have_no_average(study):
 
 def test_task_under_two_sets_of_conditions_is_not_averaged(make_run):
     runs = [make_run(values=values("sst2", 0.8), params={"finetune.epochs": epochs}) for epochs in "12"]
-    seen = glue.glue_of(compare("s", [*runs, make_run(values=values("rte", 0.5), task="rte")]))
-    first, second = (section.conditions for section in seen.sections[:2])
-    assert line(glue.table(seen), "arm")[1:] == [f"sst2 ({first}): accuracy", f"sst2 ({second}): accuracy", "rte: accuracy"]
-    assert "none, for sst2 was run under several sets of conditions" in glue.rule(seen)
+    result = glue.glue_of(compare("s", [*runs, make_run(values=values("rte", 0.5), task="rte")]))
+    first, second = (section.conditions for section in result.sections[:2])
+    assert line(glue.table(result), "arm")[1:] == [f"sst2 ({first}): accuracy", f"sst2 ({second}): accuracy", "rte: accuracy"]
+    assert "none, for sst2 was run under several sets of conditions" in glue.rule(result)
 
 
 def test_mismatched_accuracy_enters_where_there_is_one(study):
@@ -206,8 +206,8 @@ def test_run_that_selected_on_what_it_reports_is_marked(tracking):
     log(tracking, "new", {"cola": BETTER["cola"]}, finetune__keep_best="validation")
     log(tracking, "new", {task: BETTER[task] for task in ("sst2", "mrpc")})
     text, _ = reported()
-    cells = line(text, "new")
-    assert [" †<br>" in cell for cell in cells[1:]] == [True, False, False, True]
-    assert not any("†" in cell for cell in line(text, "base"))
+    texts = line(text, "new")
+    assert [" †<br>" in text for text in texts[1:]] == [True, False, False, True]
+    assert not any("†" in text for text in line(text, "base"))
     assert "\n† A run of this arm kept the state that scored best on the very data that the score is of" in text
     assert "new kept the state that scored best" in Path("here/report.md").read_text().split("cola: before and after")[1]

@@ -14,9 +14,9 @@ from reports.study import Study
 from reports.tables import ACCURACY, LOSS
 
 
-def cells(table: str, label: str) -> dict[str, str]:
+def texts(table: str, label: str) -> dict[str, str]:
     """Column -> text of the row that begins with `label`."""
-    rows = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in table.splitlines()]
+    rows = [[text.strip() for text in row.strip("| ").split(" | ")] for row in table.splitlines()]
     return dict(zip(rows[0], next(row for row in rows if row[0] == label), strict=True))
 
 
@@ -29,39 +29,39 @@ def sentences(comparison, index: int = 0) -> str:
 def test_section_of_a_pretraining_judges_held_out_loss_and_accuracy(pretrained, ended):
     better = pretrained("albert+mlm_sop", ends=ended(2.7, {"pretrain/masked_accuracy": 0.42}))
     section = comparing.compare("s", [pretrained(), better]).sections[0]
-    seen = cells(tables.before_after(section), "albert+mlm_sop")
-    assert seen["held-out masked loss"] == "2.700 nats<br>−10.0 % △ better?"
-    assert seen["held-out masked accuracy"] == "0.420<br>+2.0 points (+5.0 %) △ better?"
-    assert seen["tokens pretrained on"] == "20.0 M"
-    assert seen["pretraining FLOPs"] == "600.0 TFLOP<br>0.0 % ="
+    result = texts(tables.before_after(section), "albert+mlm_sop")
+    assert result["held-out masked loss"] == "2.700 nats<br>−10.0 % △ better?"
+    assert result["held-out masked accuracy"] == "0.420<br>+2.0 points (+5.0 %) △ better?"
+    assert result["tokens pretrained on"] == "20.0 M"
+    assert result["pretraining FLOPs"] == "600.0 TFLOP<br>0.0 % ="
 
 
 def test_unigram_entropy_stands_below_the_masked_losses(pretrained):
-    seen = cells(tables.before_after(comparing.compare("s", [pretrained()]).sections[0]), "*unigram entropy*")
-    assert seen.pop("held-out masked loss") == "6.400 nats"
-    assert set(seen.values()) == {"*unigram entropy*", "–"}
+    result = texts(tables.before_after(comparing.compare("s", [pretrained()]).sections[0]), "*unigram entropy*")
+    assert result.pop("held-out masked loss") == "6.400 nats"
+    assert set(result.values()) == {"*unigram entropy*", "–"}
 
 
 def test_training_losses_of_objectives_are_never_compared(pretrained, ended):
     runs = [pretrained(seed=seed) for seed in (0, 1)]
     runs += [pretrained("base+rtd", seed, ended(2.0, {"pretrain/probe_steps": 200.0})) for seed in (0, 1)]
-    seen = comparing.compare("s", runs, "base+mlm")
-    files = render.render(Study(seen))
-    for table in (tables.before_after(seen.sections[0]), tables.differences(seen.sections[0])):
+    result = comparing.compare("s", runs, "base+mlm")
+    files = render.render(Study(result))
+    for table in (tables.before_after(result.sections[0]), tables.differences(result.sections[0])):
         assert "held-out masked loss" in table
         assert "| pretraining loss |" not in table
     assert "pretrain/loss" not in files["summary.csv"].decode()
-    assert "Training losses of different objectives (mlm, rtd) are not compared" in sentences(seen)
+    assert "Training losses of different objectives (mlm, rtd) are not compared" in sentences(result)
 
 
 def test_metric_that_one_pretraining_lacks_is_a_dash(pretrained, ended):
     short = ended()
     del short[ACCURACY], short["pretrain/flops"]
-    seen = cells(
+    result = texts(
         tables.before_after(comparing.compare("s", [pretrained(), pretrained("gpt+clm", ends=short)]).sections[0]), "gpt+clm"
     )
-    assert (seen["held-out masked accuracy"], seen["pretraining FLOPs"]) == ("–", "–")
-    assert "pretraining peak memory" not in seen
+    assert (result["held-out masked accuracy"], result["pretraining FLOPs"]) == ("–", "–")
+    assert "pretraining peak memory" not in result
 
 
 def test_counted_costs_have_no_interval(pretrained):
@@ -73,11 +73,11 @@ def test_counted_costs_have_no_interval(pretrained):
 
 
 def test_notes_say_budget_corpus_and_which_head_predicts(pretrained, ended):
-    seen = comparing.compare("s", [pretrained(), pretrained("electra+rtd", ends=ended(3.0, {"pretrain/probe_steps": 200.0}))])
-    assert "Budget: 20.0 M tokens. Corpus: wikitext, 103.0 M tokens in 28,472 documents." in sentences(seen)
-    assert "at most 256 held-out sequences of 128 tokens (32,768 tokens)" in sentences(seen)
-    assert "the objective's own head: base+mlm." in sentences(seen)
-    assert "a head trained for 200 steps on the frozen encoder: electra+rtd." in sentences(seen)
+    result = comparing.compare("s", [pretrained(), pretrained("electra+rtd", ends=ended(3.0, {"pretrain/probe_steps": 200.0}))])
+    assert "Budget: 20.0 M tokens. Corpus: wikitext, 103.0 M tokens in 28,472 documents." in sentences(result)
+    assert "at most 256 held-out sequences of 128 tokens (32,768 tokens)" in sentences(result)
+    assert "the objective's own head: base+mlm." in sentences(result)
+    assert "a head trained for 200 steps on the frozen encoder: electra+rtd." in sentences(result)
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_pretrainings_of_a_study_from_scratch_are_compared_with_the_same_encoder
         pretrained("base+mlm"),
         make_run("base+mlm", model="base"),
     ]
-    seen = comparing.compare("s", runs)
-    assert [(part.task, part.baseline) for part in seen.sections] == [("pretraining", "base+mlm"), ("sst2", "base")]
-    assert "base was not pretrained: changes here are against base+mlm" in sentences(seen)
-    assert "not pretrained" not in sentences(seen, 1)
+    result = comparing.compare("s", runs)
+    assert [(part.task, part.baseline) for part in result.sections] == [("pretraining", "base+mlm"), ("sst2", "base")]
+    assert "base was not pretrained: changes here are against base+mlm" in sentences(result)
+    assert "not pretrained" not in sentences(result, 1)
 
 
 def test_no_encoder_stands_in_where_two_could(make_run, pretrained):
@@ -165,8 +165,8 @@ def test_pretraining_of_the_study_itself_is_not_looked_for_elsewhere(tracking):
 
 
 def test_pretraining_that_is_gone_is_said(make_run, pretrained):
-    seen = comparing.compare("s", [make_run("base+mlm", model="base", pretraining="f7"), pretrained(fingerprint="f0")])
-    assert "Started from a pretraining that the store does not hold: base+mlm." in sentences(seen, 1)
+    result = comparing.compare("s", [make_run("base+mlm", model="base", pretraining="f7"), pretrained(fingerprint="f0")])
+    assert "Started from a pretraining that the store does not hold: base+mlm." in sentences(result, 1)
 
 
 def test_pretraining_that_was_superseded_is_said(make_run, pretrained):
@@ -191,21 +191,21 @@ def test_overlap_is_said_in_the_section_of_its_task(make_run):
 
 def test_overview_has_masked_accuracy_beside_the_scores(make_run, pretrained):
     scores = {"eval/score": 0.8, "model/params_total": 4.3e6}
-    seen = comparing.compare("s", [make_run("base", values=scores), pretrained(), make_run("base+mlm", values=scores)])
-    table = tables.overview(seen)
-    assert list(cells(table, "base+mlm")) == [
+    result = comparing.compare("s", [make_run("base", values=scores), pretrained(), make_run("base+mlm", values=scores)])
+    table = tables.overview(result)
+    assert list(texts(table, "base+mlm")) == [
         "arm",
         "parameters",
         "pretraining: held-out masked accuracy",
         "sst2: accuracy",
     ]
-    assert list(cells(table, "base+mlm").values()) == ["base+mlm", "4.30 M", "0.400", "0.800"]
-    assert list(cells(table, "base").values()) == ["base", "4.30 M", "–", "0.800"]
+    assert list(texts(table, "base+mlm").values()) == ["base+mlm", "4.30 M", "0.400", "0.800"]
+    assert list(texts(table, "base").values()) == ["base", "4.30 M", "–", "0.800"]
 
 
 def test_conditions_that_differ_in_pretraining_say_it_in_words(make_run):
-    seen = comparing.compare("s", [make_run(params={"pretrain.tokens": size, "x": size}) for size in "12"])
-    text = notes.conditions_differences(seen, seen.sections[0])
+    result = comparing.compare("s", [make_run(params={"pretrain.tokens": size, "x": size}) for size in "12"])
+    text = notes.conditions_differences(result, result.sections[0])
     assert "| pretraining budget in tokens (pretrain.tokens) | 1 | 2 | `--along pretrain.tokens` |" in text
     assert "| x | 1 | 2 | `--along x` |" in text
 

@@ -29,17 +29,17 @@ def line(*values: float) -> dict[int, list[float]]:
 
 @pytest.mark.parametrize("exponent", [1, 2])
 def test_exponent_of_exact_data_is_exact(exponent: int):
-    seen = fit({length: [3.0 * length**exponent] for length in LENGTHS})
-    assert (seen.exponent, seen.last) == pytest.approx((exponent, exponent))
-    assert seen.interval == pytest.approx((exponent, exponent))
-    assert seen.deviation == pytest.approx(0, abs=1e-12)
-    assert seen.doubling == (2048, 4096)
+    result = fit({length: [3.0 * length**exponent] for length in LENGTHS})
+    assert (result.exponent, result.last) == pytest.approx((exponent, exponent))
+    assert result.interval == pytest.approx((exponent, exponent))
+    assert result.deviation == pytest.approx(0, abs=1e-12)
+    assert result.doubling == (2048, 4096)
 
 
 def test_last_doubling_of_a_bent_cost_is_steeper_than_the_line():
-    seen = fit({length: [1e6 + 1e3 * length + length**2] for length in LENGTHS})
-    assert seen.exponent < seen.last == pytest.approx(np.log2((1e6 + 4096e3 + 4096**2) / (1e6 + 2048e3 + 2048**2)))
-    assert seen.deviation > 0.2
+    result = fit({length: [1e6 + 1e3 * length + length**2] for length in LENGTHS})
+    assert result.exponent < result.last == pytest.approx(np.log2((1e6 + 4096e3 + 4096**2) / (1e6 + 2048e3 + 2048**2)))
+    assert result.deviation > 0.2
 
 
 def test_last_doubling_starts_at_half_the_longest_length_or_below():
@@ -48,8 +48,8 @@ def test_last_doubling_starts_at_half_the_longest_length_or_below():
 
 
 def test_hand_worked_fit():
-    seen = fit({1: [1.0, 1.0], 2: [4.0, 1.0], 4: [4.0, 4.0]})  # logs base 2: 0, 1, 2
-    assert seen.exponent == pytest.approx(1)
+    result = fit({1: [1.0, 1.0], 2: [4.0, 1.0], 4: [4.0, 4.0]})  # logs base 2: 0, 1, 2
+    assert result.exponent == pytest.approx(1)
     bent = fit({1: [1.0], 2: [4.0], 4: [4.0]})  # logs base 2: 0, 2, 2; line 1/3 + x; residuals -1/3, 2/3, -1/3
     half = stats.t.ppf(0.975, 1) * np.sqrt((6 / 9) / 1 / 2)
     assert bent.interval == pytest.approx((1 - half, 1 + half))
@@ -144,9 +144,9 @@ def test_difference_within_noise_is_unclear():
 
 
 def test_crossings_of_one_unclear_stretch_are_said_to_be():
-    seen = race(noisy([1.0] * 4, 0.02), noisy([0.5, 1.01, 0.99, 2.0], 0.02), LOWER)
-    assert len(seen.crossings) == 3
-    assert "; unclear which between " in race_text(seen)
+    result = race(noisy([1.0] * 4, 0.02), noisy([0.5, 1.01, 0.99, 2.0], 0.02), LOWER)
+    assert len(result.crossings) == 3
+    assert "; unclear which between " in race_text(result)
 
 
 def test_interval_of_a_crossover_covers_it():
@@ -156,8 +156,8 @@ def test_interval_of_a_crossover_covers_it():
     for _ in range(count):
         noise = np.exp(stream.normal(0, 0.1, (2, len(LENGTHS), 5)))
         before, after = (lengths * noise[0]).tolist(), (30 * lengths**0.5 * noise[1]).tolist()
-        seen = race(dict(zip(LENGTHS, before, strict=True)), dict(zip(LENGTHS, after, strict=True)), LOWER)
-        covered += any(low <= 900 <= high for low, high in (crossing.interval for crossing in seen.crossings))
+        result = race(dict(zip(LENGTHS, before, strict=True)), dict(zip(LENGTHS, after, strict=True)), LOWER)
+        covered += any(low <= 900 <= high for low, high in (crossing.interval for crossing in result.crossings))
     assert covered / count >= 0.94
 
 
@@ -180,9 +180,9 @@ def test_devices_are_never_mixed(study):
     first, second = growth.groups(study)
     assert (first.hardware, first.labels, second.hardware, second.labels) == ("1 CPU", ["base", "cheap"], "GPU", ["base"])
     assert first.values[LATENCY]["base"][128] == [12.8]
-    seen = scaling.chapter(study)
-    assert sorted(seen.files) == ["scaling.csv", "scaling_1.svg", "scaling_2.svg"]
-    assert "### By length: sst2, GPU" in seen.paragraphs
+    result = scaling.chapter(study)
+    assert sorted(result.files) == ["scaling.csv", "scaling_1.svg", "scaling_2.svg"]
+    assert "### By length: sst2, GPU" in result.paragraphs
 
 
 def test_seeds_are_replicates(make_run, study_of):
