@@ -2,8 +2,8 @@
 
 In every round of a session each arm was launched once, in a new order, and a reference workload ran in between its calls.
 A change is the mean over rounds of log(after / before), each side first divided by its reference: what slows the whole
-machine down slows both down. The baseline is timed twice in a session: how far its A/A replicate may differ from it is the noise
-floor, and a change below that is no evidence.
+machine down slows both down. The baseline is timed twice in a session: how far its A/A replicate may differ from it is the
+noise floor, and a change below that is no evidence.
 """
 
 import math

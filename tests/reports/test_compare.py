@@ -58,6 +58,11 @@ def test_measured_metric_without_shared_seed_has_no_change():
     assert change(metrics.get(LATENCY), {S0: 1.0}, {S1: 2.0}) is None
 
 
+def test_percent_of_a_negative_baseline_is_of_its_size():
+    result = change(metrics.get(SCORE), {S0: -0.1}, {S0: 0.1})  # Matthews correlation
+    assert (result.percent, result.verdict) == (pytest.approx(200), Verdict.DIRECTION_BETTER)
+
+
 def test_percent_of_a_zero_baseline_is_unknown():
     assert change(metrics.get(SCORE), {S0: 0.0}, {S0: 0.3}).percent is None
 

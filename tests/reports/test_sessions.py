@@ -1,5 +1,7 @@
 """Runs of sessions: what is compared with what, what the A/A replicate is for, and what has no verdict."""
 
+import math
+
 import pytest
 
 from reports import tables
@@ -11,6 +13,7 @@ from reports.study import Study
 from reports.summary import summary
 
 FIRST = Replicate("", "0")
+LAUNCH = "timing/latency_ms"
 LATENCY, SPEED, TRAINING = "inference/latency_ms_p50", "inference/tokens_per_s", "finetune/duration_s"
 BASE, AGAIN = [10.0, 10.1, 9.9, 10.0, 10.05], [10.1, 10.0, 10.0, 9.9, 10.1]
 SLOW = [time * 1.2 for time in (10.0, 10.0, 10.1, 9.9, 10.0)]
@@ -151,6 +154,39 @@ def test_training_time_must_exceed_the_floor_of_its_session(timed, slower: float
         if not run.is_aa_replicate:
             run.metrics[TRAINING] = 100.0 * (slower if run.tags["arm"] == "slow" else 1) + int(run.tags["seed"])
     assert verdict(compare("s", runs), "slow", TRAINING) is expected
+
+
+NOISY = [8.0, 12.0, 10.0, 9.0, 11.0]
+
+
+def two_sessions(timed, order: tuple[str, str]) -> list:
+    """An A/A replicate that agrees in session `quiet`, and one that does not in session `noisy`; seed 0 ran in the first."""
+    runs = []
+    for seed, session in enumerate(order):
+        again = AGAIN if session == "quiet" else NOISY
+        slower = 1.2 if session == "quiet" else 0.8
+        runs += [timed("base", BASE, seed, {TRAINING: 100.0 + seed}, session=session)]
+        runs += [timed("base", again, seed, session=session, replicate="true")]
+        times = [time * slower for time in BASE]
+        runs += [timed("slow", times, seed, {TRAINING: 110.0 + seed}, session=session)]
+    return runs
+
+
+@pytest.mark.parametrize("order", [("quiet", "noisy"), ("noisy", "quiet")])
+def test_training_of_two_sessions_must_exceed_the_higher_floor(timed, order):
+    runs = two_sessions(timed, order)
+    both = compare("s", runs)
+    quiet, noisy = (both.sessions.floor(name, both.sections[0].place, LAUNCH) for name in ("quiet", "noisy"))
+    assert quiet < math.log(1.1) < noisy
+    assert verdict(both, "slow", TRAINING) is Verdict.WITHIN_NOISE
+    of_quiet = [run for run in runs if run.session == "quiet"]
+    assert verdict(compare("s", of_quiet), "slow", TRAINING) is Verdict.DIRECTION_WORSE
+
+
+@pytest.mark.parametrize(("order", "percent"), [(("quiet", "noisy"), -20), (("noisy", "quiet"), 20)])
+def test_latest_of_two_sessions_with_opposite_changes_is_used(timed, order, percent):
+    section = compare("s", two_sessions(timed, order)).sections[0]
+    assert section.change(section.rows[1], LATENCY).percent == pytest.approx(percent)
 
 
 def test_training_of_a_session_without_a_floor_has_no_verdict(timed):
