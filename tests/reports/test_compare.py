@@ -81,6 +81,11 @@ def test_different_conditions_never_share_a_section(make_run):
     assert result.sections[1].change(result.sections[1].rows[0], SCORE) is None
 
 
+def test_sections_of_one_task_are_neighbours_and_pretraining_comes_first(make_run, pretrained):
+    runs = [make_run(), make_run(task="cola"), make_run(params={"finetune.epochs": "9"}), pretrained()]
+    assert [section.task for section in compare("s", runs).sections] == ["pretraining", "sst2", "sst2", "cola"]
+
+
 def test_latest_run_of_the_same_arm_and_seeds_counts(make_run):
     old, new = make_run(values={SCORE: 0.1}), make_run(values={SCORE: 0.9})
     section = compare("s", [old, new]).sections[0]

@@ -61,6 +61,21 @@ def test_one_arm_of_two_commands_is_one_row(make_run):
     }
 
 
+def test_arms_of_two_tasks_are_told_apart_by_their_model(make_run):
+    """No average over tasks may mix two shapes."""
+    runs = [make_run(task=task, params={"model.attention_window": width}) for task, width in (("sst2", "8"), ("cola", "16"))]
+    result = compare("s", runs, "base attention_window=8")
+    assert rows(result) == [("sst2", ["base attention_window=8"]), ("cola", ["base attention_window=16"])]
+
+
+def test_facts_that_depend_on_the_task_do_not_part_an_arm(make_run):
+    runs = [
+        make_run(task=task, params={"facts.weights": task, "task.max_length": length})
+        for task, length in (("sst2", "8"), ("cola", "9"))
+    ]
+    assert rows(compare("s", runs)) == [("sst2", ["base"]), ("cola", ["base"])]
+
+
 def test_names_that_the_user_chose_stay_apart(make_run):
     """Of the same settings, before and after a change of the code."""
     runs = [make_run(name, model="base") for name in ("before", "after")]
