@@ -36,12 +36,12 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def default_out(study: str) -> Path:
-    """A folder of its own for every study, whatever characters its name has."""
+    """A folder for each study, with unusual characters of its name replaced."""
     return Path("multirun", "reports", re.sub(r"[^\w.-]|^\.+", "_", study))
 
 
 def write(files: dict[str, bytes], out: Path) -> None:
-    """Every file whole or not at all; ReportError where `out` cannot be written."""
+    """Writes complete files only; ReportError where `out` cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out, prefix=".writing-") as scratch:
@@ -54,7 +54,7 @@ def write(files: dict[str, bytes], out: Path) -> None:
 
 
 def report(options: argparse.Namespace) -> Path:
-    """The report.md that was written; ReportError, and nothing written, where the store cannot answer."""
+    """Path of the report.md that was written; ReportError, with nothing written, where the store has no answer."""
     # scipy, pandas and matplotlib take seconds to import: --help does without
     from reports import compare, render, store
     from reports.chapters import cost

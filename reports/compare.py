@@ -19,7 +19,7 @@ from reports.statistics import Change, Replicate, Spread, change, spread
 from reports.store import Run
 
 FREE_SETTINGS = ("environment.", "tracking.", "study", "output", "rerun", "arm", *arms.SEEDS)
-"""Settings, or groups of them, that may differ between the runs of one arm without a word."""
+"""Settings, or groups of them, that may differ between the runs of one arm and are not reported."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A whole study, made comparable."""
+    """All sections of a study."""
 
     study: str
     baseline: str
@@ -122,7 +122,7 @@ class Comparison:
 
     @property
     def superseded(self) -> list[Run]:
-        """Those of all sections."""
+        """Superseded runs of all sections."""
         return [run for section in self.sections for run in section.superseded]
 
     @property
@@ -220,7 +220,7 @@ def _rows(runs: list[Run], labels: dict[str, str], baseline: str) -> tuple[Row, 
 
 
 def in_order(labels: Iterable[str], baseline: str) -> list[str]:
-    """The baseline first, the others by name with numbers by size: in which order they ran was random."""
+    """The baseline first, the others by name with numbers by size: the order in which they ran was random."""
     return sorted(labels, key=lambda label: (label != baseline, [_numbered(part) for part in re.split(r"(\d+)", label)]))
 
 
@@ -229,7 +229,7 @@ def _numbered(part: str) -> tuple[int, str]:
 
 
 def seed_order(seed: str) -> tuple[int, str]:
-    """Sorts seeds as numbers, and what is no number behind them."""
+    """Sorts seeds as numbers, and anything else after them."""
     return (int(seed), "") if seed.isdecimal() else (10**12, seed)
 
 
@@ -239,7 +239,7 @@ def replicate_order(replicate: Replicate) -> tuple[tuple[int, str], ...]:
 
 
 def differing_settings(runs: Iterable[Run]) -> dict[str, list[str]]:
-    """Dotted key -> its values where these runs differ, apart from seeds and what says where results go."""
+    """Dotted key -> its values where these runs differ, apart from seeds and from where results go."""
     settings = [run.params for run in runs]
     keys = [key for key in arms.varying(settings) if not arms.within(key, FREE_SETTINGS)]
     return {key: list(dict.fromkeys(setting.get(key, "not set") for setting in settings)) for key in keys}

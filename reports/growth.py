@@ -95,7 +95,7 @@ def _interval(exponent: float, left: np.ndarray, spread: float) -> tuple[float, 
 
 
 def race(before: Replicates, after: Replicates, direction: Direction) -> Race | None:
-    """At the lengths that both have; None where they share none, or a value is not positive."""
+    """Compares both at the lengths that they share; None where they share none, or a value is not positive."""
     first, second = centres(before), centres(after)
     lengths = [length for length in first if length in second]
     if not lengths:
@@ -125,7 +125,7 @@ def _welch(before: np.ndarray, after: np.ndarray) -> float:
 
 
 def _crossings(x: np.ndarray, lead: np.ndarray, half: tuple[float, ...] | None) -> list[Crossing]:
-    """Sign changes of the lead, straight between measured lengths on logarithmic axes; equal is not won."""
+    """Sign changes of the lead, straight between measured lengths on logarithmic axes; equal is no win."""
     found = []
     for index in range(len(x) - 1):
         here, there = lead[index], lead[index + 1]
@@ -144,7 +144,7 @@ def _unsure(x: np.ndarray, lead: np.ndarray, half: np.ndarray, place: float) -> 
 
 
 def _roots(x: np.ndarray, y: np.ndarray) -> list[float]:
-    """Where the broken line through these points is 0 or passes it."""
+    """Zeros of the piecewise linear curve through these points."""
     found = [float(place) for place, value in zip(x, y, strict=True) if value == 0]
     for index in np.flatnonzero(y[:-1] * y[1:] < 0):
         found.append(float(x[index] - y[index] / (y[index + 1] - y[index]) * (x[index + 1] - x[index])))

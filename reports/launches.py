@@ -85,7 +85,7 @@ def percent(log: float) -> float:
 
 
 def corrected(history: History, metric: str) -> dict[int, float]:
-    """Round -> log of what was measured, without what the reference workload took; only rounds that have both."""
+    """Round -> log of the measured value, divided by its reference workload; only rounds that have both."""
     reference = history.get(REFERENCE, {})
     values = history.get(metric, {})
     return {
@@ -125,6 +125,6 @@ def disturbed(history: History) -> list[int]:
 
 
 def drift_percent(histories: Iterable[History]) -> float | None:
-    """Longest over shortest time of the reference workload, less one; None where nothing ran it."""
+    """Percent by which the longest time of the reference workload exceeds the shortest; None where it never ran."""
     times = [time for history in histories for time in history.get(REFERENCE, {}).values() if time > 0]
     return 100 * (max(times) / min(times) - 1) if times else None

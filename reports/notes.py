@@ -1,4 +1,4 @@
-"""What a reader must know beside the numbers of a section: baseline, seeds, superseded runs, other conditions."""
+"""Notes on a section: missing baseline, seeds that differ, superseded runs, other conditions."""
 
 from collections.abc import Iterable
 

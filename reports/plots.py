@@ -130,7 +130,7 @@ def smooth(curve: pd.Series) -> pd.Series:
 
 
 def draw(make: Callable[..., Figure | None], *arguments: object) -> bytes | None:
-    """The picture that `make` gives, as SVG in the report's style; None where it gives none."""
+    """The picture that `make` gives, as SVG in the report's style; None without data."""
     with mpl.rc_context(STYLE):
         figure = make(*arguments)
         return svg(figure) if figure else None
@@ -142,5 +142,5 @@ def pictured(captions: dict[str, str], files: dict[str, bytes]) -> list[str]:
 
 
 def drawn(pictures: dict[str, bytes | None]) -> dict[str, bytes]:
-    """Those pictures that there are numbers for."""
+    """The pictures that have any data."""
     return {name: picture for name, picture in pictures.items() if picture}

@@ -1,4 +1,4 @@
-"""Puts the report together: the files' names and their whole content, before anything is written."""
+"""Puts the chapters together: names and content of all files, before anything is written."""
 
 from reports.chapters import CHAPTERS
 from reports.formats import escape

@@ -13,7 +13,7 @@ from reports.store import Run
 
 
 class Place(NamedTuple):
-    """What a section is of."""
+    """Which section it is."""
 
     task: str
     conditions: str  # short hash
@@ -39,7 +39,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Pair:
-    """One thing measured twice in a session."""
+    """One arm timed twice in a session."""
 
     first: Series
     second: Series
@@ -61,7 +61,7 @@ class Sessions:
 
     @property
     def names(self) -> list[str]:
-        """Each session once, in order of beginning."""
+        """Each session once, oldest first."""
         return list(dict.fromkeys(one.session for one in self.series))
 
     def of(self, session: str) -> list[Series]:
@@ -77,7 +77,7 @@ class Sessions:
         return [Pair(group[0], group[-1]) for group in ordered if len(group) > 1 and group[-1].is_aa_replicate]
 
     def floor(self, session: str, place: Place, launch: str) -> float | None:
-        """Of a session, from the A/A pair of the same section or else its noisiest; None where it has none."""
+        """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
         known = [
             (pair.first.place == place, floor) for pair in self.pairs(session) if (floor := pair.floor(launch)) is not None
         ]
@@ -109,7 +109,7 @@ def _same_launches(one: Series, other: Series) -> bool:
 
 @dataclass(frozen=True)
 class Rows:
-    """Whose timings are compared: the runs that count of the baseline and of an arm, by replicate, and their section."""
+    """Two rows whose timings are compared: the baseline's and an arm's runs, by replicate, and their section."""
 
     place: Place
     baseline: str
@@ -123,7 +123,7 @@ class Rows:
 
 
 def is_timing(metric: str) -> bool:
-    """Whether a session decides what may be said of this metric."""
+    """Whether this metric is a timing, which is judged by its session."""
     return metric in launches.JUDGED or metric in launches.SHOWN or metric in launches.GATED
 
 
@@ -175,7 +175,7 @@ def _values(runs: dict[Replicate, Run], metric: str) -> dict[Replicate, float]:
 
 
 def _gated(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
-    """Paired by seed; no verdict unless every session that timed these runs has a floor, and within noise under the highest."""
+    """Paired by seed; no verdict unless every session of these runs has a floor, within noise below the highest of them."""
     found = change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric))
     if found is None or found.verdict is None:
         return found

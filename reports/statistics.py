@@ -20,7 +20,7 @@ from harness.metrics import Direction, Metric
 
 CONFIDENCE = 0.95
 EXACT_LIMIT = 14
-"""Up to so many pairs all sign patterns are tried."""
+"""Largest number of pairs for which all sign patterns are tried."""
 
 
 class Replicate(NamedTuple):
@@ -46,7 +46,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean of the paired differences after - before; interval and p are None where one value is all there is.
+    """Mean of the paired differences after - before; interval and p are None for a single pair.
 
     `pretrainings` counts the clusters among the `n` pairs: 0 where neither side was pretrained.
     """
@@ -104,7 +104,7 @@ def _group_means(names: Sequence[str], values: Sequence[float]) -> list[float]:
 
 
 def _crossed_interval(by_pretraining: list[float], by_seed: list[float]) -> tuple[float, float] | None:
-    """t interval of a mean that varies with the pretraining and with a fine-tuning that all pretrainings are held against.
+    """t interval of a mean that varies with the pretraining, and with the fine-tuning that all pretrainings are compared with.
 
     The two variances are added, which counts a part of the noise twice, with Satterthwaite's degrees of freedom; None where
     one fine-tuning seed says nothing of its own variance.

@@ -68,7 +68,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """running, finished, failed or diverged; a run without its identity is told apart from all of these."""
+        """running, finished, failed or diverged; `unknown (tags missing)` for a run without its identity."""
         missing = [tag for tag in IDENTITY_TAGS if tag not in self.tags and not (self.is_aa_replicate and tag == tags.SEED)]
         if missing or self.lifted is None:
             return MISSING_TAGS
@@ -76,7 +76,7 @@ class Run:
 
     @property
     def replicate(self) -> Replicate:
-        """Both of its seeds; a pretraining is one by the seed that it has."""
+        """Both of its seeds, which for a pretraining are the same."""
         seed = self.tags.get(tags.SEED, "")
         return Replicate(self.tags.get(tags.PRETRAIN_SEED, seed if self.is_pretraining else ""), seed)
 

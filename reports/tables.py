@@ -51,7 +51,7 @@ def present(section: Section, names: Iterable[str]) -> list[str]:
 
 
 def headline(section: Section) -> str:
-    """The metric that says how well: a task's headline score, of a pretraining the held-out masked accuracy."""
+    """The quality metric: a task's headline score, of a pretraining the held-out masked accuracy."""
     return ACCURACY if section.is_pretraining else HEADLINE
 
 

@@ -1,4 +1,4 @@
-"""Parameters by component: what a change of the architecture takes from where."""
+"""Parameters by component: where a change of the architecture saves or adds them."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def chapter(study: Study) -> Chapter:
 
 
 def groups(comparison: Comparison) -> list[Group]:
-    """One for each distinct table of components; sections whose rows are all alike share one."""
+    """One for each distinct table of components; sections with the same rows share one."""
     found: list[Group] = []
     for phase, where in PHASES.items():
         shared: list[list[Section]] = []

@@ -1,4 +1,4 @@
-"""What it cost to reach a quality: steps, tokens, seconds, FLOPs and joules up to a target, read off the curves of a run.
+"""What it cost to reach a quality: steps, tokens, seconds, FLOPs and joules up to a target, by the curves of a run.
 
 Quality is known only at the evaluations. Between two of them it is taken to be straight against the logarithm of the cost, as
 losses nearly are; nothing is extrapolated. Costs are those of the curves at the same step, so a batch that
@@ -172,7 +172,7 @@ class Ratio:
 
 
 def ratio(before: Paid, after: Paid, cost: str) -> Ratio | None:
-    """None where a run of either did not reach the target, as those that did are the fast ones, or where both are bounds."""
+    """None where a run of either did not reach the target, as only the fast ones would count, or where both are bounds."""
     if not (before.reached and after.reached) or (before.bound and after.bound):
         return None
     logs = [{one: math.log(amount) for one, amount in side.amounts(cost).items()} for side in (before, after)]
@@ -213,7 +213,7 @@ def _without_curve(target: Target, study: Study) -> str:
 
 
 def table(comparison: Comparison, section: Section, target: Target, study: Study) -> list[str]:
-    """Heading, table and what is missing of it; empty where no row has the curve."""
+    """Heading, table and which costs are missing; empty where no row has the curve."""
     rows = [found for row in section.rows if (found := paid(row, target, study))]
     if not rows:
         return []

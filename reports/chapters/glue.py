@@ -104,7 +104,7 @@ def task_numbers(section: Section, row: Row | None) -> Values:
 
 
 def selected(runs: Iterable[Run]) -> bool:
-    """Whether a run chose its state by what it reports."""
+    """Whether a run kept its best weights by the score that it reports."""
     return any(run.params.get("finetune.keep_best") == "validation" for run in runs)
 
 
@@ -228,7 +228,7 @@ def _averaged(glue: Glue) -> str:
 
 
 def notes(section: Section) -> list[str]:
-    """On a task whose score is of other data than the official split, or that chose by what it reports."""
+    """Notes where a score is of other data than the official split, or weights were chosen by the reported score."""
     if section.is_pretraining:
         return []
     chosen = [row.label for row in section.rows if selected(row.runs.values())]

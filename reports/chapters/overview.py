@@ -15,7 +15,7 @@ OF_PRETRAINING = (
 )
 SHOWN_ELSEWHERE = ("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version")
 SHOWN_ELSEWHERE += ("energy_counter",)
-"""Facts of the environment that a header line of their own, or the conditions, show already."""
+"""Facts of the environment that another line of the header, or the conditions, show already."""
 
 
 def chapter(study: Study) -> Chapter:

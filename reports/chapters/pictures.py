@@ -69,7 +69,7 @@ def _point(axes: Axes, row: Row, metric: str, factor: float, arm: ArmStyle) -> N
 
 
 def _constant(axes: Axes, section: Section, scores: list[float]) -> list[Line2D]:
-    """The line at the score of the constant answer; none, but a word, where one so far below would squeeze the points."""
+    """The line at the score of the constant answer; a note in place of a line so far below that it would squeeze the points."""
     constants = [score for row in section.rows for score in row.values(MAJORITY).values()]
     if not constants:
         return []

@@ -30,7 +30,7 @@ MEASURES = (LOSS, ACCURACY)
 FAR = 8
 """Largest over smallest cost of an arm from which an axis of costs is logarithmic."""
 TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
-"""From so many seconds on, how many of them one unit has, and its name."""
+"""(smallest number of seconds, seconds in one unit, name of the unit)."""
 
 
 def objective(run: Run) -> str:
@@ -130,7 +130,7 @@ def cost_unit(cost: str, size: float) -> tuple[float, str]:
 
 
 def _entropy(axes: Axes, section: Section, lines: Lines) -> list[Line2D]:
-    """The line at the unigram entropy; none, but a word, where one so far above would squeeze the curves."""
+    """The line at the unigram entropy; a note in place of a line so far above that it would squeeze the curves."""
     entropies = [value for row in section.rows for value in row.values(UNIGRAM).values()]
     if not entropies or not lines:
         return []
@@ -155,7 +155,7 @@ def training_line(row: Row, study: Study) -> pd.DataFrame:
 
 
 def training_loss(comparison: Comparison, names: dict[int, str], study: Study) -> Figure | None:
-    """Training loss against tokens, one panel an objective, whose losses compare with no other's; None without curves."""
+    """Training loss against tokens, one panel an objective (losses of two do not compare); None without curves."""
     sections = [(names[index], part) for index, part in enumerate(comparison.sections) if part.is_pretraining]
     panels: dict[str, Lines] = {}
     for name, section in sections:

@@ -1,4 +1,4 @@
-"""Every task before and after: its table, what must be known beside it, and what was measured in detail."""
+"""Every task before and after: its table, notes, differences and details."""
 
 from reports import before_after
 from reports.chapters import glue, pretraining, timing

@@ -90,7 +90,7 @@ def _unknown(sessions: Sessions, name: str) -> list[str]:
 
 
 def notes(section: Section) -> list[str]:
-    """On rows whose timings cannot be judged, and on those that are compared with an A/A replicate of the baseline."""
+    """Notes on rows whose timings have no verdict, or are compared with an A/A replicate of the baseline."""
     before = section.before
     if before is None:
         return []
