@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow lint benchmark clean
+.PHONY: demo test test-slow mutants lint benchmark clean
 
 demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed
@@ -20,6 +20,9 @@ test: $(INSTALLED)  ## the whole suite but what is marked slow
 
 test-slow: $(INSTALLED)  ## what is marked slow
 	$(BIN)/python -m pytest -m slow
+
+mutants: $(INSTALLED)  ## small wrong changes that the tests must notice; ARGS='--only models/' or ARGS=--check-stale
+	$(BIN)/python tests/mutants/run.py $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -9,7 +9,7 @@ def main() -> None:
     """Leaves with 0 when every cell finished, 1 when one failed, 2 for a wrong input (told in one line)."""
     arguments = sys.argv[1:]
     if {"-h", "--help"} & set(arguments):
-        from harness.help import help_text
+        from harness.config.help import help_text
 
         print(help_text())
         return
@@ -17,10 +17,11 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    from harness import compose, supervise  # heavy imports wait until they are needed
+    from harness.config import compose
+    from harness.study import supervisor  # heavy imports wait until they are needed
 
     try:
-        return compose.main(arguments, supervise.run_study)
+        return compose.main(arguments, supervisor.run_study)
     except InputError as error:
         print(f"harness: {error}", file=sys.stderr)
         return 2

@@ -8,6 +8,7 @@ with it. Runs are compared where their conditions agree, which are the facts tha
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
@@ -15,25 +16,30 @@ from models.objectives.config import ObjectiveConfig
 
 Facts = dict[str, str]
 
+HASH_DIGITS = 8
+"""Of a hash that readers see."""
+
 SEEDS = ("seed", "pretrain.seed")
 """Keys of the two levels of replicates: fine-tunings, and pretrainings that they start from (arXiv:2106.16163)."""
 
-WITHOUT_EFFECT = (
-    *("study", "arm", "output", "rerun", "tracking.", "environment.", "published."),
+NAMES = ("study", "arm", "settings.", "settings", "swept", "output", "rerun", "tracking.", "environment.", "published.")
+"""Keys, or groups that end in a dot, that name runs or say where results go."""
+
+BY_CONTENT = (
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
-    *("finetune.submit", "finetune.keep", "pretrain.checkpoint_every_s", "model.objective"),
-    *("task.source", "task.submission", "task.more_submission", "task.item"),
-    *("model.vocab_size", "model.pad_token_id"),
 )
-"""Keys, or groups that end in a dot, that say where content comes from or where results go, or that follow from other facts.
+"""Keys that say where content comes from. The content itself is a fact, under `facts.`: rows, text, weights, tokenizer."""
 
-Content itself is a fact, under `facts.`: rows, text, weights, tokenizer files.
-"""
+WITHOUT_EFFECT = ("model.objective", "finetune.keep", "pretrain.checkpoint_every_s")
+"""Other keys that shape no result."""
+
+NO_FACTS = ("model.vocab_size", "model.pad_token_id", "finetune.submit")
+"""Keys that follow from the tokenizer, or that only add files: two runs that differ in them alone may be compared."""
 
 OF_ARM = (
-    *("model.", "model_name", "scale_name", "enhancements.", "enhancements", "facts.weights", "facts.teacher"),
+    *("model.", "model_name", "scale_name", "enhancements.", "enhancements", "facts.weights", "facts.teacher", "facts.recipe"),
     *(f"pretrain.{field.name}" for field in fields(ObjectiveConfig)),
 )
 """Keys, or groups that end in a dot, that belong to the arm whether they are swept or not."""
@@ -41,7 +47,7 @@ OF_ARM = (
 
 def facts(params: Mapping[str, str]) -> Facts:
     """The settings among a run's parameters that shape its results, seeds left out."""
-    out = _members(tuple(params), (*WITHOUT_EFFECT, *SEEDS))
+    out = _members(tuple(params), (*NAMES, *BY_CONTENT, *WITHOUT_EFFECT, *NO_FACTS, *SEEDS))
     return {key: value for key, value in params.items() if key not in out}
 
 
@@ -58,8 +64,8 @@ def conditions(all_facts: Facts, lifted: Iterable[str]) -> Facts:
 
 
 def short_hash(some_facts: Facts) -> str:
-    """Eight hexadecimal digits that are equal where the facts are."""
-    return hashlib.sha256(json.dumps(some_facts, sort_keys=True).encode()).hexdigest()[:8]
+    """Hexadecimal digits that are equal where the facts are."""
+    return hashlib.sha256(json.dumps(some_facts, sort_keys=True).encode()).hexdigest()[:HASH_DIGITS]
 
 
 def varying(several: Iterable[Facts]) -> list[str]:
@@ -96,12 +102,18 @@ def _by_label(labels: Mapping[str, str]) -> list[list[str]]:
 
 
 def setting_texts(some_facts: Facts, keys: Iterable[str]) -> list[str]:
-    """`dtype=bf16` for each key, by its short name unless two of the keys share that; `-` where the key is missing."""
+    """`dtype=bf16` for each key, by its short name unless two of the keys share that; `-` where the key is missing.
+
+    Of a hash the first eight digits are shown.
+    """
     named = list(keys)
     short = [short_name(key) for key in named]
-    return [
-        f"{name if short.count(name) == 1 else key}={some_facts.get(key, '-')}" for key, name in zip(named, short, strict=True)
-    ]
+    names = [name if short.count(name) == 1 else key for key, name in zip(named, short, strict=True)]
+    return [f"{name}={_value_text(key, some_facts.get(key, '-'))}" for key, name in zip(named, names, strict=True)]
+
+
+def _value_text(key: str, value: str) -> str:
+    return value[:HASH_DIGITS] if key.startswith("facts.") and re.fullmatch("[0-9a-f]{16,}", value) else value
 
 
 def _separating(several: list[Facts]) -> list[str]:

@@ -10,12 +10,6 @@ import enum
 import math
 from dataclasses import dataclass
 
-PROTOCOL_TAG = "protocol"
-"""Tag that holds the hash of all that must be equal for a fair comparison."""
-
-PROTOCOL_FACTS_TAG = "protocol_facts"
-"""Tag that holds those facts themselves, as JSON `{dotted key: value}`, so that a report can name what differs."""
-
 PARAMETER_COMPONENTS = {
     "token_embedding": "token embeddings",
     "position_embedding": "position embeddings",
@@ -43,12 +37,6 @@ SCORE_TITLES = {
     "exact_match": "exact match",
 }
 """Score of a task -> its title."""
-
-SESSION_TAG = "session"
-"""Tag that names the series of interleaved launches in which a run was timed; only runs of one session are paired by launch."""
-
-TWIN_TAG = "twin"
-"""Tag `true` of a run that only measures the baseline a second time in its session: the A/A pair, which says what noise is."""
 
 LAUNCHES = "timing/"
 """Phase of the metrics whose step is the number of a launch in its session."""

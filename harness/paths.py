@@ -1,4 +1,4 @@
-"""Where things lie: the configuration that is shipped, and what runs leave below `output`."""
+"""Where files are: the configuration that is shipped, and what runs leave below `output`."""
 
 import re
 from pathlib import Path
@@ -30,8 +30,8 @@ def data_folder(output: str, key: str) -> Path:
     return cache_folder(output) / key
 
 
-def cell_folder(output: str, study: str, name: str) -> Path:
-    """All that one cell leaves; `name` is made safe for any file system."""
+def run_folder(output: str, study: str, name: str) -> Path:
+    """All that one run leaves; `name` is made safe for any file system."""
     return Path(output).absolute() / study / re.sub(r"[^A-Za-z0-9_.+@-]+", "_", name)
 
 

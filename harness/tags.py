@@ -29,6 +29,9 @@ FINGERPRINT = "fingerprint"
 PRETRAINING = "pretraining"
 """Fingerprint of the pretraining that the run starts from; absent without one."""
 
+RECIPE = "recipe"
+"""Of a pretraining: its fingerprint without the seed, which all replicates of one pretraining share."""
+
 SESSION = "session"
 """Name of the series of interleaved launches in which the run was timed; only runs of one session are paired by launch."""
 

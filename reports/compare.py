@@ -18,7 +18,7 @@ from reports.sessions import Place, Rows, Sessions
 from reports.statistics import Change, Replicate, Spread, change, spread
 from reports.store import Run
 
-FREE_SETTINGS = ("environment.", "tracking.", "study", "output", "rerun", "arm", *arms.SEEDS)
+FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
 """Settings, or groups of them, that may differ between the runs of one arm and are not reported."""
 
 
@@ -137,7 +137,7 @@ def compare(study: str, runs: list[Run], baseline: str | None = None, along: Ite
 
     ReportError without a finished run, without the baseline, or for a key of `along` that no run has.
     """
-    done = [run for run in runs if run.status == "finished"]
+    done = naming.with_newest_recipes([run for run in runs if run.status == "finished"])
     finished = [run for run in done if not run.is_aa_replicate]
     left_out = tuple(run for run in runs if run.status != "finished")
     if not finished:

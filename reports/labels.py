@@ -5,8 +5,10 @@ What one command sweeps is what it compares: its runs name the swept keys (tag `
 """
 
 import difflib
+import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from harness import arms, tags
 from reports.errors import ReportError
@@ -15,6 +17,8 @@ from reports.store import Run
 SETTING = re.compile(r" \S+=")
 """A setting in a label, such as ` dtype=bf16`."""
 NEAREST = 5
+RECIPE = "facts.recipe"
+"""Fact of a run: the recipe of the pretraining that it starts from."""
 
 
 def by_task(runs: Iterable[Run]) -> dict[str, list[Run]]:
@@ -46,6 +50,25 @@ def _along_key(key: str, known: set[str], groups: set[str]) -> str:
     raise ReportError(
         f"--along {key}: no run of this study has such a setting; expected a dotted key or a group, nearest: {nearest}"
     )
+
+
+def with_newest_recipes(runs: list[Run]) -> list[Run]:
+    """The same runs; where pretrainings of the same settings differ in code or versions, all starts are as from the newest.
+
+    The recipe of a pretraining is a hash of its settings, text, code and versions. Of two that differ in code alone, runs that
+    start from the newer supersede those that start from the older. `runs` are oldest first.
+    """
+    newest: dict[str, str] = {}
+    settings_of: dict[str, str] = {}
+    for run in runs:
+        if run.is_pretraining and tags.RECIPE in run.tags:
+            settings_of[run.tags[tags.RECIPE]] = json.dumps(run.facts, sort_keys=True)
+            newest[settings_of[run.tags[tags.RECIPE]]] = run.tags[tags.RECIPE]
+    recipes = {recipe: newest[settings] for recipe, settings in settings_of.items()}
+    return [
+        replace(run, params=run.params | {RECIPE: recipes[run.params[RECIPE]]}) if run.params.get(RECIPE) in recipes else run
+        for run in runs
+    ]
 
 
 def lifted_keys(runs: Iterable[Run], along: Iterable[str]) -> dict[str, list[str]]:

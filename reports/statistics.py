@@ -117,7 +117,7 @@ def _crossed_interval(by_pretraining: list[float], by_seed: list[float]) -> tupl
     if total == 0:
         return mean, mean
     freedom = total**2 / sum(error**2 / freedom for error, freedom in errors)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(total)
+    half = t_quantile(freedom) * math.sqrt(total)
     return mean - half, mean + half
 
 
@@ -131,7 +131,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, tuple[float, float] |
 
 
 @functools.cache
-def t_quantile(freedom: int) -> float:
+def t_quantile(freedom: float) -> float:
     """Of Student's t at CONFIDENCE, two-sided."""
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from harness.choices import CorpusSource
-from harness.config import CorpusConfig, RunConfig
-from harness.corpus import grammar, loaded
+from harness.config.choices import CorpusSource
+from harness.config.schema import CorpusConfig, RunConfig
+from harness.corpus import generated, loaded
 from harness.errors import InputError
 
 
@@ -47,7 +47,7 @@ def held_out(text: str, share: float) -> bool:
 def _side(config: RunConfig, split: str) -> Iterator[str]:
     corpus = config.corpus
     if corpus.source is CorpusSource.builtin:
-        return grammar.generate(corpus, split)
+        return generated.generate(corpus, split)
     if corpus.source is CorpusSource.files:
         read, own = _file_documents(corpus, split), bool(corpus.validation_files)
     else:

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.choices import DataSource
-from harness.config import CorpusConfig, RunConfig
+import pyarrow
+from pyarrow import parquet
+
+from harness.config.choices import DataSource
+from harness.config.schema import CorpusConfig, RunConfig
 from harness.errors import InputError, unknown
 
 BATCH_ROWS = 1000
@@ -128,9 +131,6 @@ def _load_error(config: RunConfig, where: str, path: str, error: Exception) -> I
 
 
 def _torn_file(folder: Path) -> Path | None:
-    import pyarrow
-    from pyarrow import parquet
-
     for path in sorted(folder.rglob("*.parquet")):
         try:
             parquet.read_metadata(path)

@@ -6,20 +6,19 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from filelock import FileLock
+from tokenizers import Tokenizer
 
 from harness import paths
-from harness.config import RunConfig
+from harness.config.schema import RunConfig
 from harness.corpus.documents import documents
+from harness.data import tokenizer as tokenizers
+from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-PREPARE_VERSION = 1
+PREPARE_VERSION = 2
 """Raised when the same documents would be prepared otherwise; part of the cache key."""
 
 SPLITS = ("train", "validation")
@@ -34,12 +33,13 @@ def prepare(config: RunConfig) -> str:
     InputError for text that is missing or is not text, and for a tokenizer without the special pieces. Memory does not grow
     with the corpus. Nothing is left half-written.
     """
-    key = _key(config)
+    text = _text_hash(config)
+    key = _key(config, text)
     folder = folder_of(config.output, key)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            _write(config, folder)
+            _write(config, folder, text)
     return key
 
 
@@ -69,14 +69,19 @@ class _Counts:
     tokens: int = 0
 
 
-def _key(config: RunConfig) -> str:
-    from harness.data.tokenizer import vocabulary_bytes
-
+def _key(config: RunConfig, text: str) -> str:
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     told = asdict(config.tokenizer)
     spec = {name: told[name] for name in ("kind", "train_characters", "vocab_size", "min_frequency", "lowercase")}
     spec |= {"vocab_file": bool(told["vocab_file"]), "file": bool(told["file"]), "version": PREPARE_VERSION}
     digest.update(json.dumps(spec, sort_keys=True, default=lambda kind: kind.name).encode())
+    digest.update(text.encode())
+    return digest.hexdigest()[:16]
+
+
+def _text_hash(config: RunConfig) -> str:
+    """Of all documents of both splits, whatever the tokenizer."""
+    digest = hashlib.sha256()
     for split in SPLITS:
         digest.update(f"\0{split}".encode())
         for text in documents(config, split):
@@ -84,21 +89,19 @@ def _key(config: RunConfig) -> str:
     return digest.hexdigest()[:16]
 
 
-def _write(config: RunConfig, folder: Path) -> None:
+def _write(config: RunConfig, folder: Path, text: str) -> None:
     """Builds the entry beside its place and moves it there whole; what a killed process left is swept away first."""
     building = folder.with_name(f"{folder.name}.tmp")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
     try:
-        _fill(config, building)
+        _fill(config, building, text)
         building.rename(folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _fill(config: RunConfig, folder: Path) -> None:
-    from harness.data import tokenizer as tokenizers
-
+def _fill(config: RunConfig, folder: Path, text: str) -> None:
     tokenizer = tokenizers.build(config.tokenizer, _Lines(config, "train"))
     special = _special(config, tokenizers.special_ids(tokenizer))
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -106,6 +109,7 @@ def _fill(config: RunConfig, folder: Path) -> None:
     tokenizer.encode_special_tokens = True  # a document that speaks of [SEP] does not end there
     counts = {split: _write_split(tokenizer, documents(config, split), folder / split) for split in SPLITS}
     facts = {
+        "text": text,
         "vocab_size": tokenizer.get_vocab_size(),
         **special,
         "sentence_ends": tokenizers.sentence_ends(tokenizer),

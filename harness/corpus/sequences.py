@@ -28,6 +28,7 @@ class Corpus:
 
     key: str
     folder: Path
+    text: str  # hash of the documents, whatever the tokenizer
     vocab_size: int
     pad: int
     unk: int | None

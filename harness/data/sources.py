@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.choices import DataSource
-from harness.config import RunConfig, TaskConfig
-from harness.data import own_files
+from harness.config.choices import DataSource
+from harness.config.schema import RunConfig, TaskConfig
+from harness.data import files as own_files
 from harness.errors import InputError, unknown
 
 OWN_SPLITS = ("train", "validation", "test")

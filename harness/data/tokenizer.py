@@ -13,8 +13,8 @@ from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel, Metaspace, Sp
 from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
 
-from harness.choices import TokenizerKind
-from harness.config import TokenizerConfig
+from harness.config.choices import TokenizerKind
+from harness.config.schema import TokenizerConfig
 from harness.errors import InputError
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

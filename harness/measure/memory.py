@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from harness.hardware import Machine
+from harness.hardware.device import Machine
 from harness.measure import sampler
 from harness.measure.sampler import Sampler
 

@@ -11,8 +11,8 @@ N = B * T tokens, D hidden, E embedding size, F feed-forward width, H heads, K h
 
 from dataclasses import dataclass
 
-from harness.choices import Device, Dtype
-from harness.config import HardwareConfig
+from harness.config.choices import Device, Dtype
+from harness.config.schema import HardwareConfig
 from harness.measure.size import on_meta
 from models.attention import MINIMUM_BLOCK
 from models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Pooling, Position

@@ -4,8 +4,8 @@ from statistics import median
 
 import torch
 
-from harness.hardware import Machine
-from harness.measure.speed import time_ms
+from harness.hardware.device import Machine
+from harness.measure.latency import time_ms
 
 SIZE = 384
 """Rows of the matrices that are multiplied."""

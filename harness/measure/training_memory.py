@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from harness import tasks
-from harness.choices import TaskKind
-from harness.config import RunConfig
-from harness.hardware import Machine
-from harness.journal import Journal
+from harness.config.choices import TaskKind
+from harness.config.schema import RunConfig
+from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula
 from harness.measure.memory import Peak, PeakMemory, refuse_less_than
 from harness.measure.memory_formula import Parts, Shape
-from harness.measure.peak import peak_flops_per_s
+from harness.measure.peak_flops import peak_flops_per_s
+from harness.tracking.run_log import Journal
 from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
 from models.batch import Batch
 from models.encoder import Stack, one_layer

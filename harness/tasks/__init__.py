@@ -1,14 +1,14 @@
 """What a task asks of a model and of its data. Entries are the files of `conf/task/`; a module here is a kind of them."""
 
 from harness import metrics
-from harness.choices import TaskKind
-from harness.config import TaskConfig
+from harness.config.choices import TaskKind
+from harness.config.schema import TaskConfig
 from harness.errors import InputError, unknown
 from harness.tasks import scores
-from harness.tasks.kind import Kind
-from harness.tasks.sequences import Classification, Regression
+from harness.tasks.base import Kind
+from harness.tasks.classification import Classification, Regression
 from harness.tasks.spans import Spans
-from harness.tasks.tokens import Tokens
+from harness.tasks.tagging import Tokens
 
 KINDS: dict[TaskKind, Kind] = {
     TaskKind.classification: Classification(),

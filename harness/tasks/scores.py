@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.choices import TaskKind
+from harness.config.choices import TaskKind
 from harness.errors import unknown
 
 Compute = Callable[[Any, Any], float | None]

@@ -6,24 +6,21 @@ S windows, T tokens of a window.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from tokenizers import Encoding, Tokenizer
+from torch import Tensor, from_numpy, tensor
 
-from harness.choices import TaskKind
-from harness.config import TaskConfig
-from harness.data.rows import Table
+from harness.config.choices import TaskKind
+from harness.config.schema import TaskConfig
+from harness.data.tokenizer import special_ids
 from harness.errors import InputError
 from harness.tasks import scores
-from harness.tasks.kind import Answers, Examples, Kind, Split, joined
-from harness.tasks.sequences import refuse_missing_texts
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
-    from torch import Tensor
-
-    from models.batch import Batch
-    from models.heads import Classifier
+from harness.tasks.base import Answers, Examples, Kind, Split, joined
+from harness.tasks.classification import refuse_missing_texts
+from harness.tasks.rows import Table
+from models.batch import Batch
+from models.heads import Classifier, span_loss
 
 QUESTION_SHARE = 2
 """A question is cut to this part of `task.max_length`, so that a window has room for context."""
@@ -94,8 +91,6 @@ class Spans(Kind):
 
     def loss(self, model: "Classifier", batch: "Batch") -> "Tensor":
         """Mean over start and end of every window."""
-        from models.heads import span_loss
-
         return span_loss(model(batch), batch.labels, batch.attention_mask)
 
     def answers(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Answers:
@@ -190,8 +185,6 @@ def _cut(tokenizer: "Tokenizer", questions: list[str], length: int) -> list[str]
 
 
 def _cls_places(tokenizer: "Tokenizer", windows: list["Encoding"]) -> list[int]:
-    from harness.data.tokenizer import special_ids
-
     cls = special_ids(tokenizer)["cls"]
     if cls is None or any(cls not in window.ids for window in windows):
         raise InputError(
@@ -250,10 +243,6 @@ def _of_items(split: Split, found: list[tuple[Span | None, float]]) -> tuple[lis
 
 def _mean_loss(split: Split, logits: np.ndarray) -> float:
     """Of all windows."""
-    from torch import from_numpy, tensor
-
-    from models.heads import span_loss
-
     cut = np.split(logits, split.starts[1:-1])
     losses = [
         span_loss(from_numpy(window)[None], tensor(places)[None], None).item()

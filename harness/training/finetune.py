@@ -4,19 +4,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import torch
+from pyarrow import parquet
 
-from harness import submission, tasks
-from harness.choices import KeepBest
-from harness.config import RunConfig, TaskConfig
-from harness.data.batches import collate, evaluation_order, pieces, training_batches
-from harness.data.cache import Prepared
-from harness.hardware import Machine
-from harness.journal import Journal
+from harness import tasks
+from harness.config.choices import KeepBest
+from harness.config.schema import RunConfig, TaskConfig
+from harness.hardware.device import Machine
+from harness.hardware.energy import EnergyMeter
 from harness.measure import flops
-from harness.measure.energy import EnergyMeter
-from harness.tasks import scores
-from harness.tasks.kind import Answers, Split
+from harness.tasks import glue_submission, scores
+from harness.tasks.base import Answers, Split
+from harness.tasks.batches import collate, evaluation_order, pieces, training_batches
+from harness.tasks.prepared import Prepared
+from harness.tracking.run_log import Journal
 from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
 from models.batch import Batch
 from models.heads import Classifier
@@ -217,16 +219,13 @@ def headline(task: TaskConfig, answers: Answers) -> float | None:
 def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machine, folder: Path) -> list[Path]:
     """Answers the test splits, whose labels nobody looks at, and leaves the benchmark's files below the folder."""
     task, written = config.task, []
-    for file, split in submission.splits(task).items():
+    for file, split in glue_submission.splits(task).items():
         logits = predict(model, data.more[split], config.finetune.eval_batch_size, data.pad_token_id, machine)
         predicted = tasks.kind_of(task).predicted(logits)
-        written.append(submission.write(folder, task, data.more[split].items, predicted.tolist(), file))
+        written.append(glue_submission.write(folder, task, data.more[split].items, predicted.tolist(), file))
     return written
 
 
 def write_predictions(answers: Answers, path: Path) -> None:
     """One row an item, or a word of kind `tokens`; the kind of the task says which columns."""
-    import pyarrow
-    from pyarrow import parquet
-
     parquet.write_table(pyarrow.table(answers.columns), path)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from harness.config import PretrainConfig
+from harness.config.schema import PretrainConfig
 from harness.corpus.sequences import Corpus, Sequences
-from harness.hardware import Machine
+from harness.hardware.device import Machine
 from harness.seeds import derive
 from models.config import EncoderConfig
 from models.encoder import Encoder

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from harness.config import OptimiserConfig
-from harness.hardware import Machine
-from harness.journal import Journal, now_ms
+from harness.config.schema import OptimiserConfig
+from harness.hardware.device import Machine
 from harness.seeds import derive
+from harness.tracking.run_log import Journal, now_ms
 from models.encoder import set_activation_checkpointing
 
 LOG_EVERY = 10

@@ -9,18 +9,19 @@ import numpy as np
 import torch
 
 from harness import paths
-from harness.config import PretrainConfig, RunConfig
+from harness.checkpoints import huggingface, native
+from harness.checkpoints import teacher as teachers
+from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus import prepare
 from harness.corpus.sequences import Corpus, Sequences
-from harness.hardware import Machine
-from harness.journal import Journal
+from harness.hardware.device import Machine
 from harness.measure import flops, size
 from harness.measure.memory import PeakMemory
 from harness.seeds import derive
+from harness.tracking.run_log import Journal
 from harness.training import checkpoints
 from harness.training.heldout import HeldOut
 from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, compile_ahead, make_optimiser, train
-from harness.weights import published, stored, teachers
 from models.config import EncoderConfig
 from models.heads import build_classifier
 from models.objectives.build import PAIRS
@@ -127,8 +128,8 @@ class Pretraining:
         self.memory = PeakMemory(machine)
         self.checkpoints = journal.folder / paths.CHECKPOINTS
         self.vocabulary: Vocabulary = corpus.vocabulary()
-        self.tokenizer = prepare.folder_of(config.output, corpus.key) / stored.TOKENIZER
-        self.shape = shape_of(config, corpus)
+        self.tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
+        self.shape = config.model
         self.seed, told = seed_of(config), config.pretrain
         self.sequences = Sequences(corpus, "train", told.length, PAIRS.get(told.objective), self.seed)
         self.held_out = HeldOut(told, self.shape, corpus, machine)
@@ -196,13 +197,6 @@ class Pretraining:
         save(self.journal.folder / paths.WEIGHTS, self.objective, self.shape, self.tokenizer)
 
 
-def shape_of(config: RunConfig, corpus: Corpus) -> EncoderConfig:
-    """The model with as many token embeddings as there are pieces; published weights keep theirs."""
-    if config.model.init_from is not None:
-        return config.model
-    return replace(config.model, vocab_size=corpus.vocab_size, pad_token_id=corpus.vocabulary().pad)
-
-
 def build(config: RunConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> Objective:
     """The objective with fresh values, its encoder with those of published weights where some are named."""
     teaching = config.pretrain.objective is ObjectiveName.distillation
@@ -210,7 +204,7 @@ def build(config: RunConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> Ob
     objective = build_objective(config.pretrain, shape, vocabulary, seed_of(config), teacher)
     if config.model.init_from is not None:
         classifier = build_classifier(shape, 1, seed_of(config))
-        published.load_weights(config, classifier)
+        huggingface.load_weights(config, classifier)
         objective.encoder.load_state_dict(classifier.encoder.state_dict())
     return objective
 
@@ -220,5 +214,5 @@ def save(folder: Path, objective: Objective, shape: EncoderConfig, tokenizer: Pa
     kept = ("encoder.", "pooler.", "masked_head.")
     state = {name: tensor.detach().cpu() for name, tensor in objective.named_parameters() if name.startswith(kept)}
     folder.mkdir(exist_ok=True)
-    shutil.copyfile(tokenizer, folder / stored.TOKENIZER)
-    stored.save(folder, state, shape)
+    shutil.copyfile(tokenizer, folder / native.TOKENIZER)
+    native.save(folder, state, shape)

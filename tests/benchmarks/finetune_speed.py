@@ -21,12 +21,12 @@ import torch
 import transformers
 from torch import nn
 
-from harness.choices import DataSource, Dtype
-from harness.config import DataConfig, HardwareConfig, RunConfig, TaskConfig
-from harness.data import cache
-from harness.data.batches import collate, training_order
-from harness.data.cache import Prepared
-from harness.hardware import Machine
+from harness.config.choices import DataSource, Dtype
+from harness.config.schema import DataConfig, HardwareConfig, RunConfig, TaskConfig
+from harness.hardware.device import Machine
+from harness.tasks import prepared as cache
+from harness.tasks.batches import collate, training_order
+from harness.tasks.prepared import Prepared
 from harness.training.loop import make_optimiser
 from models.batch import Batch
 from models.config import EncoderConfig

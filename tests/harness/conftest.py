@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from harness.config import RunConfig
+from harness.config.schema import RunConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
@@ -97,7 +97,7 @@ def store_template(shared_folder: Path) -> Path:
     folder = shared_folder / "store_template"
 
     def make() -> None:
-        code = f"from harness.tracking import Tracker; Tracker(None, {str(folder)!r}, 'template')"
+        code = f"from harness.tracking.mlflow_store import Tracker; Tracker(None, {str(folder)!r}, 'template')"
         subprocess.run([sys.executable, "-c", code], check=True, cwd=shared_folder, env=environment())
 
     once(folder, make)
@@ -161,7 +161,7 @@ def compose(
     monkeypatch: pytest.MonkeyPatch, composed: dict[tuple[str, ...], list[RunConfig]]
 ) -> Callable[..., list[RunConfig]]:
     """The cells that a command line names, composed as the command does it and not run."""
-    from harness import compose as composition
+    from harness.config import compose as composition
 
     monkeypatch.setattr(sys, "argv", ["harness"])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
@@ -195,7 +195,7 @@ def shared_data() -> Path:
 @pytest.fixture
 def runs_of() -> Callable[[Path, str], list]:
     """The MLflow runs of a study, oldest first."""
-    from harness.tracking import MlflowClient
+    from harness.tracking.mlflow_store import MlflowClient
 
     def runs(output: Path, study: str) -> list:
         client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
@@ -208,7 +208,7 @@ def runs_of() -> Callable[[Path, str], list]:
 @pytest.fixture
 def curve_of() -> Callable[..., list[tuple[int, float]]]:
     """Every point of a run's curve, of its loss unless another is named: step and value."""
-    from harness.tracking import MlflowClient
+    from harness.tracking.mlflow_store import MlflowClient
 
     def curve(output: Path, run_id: str, key: str = "finetune/loss") -> list[tuple[int, float]]:
         client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness.data.batches import collate, evaluation_order, pieces, training_batches, training_order
-from harness.data.cache import Split
+from harness.tasks.batches import collate, evaluation_order, pieces, training_batches, training_order
+from harness.tasks.prepared import Split
 
 PAD = 7
 

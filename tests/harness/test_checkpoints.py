@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from harness.config import OptimiserConfig
+from harness.config.schema import OptimiserConfig
 from harness.training import checkpoints
 from harness.training.loop import Position, make_optimiser
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from harness import config as configs
-from harness import resolve
-from harness.choices import Device, Dtype
-from harness.config import ModelConfig
+from harness.config import resolve
+from harness.config import schema as configs
+from harness.config.choices import Device, Dtype
+from harness.config.schema import ModelConfig
 from harness.errors import InputError
 from harness.paths import conf_directory
 
@@ -48,7 +48,7 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
 
 def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(compose):
     cells = compose("+experiment=length_scaling")
-    windows = {cell.variant: cell.model.attention_window for cell in cells}
+    windows = {cell.label: cell.model.attention_window for cell in cells}
     assert windows == {"base": None, **{f"base,attention_window={size}": size for size in (8, 64, 128)}}
     assert not any(cell.finetune.enabled for cell in cells)
     assert all(max(cell.measure.lengths) == 4096 <= cell.model.longest_text for cell in cells)
@@ -57,7 +57,7 @@ def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(c
 def test_an_override_that_changes_nothing_is_not_in_the_name(compose):
     same = ["model.attention_window=null", "model.layer_norm_eps=1e-12"]
     (cell,) = compose("task=bag", "scale=tiny", *same, "model.pooler=null")
-    assert cell.variant == "base,pooler=null"
+    assert cell.label == "base pooler=null"
 
 
 @pytest.mark.parametrize(
@@ -94,26 +94,26 @@ def test_user_folder_adds_a_model(compose, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text("# mine\nattention_window: 32\n")
     (cell,) = compose("--config-dir", str(tmp_path), "model=mine", "task=bag")
-    assert (cell.variant, cell.model.attention_window, cell.published.attention_window) == ("mine", 32, 32)
+    assert (cell.label, cell.model.attention_window, cell.published.attention_window) == ("mine", 32, 32)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variant"),
+    ("arguments", "label"),
     [
         ([], "base"),
         (["model=albert"], "albert"),
         (["enhancement=[windowed,swiglu]"], "base+swiglu+windowed"),
         (["model=albert", "enhancement=[swiglu]"], "albert+swiglu"),
-        (["model.attention_window=32"], "base,attention_window=32"),
-        (["enhancement=[swiglu]", "model.attention_window=32"], "base+swiglu,attention_window=32"),
-        (["variant=before"], "before"),
+        (["model.attention_window=32"], "base attention_window=32"),
+        (["enhancement=[swiglu]", "model.attention_window=32"], "base+swiglu attention_window=32"),
+        (["arm=before"], "before"),
         (["scale=tiny", "seed=3"], "base"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_variant_is_named_after_what_was_chosen(compose, arguments, variant):
+def test_arm_is_named_after_what_was_chosen(compose, arguments, label):
     (cell,) = compose("task=bag", *arguments)
-    assert cell.variant == variant
+    assert cell.label == label
 
 
 def test_choices_are_kept_by_name(compose):
@@ -185,34 +185,3 @@ def test_a_saved_config_loads_equal(compose, tmp_path: Path):
     (cell,) = compose("task=order", "model=albert", "enhancement=[windowed]", "hardware.dtype=bf16", "data.root=/data")
     configs.save(cell, tmp_path / "config.yaml")
     assert resolve.load(tmp_path / "config.yaml") == cell
-
-
-def test_fingerprint_changes_with_what_shapes_results_alone(small_config):
-    from harness import cell
-
-    told = cell.Inputs(data="key")
-    seen = cell.fingerprint(small_config, told)
-    assert cell.fingerprint(replace(small_config, output="elsewhere", study="other", rerun=True), told) == seen
-    others = [
-        replace(small_config, seed=1),
-        replace(small_config, model=replace(small_config.model, attention_window=8)),
-        replace(small_config, finetune=replace(small_config.finetune, learning_rate=1e-3)),
-        replace(small_config, measure=replace(small_config.measure, repeats=31)),
-        replace(small_config, hardware=replace(small_config.hardware, dtype=Dtype.bf16)),
-    ]
-    elsewhere = [cell.Inputs(data="other"), replace(told, corpus="text"), replace(told, pretraining="before")]
-    prints = [cell.fingerprint(other, told) for other in others] + [seen]
-    prints += [cell.fingerprint(small_config, other) for other in elsewhere]
-    assert len(set(prints)) == len(prints)
-
-
-def test_protocol_is_equal_across_variants_and_seeds_and_no_further(compose):
-    from harness import cell
-
-    base, albert = compose("-m", "model=base,albert", "task=bag")
-    told, other = cell.Inputs(data="key"), cell.Inputs(data="other")
-    facts = cell.protocol_facts(base, told)
-    assert cell.protocol_facts(albert, told) == facts == cell.protocol_facts(replace(base, seed=9), told)
-    longer = replace(base, finetune=replace(base.finetune, epochs=3.0))
-    differing = {key for key, value in cell.protocol_facts(longer, other).items() if facts[key] != value}
-    assert differing == {"finetune.epochs", "data.key"}

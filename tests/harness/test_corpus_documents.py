@@ -8,11 +8,11 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness.choices import CorpusSource, DataSource
-from harness.config import CorpusConfig, DataConfig, RunConfig
+from harness.config.choices import CorpusSource, DataSource
+from harness.config.schema import CorpusConfig, DataConfig, RunConfig
 from harness.corpus.documents import documents
 from harness.errors import InputError
-from harness.grammar import words as tasks_grammar
+from harness.tasks.synthetic import words as tasks_grammar
 
 README = """\
 ---

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from harness.choices import CorpusSource
-from harness.config import CorpusConfig, RunConfig, TokenizerConfig
+from harness.config.choices import CorpusSource
+from harness.config.schema import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import overlap as overlaps
 from harness.corpus import prepare, sequences
 from harness.corpus.overlap import overlap

@@ -12,8 +12,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from harness import paths
-from harness.choices import CorpusSource, TokenizerKind
-from harness.config import CorpusConfig, RunConfig, TokenizerConfig
+from harness.config.choices import CorpusSource, TokenizerKind
+from harness.config.schema import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.data import tokenizer as tokenizers
 from harness.errors import InputError

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.choices import CorpusSource
-from harness.config import CorpusConfig, RunConfig, TokenizerConfig
+from harness.config.choices import CorpusSource
+from harness.config.schema import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.corpus.sequences import Corpus, Sequences
 from harness.errors import InputError

@@ -12,10 +12,11 @@ from pyarrow import parquet
 from tokenizers import Tokenizer
 
 from harness import paths
-from harness.choices import DataSource
-from harness.config import DataConfig, GrammarConfig, RunConfig, TaskConfig, TokenizerConfig
-from harness.data import cache, tokenizer
-from harness.data.rows import load_table
+from harness.config.choices import DataSource
+from harness.config.schema import DataConfig, GrammarConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.data import tokenizer
+from harness.tasks import prepared as cache
+from harness.tasks.rows import load_table
 
 README = """\
 ---

@@ -83,7 +83,7 @@ def loaded_after(code: str, *libraries: str) -> list[str]:
 
 
 def test_a_worker_loads_neither_hydra_nor_mlflow():
-    assert loaded_after("import harness.run", "torch", "hydra", "mlflow") == ["torch"]
+    assert loaded_after("import harness.study.worker", "torch", "hydra", "mlflow") == ["torch"]
 
 
 def test_help_loads_nothing_heavy():

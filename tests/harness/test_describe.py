@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from harness.config import ModelConfig, RunConfig
-from harness.describe import architecture, picture
-from harness.describe import command as describe
-from harness.describe.architecture import Box, Group, Pattern, Repeat, fold
+from harness.commands.describe import architecture, picture
+from harness.commands.describe import command as describe
+from harness.commands.describe.architecture import Box, Group, Pattern, Repeat, fold
+from harness.config.schema import ModelConfig, RunConfig
 from harness.measure.size import count, on_meta
 from models.config import EncoderConfig, NormPlace, Position, Sharing
 
@@ -138,7 +138,7 @@ def test_folder_that_cannot_be_written_is_one_line(capsys, tmp_path):
 def test_every_model_can_be_described_to_the_last_parameter(tmp_path, monkeypatch, name):
     seen = []
     monkeypatch.setattr(picture, "files", lambda of: seen.append(of) or {})
-    out = describe.describe(RunConfig(variant=name, scale_name="tiny", model=composed(name)), composed("base"), tmp_path)
+    out = describe.describe(RunConfig(arm=name, scale_name="tiny", model=composed(name)), composed("base"), tmp_path)
     lines = out.partition("\nparameters")[2].strip().splitlines()[2:]
     rows = {line.split()[0]: line.split()[2].replace(",", "") for line in lines}
     total = int(rows.pop("total"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from harness.grammar.expected import Verdict, expectation, tags
+from harness.tasks.synthetic.theory import Verdict, expectation, tags
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Pooling, Position
 from models.encoder import Encoder, initialise
@@ -148,7 +148,7 @@ def test_what_theory_says_is_found(run_module, output):
     arguments = ["+experiment=diagnostics", "task=order,pairs,distance", "model=base,windowed,static", f"output={output}"]
     done = run_module("harness", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    cells = list((output / "diagnostics").glob("*/cell.json"))
+    cells = list((output / "diagnostics").glob("*/run.json"))
     assert len(cells) == 9
     for path in cells:
         told = json.loads(path.read_text())["tags"]

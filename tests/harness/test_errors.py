@@ -11,10 +11,10 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness import supervise
 from harness.__main__ import main
 from harness.errors import InputError, unknown
 from harness.paths import conf_directory
+from harness.study import supervisor
 
 README = """\
 ---
@@ -42,7 +42,7 @@ def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_pat
     """Runs the command in this process, in an empty folder."""
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(supervise, "_run", lambda item, label: pytest.fail(f"{label} was run"))
+    monkeypatch.setattr(supervisor, "_run", lambda item, label: pytest.fail(f"{label} was run"))
 
     def command(*arguments: str) -> Told:
         monkeypatch.setattr(sys, "argv", ["harness", *arguments, f"output={tmp_path / 'out'}"])
@@ -174,10 +174,10 @@ def on_local(root: Path, *more: str) -> list[str]:
 
 
 def test_local_data_is_accepted_to_begin_with(compose, local, tmp_path):
-    from harness.data import cache
+    from harness.tasks import prepared
 
     (config,) = compose(*on_local(local, f"output={tmp_path / 'out'}"))
-    assert len(cache.read(config, cache.prepare(config)).train) == 40
+    assert len(prepared.read(config, prepared.prepare(config)).train) == 40
 
 
 def test_missing_data_root(tell):
@@ -286,7 +286,7 @@ def test_wrong_data_in_a_later_cell_stops_the_sweep_before_the_first(tell, local
 
 
 def test_interrupt_before_any_cell_leaves_with_130(monkeypatch, capsys):
-    from harness import compose
+    from harness.config import compose
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

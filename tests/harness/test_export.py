@@ -13,11 +13,11 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from harness import paths
-from harness.choices import TokenizerKind
-from harness.config import ModelConfig, TokenizerConfig
+from harness.checkpoints import native
+from harness.commands.export import export, main
+from harness.config.choices import TokenizerKind
+from harness.config.schema import ModelConfig, TokenizerConfig
 from harness.data.tokenizer import build, special_ids
-from harness.export import export, main
-from harness.weights import stored
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
@@ -85,8 +85,8 @@ class Trained(nn.Module):
 def lay_out(folder: Path, shape: EncoderConfig, tokenizer: Tokenizer, state: dict[str, Tensor]) -> Path:
     """A run's folder with its weights; returns the folder of the weights."""
     checkpoint = folder / paths.WEIGHTS
-    stored.save(checkpoint, state, shape)
-    tokenizer.save(str(checkpoint / stored.TOKENIZER))
+    native.save(checkpoint, state, shape)
+    tokenizer.save(str(checkpoint / native.TOKENIZER))
     return checkpoint
 
 
@@ -265,16 +265,16 @@ def test_wrong_inputs_are_told_in_one_line(tokenizer, tmp_path, capsys):
 
 
 def test_run_is_found_by_its_id_in_the_tracking_store(tokenizer, output, capsys):
-    from harness.tracking import Tracker
+    from harness.tracking.mlflow_store import Tracker
 
     shape = shape_of("base", tokenizer)
     cells = [{"attempt": letter * 32, "name": letter, "started": 1, "tags": {}, "parameters": {}} for letter in "ab"]
     ids = [Tracker(None, str(output), "study").open(cell) for cell in cells]
     for cell in cells:
         lay_out(output / "study" / cell["name"], shape, tokenizer, Trained(shape).state_dict())
-        (output / "study" / cell["name"] / "cell.json").write_text(json.dumps(cell))
+        (output / "study" / cell["name"] / "run.json").write_text(json.dumps(cell))
     assert main([ids[1], "--output", str(output)]) == 0
     assert capsys.readouterr().out.startswith(f"wrote {output / 'study' / 'b' / 'export'}: bert")
     assert "cannot be looked up: " in refused(capsys, "0" * 32, "--output", output)
-    (output / "study" / "a" / "cell.json").unlink()
+    (output / "study" / "a" / "run.json").unlink()
     assert "has no folder below output=" in refused(capsys, ids[0], "--output", output)

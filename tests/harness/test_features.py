@@ -16,12 +16,12 @@ from pyarrow import parquet
 from safetensors.torch import load_file
 
 from harness import paths
-from harness.config import HardwareConfig, RunConfig, TokenizerConfig
+from harness.checkpoints import native
+from harness.commands.features import files
+from harness.commands.features.command import extract, main, parse, request_of
+from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
-from harness.features import files
-from harness.features.command import extract, main, parse, request_of
-from harness.weights import stored
 from models.config import EncoderConfig
 from models.encoder import initialise
 from models.heads import SequenceClassifier
@@ -61,8 +61,8 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shape = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=32, **small)
     model = SequenceClassifier(shape, 2)
     initialise(model, 0.3, 0)
-    stored.save(folder / paths.WEIGHTS, model.state_dict(), shape)
-    tokenizer.save(str(folder / paths.WEIGHTS / stored.TOKENIZER))
+    native.save(folder / paths.WEIGHTS, model.state_dict(), shape)
+    tokenizer.save(str(folder / paths.WEIGHTS / native.TOKENIZER))
     return folder
 
 
@@ -161,10 +161,10 @@ def test_weights_of_ours_give_the_encoders_vectors(key, ours, text):
     from models.batch import Batch
 
     rows = written(f"{key}={ours if key == 'run' else ours / paths.WEIGHTS}", f"input={text}")
-    state, shape = stored.read(ours / paths.WEIGHTS)
+    state, shape = native.read(ours / paths.WEIGHTS)
     model = SequenceClassifier(shape, 2).eval()
     model.load_state_dict(state)
-    tokenizer = build(TokenizerConfig(file=str(ours / paths.WEIGHTS / stored.TOKENIZER)), ())
+    tokenizer = build(TokenizerConfig(file=str(ours / paths.WEIGHTS / native.TOKENIZER)), ())
     with torch.no_grad():
         wanted = model.encoder(Batch(torch.tensor([tokenizer.encode(TEXTS[0]).ids])))[0].numpy()
     assert np.abs(vectors(rows[:1])[:, 0] - wanted).max() <= 2e-6
@@ -203,7 +203,7 @@ def peak_kb(folder: Path, ours: Path, lines: int) -> int:
     """Peak resident memory of the command in a process of its own."""
     path = folder / f"{lines}.txt"
     path.write_text(("the cat sat on the mats . a dog sat on a mat " + 4000 * "x" + "\n") * lines)
-    code = "import sys; from harness.features.command import main; assert main(sys.argv[1:]) == 0; "
+    code = "import sys; from harness.commands.features.command import main; assert main(sys.argv[1:]) == 0; "
     code += "print(open('/proc/self/status').read())"
     told = [f"run={ours}", f"input={path}", f"output={path}.jsonl", "hardware.threads=1"]
     done = subprocess.run([sys.executable, "-c", code, *told], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -300,8 +300,8 @@ def test_input_without_text_is_told(content, form, refused, tmp_path):
 
 
 def test_diverged_weights_are_told(ours, tmp_path, refused):
-    state, shape = stored.read(ours / paths.WEIGHTS)
+    state, shape = native.read(ours / paths.WEIGHTS)
     state["encoder.embeddings.norm.weight"][:] = float("nan")
-    stored.save(tmp_path / "bad", state, shape)
-    (tmp_path / "bad" / stored.TOKENIZER).write_bytes((ours / paths.WEIGHTS / stored.TOKENIZER).read_bytes())
+    native.save(tmp_path / "bad", state, shape)
+    (tmp_path / "bad" / native.TOKENIZER).write_bytes((ours / paths.WEIGHTS / native.TOKENIZER).read_bytes())
     assert "vectors of line 1 are not finite" in refused("checkpoint=bad")

@@ -8,17 +8,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import run
-from harness.cell import Inputs
-from harness.choices import KeepBest
-from harness.config import FinetuneConfig, HardwareConfig, RunConfig
-from harness.data import cache
-from harness.data.batches import training_order
-from harness.data.cache import Prepared
-from harness.hardware import Machine
-from harness.journal import Journal, Reader
-from harness.measure import energy, flops
-from harness.measure.energy import Counter
+from harness.config.choices import KeepBest
+from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
+from harness.hardware import energy
+from harness.hardware.device import Machine
+from harness.hardware.energy import Counter
+from harness.measure import flops
+from harness.study import worker
+from harness.study.identity import Inputs
+from harness.tasks import prepared as cache
+from harness.tasks.batches import training_order
+from harness.tasks.prepared import Prepared
+from harness.tracking.run_log import Journal, Reader
 from harness.training import finetune as finetuning
 from harness.training import loop
 from models.heads import build_classifier
@@ -51,7 +52,7 @@ def done(small_config: RunConfig, tmp_path: Path) -> Callable[..., Done]:
         folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         journal, key = Journal(folder), cache.prepare(config)
-        run.measure_and_finetune(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), journal)
+        worker.measure_and_finetune(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), journal)
         journal.finish("finished")
         curves: dict[str, dict[int, float]] = {}
         for entry in Reader(folder).new_entries():

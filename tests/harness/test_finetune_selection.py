@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from harness import cell as cells
-from harness import run
-from harness.cell import Inputs
-from harness.choices import KeepBest, TaskKind
-from harness.config import FinetuneConfig, HardwareConfig, RunConfig
-from harness.data import cache
-from harness.data.cache import Prepared
+from harness.config.choices import KeepBest, TaskKind
+from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
-from harness.hardware import Machine
-from harness.journal import Journal, Reader
+from harness.hardware.device import Machine
+from harness.study import identity, worker
+from harness.study.identity import Inputs
 from harness.tasks import kind_of
+from harness.tasks import prepared as cache
+from harness.tasks.prepared import Prepared
+from harness.tracking.run_log import Journal, Reader
 from harness.training.finetune import answer, finetune, headline
 from models.config import EncoderConfig
 from models.heads import Classifier, build_classifier
@@ -188,7 +187,7 @@ def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, ma
     told = replace(config, finetune=replace(config.finetune, keep_best=keep_best, epochs=2))
     told = replace(told, measure=replace(told.measure, enabled=False))
     journal = Journal(tmp_path)
-    run.measure_and_finetune(told, Inputs(data=cache.prepare(told)), machine, journal)
+    worker.measure_and_finetune(told, Inputs(data=cache.prepare(told)), machine, journal)
     journal.finish("finished")
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert 0 <= values["tune/score"] <= 1
@@ -206,7 +205,7 @@ def test_choosing_by_tuning_rows_without_any_is_one_line(compose, small, tmp_pat
 @pytest.mark.parametrize("keep_best", KeepBest)
 def test_run_says_what_it_was_selected_on(config, keep_best):
     told = replace(config, finetune=replace(config.finetune, keep_best=keep_best))
-    described = cells.describe(told, Inputs(data="0"))
+    described = identity.describe(told, Inputs(data="0"), [])
     assert described["tags"]["selected_on"] == keep_best.value
     assert described["parameters"]["finetune.keep_best"] == keep_best.value
-    assert "selected_on" not in cells.describe(told, Inputs(corpus="0"))["tags"]
+    assert "selected_on" not in identity.describe(told, Inputs(corpus="0"), [])["tags"]

@@ -10,16 +10,16 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from pyarrow import parquet
 
-from harness import cell as cells
-from harness import journal, plan, run, submission
-from harness.cell import Inputs
-from harness.choices import CorpusSource, TaskKind
-from harness.config import CorpusConfig, HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.config.choices import CorpusSource, TaskKind
+from harness.config.schema import CorpusConfig, HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.corpus import prepare
-from harness.data import cache
 from harness.errors import InputError
-from harness.hardware import Machine
-from harness.journal import Journal
+from harness.hardware.device import Machine
+from harness.study import plan, run_folder, worker
+from harness.study.identity import Inputs
+from harness.tasks import glue_submission, prepared
+from harness.tracking import run_log
+from harness.tracking.run_log import Journal
 
 CLASSES = ["entailment", "neutral", "contradiction"]
 FILES = {"MNLI-m": 12, "MNLI-mm": 9}
@@ -66,7 +66,7 @@ def mnli(compose: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     files = "".join(f"\n  - {{split: {split}, path: mnli/{split}-*}}" for split in ROWS)
     (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: mnli\n  data_files:{files}\n---\n")
     for name, rows in FILES.items():
-        monkeypatch.setitem(submission.ROWS, name, rows)
+        monkeypatch.setitem(glue_submission.ROWS, name, rows)
     settings = ["task=mnli", "data=local", "scale=tiny", "measure.enabled=false", "tokenizer.vocab_size=120"]
     settings += ["finetune.epochs=12", "finetune.batch_size=8", "finetune.learning_rate=3e-3"]
 
@@ -81,7 +81,7 @@ def finished(config: RunConfig, folder: Path) -> dict[str, float]:
     """The results of one run in this process."""
     folder.mkdir()
     pen = Journal(folder)
-    run.measure_and_finetune(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), pen)
+    worker.measure_and_finetune(config, Inputs(data=prepared.prepare(config)), Machine(HardwareConfig(threads=1)), pen)
     pen.finish("finished")
     return json.loads((folder / "result.json").read_text())["metrics"]
 
@@ -116,8 +116,8 @@ def test_submission_has_the_rows_and_class_names_of_each_file(mnli, tmp_path):
         header, *rows = lines(tmp_path / "run" / "submission" / f"{file}.tsv")
         assert header == ["index", "prediction"]
         assert rows == [[str(row), CLASSES[label_of(split, row)]] for row in range(FILES[file])]
-        assert f"submission/{file}.tsv" in journal.ARTIFACTS
-    assert "predictions_mismatched.parquet" in journal.ARTIFACTS
+        assert tmp_path / "run" / "submission" / f"{file}.tsv" in run_log.artifacts(tmp_path / "run")
+    assert tmp_path / "run" / "predictions_mismatched.parquet" in run_log.artifacts(tmp_path / "run")
 
 
 def test_files_of_an_earlier_attempt_are_removed(mnli, tmp_path):
@@ -126,20 +126,20 @@ def test_files_of_an_earlier_attempt_are_removed(mnli, tmp_path):
     left = [folder / "submission" / "MNLI-m.tsv", folder / "predictions_mismatched.parquet"]
     for path in left:
         path.write_text("old")
-    cells.lay_out(folder, config, cells.describe(config, Inputs(data="0")))
+    run_folder.prepare(folder, config, run_folder.record(config, Inputs(data="0"), []))
     assert not any(path.exists() for path in left)
 
 
 def test_test_splits_are_read_only_where_they_are_answered(mnli):
-    assert cache.split_names(mnli()) == ["train", "validation", "mismatched"]
-    assert cache.split_names(mnli("finetune.submit=true", "task.tune_share=0.2")) == [
+    assert prepared.split_names(mnli()) == ["train", "validation", "mismatched"]
+    assert prepared.split_names(mnli("finetune.submit=true", "task.tune_share=0.2")) == [
         "train", "validation", "tune", "mismatched", "test", "MNLI-mm",
     ]  # fmt: skip
 
 
 def test_one_command_prepares_both_where_only_one_submits(mnli):
     planned = plan.plan([mnli(), mnli("finetune.submit=true")])
-    splits = {item.config.finetune.submit: sorted(cache.read(item.config, item.inputs.data).more) for item in planned}
+    splits = {item.config.finetune.submit: sorted(prepared.read(item.config, item.inputs.data).more) for item in planned}
     assert splits == {False: ["mismatched"], True: ["MNLI-mm", "mismatched", "test"]}
 
 
@@ -163,13 +163,13 @@ def test_what_cannot_be_done_is_one_line_before_any_run(mnli, settings, told):
         plan.plan([config])
     assert told in str(error.value)
     assert "\n" not in str(error.value)
-    assert not list(Path(config.output).glob("*/*/cell.json"))
+    assert not list(Path(config.output).glob("*/*/run.json"))
 
 
 def test_answers_that_are_no_label_are_refused(compose):
     (config,) = compose("task=squad")
     with pytest.raises(InputError, match="task 'squad' is of kind spans, of which GLUE takes no answers"):
-        submission.splits(replace(config.task, submission="CoLA"))
+        glue_submission.splits(replace(config.task, submission="CoLA"))
 
 
 @pytest.mark.parametrize(("kind", "labels"), [("classification", "neg,pos"), ("tokens", "B-x,O")])
@@ -185,7 +185,7 @@ def test_labels_that_are_not_named_are_listed_as_the_data_have_them(tmp_path, ki
     )
     task = replace(task, fields=["text"], label="y", scores=[score], headline=score)
     with pytest.raises(InputError, match=rf"set task\.labels=\[{labels}\]"):
-        cache.prepare(RunConfig(task=task, output=str(tmp_path)))
+        prepared.prepare(RunConfig(task=task, output=str(tmp_path)))
 
 
 def test_overlap_counts_items_where_one_has_several_windows(tmp_path):
@@ -208,8 +208,8 @@ def test_overlap_counts_items_where_one_has_several_windows(tmp_path):
     corpus.validation_files = [str(tmp_path / "b.txt")]
     tokenizer = TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt"))
     config = RunConfig(task=task, corpus=corpus, tokenizer=tokenizer, output=str(tmp_path / "out"))
-    inputs = Inputs(data=cache.prepare(config), corpus=prepare.prepare(config))
-    split = cache.read(config, inputs.data).validation
+    inputs = Inputs(data=prepared.prepare(config), corpus=prepare.prepare(config))
+    split = prepared.read(config, inputs.data).validation
     assert len(split) > len(split.items) == 2
     assert [len(ids) for ids in split.ids_of_items()] == [split.lengths[:-1].sum(), split.lengths[-1]]
     assert plan._overlap(config, inputs) == 0.5

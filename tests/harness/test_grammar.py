@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.choices import Rule
-from harness.config import GrammarConfig, TokenizerConfig
+from harness.config.choices import Rule
+from harness.config.schema import GrammarConfig, TokenizerConfig
 from harness.data import tokenizer
-from harness.data.rows import load_rows
 from harness.errors import InputError
-from harness.grammar import FAMILIES, generate, theory_of
-from harness.grammar.words import FILLERS, HUNTERS, OPEN, PREY, SHUT, VERBS, WORDS
+from harness.tasks.rows import load_rows
+from harness.tasks.synthetic import FAMILIES, generate, theory_of
+from harness.tasks.synthetic.words import FILLERS, HUNTERS, OPEN, PREY, SHUT, VERBS, WORDS
 
 
 def rows(rule: Rule, split: str = "train", **keys) -> list[dict]:

@@ -7,13 +7,13 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from harness.choices import Rule
-from harness.config import GrammarConfig
+from harness.config.choices import Rule
+from harness.config.schema import GrammarConfig
 from harness.errors import InputError
-from harness.grammar import FAMILIES, generate, theory_of
-from harness.grammar.brackets import CLOSING, OPENING
-from harness.grammar.pairs import counted
-from harness.grammar.words import SYMBOLS, VERDICTS, WORDS
+from harness.tasks.synthetic import FAMILIES, generate, theory_of
+from harness.tasks.synthetic.brackets import CLOSING, OPENING
+from harness.tasks.synthetic.pairs import counted
+from harness.tasks.synthetic.words import SYMBOLS, VERDICTS, WORDS
 
 ROWS = 2000
 SHORT = {"length": 24, "train_examples": ROWS, "validation_examples": ROWS}

@@ -14,18 +14,21 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from harness import cell as cells
-from harness import hardware, journal
-from harness.cell import Inputs
-from harness.config import FinetuneConfig, HardwareConfig, RunConfig
-from harness.hardware import COMPILER_CACHE, Machine, empty_compiler_cache
-from harness.journal import Journal, Reader
-from harness.measure import intensity, speed
-from harness.memory import command as memory
-from harness.profile import command as profile
-from harness.profile import table
-from harness.profile.launch import Measured
-from harness.timing import launch
+from harness import arms
+from harness.commands.memory import command as memory
+from harness.commands.profile import command as profile
+from harness.commands.profile import table
+from harness.commands.profile.launch import Measured
+from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
+from harness.hardware import facts
+from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cache
+from harness.measure import bytes_moved
+from harness.measure import latency as speed
+from harness.study import identity
+from harness.study.identity import Inputs
+from harness.study.timing import launch
+from harness.tracking import run_log
+from harness.tracking.run_log import Journal, Reader
 from harness.training.finetune import step_of
 from harness.training.loop import Limit, Position, Training, compile_ahead, make_optimiser, train
 from models.batch import Batch
@@ -101,13 +104,14 @@ def trained(folder: Path, shapes: list[tuple[int, bool]], on: bool) -> tuple[Seq
     return model, position, used
 
 
-def test_the_protocol_and_the_hardware_line_say_that_models_run_compiled(small_config: RunConfig):
+def test_the_conditions_and_the_hardware_line_say_that_models_run_compiled(small_config: RunConfig):
     compiled = replace(small_config, hardware=replace(small_config.hardware, compile=True))
-    assert cells.protocol(small_config, Inputs(data="d")) != cells.protocol(compiled, Inputs(data="d"))
-    assert cells.protocol_facts(compiled, Inputs(corpus="c"))["hardware.compile"] is True
-    assert cells.fingerprint(small_config, Inputs(corpus="c")) != cells.fingerprint(compiled, Inputs(corpus="c"))
-    assert hardware.description(compiled.hardware).endswith("compiled")
-    assert "compiled" not in hardware.description(small_config.hardware)
+    plain, conditions = (arms.conditions(identity.facts(one, Inputs(data="d")), []) for one in (small_config, compiled))
+    assert arms.varying([plain, conditions]) == ["hardware.compile"]
+    assert conditions["hardware.compile"] == "True"
+    assert identity.fingerprint(small_config, Inputs(corpus="c")) != identity.fingerprint(compiled, Inputs(corpus="c"))
+    assert facts.description(compiled.hardware).endswith("compiled")
+    assert "compiled" not in facts.description(small_config.hardware)
 
 
 def test_time_to_compile_is_told_of_compiled_models_alone():
@@ -144,8 +148,8 @@ def test_instruments_that_need_operators_refuse_compiled_models(capsys):
 
 def test_operators_are_counted_uncompiled():
     used, plain = machine(), classifier()
-    expected = intensity.bytes_forward(plain, batch(2, 8), machine(False))
-    assert intensity.bytes_forward(used.compiled(plain), batch(2, 8), used) == expected
+    expected = bytes_moved.bytes_forward(plain, batch(2, 8), machine(False))
+    assert bytes_moved.bytes_forward(used.compiled(plain), batch(2, 8), used) == expected
     assert used.compiling_s() == 0
 
 
@@ -207,7 +211,7 @@ def test_a_compiled_cell_finishes_with_the_losses_of_an_uncompiled_one(output: P
     found = {}
     for folder in (output / "c").glob("windowed-*"):
         environment = json.loads((folder / "environment.json").read_text())
-        found[environment["compile"]] = folder, journal.result(folder)["metrics"]
+        found[environment["compile"]] = folder, run_log.result(folder)["metrics"]
     assert losses(found[True][0]) == pytest.approx(losses(found[False][0]), rel=1e-3)
     assert found[True][1]["setup/compile_s"] > 0
     assert "setup/compile_s" not in found[False][1]

@@ -2,9 +2,7 @@
 
 import re
 
-import pytest
-
-from harness.help import GROUPS, help_text
+from harness.config.help import GROUPS, help_text
 from harness.paths import conf_directory
 
 CHOICES = sorted(conf_directory().glob("*/*.yaml"))
@@ -14,9 +12,11 @@ def test_every_group_is_explained():
     assert set(GROUPS) == {path.name for path in conf_directory().iterdir() if path.is_dir()}
 
 
-@pytest.mark.parametrize("path", CHOICES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_every_choice_is_listed_with_its_meaning(path):
-    assert re.search(rf"^   [ *] {path.stem} +\w.*", help_text(), re.MULTILINE), f"{path.name} says in no comment what it is"
+def test_every_choice_is_listed_with_its_meaning():
+    text = help_text()
+    silent = [str(path) for path in CHOICES if not re.search(rf"^   [ *] {path.stem} +\w.*", text, re.MULTILINE)]
+    assert len(CHOICES) > 50
+    assert silent == [], "these files say in no comment what they are"
 
 
 def test_default_choices_are_marked():

@@ -12,15 +12,15 @@ import pytest
 import torch
 
 from harness import paths
-from harness.choices import DataSource, TaskKind
-from harness.config import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.checkpoints import native
+from harness.commands.inspect import attention_picture, picture
+from harness.commands.inspect.attention_maps import AttentionMap, maps_of
+from harness.commands.inspect.command import main, parse, request_of, show
+from harness.commands.inspect.sequences import InputSequence, seen, sequences_of, told
+from harness.config.choices import DataSource, TaskKind
+from harness.config.schema import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
-from harness.inspect import attention_picture, picture
-from harness.inspect.attention_maps import AttentionMap, maps_of
-from harness.inspect.command import main, parse, request_of, show
-from harness.inspect.sequences import InputSequence, seen, sequences_of, told
-from harness.weights import stored
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
 from models.encoder import Encoder, initialise
@@ -364,8 +364,8 @@ def checkpoint(tmp_path: Path, config_of) -> Path:
     model = SequenceClassifier(shape, 2)
     initialise(model, 0.5, 0)
     folder = tmp_path / "run"
-    stored.save(folder / paths.WEIGHTS, model.state_dict(), shape)
-    build(config_of("pairs").tokenizer, ()).save(str(folder / paths.WEIGHTS / stored.TOKENIZER))
+    native.save(folder / paths.WEIGHTS, model.state_dict(), shape)
+    build(config_of("pairs").tokenizer, ()).save(str(folder / paths.WEIGHTS / native.TOKENIZER))
     return folder
 
 
@@ -402,14 +402,14 @@ def test_split_that_is_not_there_is_told(config_of):
 
 def test_weights_without_attention_are_refused(config_of, checkpoint):
     shape = EncoderConfig(**SHAPE, body=Body.lstm)
-    stored.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
+    native.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
     with pytest.raises(InputError, match="has no attention"):
         shown(config_of("pairs"), "item=0", f"run={checkpoint}", "attention=true")
 
 
 def test_text_that_may_be_longer_than_the_weights_take_is_refused(config_of, checkpoint):
     shape = EncoderConfig(**SHAPE, max_position_embeddings=20)
-    stored.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
+    native.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
     with pytest.raises(InputError, match=r"task\.max_length=128 must be at most the 20 that the model takes"):
         shown(config_of("pairs"), "item=0", f"run={checkpoint}")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import journal
-from harness.journal import Journal, Reader
+from harness.tracking import run_log as journal
+from harness.tracking.run_log import Journal, Reader
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from harness.commands.memory import command as memory
+from harness.commands.memory.probe import Fit, Probe
 from harness.measure.flops import StepFlops
 from harness.measure.memory import Peak
 from harness.measure.memory_formula import Parts
 from harness.measure.training_memory import Asked, Measured
-from harness.memory import command as memory
-from harness.memory.probe import Fit, Probe
 
 
 def said(capsys, *arguments: str) -> tuple[int, str, str]:

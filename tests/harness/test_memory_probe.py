@@ -2,11 +2,11 @@
 
 import pytest
 
+from harness.commands.memory.probe import LARGEST, Probe, _outcome, largest, probe
 from harness.measure.flops import StepFlops
 from harness.measure.memory import Peak
 from harness.measure.memory_formula import Parts
 from harness.measure.training_memory import Asked, Measured, from_plain, plain
-from harness.memory.probe import LARGEST, Probe, _outcome, largest, probe
 
 PARTS = Parts(1, 1, 2, None)
 

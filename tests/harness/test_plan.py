@@ -3,15 +3,15 @@
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from harness.cell import Inputs
-from harness.plan import in_turn
+from harness.study.identity import Inputs
+from harness.study.plan import in_turn
 
 
 @dataclass
 class Item:
-    """As much of a planned cell as its turn depends on."""
+    """As much of a planned run as its turn depends on."""
 
-    variant: str
+    arm: str
     seed: int
     task: str | None  # None: a pretraining
     config: SimpleNamespace = field(init=False)
@@ -31,14 +31,14 @@ def blocks(items: list[Item]) -> list[list[Item]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def test_all_variants_of_a_task_and_seed_run_next_to_each_other():
+def test_all_arms_of_a_task_and_seed_run_next_to_each_other():
     for block in blocks(in_turn(SWEEP)):
-        assert sorted(item.variant for item in block) == list(VARIANTS)
+        assert sorted(item.arm for item in block) == list(VARIANTS)
         assert len({(item.task, item.seed) for item in block}) == 1
 
 
-def test_no_variant_always_has_the_same_place_and_the_order_is_that_of_the_last_time():
-    orders = [tuple(item.variant for item in block) for block in blocks(in_turn(SWEEP))]
+def test_no_arm_always_has_the_same_place_and_the_order_is_that_of_the_last_time():
+    orders = [tuple(item.arm for item in block) for block in blocks(in_turn(SWEEP))]
     assert len(set(orders)) > 3
     assert len({order[0] for order in orders}) > 1
     assert in_turn(list(SWEEP)) == in_turn(list(SWEEP))

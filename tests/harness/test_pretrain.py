@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from harness import journal
-from harness.config import PretrainConfig
+from harness.config.schema import PretrainConfig
+from harness.tracking import run_log
 from harness.training.loop import Position
 from harness.training.pretrain import Plan
 
@@ -88,12 +88,12 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def curve(folder: Path) -> list[tuple[str, int, float]]:
     """Every point that does not depend on the clock."""
-    entries = journal.Reader(folder).new_entries()
+    entries = run_log.Reader(folder).new_entries()
     return sorted((e["key"], e["step"], e["value"]) for e in entries if "key" in e and e["key"] not in CLOCKED)
 
 
 def results(folder: Path) -> dict[str, float]:
-    return {key: value for key, value in journal.result(folder)["metrics"].items() if key not in CLOCKED}
+    return {key: value for key, value in run_log.result(folder)["metrics"].items() if key not in CLOCKED}
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> obje
 
 
 def last_step(folder: Path) -> int:
-    points = [e for e in journal.Reader(folder).new_entries() if e.get("key") == "pretrain/loss"]
+    points = [e for e in run_log.Reader(folder).new_entries() if e.get("key") == "pretrain/loss"]
     return points[-1]["step"] if points else 0
 
 
@@ -226,14 +226,14 @@ def test_wrong_input_is_one_line_and_no_run(run_module, output, arguments, told)
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
     assert told in line
-    assert not list(output.glob("*/*/cell.json"))
+    assert not list(output.glob("*/*/run.json"))
 
 
 def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run_module, output):
     given = [argument for argument in quick if not argument.startswith("pretrain.steps")]
     done = run_module("harness", *given, "pretrain.seconds=1.5", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = journal.result(folder_of(output))["metrics"]
+    found = run_log.result(folder_of(output))["metrics"]
     assert found["pretrain/duration_s"] >= 1.5
     assert found["pretrain/evaluation_s"] > 0
     assert found["pretrain/tokens"] == 32 * 8 * found["pretrain/steps"]
@@ -241,6 +241,6 @@ def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run
 
 def test_cell_tells_what_it_reads(quick, run_module, output):
     assert run_module("harness", *quick, f"output={output}").returncode == 0
-    inputs = json.loads((folder_of(output) / "cell.json").read_text())["inputs"]
+    inputs = json.loads((folder_of(output) / "run.json").read_text())["inputs"]
     assert inputs["data"] is None
     assert inputs["corpus"]

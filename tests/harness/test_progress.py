@@ -1,7 +1,7 @@
 """What is seen of a running cell where there is no terminal."""
 
-from harness import progress
-from harness.progress import Progress
+from harness.study import progress
+from harness.study.progress import Progress
 
 
 def point(step: int, ms: int, tokens: int) -> dict:

@@ -10,10 +10,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
-from harness.cell import Inputs, fingerprint
+from harness.checkpoints import huggingface as loading
+from harness.checkpoints import start
+from harness.config.resolve import resolve
 from harness.errors import InputError
-from harness.plan import plan
-from harness.weights import published as loading
+from harness.study.identity import Inputs, content_of, fingerprint
+from harness.study.plan import plan
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
@@ -44,8 +46,19 @@ def cell_of(compose, folder: Path, *more: str):
     return cell
 
 
+def resolved(config):
+    """As it runs, but for the vocabulary."""
+    return resolve(config, start.read(config))
+
+
+def print_of(config) -> str:
+    """The run's fingerprint, with the content of its weights."""
+    config = resolved(config)
+    return fingerprint(config, Inputs(data="key", content=content_of(config, None, None, None, None)))
+
+
 def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
-    adopted = loading.adopt(cell_of(compose, published))
+    adopted = resolved(cell_of(compose, published))
     assert (adopted.model.hidden_size, adopted.model.num_hidden_layers, adopted.model.vocab_size) == (32, 2, len(PIECES))
     assert adopted.published == adopted.model
     assert adopted.tokenizer.vocab_file == str(published / "vocab.txt")
@@ -54,14 +67,14 @@ def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
 
 def test_without_a_checkpoint_nothing_changes(compose):
     (cell,) = compose("task=bag")
-    assert loading.adopt(cell) is cell
+    assert resolved(cell).model == cell.model
 
 
 def test_weights_are_loaded_and_fresh_ones_named(compose, published):
-    from harness.run import _build
+    from harness.study.worker import _build
 
     given = load_file(published / "model.safetensors")
-    model = _build(loading.adopt(cell_of(compose, published)), Inputs(data="key"))
+    model = _build(resolved(cell_of(compose, published)), Inputs(data="key"))
     assert torch.equal(model.encoder.embeddings.token_embedding.weight, given["bert.embeddings.word_embeddings.weight"])
     assert torch.equal(model.head.weight, given["classifier.weight"])
     BertModel(SHAPE, add_pooling_layer=False).save_pretrained(published)
@@ -76,24 +89,24 @@ def test_a_cell_trains_from_a_checkpoint(published, tmp_path, run_module, small,
     (folder,) = (output / "default").iterdir()
     result = json.loads((folder / "result.json").read_text())
     assert result["metrics"]["model/params_component_token_embedding"] == len(PIECES) * 32
-    assert "fresh values: none" in (folder / "log.txt").read_text()
+    assert "randomly initialised: none" in (folder / "log.txt").read_text()
 
 
 def test_other_weights_are_another_run(compose, published):
     cell = cell_of(compose, published)
-    before = fingerprint(loading.adopt(cell), Inputs(data="key"))
+    before = print_of(cell)
     weights = load_file(published / "model.safetensors")
     weights["classifier.bias"] = weights["classifier.bias"] + 1
     save_file(weights, published / "model.safetensors")
-    assert fingerprint(loading.adopt(cell), Inputs(data="key")) != before
+    assert print_of(cell) != before
 
 
 def test_the_folder_of_the_same_weights_does_not_matter(compose, published, tmp_path):
     shutil.copytree(published, tmp_path / "copy")
     prints = []
     for folder in (published, tmp_path / "copy"):
-        cell = replace(cell_of(compose, folder), variant="same")
-        prints.append(fingerprint(loading.adopt(cell), Inputs(data="key")))
+        cell = replace(cell_of(compose, folder), arm="same")
+        prints.append(print_of(cell))
     assert prints[0] == prints[1]
 
 
@@ -162,7 +175,7 @@ def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
     whole.save(str(published / "tokenizer.json"))
     (item,) = plan([cell_of(compose, published)])
     assert item.config.tokenizer.file == str(published / "tokenizer.json")
-    from harness.data import cache
+    from harness.tasks import prepared
 
-    first = cache.read(item.config, item.inputs.data).train
+    first = prepared.read(item.config, item.inputs.data).train
     assert first.ids[0] != PIECES.index("[CLS]")  # this one adds no special pieces

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
-from harness.choices import DataSource, TaskKind
-from harness.config import DataConfig, RunConfig, TaskConfig
-from harness.data.rows import Table, load_rows, load_table
+from harness.config.choices import DataSource, TaskKind
+from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.errors import InputError
+from harness.tasks.rows import Table, load_rows, load_table
 
 GLUE = {
     "cola": {"train": 8551, "validation": 1043, "test": 1063},

@@ -11,11 +11,11 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness.choices import DataSource, TaskKind
-from harness.config import DataConfig, RunConfig, TaskConfig
-from harness.data import cache
-from harness.data.rows import Table, load_table
+from harness.config.choices import DataSource, TaskKind
+from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.errors import InputError
+from harness.tasks import prepared as cache
+from harness.tasks.rows import Table, load_table
 
 KINDS = ("csv", "tsv", "jsonl", "parquet")
 ROWS = [("a fine film", "pos"), ("dull", "neg"), ("good", "pos"), ("1999", "neg"), ("None", "pos")]

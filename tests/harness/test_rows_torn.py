@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import RunConfig, TaskConfig
-from harness.data.rows import load_table
+from harness.config.schema import RunConfig, TaskConfig
 from harness.errors import InputError
+from harness.tasks.rows import load_table
 
 KINDS = ("csv", "tsv", "jsonl", "parquet")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.choices import TaskKind
+from harness.config.choices import TaskKind
 from harness.errors import InputError
 from harness.tasks import scores
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from harness import submission
-from harness.config import TaskConfig
-from harness.data.rows import load_table
+from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.paths import conf_directory
+from harness.tasks import glue_submission
+from harness.tasks.rows import load_table
 
 ENTRIES = {
     "cola": ["CoLA"],
@@ -38,14 +38,14 @@ def lines(path: Path) -> list[list[str]]:
 
 def answered(folder: Path, task: TaskConfig, value: float, name: str | None = None) -> Path:
     """A file with the same answer everywhere."""
-    count = submission.ROWS[name or task.submission]
-    return submission.write(folder, task, range(count), [value] * count, name)
+    count = glue_submission.ROWS[name or task.submission]
+    return glue_submission.write(folder, task, range(count), [value] * count, name)
 
 
 def test_every_task_of_glue_has_its_files(task):
-    assert {name: list(submission.splits(task(name))) for name in ENTRIES} == ENTRIES
+    assert {name: list(glue_submission.splits(task(name))) for name in ENTRIES} == ENTRIES
     assert set(OmegaConf.load(conf_directory() / "task" / "glue.yaml").members) == set(ENTRIES)
-    assert sorted(submission.ROWS) == sorted(name for names in ENTRIES.values() for name in names)
+    assert sorted(glue_submission.ROWS) == sorted(name for names in ENTRIES.values() for name in names)
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_answer_is_written_as_the_file_wants_it(task, tmp_path, name, value, tex
     assert path == tmp_path / "submission" / f"{ENTRIES[name][0]}.tsv"
     header, *rows = lines(path)
     assert header == ["index", "prediction"]
-    assert rows == [[str(row), text] for row in range(submission.ROWS[told.submission])]
+    assert rows == [[str(row), text] for row in range(glue_submission.ROWS[told.submission])]
 
 
 def test_rows_stand_in_the_order_of_their_ids(task, tmp_path):
     items = list(range(146))
     random.Random(0).shuffle(items)
-    path = submission.write(tmp_path, task("wnli"), items, [item % 2 for item in items])
+    path = glue_submission.write(tmp_path, task("wnli"), items, [item % 2 for item in items])
     assert lines(path)[1:] == [[str(row), str(row % 2)] for row in range(146)]
 
 
 def test_mismatched_genres_have_a_file_of_their_own(task, tmp_path):
-    assert submission.splits(task("mnli")) == {"MNLI-m": "test", "MNLI-mm": "MNLI-mm"}
+    assert glue_submission.splits(task("mnli")) == {"MNLI-m": "test", "MNLI-mm": "MNLI-mm"}
     path = answered(tmp_path, task("mnli"), 0, "MNLI-mm")
     assert path.name == "MNLI-mm.tsv"
     assert len(lines(path)) == 9848
@@ -90,35 +90,35 @@ def test_mismatched_genres_have_a_file_of_their_own(task, tmp_path):
 @pytest.mark.parametrize("items", [range(145), range(1, 147), [0] * 146, []])
 def test_other_rows_than_the_benchmarks_are_refused(task, tmp_path, items):
     with pytest.raises(InputError, match=r"WNLI\.tsv has the rows 0 to 145, the test split gave"):
-        submission.write(tmp_path, task("wnli"), items, [0] * len(items))
+        glue_submission.write(tmp_path, task("wnli"), items, [0] * len(items))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_task_of_no_benchmark_is_refused(task):
     with pytest.raises(InputError, match=r"task 'boolq' is answered to no benchmark: task\.submission"):
-        submission.splits(task("boolq"))
+        glue_submission.splits(task("boolq"))
 
 
 def test_unknown_file_names_the_nearest(task):
     told = task("cola")
     told.submission = "MNLI"
     with pytest.raises(InputError, match="did you mean 'MNLI-m'"):
-        submission.splits(told)
+        glue_submission.splits(told)
 
 
 @pytest.mark.parametrize("name", ["cola", "sst2", "mrpc", "stsb", "rte", "wnli", "qnli"])
 def test_test_split_has_the_rows_of_the_file(compose, shared_data, tmp_path, name):
     (config,) = compose(f"task={name}", "data=local", f"data.root={shared_data}")
-    for file, split in submission.splits(config.task).items():
+    for file, split in glue_submission.splits(config.task).items():
         table = load_table(config, split)
-        path = submission.write(tmp_path, config.task, table.items, [0] * len(table.items), file)
-        assert len(lines(path)) == submission.ROWS[file] + 1
+        path = glue_submission.write(tmp_path, config.task, table.items, [0] * len(table.items), file)
+        assert len(lines(path)) == glue_submission.ROWS[file] + 1
 
 
 def test_archive_holds_the_files_of_all_runs_and_says_what_is_missing(task, tmp_path, run_module):
     for name in ("wnli", "cola"):
         answered(tmp_path / name, task(name), 1)
-    done = run_module("harness.submission", "wnli", "cola", "--output", "all.zip")
+    done = run_module("harness.tasks.glue_submission", "wnli", "cola", "--output", "all.zip")
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 of 10 files; missing: SST-2.tsv, MRPC.tsv, QQP.tsv" in done.stdout
     with zipfile.ZipFile(tmp_path / "all.zip") as packed:
@@ -131,12 +131,12 @@ def test_two_runs_of_one_task_are_refused(task, tmp_path):
     for folder in folders:
         answered(folder, task("wnli"), 1)
     with pytest.raises(InputError, match=r"one/submission/WNLI\.tsv and .*two/submission/WNLI\.tsv answer the same"):
-        submission.pack(folders, tmp_path / "all.zip")
+        glue_submission.pack(folders, tmp_path / "all.zip")
     assert not (tmp_path / "all.zip").exists()
 
 
 def test_run_without_answers_is_one_line(tmp_path, run_module):
     (tmp_path / "run").mkdir()
-    done = run_module("harness.submission", "run")
+    done = run_module("harness.tasks.glue_submission", "run")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "harness: run holds no answers: run it with finetune.submit=true\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import journal
+from harness.tracking import run_log
 
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none"]
 SHORT = ["finetune.max_steps=2", "measure=none"]
@@ -28,7 +28,7 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> obje
     raise AssertionError("waited in vain")
 
 
-def workers(process: subprocess.Popen, module: str = "harness.run") -> list[psutil.Process]:
+def workers(process: subprocess.Popen, module: str = "harness.study.worker") -> list[psutil.Process]:
     """The supervisor's workers that run now, those of cells unless others are named."""
     found = []
     for child in psutil.Process(process.pid).children():
@@ -59,11 +59,11 @@ def supervisor(start_harness, small, output) -> Iterator[tuple[subprocess.Popen,
 
 def repeated(folder: Path) -> dict[str, float]:
     """The numbers of a cell that do not depend on the clock."""
-    return {key: value for key, value in journal.result(folder)["metrics"].items() if key in REPEATED}
+    return {key: value for key, value in run_log.result(folder)["metrics"].items() if key in REPEATED}
 
 
 def losses(folder: Path) -> list[float]:
-    return [entry["value"] for entry in journal.Reader(folder).new_entries() if entry.get("key") == "finetune/loss"]
+    return [entry["value"] for entry in run_log.Reader(folder).new_entries() if entry.get("key") == "finetune/loss"]
 
 
 def test_identical_command_skips_every_cell_and_makes_no_run(sweep, run_module, runs_of):
@@ -104,7 +104,7 @@ def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_swe
         assert repeated(folder).keys() == REPEATED
     again = run_module("harness", *common, "model=base", "rerun=true")
     assert again.returncode == 0, again.stdout + again.stderr
-    whole = [run for run in runs_of(output, "sweep") if "twin" not in run.data.tags]
+    whole = [run for run in runs_of(output, "sweep") if "replicate" not in run.data.tags]
     runs = [run for run in whole if run.data.tags["variant"] == "base"]
     assert [run.info.status for run in runs] == ["FINISHED", "FINISHED"]
     first, second = (sorted(curve_of(output, run.info.run_id)) for run in runs)
@@ -151,7 +151,7 @@ def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(supervisor
 
 def test_polite_end_while_networks_are_timed_ends_the_launch_and_leaves_no_run(start_harness, small, output, runs_of):
     process = start_harness(*small, "study=s", f"output={output}")
-    launches = wait_for(lambda: workers(process, "harness.timing.launch"), process)
+    launches = wait_for(lambda: workers(process, "harness.study.timing.launch"), process)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert (process.returncode, err) == (130, "harness: interrupted\n")
@@ -181,7 +181,7 @@ def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_modu
     assert "`python -m harness.sync` tells it later" in done.stdout
     assert runs_of(output, "s") == []
     for _ in range(2):
-        told = run_module("harness.sync", "--output", str(output))
+        told = run_module("harness.commands.sync", "--output", str(output))
         assert (told.returncode, told.stdout, told.stderr) == (0, "told of 1 cells\n", "")
     (folder,) = (output / "s").glob("base-*")
     (run,) = runs_of(output, "s")

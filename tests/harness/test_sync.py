@@ -2,17 +2,17 @@
 
 import shutil
 
-from harness.sync import sync
+from harness.commands.sync import sync
 
 
 def test_folder_that_is_not_there_is_one_line(run_module):
-    done = run_module("harness.sync", "--output", "nowhere")
+    done = run_module("harness.commands.sync", "--output", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "harness.sync: --output='nowhere' is not a folder\n"
 
 
 def test_store_that_is_away_is_one_line(run_module, sweep):
-    done = run_module("harness.sync", "--output", str(sweep.output), "--uri", "http://127.0.0.1:9")
+    done = run_module("harness.commands.sync", "--output", str(sweep.output), "--uri", "http://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("harness.sync: the tracking store is away: ")
     assert done.stderr.count("\n") == 1
@@ -24,7 +24,7 @@ def test_folder_without_cells_tells_nothing(output):
 
 def test_sweep_told_to_another_store_is_the_same_there(sweep, output, runs_of, curve_of):
     shutil.copytree(sweep.output / "sweep", output / "sweep")
-    assert sync(str(output), None) == 3  # the twin is one of them
+    assert sync(str(output), None) == 3  # the A/A replicate is one of them
     told, known = ({run.info.run_name: run for run in runs_of(folder, "sweep")} for folder in (output, sweep.output))
     assert told.keys() == known.keys()
     for name, run in told.items():

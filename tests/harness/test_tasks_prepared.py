@@ -10,15 +10,15 @@ import pytest
 from pyarrow import parquet
 
 from harness import paths, tasks
-from harness.choices import DataSource, TaskKind
-from harness.config import DataConfig, HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
-from harness.data import cache
-from harness.data.cache import Prepared
+from harness.config.choices import DataSource, TaskKind
+from harness.config.schema import DataConfig, HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.errors import InputError
-from harness.hardware import Machine
-from harness.journal import Journal
+from harness.hardware.device import Machine
 from harness.paths import conf_directory
-from harness.tasks.kind import Answers
+from harness.tasks import prepared as cache
+from harness.tasks.base import Answers
+from harness.tasks.prepared import Prepared
+from harness.tracking.run_log import Journal
 from harness.training.finetune import evaluate, finetune, predict, write_predictions
 from models.config import EncoderConfig
 from models.heads import build_classifier

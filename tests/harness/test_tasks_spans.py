@@ -7,12 +7,12 @@ import pytest
 from tokenizers import Tokenizer
 
 from harness import tasks
-from harness.choices import TaskKind
-from harness.config import TaskConfig, TokenizerConfig
+from harness.config.choices import TaskKind
+from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import tokenizer
-from harness.data.rows import Table
 from harness.errors import InputError
-from harness.tasks.kind import Examples, Split
+from harness.tasks.base import Examples, Split
+from harness.tasks.rows import Table
 
 LONG = " ".join(f"word{number} and" for number in range(40)) + " the  Big Ben ."
 CONTEXTS = ["Ann lives in Rio de Janeiro, Bob in Oslo.", LONG, "Nothing to see here."]

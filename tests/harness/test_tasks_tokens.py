@@ -6,13 +6,13 @@ import torch
 from tokenizers import Tokenizer
 
 from harness import tasks
-from harness.choices import TaskKind
-from harness.config import TaskConfig, TokenizerConfig
+from harness.config.choices import TaskKind
+from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import tokenizer
-from harness.data.batches import collate, pieces
-from harness.data.rows import Table
 from harness.errors import InputError
-from harness.tasks.kind import Split
+from harness.tasks.base import Split
+from harness.tasks.batches import collate, pieces
+from harness.tasks.rows import Table
 from harness.training.finetune import step_of
 from models.batch import Batch
 from models.heads import IGNORED

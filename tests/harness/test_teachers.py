@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
+from harness.checkpoints import teacher as teachers
 from harness.errors import InputError
-from harness.weights import teachers
 
 SMALL = [
     "scale=tiny",
@@ -116,12 +116,12 @@ def test_a_misfit_is_told_before_a_sweep_whose_other_objective_shares_the_text(r
 
 
 def test_a_teacher_without_a_head_for_masked_tokens_is_refused(tmp_path):
-    from harness.weights import stored
+    from harness.checkpoints import native
     from models.config import EncoderConfig
     from models.encoder import Encoder
 
     shape = EncoderConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
     state = {f"encoder.{name}": tensor for name, tensor in Encoder(shape).state_dict().items()}
-    stored.save(tmp_path, state, shape)
+    native.save(tmp_path, state, shape)
     with pytest.raises(InputError, match="has no head for masked tokens"):
         teachers.load(tmp_path)

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from harness import journal, paths
-from harness.plan import Planned, plan
-from harness.timing import session as sessions
-from harness.timing.session import Session
+from harness import paths
+from harness.study.plan import PlannedRun, plan
+from harness.study.timing import session as sessions
+from harness.study.timing.session import Session
+from harness.tracking import run_log
 
 ARGUMENTS = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
 
@@ -45,21 +46,21 @@ def launches(monkeypatch) -> Launches:
     return Launches(monkeypatch)
 
 
-def run(cells: list[Planned]) -> Session:
+def run(cells: list[PlannedRun]) -> Session:
     session = Session(cells)
     session.run()
     return session
 
 
-def finish(item: Planned) -> None:
+def finish(item: PlannedRun) -> None:
     item.folder.mkdir(parents=True)
-    journal.write_json(item.folder / "result.json", {"status": "finished", "metrics": {}})
+    run_log.write_json(item.folder / "result.json", {"status": "finished", "metrics": {}})
 
 
 def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_order_of_its_own(planned, launches):
     cells = planned("model=base,albert,windowed,static", "measure.rounds=6")
     session = run(cells)
-    expected = sorted(["base bag", "base bag (again)", "albert bag", "windowed bag", "static bag"])
+    expected = sorted(["base bag", "base bag (A/A replicate)", "albert bag", "windowed bag", "static bag"])
     assert [sorted(launches.of_round(number)) for number in range(6)] == [expected] * 6
     assert len({tuple(launches.of_round(number)) for number in range(6)}) > 1
     assert [result["round"] for result in session.of(cells[0]).results] == list(range(6))
@@ -93,9 +94,9 @@ def test_seeds_share_the_launches_of_their_network(planned, launches):
     cells = planned("model=base,albert", "seed=1,2,3", "measure.rounds=2")
     session = run(cells)
     assert len(launches.order) == 2 * 3
-    seen = {item.config.variant: [] for item in cells}
+    seen = {item.config.label: [] for item in cells}
     for item in cells:
-        seen[item.config.variant].append(session.of(item))
+        seen[item.config.label].append(session.of(item))
     for timed in seen.values():
         assert len(timed) == 3
         assert timed[0] is timed[1] is timed[2]
@@ -104,11 +105,14 @@ def test_seeds_share_the_launches_of_their_network(planned, launches):
 
 def test_every_task_has_a_pair_of_its_own(planned, launches):
     run(planned("model=base,albert", "task=bag,order", "measure.rounds=1"))
-    assert sorted(title for title in launches.of_round(0) if "again" in title) == ["base bag (again)", "base order (again)"]
+    assert sorted(title for title in launches.of_round(0) if "A/A" in title) == [
+        "base bag (A/A replicate)",
+        "base order (A/A replicate)",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("chosen", "twins"),
+    ("chosen", "replicates"),
     [
         (["model=albert,base,static"], {"base"}),
         (["model=base", "model.attention_window=8,null,32"], {"base"}),
@@ -116,27 +120,27 @@ def test_every_task_has_a_pair_of_its_own(planned, launches):
     ],
     ids=["base", "base_as_it_is", "another_stands_in"],
 )
-def test_the_baseline_is_the_one_that_is_timed_twice(planned, launches, chosen, twins):
+def test_the_baseline_is_the_one_that_is_timed_twice(planned, launches, chosen, replicates):
     run(planned(*chosen, "measure.rounds=1"))
-    (again,) = (title for title in launches.of_round(0) if "again" in title)
-    assert again.removesuffix(" bag (again)") in twins
+    (again,) = (title for title in launches.of_round(0) if "A/A" in title)
+    assert again.removesuffix(" bag (A/A replicate)") in replicates
 
 
 def test_a_baseline_that_is_finished_is_timed_twice_again_beside_what_is_new(planned, launches):
     """Its own launches belong to another session, so both halves of the pair are new."""
     cells = planned("model=base,albert", "measure.rounds=1")
-    finish(next(item for item in cells if item.config.variant == "base"))
+    finish(next(item for item in cells if item.config.label == "base"))
     session = run(cells)
-    assert sorted(launches.of_round(0)) == ["albert bag", "base bag (again)", "base bag (again)"]
-    assert [timed.number for _, timed in session.twins] == [1, 2]
-    assert session.twins[0][1].folder != session.twins[1][1].folder
+    assert sorted(launches.of_round(0)) == ["albert bag", "base bag (A/A replicate)", "base bag (A/A replicate)"]
+    assert [timed.number for _, timed in session.replicates] == [1, 2]
+    assert session.replicates[0][1].folder != session.replicates[1][1].folder
 
 
 def test_a_seed_that_is_finished_does_not_time_the_baseline_a_third_time(planned, launches):
     cells = planned("model=base", "seed=1,2", "measure.rounds=1")
     finish(cells[0])
     run(cells)
-    assert sorted(launches.of_round(0)) == ["base bag", "base bag (again)"]
+    assert sorted(launches.of_round(0)) == ["base bag", "base bag (A/A replicate)"]
 
 
 def test_nothing_is_launched_where_everything_is_finished_or_nothing_is_measured(planned, launches):
@@ -151,7 +155,7 @@ def test_a_cell_that_is_run_again_is_timed_again(planned, launches):
     cells = planned("model=base", "measure.rounds=1", "rerun=true")
     finish(cells[0])
     run(cells)
-    assert sorted(launches.of_round(0)) == ["base bag", "base bag (again)"]
+    assert sorted(launches.of_round(0)) == ["base bag", "base bag (A/A replicate)"]
 
 
 def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned, launches):
@@ -169,7 +173,7 @@ def test_where_others_stay_launches_are_soon_repeated_no_more(planned, launches)
 
 
 def test_a_quiet_launch_is_not_repeated_and_neither_is_one_whose_load_is_unknown(planned, launches):
-    launches.foreign = lambda title, number, attempt: None if "again" in title else 0.5
+    launches.foreign = lambda title, number, attempt: None if "A/A" in title else 0.5
     run(planned("model=base", "measure.rounds=1", "measure.retries=2", "measure.foreign_cpus=0.5"))
     assert len(launches.order) == 2
 
@@ -179,13 +183,13 @@ def test_a_variant_whose_launch_fails_takes_no_further_part_and_the_others_go_on
     cells = planned("model=base,albert", "measure.rounds=3")
     session = run(cells)
     assert [title for _, title in launches.order].count("albert bag") == 1
-    assert session.of(next(item for item in cells if item.config.variant == "albert")) is None
-    assert len(session.of(next(item for item in cells if item.config.variant == "base")).results) == 3
+    assert session.of(next(item for item in cells if item.config.label == "albert")) is None
+    assert len(session.of(next(item for item in cells if item.config.label == "base")).results) == 3
     assert "timing albert bag: failed: RuntimeError: no such device" in capsys.readouterr().out
 
 
 def test_a_real_launch_leaves_times_of_each_pass(compose, output):
-    from harness.timing import summary
+    from harness.study.timing import summary
 
     cells = plan(compose(*ARGUMENTS, "measure.rounds=1", "measure.repeats=4", "measure.lengths=[16,9999]", f"output={output}"))
     session = run(cells)

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch.utils.benchmark import Timer
 
-from harness.config import HardwareConfig, MeasureConfig
-from harness.data.batches import collate, evaluation_order
-from harness.hardware import Machine
-from harness.journal import Journal, Reader
-from harness.measure import speed
-from harness.tasks.kind import Split
-from harness.timing import launch, summary
+from harness.config.schema import HardwareConfig, MeasureConfig
+from harness.hardware.device import Machine
+from harness.measure import latency
+from harness.study.timing import launch, summary
+from harness.tasks.base import Split
+from harness.tasks.batches import collate, evaluation_order
+from harness.tracking.run_log import Journal, Reader
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def launch_of(number: int, raw: list[float], seconds: float = 2.0, **changes) ->
 def test_throughput_is_total_work_over_total_time(machine, split, monkeypatch):
     """Rate x time is the work, and the work is the data set: a well-known benchmark is 140 times off here."""
     now = [0]
-    monkeypatch.setattr(speed.time, "perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr(latency.time, "perf_counter_ns", lambda: now[0])
     batches = [collate(split, chosen, 0) for chosen in evaluation_order(split, 8)]
 
     def call(batch):
@@ -155,6 +155,6 @@ def test_clock_agrees_with_that_of_torch(machine):
     timer = Timer("torch.mm(left, right)", globals={"left": left, "right": right, "torch": torch}, num_threads=1)
     ends = time.monotonic() + 20
     while len(ours) < 60 or (not 0.9 < min(ours) / min(theirs) < 1.1 and time.monotonic() < ends):
-        ours.append(min(speed.time_ms(lambda: torch.mm(left, right), machine) for _ in range(20)))
+        ours.append(min(latency.time_ms(lambda: torch.mm(left, right), machine) for _ in range(20)))
         theirs.append(timer.timeit(20).median * 1e3)
     assert 0.9 < min(ours) / min(theirs) < 1.1

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from harness.choices import TokenizerKind
-from harness.config import TokenizerConfig
+from harness.config.choices import TokenizerKind
+from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 

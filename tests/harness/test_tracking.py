@@ -9,12 +9,12 @@ import psutil
 import pytest
 from pyarrow import parquet
 
-from harness import journal
-from harness.timing import summary
-from harness.tracking import MlflowException, Tracker
+from harness.study.timing import summary
+from harness.tracking import run_log
+from harness.tracking.mlflow_store import MlflowException, Tracker
 
 MODELS = ("base", "enhanced")
-TAGS = {"study", "variant", "model", "scale", "enhancements", "task", "seed", "protocol", "protocol_facts", "fingerprint"}
+TAGS = {"study", "arm", "model", "scale", "enhancements", "task", "seed", "protocol", "protocol_facts", "fingerprint"}
 TAGS |= {"status", "git_commit", "git_dirty", "hardware"}
 CURVES = {"finetune/loss", "timing/latency_ms", "timing/tokens_per_s", "timing/reference_ms"}
 CURVES |= {"timing/load_average", "timing/foreign_cpus", "timing/cpu_mhz"}
@@ -32,13 +32,13 @@ FILES = {
 @pytest.fixture
 def runs(sweep, runs_of) -> dict:
     """Variant -> its run in the sweep's store."""
-    return {run.data.tags["variant"]: run for run in runs_of(sweep.output, "sweep") if "twin" not in run.data.tags}
+    return {run.data.tags["arm"]: run for run in runs_of(sweep.output, "sweep") if "replicate" not in run.data.tags}
 
 
-def test_every_cell_is_one_finished_flat_run_and_so_is_the_twin(sweep, runs, runs_of):
+def test_every_cell_is_one_finished_flat_run_and_so_is_the_replicate(sweep, runs, runs_of):
     found = runs_of(sweep.output, "sweep")
     assert len(runs) == len(MODELS)
-    assert [run.data.tags["variant"] for run in found if "twin" in run.data.tags] == ["base"]
+    assert [run.data.tags["arm"] for run in found if "replicate" in run.data.tags] == ["base"]
     assert len(found) == len(MODELS) + 1
     for run in found:
         assert run.info.status == "FINISHED"
@@ -77,7 +77,7 @@ def test_parameters_are_the_config(runs, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_loss_curve_has_every_step_with_the_journals_values(sweep, runs, curve_of, model):
-    points = [entry for entry in journal.Reader(sweep.folder(model)).new_entries() if entry.get("key") == "finetune/loss"]
+    points = [entry for entry in run_log.Reader(sweep.folder(model)).new_entries() if entry.get("key") == "finetune/loss"]
     curve = curve_of(sweep.output, runs[model].info.run_id)
     assert sorted(curve) == [(point["step"], point["value"]) for point in points]
     assert [step for step, _ in sorted(curve)] == list(range(1, 13))
@@ -85,7 +85,7 @@ def test_loss_curve_has_every_step_with_the_journals_values(sweep, runs, curve_o
 
 @pytest.mark.parametrize("model", MODELS)
 def test_numbers_are_those_of_the_result_file(sweep, runs, model):
-    values = journal.result(sweep.folder(model))["metrics"]
+    values = run_log.result(sweep.folder(model))["metrics"]
     tracked = {key: value for key, value in runs[model].data.metrics.items() if key not in CURVES}
     assert tracked == values
     assert {"eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes", "model/flops_forward"} <= set(values)
@@ -102,7 +102,7 @@ def test_files_are_tracked_as_they_are(sweep, runs, model):
 @pytest.mark.parametrize("model", MODELS)
 def test_predictions_give_the_score_that_was_told(sweep, model):
     table = parquet.read_table(sweep.folder(model) / "predictions.parquet").to_pydict()
-    values = journal.result(sweep.folder(model))["metrics"]
+    values = run_log.result(sweep.folder(model))["metrics"]
     right = [label == prediction for label, prediction in zip(table["label"], table["prediction"], strict=True)]
     assert sorted(table["item"]) == list(range(60))
     assert values["eval/accuracy"] == values["eval/score"] == pytest.approx(sum(right) / 60)
@@ -112,7 +112,7 @@ def test_predictions_give_the_score_that_was_told(sweep, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_raw_latencies_give_the_quantiles_that_were_told(sweep, model):
-    launches, values = summary.read(sweep.folder(model)), journal.result(sweep.folder(model))["metrics"]
+    launches, values = summary.read(sweep.folder(model)), run_log.result(sweep.folder(model))["metrics"]
     raw = [value for launch in launches for value in launch["latency"]["raw_ms"]]
     assert len(raw) == 2 * 5
     assert min(raw) == values["inference/latency_ms_min"] <= values["inference/latency_ms_p50"] == pytest.approx(median(raw))
@@ -129,18 +129,18 @@ def test_every_launch_is_a_point_of_a_curve_beside_its_reference(sweep, runs, mo
     assert all(value > 0 for _, value in curve_of(sweep.output, runs[model].info.run_id, "timing/reference_ms"))
 
 
-def test_variants_and_twin_were_timed_in_one_session_by_launches_of_their_own(sweep, runs_of):
+def test_variants_and_replicate_were_timed_in_one_session_by_launches_of_their_own(sweep, runs_of):
     found = runs_of(sweep.output, "sweep")
     assert len({run.data.tags["session"] for run in found}) == 1
     first_calls = [run.data.metrics["inference/first_call_ms"] for run in found]
     assert len(set(first_calls)) == len(found)
-    (twin,) = (run.data.metrics for run in found if "twin" in run.data.tags)
-    assert not any(key.startswith(("eval/", "finetune/")) for key in twin)
+    (replicate,) = (run.data.metrics for run in found if "replicate" in run.data.tags)
+    assert not any(key.startswith(("eval/", "finetune/")) for key in replicate)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_measured_numbers_fit_together(sweep, model):
-    values = journal.result(sweep.folder(model))["metrics"]
+    values = run_log.result(sweep.folder(model))["metrics"]
     assert values["finetune/tokens_per_s"] * values["finetune/duration_s"] == pytest.approx(values["finetune/tokens"])
     assert values["finetune/peak_memory_bytes"] >= values["inference/peak_memory_bytes"] >= 0.9 * values["model/weights_bytes"]
     parts = [value for key, value in values.items() if key.startswith("model/params_component_")]
@@ -150,14 +150,14 @@ def test_measured_numbers_fit_together(sweep, model):
 @pytest.mark.parametrize("model", MODELS)
 def test_rows_of_the_parameter_table_add_up_to_the_totals(sweep, model):
     rows = json.loads((sweep.folder(model) / "parameters.json").read_text())
-    values = journal.result(sweep.folder(model))["metrics"]
+    values = run_log.result(sweep.folder(model))["metrics"]
     keys = {"parameters": "params_total", "parameters_as_used": "params_effective", "bytes": "weights_bytes"}
     assert {key: sum(row[key] for row in rows) for key in keys} == {key: values[f"model/{name}"] for key, name in keys.items()}
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_arithmetic_fits_the_machine_and_the_bytes(sweep, model):
-    values = journal.result(sweep.folder(model))["metrics"]
+    values = run_log.result(sweep.folder(model))["metrics"]
     assert values["model/arithmetic_intensity"] * values["model/bytes_forward"] == pytest.approx(values["model/flops_forward"])
     assert values["model/bytes_forward"] > values["model/params_encoder"] * 4
     assert 0 < values["finetune/mfu"] < 1

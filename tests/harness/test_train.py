@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from harness.config import FinetuneConfig, HardwareConfig
-from harness.hardware import Machine
-from harness.journal import Journal, Reader
+from harness.config.schema import FinetuneConfig, HardwareConfig
+from harness.hardware.device import Machine
 from harness.measure import flops
+from harness.tracking.run_log import Journal, Reader
 from harness.training import loop
 from harness.training.finetune import step_of
 from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, make_optimiser, train

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from harness.config import ModelConfig
+from harness.checkpoints import native
+from harness.config.schema import ModelConfig
 from harness.errors import InputError
-from harness.weights import stored
 from models.config import Activation, EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
@@ -29,10 +29,10 @@ def state_of(shape: EncoderConfig) -> dict[str, Tensor]:
 def test_weights_come_back_with_their_shape(tmp_path):
     shape = replace(SHAPE, pooler=Activation.relu, classifier_dropout=0.25, init_from="elsewhere")
     state = state_of(shape)
-    stored.save(tmp_path / "w", state, shape)
-    found, again = stored.read(tmp_path / "w")
+    native.save(tmp_path / "w", state, shape)
+    found, again = native.read(tmp_path / "w")
     assert type(again) is EncoderConfig
-    assert stored.plain(again) == stored.plain(shape)
+    assert native.plain(again) == native.plain(shape)
     assert again.pooler is Activation.relu
     assert state.keys() - found.keys() == {"masked_head.output.weight"}
     assert all(torch.equal(tensor, state[name]) for name, tensor in found.items())
@@ -43,13 +43,13 @@ def test_torn_and_missing_weights_are_named(tmp_path):
     shape, folder = SHAPE, tmp_path / "w"
     state = state_of(shape)
     with pytest.raises(InputError, match=r"lacks model\.json"):
-        stored.read(folder)
+        native.read(folder)
 
     def broken(name: str, change: object, message: str) -> None:
-        stored.save(folder, state, shape)
+        native.save(folder, state, shape)
         change(folder / name)
         with pytest.raises(InputError, match=message):
-            stored.read(folder)
+            native.read(folder)
 
     broken("model.safetensors", lambda path: path.unlink(), r"lacks model\.safetensors")
     broken(
@@ -60,7 +60,7 @@ def test_torn_and_missing_weights_are_named(tmp_path):
     broken("model.safetensors", lambda path: save_file({"a": torch.ones(1)}, path), "belongs to another model")
     broken("model.json", lambda path: path.write_text("{"), r"model\.json is not JSON")
     broken("model.json", lambda path: path.write_text('{"x": 1}'), "missing or unknown: .*vocab_size, x")
-    said = stored.plain(shape)
+    said = native.plain(shape)
     broken("model.json", lambda path: path.write_text(json.dumps(said | {"norm": "batch"})), r"model\.json: 'batch'")
     broken(
         "model.json", lambda path: path.write_text(json.dumps(said | {"num_attention_heads": 2})), "belongs to another model"
@@ -70,15 +70,15 @@ def test_torn_and_missing_weights_are_named(tmp_path):
 def test_untied_output_matrix_is_kept(tmp_path):
     shape = replace(SHAPE, tie_masked_lm_head=False)
     state = state_of(shape)
-    stored.save(tmp_path, state, shape)
-    assert torch.equal(stored.read(tmp_path)[0]["masked_head.output.weight"], state["masked_head.output.weight"])
+    native.save(tmp_path, state, shape)
+    assert torch.equal(native.read(tmp_path)[0]["masked_head.output.weight"], state["masked_head.output.weight"])
 
 
 def test_interrupted_second_save_is_seen(tmp_path):
-    stored.save(tmp_path, state_of(SHAPE), SHAPE)
-    before = (tmp_path / stored.SHAPE).read_text()
+    native.save(tmp_path, state_of(SHAPE), SHAPE)
+    before = (tmp_path / native.SHAPE).read_text()
     other = replace(SHAPE, hidden_act=Activation.relu)  # the same tensors
-    stored.save(tmp_path, state_of(other), other)
-    (tmp_path / stored.SHAPE).write_text(before)
+    native.save(tmp_path, state_of(other), other)
+    (tmp_path / native.SHAPE).write_text(before)
     with pytest.raises(InputError, match="belongs to another model"):
-        stored.read(tmp_path)
+        native.read(tmp_path)

@@ -17,7 +17,12 @@ from models.config import EncoderConfig
 from models.encoder import Encoder, initialise
 
 WINDOWS = [2, 8, 64]
-LENGTHS = [1, 3, 5, 16, 17, 33, 70, 130]  # shorter than every window, one block, no multiple of any
+GRID = [
+    *((2, length) for length in (1, 17, 18, 19, 33)),  # one token; the longest text of one block is 18; three blocks
+    *((8, length) for length in (3, 16, 24, 25, 70)),  # less than half a window; 24 is the longest of one block
+    *((64, length) for length in (33, 128, 130)),  # 128 is the longest of one block
+]
+"""Windows and lengths around each change of what is computed: one block for all of the text, or several, the last one short."""
 B, H, K = 3, 2, 4
 
 
@@ -57,6 +62,9 @@ def pair_mask(length: int) -> Tensor:
     return drawn | torch.eye(length, dtype=torch.bool)
 
 
+MASKS = {"none": lambda length: None, "padding": padding_mask, "pairs": pair_mask}
+
+
 def band_mask(mask: Tensor | None, length: int, window: int) -> Tensor:
     """(B, T, T): what a window lets through, one pair at a time; every token sees itself."""
     pairs = torch.ones(B, length, length, dtype=torch.bool) if mask is None else mask
@@ -81,16 +89,6 @@ def assert_same_with_gradients(output: Tensor, inputs: list[Tensor], expected: T
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("make_mask", [lambda length: None, padding_mask, pair_mask], ids=["none", "padding", "pairs"])
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("window", WINDOWS)
-def test_windowed_equals_masked_full_attention(window, length, make_mask):
-    mask, ours, theirs = make_mask(length), heads(length), heads(length)
-    output = windowed_attention(*ours, mask, window, 0.0)
-    expected = plain_attention(*theirs, band_mask(mask, length, window))
-    assert_same_with_gradients(output, ours, expected, theirs)
-
-
 @pytest.mark.parametrize("length", [5, 24, 25, 70])  # 24 is the longest text of one block at window 8
 @pytest.mark.parametrize("window", [2, 8])
 def test_token_sees_half_a_window_to_each_side(window, length):
@@ -104,9 +102,28 @@ def test_token_sees_half_a_window_to_each_side(window, length):
         assert seen == list(range(max(0, token - window // 2), min(length, token + window // 2 + 1)))
 
 
-@pytest.mark.parametrize("make_mask", [lambda length: None, padding_mask, pair_mask], ids=["none", "padding", "pairs"])
-@pytest.mark.parametrize("length", [5, 33, 70])
-@pytest.mark.parametrize("window", WINDOWS)
+def test_window_one_token_short_is_not_full_attention():
+    """The narrowest window that reaches from end to end is twice the distance; the next one changes the result."""
+    torch.manual_seed(0)
+    hidden, full = torch.randn(B, 9, H * K), SelfAttention(config()).eval()
+    wide, narrow = (SelfAttention(config(attention_window=window)).eval() for window in (16, 14))
+    wide.load_state_dict(full.state_dict())
+    narrow.load_state_dict(full.state_dict())
+    torch.testing.assert_close(wide(hidden, Context()), full(hidden, Context()))
+    assert not torch.allclose(narrow(hidden, Context()), full(hidden, Context()), atol=1e-4)
+
+
+@pytest.mark.parametrize("make_mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize(("window", "length"), GRID)
+def test_windowed_equals_masked_full_attention(window, length, make_mask):
+    mask, ours, theirs = make_mask(length), heads(length), heads(length)
+    output = windowed_attention(*ours, mask, window, 0.0)
+    expected = plain_attention(*theirs, band_mask(mask, length, window))
+    assert_same_with_gradients(output, ours, expected, theirs)
+
+
+@pytest.mark.parametrize("make_mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize(("window", "length"), [(2, 70), (8, 33), (64, 5)])
 def test_windowed_module_equals_banded_full_module(window, length, make_mask):
     torch.manual_seed(0)
     windowed, full = SelfAttention(config(attention_window=window)).eval(), SelfAttention(config()).eval()
@@ -144,17 +161,6 @@ def test_window_that_reaches_both_ends_is_full_attention(window, length):
     real = mask[:, None, :, None].expand(B, H, length, K)
     output, expected = windowed_attention(*ours, mask, window, 0.0)[real], full_attention(*theirs, mask, 0.0)[real]
     assert_same_with_gradients(output, ours, expected, theirs)
-
-
-def test_window_one_token_short_is_not_full_attention():
-    """The narrowest window that reaches from end to end is twice the distance; the next one changes the result."""
-    torch.manual_seed(0)
-    hidden, full = torch.randn(B, 9, H * K), SelfAttention(config()).eval()
-    wide, narrow = (SelfAttention(config(attention_window=window)).eval() for window in (16, 14))
-    wide.load_state_dict(full.state_dict())
-    narrow.load_state_dict(full.state_dict())
-    torch.testing.assert_close(wide(hidden, Context()), full(hidden, Context()))
-    assert not torch.allclose(narrow(hidden, Context()), full(hidden, Context()), atol=1e-4)
 
 
 @pytest.mark.parametrize("window", WINDOWS)

@@ -152,8 +152,7 @@ def test_half_precision_stays_near_single_precision(variant):
     assert (half - exact).norm() <= 1e-2 * exact.norm()
 
 
-@pytest.mark.parametrize("pooling", list(Pooling))
 @pytest.mark.parametrize("position", list(Position))
-def test_every_position_works_with_every_pooling(position, pooling):
-    model = built(small("base", position=position, pooling=pooling))
-    assert model(batch()).isfinite().all()
+def test_every_position_works_with_every_pooling(position):
+    models = {pooling: built(small("base", position=position, pooling=pooling)) for pooling in Pooling}
+    assert [pooling for pooling, model in models.items() if not model(batch()).isfinite().all()] == []

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 from omegaconf import OmegaConf
 
-from harness.config import ModelConfig
+from harness.config.schema import ModelConfig
 from models.config import EncoderConfig
 
 

@@ -76,6 +76,29 @@ def test_facts_that_depend_on_the_task_do_not_part_an_arm(make_run):
     assert rows(compare("s", runs)) == [("sst2", ["base"]), ("cola", ["base"])]
 
 
+def start(make_run, recipe: str, **more: str) -> Run:
+    """A fine-tuning that starts from the pretraining of this recipe."""
+    return make_run("base+mlm", params={"facts.recipe": recipe * 16}, fingerprint=recipe, pretrain_seed="0", **more)
+
+
+def test_code_of_the_pretraining_that_changed_supersedes_as_any_other_code(make_run, pretrained):
+    """Both pretrainings have the same settings; the runs that start from the newer one count."""
+    old, new = (pretrained(recipe=recipe * 16, fingerprint=recipe) for recipe in "ab")
+    starts = [start(make_run, recipe) for recipe in "ab"]
+    result = compare("s", [old, new, *starts])
+    assert rows(result) == [("pretraining", ["base+mlm"]), ("sst2", ["base+mlm"])]
+    assert [run.run_id for run in result.superseded] == [old.run_id, starts[0].run_id]
+
+
+def test_recipes_of_other_settings_are_other_arms(make_run, pretrained):
+    """Of pretrainings that `pretrain.from` names, the recipe alone says what they were."""
+    runs = [pretrained(recipe=recipe * 16, params={"pretrain.tokens": budget}) for recipe, budget in (("a", "1"), ("b", "2"))]
+    runs += [start(make_run, recipe) for recipe in "abc"]
+    result = compare("s", runs, "base+mlm recipe=aaaaaaaa")
+    assert rows(result)[-1] == ("sst2", [f"base+mlm recipe={recipe * 8}" for recipe in "abc"])
+    assert result.superseded == []
+
+
 def test_names_that_the_user_chose_stay_apart(make_run):
     """Of the same settings, before and after a change of the code."""
     runs = [make_run(name, model="base") for name in ("before", "after")]

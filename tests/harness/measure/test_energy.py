@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import hardware
-from harness.choices import Device
-from harness.config import HardwareConfig
-from harness.hardware import Machine
-from harness.measure import energy
-from harness.measure.energy import Counter, EnergyMeter, rapl_counters
+from harness.config.choices import Device
+from harness.config.schema import HardwareConfig
+from harness.hardware import energy, facts
+from harness.hardware.device import Machine
+from harness.hardware.energy import Counter, EnergyMeter, rapl_counters
 
 AROUND = 262_143_328_850
 
@@ -140,9 +139,9 @@ def test_a_processor_counts_for_work_on_the_processor(powercap, monkeypatch):
 def test_a_run_says_which_counter_its_device_has(powercap, monkeypatch):
     monkeypatch.setattr(energy, "rapl_counters", lambda: rapl_counters(powercap))
     monkeypatch.setattr(energy, "nvml_counters", list)
-    assert hardware.environment(HardwareConfig(threads=1))["energy_counter"] == "RAPL"
+    assert facts.environment(HardwareConfig(threads=1))["energy_counter"] == "RAPL"
     monkeypatch.setattr(energy, "rapl_counters", list)
-    assert hardware.environment(HardwareConfig(threads=1))["energy_counter"] is None
+    assert facts.environment(HardwareConfig(threads=1))["energy_counter"] is None
     assert energy.kind(Device.cuda) is None
     monkeypatch.setattr(energy, "nvml_counters", lambda: [Counter(lambda: 0, 1e-3)])
     assert energy.kind(Device.cuda) == "NVML"

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from harness.config import Dtype, HardwareConfig
-from harness.hardware import Machine
-from harness.measure.intensity import bytes_forward, bytes_of
-from harness.measure.speed import text_of
+from harness.config.schema import Dtype, HardwareConfig
+from harness.hardware.device import Machine
+from harness.measure.bytes_moved import bytes_forward, bytes_of
+from harness.measure.latency import text_of
 from models.config import EncoderConfig
 from models.heads import build_classifier
 

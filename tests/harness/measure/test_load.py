@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import HardwareConfig
-from harness.hardware import Machine
-from harness.measure import load
-from harness.measure.load import ForeignLoad, busy_seconds, others, own_seconds
+from harness.config.schema import HardwareConfig
+from harness.hardware import load
+from harness.hardware.device import Machine
+from harness.hardware.load import ForeignLoad, busy_seconds, others, own_seconds
 
 needs_stat = pytest.mark.skipif(not busy_seconds(), reason="this kernel does not count the CPU time of all processes")
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\nopen({done!r}, 'w').close()"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness.config import HardwareConfig
-from harness.hardware import Machine
+from harness.config.schema import HardwareConfig
+from harness.hardware.device import Machine
 from harness.measure.memory import CLEAR, SLACK, Peak, PeakMemory, refuse_less_than
 from harness.measure.size import count
 from models.config import EncoderConfig

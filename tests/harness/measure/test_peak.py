@@ -5,9 +5,9 @@ import time
 import pytest
 import torch
 
-from harness.config import Dtype, HardwareConfig
-from harness.hardware import Machine
-from harness.measure import peak
+from harness.config.schema import Dtype, HardwareConfig
+from harness.hardware.device import Machine
+from harness.measure import peak_flops
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def test_peak_is_that_of_a_product_of_known_flops_and_time(machine, monkeypatch)
     def mm(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> None:
         time.sleep({512: 0.004, 1024: 0.002}.get(len(left), 0.05))
 
-    monkeypatch.setattr(peak.torch, "mm", mm)
-    told = peak.peak_flops_per_s(machine, seconds=0.4)
+    monkeypatch.setattr(peak_flops.torch, "mm", mm)
+    told = peak_flops.peak_flops_per_s(machine, seconds=0.4)
     assert 0.2 * 2 * 1024**3 / 0.002 < told <= 2 * 1024**3 / 0.002
 
 
@@ -29,8 +29,8 @@ def test_peak_is_that_of_a_product_of_known_flops_and_time(machine, monkeypatch)
 )
 def test_products_are_measured_in_the_arithmetic_of_the_run(dtype, expected, monkeypatch):
     seen = set()
-    monkeypatch.setattr(peak.torch, "mm", lambda left, right, out: seen.add(left.dtype))
-    peak.peak_flops_per_s(Machine(HardwareConfig(threads=1, dtype=dtype)), seconds=0.01)
+    monkeypatch.setattr(peak_flops.torch, "mm", lambda left, right, out: seen.add(left.dtype))
+    peak_flops.peak_flops_per_s(Machine(HardwareConfig(threads=1, dtype=dtype)), seconds=0.01)
     assert seen == {expected}
 
 
@@ -41,27 +41,27 @@ def test_a_size_that_would_not_fit_the_time_is_not_tried(machine, monkeypatch):
         sizes.append(len(left))
         time.sleep(0.01)
 
-    monkeypatch.setattr(peak.torch, "mm", mm)
-    peak.peak_flops_per_s(machine, seconds=0.1)
+    monkeypatch.setattr(peak_flops.torch, "mm", mm)
+    peak_flops.peak_flops_per_s(machine, seconds=0.1)
     assert set(sizes) == {512}
 
 
 def test_utilisation_is_the_share_of_the_peak():
-    assert peak.mfu(30e9, 2.0, 60e9) == 0.25
-    assert peak.mfu(30e9, 2.0, None) is None
+    assert peak_flops.mfu(30e9, 2.0, 60e9) == 0.25
+    assert peak_flops.mfu(30e9, 2.0, None) is None
 
 
 def test_utilisation_above_one_is_an_error_with_both_numbers():
     with pytest.raises(RuntimeError, match=r"above 1: 3e\+10 FLOP/s, .* gave 2e\+10 FLOP/s"):
-        peak.mfu(60e9, 2.0, 20e9)
+        peak_flops.mfu(60e9, 2.0, 20e9)
 
 
 def test_a_peak_under_load_is_measured_once_more():
     peaks = iter([20e9, 60e9])
-    assert peak.utilisation(60e9, 2.0, lambda: next(peaks)) == (60e9, 0.5)
+    assert peak_flops.utilisation(60e9, 2.0, lambda: next(peaks)) == (60e9, 0.5)
 
 
 def test_a_utilisation_that_stays_above_one_is_left_out_and_told(capsys):
     peaks = iter([20e9, 10e9])
-    assert peak.utilisation(60e9, 2.0, lambda: next(peaks)) == (20e9, None)
+    assert peak_flops.utilisation(60e9, 2.0, lambda: next(peaks)) == (20e9, None)
     assert "left out: utilisation above 1: 3e+10" in capsys.readouterr().out

@@ -2,8 +2,8 @@
 
 import torch
 
-from harness.config import HardwareConfig
-from harness.hardware import Machine
+from harness.config.schema import HardwareConfig
+from harness.hardware.device import Machine
 from harness.measure import reference
 from harness.measure.reference import CALLS, Reference
 

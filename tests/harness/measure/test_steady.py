@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.config import HardwareConfig
-from harness.hardware import Machine
-from harness.measure.steady import MAXIMUM, MINIMUM, SEGMENT, STRETCH, last_change, until_steady, warm_up
+from harness.config.schema import HardwareConfig
+from harness.hardware.device import Machine
+from harness.measure.warmup import MAXIMUM, MINIMUM, SEGMENT, STRETCH, last_change, until_steady, warm_up
 
 SEEDS = range(20)
 CLOSE = 3

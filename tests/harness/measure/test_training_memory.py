@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from harness.choices import Device, Dtype, TaskKind
-from harness.config import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
+from harness.commands.memory.probe import probe
+from harness.config.choices import Device, Dtype, TaskKind
+from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
-from harness.hardware import Machine
-from harness.journal import Journal
+from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula
 from harness.measure.memory import SLACK
 from harness.measure.training_memory import Asked, Saved, Steps, narrow, step_times
-from harness.memory.probe import probe
+from harness.tracking.run_log import Journal
 from models.config import Activation, Body, Norm, NormPlace, Pooling, Position
 
 SMALL = {
@@ -74,9 +74,11 @@ def both(made: Steps, asked: Asked) -> tuple[memory_formula.Parts, memory_formul
     return made.parts(), memory_formula.parts(made.shape, made.config.hardware, asked.checkpointing)
 
 
-@pytest.mark.parametrize("checkpointing", [False, True], ids=["kept", "computed again"])
-@pytest.mark.parametrize("batch_size", [1, 3])
-@pytest.mark.parametrize("name", VARIANTS)
+PARTS = [(name, 3, checkpointing) for name in VARIANTS for checkpointing in (False, True)]
+PARTS += [(name, 1, False) for name in ("bert", "blocked window")]  # what a batch shares, and what each text has of its own
+
+
+@pytest.mark.parametrize(("name", "batch_size", "checkpointing"), PARTS)
 def test_every_part_is_what_the_formula_says(steps, name, batch_size, checkpointing):
     asked = Asked(batch_size, checkpointing)
     measured, formula = both(steps(config(**VARIANTS[name]), asked), asked)

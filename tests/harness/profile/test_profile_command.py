@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import Device
-from harness.profile import command, launch
+from harness.commands.profile import command, launch
+from harness.config.schema import Device
 
 ROOT = Path(__file__).resolve().parents[3]
 TINY = ("scale=tiny", "model.vocab_size=300", "measure.length=16", "measure.batch_size=2", "finetune.batch_size=2")
@@ -80,7 +80,7 @@ def test_columns_are_named_by_what_differs(compose):
     longer = replace(config, measure=replace(config.measure, length=32))
     assert list(command.labelled([config, longer])) == ["base measure.length=128", "base measure.length=32"]
     assert list(command.labelled([config, replace(config, scale_name="mini")])) == ["base tiny", "base mini"]
-    assert list(command.labelled([config, replace(config, variant="windowed")])) == ["base", "windowed"]
+    assert list(command.labelled([config, replace(config, arm="windowed")])) == ["base", "windowed"]
     assert list(command.labelled([config, replace(config, seed=2)])) == ["base"]
 
 
@@ -93,7 +93,7 @@ def test_choice_behind_a_bare_trace_is_no_folder():
 def test_help_loads_nothing_heavy():
     code = (
         "import runpy, sys; sys.argv = ['x', '--help']\n"
-        "try: runpy.run_module('harness.profile', run_name='__main__')\n"
+        "try: runpy.run_module('harness.commands.profile', run_name='__main__')\n"
         "except SystemExit: pass\n"
         "print([name for name in ('torch', 'hydra', 'mlflow', 'numpy', 'omegaconf') if name in sys.modules])"
     )

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from harness.profile import launch, picture, table
-from harness.profile.launch import Launch, Measured
+from harness.commands.profile import launch, picture, table
+from harness.commands.profile.launch import Launch, Measured
 
 NAME = "inference/latency_ms_p50"
 PARTS = {"forward": {"attention": 3.0, "other": 1.0}, "backward": {"attention": 5.0}, "optimiser": {"other": 1.0}}

@@ -8,10 +8,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from harness.config import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig, TaskKind
-from harness.hardware import Machine
-from harness.profile import subject, trace
-from harness.profile.components import COMPONENTS, Ranges, component_of, of_range
+from harness.commands.profile import subject, trace
+from harness.commands.profile.components import COMPONENTS, Ranges, component_of, of_range
+from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig, TaskKind
+from harness.hardware.device import Machine
 from models.heads import build_classifier
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -32,7 +32,7 @@ def config_of(name: str, length: int = 16, **changes) -> RunConfig:
     files = (OmegaConf.load(CONF / f"{file}.yaml") for file in ("scale/tiny", f"model/{name}"))
     model = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), *files, {"vocab_size": 300}))
     config = RunConfig(
-        variant=name, model=model, hardware=HardwareConfig(threads=1), measure=MeasureConfig(length=length, repeats=3)
+        arm=name, model=model, hardware=HardwareConfig(threads=1), measure=MeasureConfig(length=length, repeats=3)
     )
     config.task = TaskConfig(name="own", labels=["no", "yes"], **changes)
     config.finetune.batch_size = 2

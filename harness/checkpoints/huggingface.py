@@ -1,0 +1,148 @@
+"""Published weights: a folder with config.json, model.safetensors and tokenizer files, local or fetched from the hub by name.
+
+Only safetensors are read: a pickle could run anything.
+"""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from harness.config.resolve import Checkpoint
+from harness.config.schema import RunConfig, TokenizerConfig
+from harness.errors import InputError
+from harness.measure.size import on_meta
+from harness.tasks import kind_of
+from models.config import EncoderConfig
+from models.huggingface import config_of, load, masked_head_of, translated
+from models.huggingface.families import module_of
+
+WEIGHTS = "model.safetensors"
+WANTED = ["config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
+
+
+def folder_of(init_from: str, key: str = "model.init_from") -> Path:
+    """The checkpoint's folder; InputError when it is neither a folder nor to be had from the hub, or lacks a file."""
+    folder = Path(init_from)
+    if not folder.is_dir():
+        folder = _fetched(init_from, key)
+    for name in ("config.json", WEIGHTS):
+        if not (folder / name).exists():
+            raise InputError(f"{key}={init_from!r} lacks {name}; only config.json with {WEIGHTS} can be read")
+    return folder
+
+
+def _fetched(name: str, key: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=WANTED))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        raise InputError(
+            f"{key}={name!r} is no folder and cannot be had from the hub ({type(error).__name__}); name a folder"
+        ) from error
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The checkpoint's config.json; InputError when it is no JSON object."""
+    try:
+        given = json.loads((folder / "config.json").read_text())
+    except json.JSONDecodeError as error:
+        raise InputError(f"model.init_from: {folder / 'config.json'} is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise InputError(f"model.init_from: {folder / 'config.json'} must hold an object")
+    return given
+
+
+def checkpoint_of(config: RunConfig) -> Checkpoint:
+    """The published weights that the run starts from, their shape and tokenizer.
+
+    InputError for a family that is not known or a checkpoint without tokenizer files.
+    """
+    folder = folder_of(config.model.init_from)
+    try:
+        shape = config_of(read_config(folder))
+    except (ValueError, KeyError) as error:
+        raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
+    name = Path(config.model.init_from).name
+    return Checkpoint(name, str(folder), shape, tokenizer_of(config, folder))
+
+
+def tokenizer_of(config: RunConfig, folder: Path) -> TokenizerConfig:
+    """The tokenizer of the checkpoint unless one is configured by file."""
+    if config.tokenizer.vocab_file or config.tokenizer.file:
+        return config.tokenizer
+    if (folder / "tokenizer.json").exists():
+        return replace(config.tokenizer, file=str(folder / "tokenizer.json"))
+    if (folder / "vocab.txt").exists():
+        told = folder / "tokenizer_config.json"
+        lowercase = json.loads(told.read_text()).get("do_lower_case", True) if told.exists() else True
+        return replace(config.tokenizer, vocab_file=str(folder / "vocab.txt"), lowercase=lowercase)
+    raise InputError(f"{folder} has neither tokenizer.json nor vocab.txt; set tokenizer.file or vocab_file")
+
+
+def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
+    """InputError when the tokenizer knows more pieces than the checkpoint has vectors."""
+    if config.model.init_from is not None and vocab_size > config.model.vocab_size:
+        raise InputError(
+            f"model.init_from={config.model.init_from!r} has {config.model.vocab_size} token embeddings, "
+            f"but the tokenizer has {vocab_size} pieces: set tokenizer.vocab_file or tokenizer.file to the checkpoint's own"
+        )
+
+
+def refuse_misfit(config: RunConfig) -> None:
+    """InputError that names the tensors that are missing, left over or of another shape; nothing is copied."""
+    if config.model.init_from is None:
+        return
+    folder, kind = folder_of(config.model.init_from), kind_of(config.task)
+    try:
+        translated(on_meta(config.model, kind.num_outputs(config.task), kind.head()), _weights(folder), read_config(folder))
+    except ValueError as error:
+        raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
+
+
+def load_weights(config: RunConfig, model: Any) -> list[str]:
+    """Loads the checkpoint into a classifier; returns the tensors that keep their fresh values."""
+    folder = folder_of(config.model.init_from)
+    return load(model, _weights(folder), read_config(folder))
+
+
+def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
+    """Encoder and head for masked tokens of a published model under our names, and their shape; InputError without a head."""
+    state, given = _weights(folder), read_config(folder)
+    try:
+        shape = config_of(given)
+        found, _ = translated(on_meta(shape, 1), state, given)
+        return found | masked_head_of(state, given, shape), shape
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{key}={str(folder)!r}: {error}") from error
+
+
+def encoder_of(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
+    """Tensors of a published model under our names, whatever head it has, and its shape; InputError for another family."""
+    given = read_config(folder)
+    try:
+        shape = config_of(given)
+        return module_of(given).tensors(_weights(folder), shape), shape
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{key}={str(folder)!r}: {error}") from error
+
+
+def _weights(folder: Path) -> dict[str, Any]:
+    try:
+        return load_file(folder / WEIGHTS)
+    except SafetensorError as error:
+        raise InputError(f"model.init_from: {folder / WEIGHTS} cannot be read: {error}") from error
+
+
+def content_hash(init_from: str | None) -> str | None:
+    """Hash of the checkpoint's weights, for the identity of a run."""
+    if init_from is None:
+        return None
+    with (folder_of(init_from) / WEIGHTS).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -1,0 +1,76 @@
+"""Weights that a pretraining leaves: our tensors in `model.safetensors`, and in `model.json` the shape that they belong to."""
+
+import json
+import os
+from dataclasses import fields
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from harness.errors import InputError
+from harness.tracking.run_log import write_json
+from models.config import EncoderConfig
+
+WEIGHTS, SHAPE, TOKENIZER = "model.safetensors", "model.json", "tokenizer.json"
+
+
+def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
+    """Writes both files; `read` refuses what an interruption between the two left. A tied output matrix is left out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tied = {"masked_head.output.weight"} if shape.tie_masked_lm_head else set()
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in tied}
+    temporary = folder / f".{WEIGHTS}.{os.getpid()}"
+    said = plain(shape)
+    save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(said)})
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    temporary.replace(folder / WEIGHTS)
+    write_json(folder / SHAPE, said)
+
+
+def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
+    """Tensors on the CPU and their shape; InputError naming the file that is missing, torn, or of another model."""
+    for name in (SHAPE, WEIGHTS):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder} lacks {name}: expected the weights of a finished pretraining, {SHAPE} with {WEIGHTS}")
+    shape = _shape(folder / SHAPE)
+    try:
+        with safe_open(folder / WEIGHTS, framework="pt") as file:
+            meant = (file.metadata() or {}).get("shape")
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{folder / WEIGHTS} cannot be read, it may be torn: {error}") from error
+    if meant is None or json.loads(meant) != plain(shape):
+        raise InputError(f"{folder / WEIGHTS} belongs to another model than {SHAPE} beside it says: write both anew")
+    return state, shape
+
+
+def plain(shape: EncoderConfig) -> dict[str, Any]:
+    """As JSON has it, enums by name; of a wider config the fields of EncoderConfig alone."""
+    values = {field.name: getattr(shape, field.name) for field in fields(EncoderConfig)}
+    return {key: value.name if isinstance(value, Enum) else value for key, value in values.items()}
+
+
+def _shape(path: Path) -> EncoderConfig:
+    try:
+        given = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is not JSON, it may be torn: {error}") from error
+    names = {field.name for field in fields(EncoderConfig)}
+    if not isinstance(given, dict) or given.keys() != names:
+        odd = sorted(given.keys() ^ names) if isinstance(given, dict) else []
+        raise InputError(f"{path} must hold each key of a model once; missing or unknown: {', '.join(odd) or 'all'}")
+    hints = get_type_hints(EncoderConfig)
+    try:
+        return EncoderConfig(**{key: _value(hints[key], value) for key, value in given.items()})
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _value(hint: Any, value: Any) -> Any:
+    kinds = [kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and issubclass(kind, Enum)]
+    return kinds[0][value] if kinds and value is not None else value

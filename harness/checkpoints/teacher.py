@@ -1,0 +1,85 @@
+"""The teacher of a distillation: a pretraining of ours that answers for masked tokens, or a published model that does."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from harness.checkpoints import find_run, huggingface, native
+from harness.config.schema import RunConfig, TokenizerConfig
+from harness.errors import InputError
+from models.encoder import Encoder
+from models.heads import MaskedLMHead
+from models.objectives.config import ObjectiveName
+from models.objectives.distillation import Teacher
+
+HEAD = "masked_head."
+
+
+def read(config: RunConfig) -> tuple[str, TokenizerConfig] | None:
+    """The teacher's folder, and its tokenizer unless one is configured by file; None where the run needs no teacher.
+
+    InputError for a teacher that is not there.
+    """
+    if config.pretrain.objective is not ObjectiveName.distillation or config.pretrain.checkpoint is not None:
+        return None
+    folder = folder_of(config)
+    if not (folder / native.SHAPE).exists():
+        return str(folder), huggingface.tokenizer_of(config, folder)
+    if config.tokenizer.file or config.tokenizer.vocab_file:
+        return str(folder), config.tokenizer
+    return str(folder), replace(config.tokenizer, file=str(folder / native.TOKENIZER))
+
+
+def folder_of(config: RunConfig) -> Path:
+    """Where the teacher's weights lie."""
+    given, key = config.pretrain.teacher, "pretrain.teacher"
+    if (Path(given) / "config.json").exists() or not (Path(given).is_dir() or find_run.is_id(given)):
+        return huggingface.folder_of(given, key)
+    return find_run.weights_folder(given, key, config.output, config.tracking.uri)
+
+
+def content_hash(config: RunConfig) -> str | None:
+    """Hash of the teacher's weights, None without one."""
+    if config.pretrain.objective is not ObjectiveName.distillation or config.pretrain.teacher is None:
+        return None
+    with (Path(config.pretrain.teacher) / native.WEIGHTS).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
+    """InputError when the teacher does not speak of the same pieces, or cannot read sequences of this length."""
+    if config.pretrain.objective is not ObjectiveName.distillation:
+        return
+    given, theirs = f"pretrain.teacher={config.pretrain.teacher!r}", load(Path(config.pretrain.teacher)).encoder.config
+    if theirs.vocab_size != vocab_size:
+        raise InputError(
+            f"{given} knows {theirs.vocab_size} pieces, the tokenizer {vocab_size}: "
+            "set tokenizer.file or tokenizer.vocab_file to the teacher's own"
+        )
+    if theirs.longest_text < config.pretrain.length:
+        raise InputError(
+            f"{given} reads {theirs.longest_text} tokens at most, pretrain.length={config.pretrain.length} is more"
+        )
+
+
+def load(folder: Path) -> Teacher:
+    """The teacher with its weights; InputError when it has no head for masked tokens."""
+    if (folder / native.SHAPE).exists():
+        state, shape = native.read(folder)
+        if not any(name.startswith(HEAD) for name in state):
+            raise InputError(
+                f"pretrain.teacher={str(folder)!r} has no head for masked tokens: pick one that was trained by mlm"
+            )
+    else:
+        state, shape = huggingface.masked_lm(folder, "pretrain.teacher")
+    encoder = Encoder(shape)
+    head = MaskedLMHead(shape, encoder.embeddings.token_embedding)
+    encoder.load_state_dict(_part(state, "encoder."))
+    missing = head.load_state_dict(_part(state, HEAD), strict=False).missing_keys
+    if set(missing) - ({"output.weight"} if shape.tie_masked_lm_head else set()):
+        raise InputError(f"pretrain.teacher={str(folder)!r} lacks {', '.join(missing)} of its head for masked tokens")
+    return Teacher(encoder, head)
+
+
+def _part(state: dict, prefix: str) -> dict:
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

@@ -1,0 +1,180 @@
+"""A model that was trained here as a checkpoint that transformers loads: `python -m harness.export RUN [--out FOLDER]`.
+
+RUN is the folder of a run or its id in the tracking store. The checkpoint is config.json, model.safetensors and the tokenizer.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.checkpoints import find_run
+from harness.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from models.config import EncoderConfig
+
+ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
+"""Keys of the config.json of a model that looks back only: its texts begin and end with these pieces here."""
+
+POOLED = ("bert", "albert", "roberta")
+"""Families whose bare model has a pooler."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written, and what was not."""
+
+    folder: Path
+    family: str
+    tensors: int
+    heads: list[str]  # published names of the heads' tensors
+    left_out: list[str]  # our names that the family has no place for
+    fresh: list[str]  # parts that transformers will initialise anew
+
+    def told(self) -> str:
+        """For a person to read."""
+        lines = [
+            f"wrote {self.folder}: {self.family}, {self.tensors} tensors",
+            f"heads that went along: {', '.join(self.heads) or 'none'}",
+            f"left out, {self.family} has no place for it: {', '.join(self.left_out) or 'none'}",
+            f"transformers will initialise anew: {', '.join(self.fresh) or 'nothing'}",
+        ]
+        return "\n".join(lines)
+
+
+def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
+    """Writes the checkpoint to `out`, whole or not at all.
+
+    InputError for weights that cannot be read, a shape that no family expresses, or an `out` that holds something.
+    """
+    from harness.checkpoints import native
+    from models.huggingface import exported, homeless, published
+
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"--out {str(out)!r} is there already; expected a new or an empty folder")
+    state, shape = native.read(checkpoint)
+    tokenizer = _tokenizer(checkpoint / native.TOKENIZER, shape)
+    try:
+        given = published(shape, family)
+        found = exported(state, shape, given)
+        left_out = homeless(state, shape, given)
+    except ValueError as error:
+        raise InputError(f"{checkpoint} cannot be exported: {error}") from error
+    if shape.causal:
+        given |= {key: tokenizer.ids[piece] for key, piece in ENDS.items()}
+    _write(out, given, found, tokenizer)
+    heads = [name for name in found if name not in exported(_of_encoder(state), shape, given)]
+    return Export(out, given["model_type"], len(found), heads, left_out, _fresh(given["model_type"], heads, state, left_out))
+
+
+def _of_encoder(state: "dict[str, Tensor]") -> "dict[str, Tensor]":
+    return {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
+
+
+def _fresh(family: str, heads: list[str], state: "dict[str, Tensor]", left_out: list[str]) -> list[str]:
+    """Parts of the family's models that the checkpoint lacks."""
+    from models.huggingface import expresses_masked_head
+
+    has = {name.partition(".")[0] for name in state if name not in left_out}
+    parts = {
+        "the pooler of AutoModel": family in POOLED and not any(".pooler." in name for name in heads),
+        "the head of AutoModelForMaskedLM": expresses_masked_head(family) and "masked_head" not in has,
+        "the head of AutoModelForSequenceClassification": "head" not in has,
+    }
+    return [part for part, absent in parts.items() if absent]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a checkpoint says of its tokenizer."""
+
+    text: str  # of tokenizer.json
+    config: dict[str, Any]  # tokenizer_config.json
+    ids: dict[str, int | None]  # of the special pieces
+
+
+def _tokenizer(path: Path, shape: "EncoderConfig") -> Told:
+    from tokenizers import Tokenizer
+
+    from harness.data.tokenizer import special_ids
+
+    try:
+        text = path.read_text()
+        tokenizer = Tokenizer.from_str(text)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): expected the tokenizer of the run") from error
+    except Exception as error:  # the library raises no narrower one
+        raise InputError(f"{path} is not a tokenizer: {error}") from error
+    if tokenizer.get_vocab_size() > shape.vocab_size:
+        raise InputError(f"{path} has {tokenizer.get_vocab_size()} pieces, the model {shape.vocab_size} token embeddings")
+    ids = special_ids(tokenizer)
+    types = ["token_type_ids"] if shape.type_vocab_size > 1 else []
+    lowercase = _lowercase(json.loads(text).get("normalizer"))
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": shape.longest_text,
+        "model_input_names": ["input_ids", *types, "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        **{f"{role}_token": tokenizer.id_to_token(number) for role, number in ids.items() if number is not None},
+        **({} if lowercase is None else {"do_lower_case": lowercase}),
+    }
+    return Told(text, config, ids)
+
+
+def _lowercase(normalizer: dict | None) -> bool | None:
+    """None where the tokenizer does not say."""
+    steps = [normalizer or {}, *(normalizer or {}).get("normalizers", [])]
+    if any(step.get("type") == "Lowercase" for step in steps):
+        return True
+    return next((step["lowercase"] for step in steps if step.get("type") == "BertNormalizer"), None)
+
+
+def _write(out: Path, given: dict, found: "dict[str, Tensor]", tokenizer: Told) -> None:
+    from safetensors.torch import save_file
+
+    building = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True)
+        (building / "config.json").write_text(json.dumps(given, indent=2) + "\n")
+        (building / "tokenizer.json").write_text(tokenizer.text)
+        (building / "tokenizer_config.json").write_text(json.dumps(tokenizer.config, indent=2) + "\n")
+        save_file(found, building / "model.safetensors", metadata={"format": "pt"})
+        building.rename(out)
+    except OSError as error:
+        raise InputError(f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0, or 2 and one line on stderr for what cannot be exported."""
+    parser = argparse.ArgumentParser(
+        prog="python -m harness.export",
+        description="Writes a model that was trained here as a checkpoint that transformers loads.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", metavar="RUN", help="folder of a run, or its id in the tracking store")
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="new folder (RUN/export)")
+    parser.add_argument("--family", metavar="NAME", help="model_type to write (the first that expresses the model)")
+    parser.add_argument("--output", default="multirun", help="folder of the runs, to find an id in (multirun)")
+    parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
+    options = parser.parse_args(arguments)
+    try:
+        checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
+        print(export(checkpoint, options.out or checkpoint.parent / "export", options.family).told())
+    except InputError as error:
+        print(f"harness.export: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+"""`python -m harness.memory`."""
+
+import sys
+
+from harness.commands.memory.command import main
+
+sys.exit(main())

@@ -1,0 +1,161 @@
+"""The table of a profile: a row for each quantity, a column for each variant, then each one's ratio to the first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from harness import metrics
+from harness.commands.profile.launch import Measured
+from harness.commands.terminal import table
+
+COMPONENTS = tuple(f"model/params_component_{name}" for name in metrics.PARAMETER_COMPONENTS)
+COMPILING = "setup/compile_s"
+"""A dash for a variant that runs uncompiled, and no row where all do."""
+
+ROWS = {
+    "sizes": ("model/params_total", "model/params_effective", *COMPONENTS, "model/weights_bytes"),
+    "flops": ("model/flops_forward", "model/flops_train_step"),
+    "speed": (
+        *(f"inference/latency_ms_{name}" for name in ("min", "p50", "p90", "p99")),
+        "inference/first_call_ms",
+        "setup/import_s",
+        "setup/build_s",
+        COMPILING,
+        "inference/tokens_per_s",
+    ),
+    "memory": ("inference/peak_memory_bytes", "finetune/peak_memory_bytes"),
+}
+"""Measure -> names of its metrics, in the order of the rows."""
+
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+SHORT = {"bytes": "B", "FLOP": "FLOP"}
+"""Units that take a prefix, and how they are written then."""
+
+PHASES = ("forward", "backward", "optimiser", "other")
+PARTS = ("embeddings", "attention", "feed-forward", "norms", "head", "other")
+"""Phases and components of time, as a trace names them, in the order of rows and bars."""
+
+DASH = "-"
+MISSING = "not measured:"
+"""Head of the reasons."""
+
+NO_MARK = "the system gives no peak of memory"
+
+
+@dataclass(frozen=True)
+class Values:
+    """One quantity of one variant, by round; `why` says why there are none."""
+
+    rounds: dict[int, float]
+    why: str = ""
+
+
+def values_of(measured: Measured, measure: str, name: str) -> Values:
+    """What was measured, or why it was not."""
+    launches = measured.values.get(measure, {})
+    known = {number: values[name] for number, values in launches.items() if values.get(name) is not None}
+    if known or (launches and name == COMPILING):
+        return Values(known)
+    return Values({}, NO_MARK if launches else measured.missing.get(measure, "not measured"))
+
+
+def ratios(values: Values, first: Values) -> Values:
+    """To the first variant's value of the same round; where that is 0 or missing, there is none."""
+    shared = [number for number in values.rounds if first.rounds.get(number)]
+    return Values({number: values.rounds[number] / first.rounds[number] for number in shared})
+
+
+def render(measured: dict[str, Measured]) -> str:
+    """The table, and below it the reasons of its dashes."""
+    labels = list(measured)
+    head = ("", "unit", *labels, *(f"{label} / {labels[0]}" for label in labels[1:]))
+    rows, missing = [], []
+    for measure, names in ROWS.items():
+        for name in names:
+            values = [values_of(measured[label], measure, name) for label in labels]
+            if name in (*COMPONENTS, COMPILING) and not any(any(one.rounds.values()) for one in values if not one.why):
+                continue  # what no variant has
+            rows.append(_row(name, values))
+            title = metrics.get(name).title
+            missing += [(label, one.why, title) for label, one in zip(labels, values, strict=True) if one.why]
+    text = table(head, rows, "ll" + "r" * (len(head) - 2))
+    return "\n".join([text, *reasons(missing)])
+
+
+def _row(name: str, values: list[Values]) -> tuple[str, ...]:
+    metric = metrics.get(name)
+    factor, unit = scale(metric.unit, [value for one in values for value in one.rounds.values()])
+    title = f"  {metric.title}" if name in COMPONENTS else metric.title
+    told = [spread([value / factor for value in one.rounds.values()]) for one in values]
+    compared = [spread(list(ratios(one, values[0]).rounds.values()), ratio=True) for one in values[1:]]
+    return (title, unit, *told, *compared)
+
+
+def reasons(missing: list[tuple[str, str, str]]) -> list[str]:
+    """(variant, why, what) of all dashes as lines, one for each variant and reason."""
+    whats: dict[tuple[str, str], list[str]] = {}
+    for label, why, what in missing:
+        whats.setdefault((label, why), []).append(what)
+    lines = [f"  {label}: {why} ({', '.join(what)})" for (label, why), what in whats.items()]
+    return ["", MISSING, *lines] if lines else []
+
+
+def scale(unit: str, values: Sequence[float]) -> tuple[float, str]:
+    """What all values of a row are divided by, and the unit then."""
+    largest = max(values, default=0.0)
+    if unit not in SHORT or not largest:
+        return 1.0, unit
+    factor, prefix = next((factor, prefix) for factor, prefix in PREFIXES if largest >= factor or factor == 1)
+    return factor, f"{prefix}{SHORT[unit]}"
+
+
+def spread(values: list[float], ratio: bool = False) -> str:
+    """The median, and the range where values differ; a dash where there is none."""
+    if not values:
+        return DASH
+    shown = f"{median(values):.3f}" if ratio else number(median(values))
+    if min(values) == max(values):
+        return shown
+    low, high = (f"{end:.3f}" if ratio else number(end) for end in (min(values), max(values)))
+    return f"{shown} ({low} to {high})"
+
+
+def number(value: float) -> str:
+    """Whole numbers with thousands apart, others with three digits that count at least."""
+    if value == int(value) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    digits = 3 if abs(value) < 1 else 2 if abs(value) < 10 else 1
+    return f"{value:.{digits}f}"
+
+
+def component_rows(measured: dict[str, Measured]) -> str:
+    """Time by component under the profiler: a row for each phase and component, milliseconds and share for each variant."""
+    traced = {label: one.values["trace"][0] for label, one in measured.items() if "trace" in one.values}
+    rows = []
+    for told in ("forward", "training_step"):
+        wholes = [(one[told]["whole_ms"], one[told]["parts_ms"]) for one in traced.values()]
+        rows.append((told.replace("_", " "), "ms", *(number(whole) for whole, _ in wholes)))
+        for phase, component in parts_of([parts for _, parts in wholes]):
+            cells = [_share(parts.get(phase, {}).get(component), whole) for whole, parts in wholes]
+            rows.append((f"  {part_title(told, phase, component)}", "ms", *cells))
+    rows.append(("forward pass, no profiler", "ms", *(number(one["unprofiled_forward_ms"]) for one in traced.values())))
+    missing = [(label, one.missing["trace"], "time by component") for label, one in measured.items() if "trace" in one.missing]
+    text = table(("time by component", "unit", *traced), rows, "ll" + "r" * len(traced)) if traced else ""
+    return "\n".join([text, *reasons(missing)])
+
+
+def parts_of(variants: list[dict[str, dict[str, float]]]) -> list[tuple[str, str]]:
+    """(phase, component) that any variant has, in the order in which they are shown."""
+    pairs = [(phase, component) for phase in PHASES for component in PARTS]
+    return [(phase, part) for phase, part in pairs if any(parts.get(phase, {}).get(part) for parts in variants)]
+
+
+def part_title(told: str, phase: str, component: str) -> str:
+    """How a part of the forward pass or of the training step is called."""
+    if phase in ("optimiser", "other"):
+        return "optimiser" if phase == "optimiser" else "between the phases"
+    return component if told == "forward" else f"{phase}: {component}"
+
+
+def _share(value: float | None, whole: float) -> str:
+    return DASH if value is None else f"{number(value)} ({100 * value / whole:.0f} %)"

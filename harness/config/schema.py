@@ -1,0 +1,273 @@
+"""Everything one run is told, as typed plain data.
+
+Hydra composes YAML over these classes, so a wrong key or type stops before anything runs. Values live in `conf/`; the defaults
+here are those of a key that no file sets. Each key is read in the module that is named beside its class.
+"""
+
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from omegaconf import MISSING, OmegaConf
+
+from harness.config.choices import CorpusSource, DataSource, Device, Dtype, KeepBest, Rule, TaskKind, TokenizerKind, TrainedOn
+from models.config import EncoderConfig
+from models.objectives.config import ObjectiveConfig, ObjectiveName
+
+
+@dataclass
+class ModelConfig(EncoderConfig):
+    """A variant: its shape, the objective of its paper, and weights to start from; read in `harness/weights/published.py`."""
+
+    objective: ObjectiveName = ObjectiveName.mlm_nsp  # what `pretrain=own` stands for
+    init_from: str | None = None  # name on the hub or folder; its config.json then says the shape
+
+
+@dataclass
+class GrammarConfig:
+    """A generated data set; read in `harness/grammar/`."""
+
+    rule: Rule = Rule.bag
+    train_examples: int = 1000
+    validation_examples: int = 500
+    distance: int = 20  # tokens between the two words of the rule `distance`
+    symbols: int = 4  # words that `pairs` matches, or that are keys in `induction`
+    pairs: int = 4  # of key and value in `induction`, of opening and closing bracket in `brackets`
+    depth: int = 3  # of nesting in `brackets`
+    length: int = 480  # words of a document of `needle`
+    seed: int = 0
+
+
+@dataclass
+class TaskConfig:
+    """One data set with its labels and scores, or a named set of tasks; read in `harness/tasks/`."""
+
+    name: str = MISSING
+    version: int = 1
+    kind: TaskKind = TaskKind.classification
+    members: list[str] = field(default_factory=list)  # names of tasks: this entry is a set, and a run of it is a run of each
+    grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
+    hub: str = ""  # data set on the hub
+    folder: str = ""  # the same data set's folder below data.root
+    subset: str = ""  # configuration of the data set
+    train_split: str = "train"
+    validation_split: str = "validation"  # a split or, in the notation of `datasets`, a part: train[80%:]
+    more_validation: dict[str, str] = field(default_factory=dict)  # name: split that is scored beside the validation
+    test_split: str = ""
+    train_file: str | None = None  # .csv, .tsv, .jsonl or .parquet, in place of hub and folder
+    validation_file: str | None = None
+    test_file: str | None = None
+    tune_share: float = 0.0  # of train, kept apart from it as the split `tune`
+    tune_seed: int = 0
+    item: str = "idx"  # column of the rows' own ids; they are numbered where there is none
+    submission: str = ""  # name of the benchmark's file of predictions, as GLUE's CoLA
+    more_submission: dict[str, str] = field(default_factory=dict)  # file: split that has a file of its own beside the test
+    source: str = ""  # paper or page that says how the task is done
+    fields: list[str] = field(default_factory=list)  # one or two text columns; a+b: the text of both
+    label: str = "label"
+    labels: list[str] = field(default_factory=list)  # class names in the order of their numbers
+    scores: list[str] = field(default_factory=list)  # functions of harness/tasks/scores.py
+    headline: str = ""  # the score that stands for the task
+    max_length: int = 128  # tokens; longer texts are cut, of kind `spans` into windows
+    stride: int = 128  # tokens that neighbouring windows have in common
+    max_answer_length: int = 30  # tokens of an answer that is given
+    answerable_only: bool = False  # "no answer" is never given
+
+
+@dataclass
+class DataConfig:
+    """Where data comes from; read in `harness/data/cache.py`."""
+
+    source: DataSource = DataSource.hub
+    root: str | None = None  # folder of source=local
+    train_examples: int | None = None  # the first so many; None: all of them
+    validation_examples: int | None = None
+
+
+@dataclass
+class CorpusConfig:
+    """Running text; read in `harness/corpus/`."""
+
+    name: str = MISSING
+    version: int = 1
+    source: CorpusSource = CorpusSource.builtin
+    hub: str = ""  # data set on the hub
+    folder: str = ""  # the same data set's folder below data.root
+    subset: str = ""  # configuration of the data set
+    train_split: str = "train"
+    validation_split: str | None = "validation"  # None: every so many-th document is held out, as validation_share says
+    validation_share: float = 0.02
+    text: str = "text"  # column
+    document: str = ""  # column whose value is the same for all rows of a document; empty: each row is one
+    heading: str = ""  # pattern of a row that begins a document
+    files: list[str] = field(default_factory=list)
+    validation_files: list[str] = field(default_factory=list)  # none: held out as validation_share says
+    train_documents: int | None = None  # the first so many; None: all of them
+    documents: int = 2000  # that the grammar generates
+    seed: int = 0
+
+
+@dataclass
+class TokenizerConfig:
+    """Trained on text, or read from a file; read in `harness/data/tokenizer.py`."""
+
+    kind: TokenizerKind = TokenizerKind.wordpiece
+    trained_on: TrainedOn = TrainedOn.auto
+    train_characters: int = 100_000_000  # of the text that it is trained on at most
+    vocab_size: int = 8192
+    min_frequency: int = 2
+    lowercase: bool = True
+    vocab_file: str | None = None  # one piece a line, as BERT's vocab.txt
+    file: str | None = None  # a whole tokenizer of the library, tokenizer.json
+
+
+@dataclass
+class OptimiserConfig:
+    """AdamW and its schedule; read in `harness/training/loop.py`."""
+
+    batch_size: int = 32  # examples of one optimiser step
+    accumulation: int = 1  # pieces that a batch is cut into
+    learning_rate: float = 3e-4
+    warmup_fraction: float = 0.1
+    weight_decay: float = 0.01
+    adam_betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
+    adam_eps: float = 1e-8
+    max_grad_norm: float = 1.0
+    activation_checkpointing: bool = False  # layers are computed again in the backward pass, not kept (arXiv:1604.06174)
+
+
+@dataclass
+class PretrainConfig(ObjectiveConfig, OptimiserConfig):
+    """Objective, budget, optimiser of pretraining, read in `harness/training/pretrain.py`. One of the four budgets is given."""
+
+    tokens: float | None = None  # 20e6 and the like; that no budget is given means this one, as `budget_of` says
+    steps: int | None = None
+    flops: float | None = None  # of all forward and backward passes, as counted
+    seconds: float | None = None  # of training alone
+    seed: int | None = None  # None: the run's; one seed for all lets runs of several seeds share a pretraining
+    length: int | None = None  # tokens of a sequence; None: 128, or as many as the model takes
+    batch_size: int = 32  # sequences of one optimiser step, at the end of the ramp
+    ramp_from: int | None = None  # sequences of the first step; None: no ramp
+    ramp_fraction: float = 0.1  # share of the budget that the ramp takes
+    weight_decay: float = 0.01
+    evaluations: int = 5  # looks at the held-out text, the last one at the end
+    eval_sequences: int = 256  # of the held-out text
+    probe_steps: int = 200  # of the head on a frozen encoder, where an objective has none for masked tokens
+    checkpoint_every_s: float = 60.0
+    checkpoint: str | None = None  # run id or folder of a pretraining to start from; on the command line also `pretrain.from`
+
+
+@dataclass
+class FinetuneConfig(OptimiserConfig):
+    """Budget and optimiser of fine-tuning; read in `harness/training/loop.py` and `harness/training/finetune.py`."""
+
+    enabled: bool = True  # false: the model is measured alone
+    epochs: float = 2.0
+    max_steps: int | None = None  # ends earlier than the epochs would
+    eval_batch_size: int = 64
+    keep_best: KeepBest = KeepBest.none
+    submit: bool = False  # leave the answers to the test split as the benchmark takes them
+
+    def steps_per_epoch(self, examples: int) -> int:
+        """Optimiser steps that see every example once."""
+        return math.ceil(examples / self.batch_size)
+
+    def planned_steps(self, examples: int) -> int:
+        """Optimiser steps of the budget, at least one."""
+        steps = max(1, round(self.epochs * self.steps_per_epoch(examples)))
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
+
+@dataclass
+class MeasureConfig:
+    """What is measured beside training, and how often; read in `harness/measure/`."""
+
+    enabled: bool = True
+    length: int | None = None  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
+    rounds: int = 5  # launches of a variant, each in a fresh process
+    repeats: int = 30  # timed calls of a launch, behind a warm-up until steady
+    batch_size: int = 32  # texts of one throughput batch
+    throughput_batches: int = 8  # validation batches of one throughput pass
+    threads: int = 1  # CPU threads of latency and throughput
+    lengths: list[int] = field(default_factory=list)  # tokens of further texts, as many as the model takes
+    batch_sizes: list[int] = field(default_factory=list)  # texts of further batches of measure.length
+    seconds_per_length: float = 1.0  # of a launch, for each of these; slow calls are timed fewer times
+    foreign_cpus: float = 0.5  # CPUs that others may keep busy during a launch before it is repeated
+    retries: int = 1  # repeats of a launch at most
+
+
+@dataclass
+class HardwareConfig:
+    """On what it runs; read in `harness/hardware.py`."""
+
+    device: Device = Device.cpu
+    dtype: Dtype = Dtype.fp32
+    threads: int | None = None  # CPU threads of training; None: all cores
+    compile: bool = False  # the model runs as torch.compile makes it
+
+
+@dataclass
+class TrackingConfig:
+    """Where results are browsed; read in `harness/tracking.py`."""
+
+    uri: str | None = None  # None: SQLite in `output`
+
+
+@dataclass
+class RunConfig:
+    """One run: one arm on one task with one seed."""
+
+    study: str = "default"
+    arm: str = ""  # name of what is compared; empty: named after the choices of model, enhancements and objective
+    settings: dict[str, str] = field(default_factory=dict)  # key: value, where the arm is not as its choices say
+    swept: list[str] = field(default_factory=list)  # keys and groups of which the command names several values
+    model_name: str = ""
+    scale_name: str = ""
+    enhancements: dict[str, bool] = field(default_factory=dict)
+    seed: int = 0
+    output: str = "multirun"
+    rerun: bool = False  # run again what is already finished
+    model: ModelConfig = field(default_factory=ModelConfig)
+    published: ModelConfig = field(default_factory=ModelConfig)  # the same variant at BERT-base dimensions
+    task: TaskConfig = field(default_factory=TaskConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
+    finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
+    measure: MeasureConfig = field(default_factory=MeasureConfig)
+    hardware: HardwareConfig = field(default_factory=HardwareConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
+
+    @property
+    def label(self) -> str:
+        """The arm as a reader names it: `base`, `albert dtype=bf16`."""
+        names = [key.rpartition(".")[2] for key in self.settings]
+        short = {key: name if names.count(name) == 1 else key for key, name in zip(self.settings, names, strict=True)}
+        return " ".join([self.arm, *(f"{short[key]}={value}" for key, value in self.settings.items())])
+
+
+def to_dict(config: Any) -> Any:
+    """Nested plain values, enums by name: what is written, hashed and logged."""
+    if is_dataclass(config):
+        return {one.name: to_dict(getattr(config, one.name)) for one in fields(config)}
+    if isinstance(config, dict):
+        return {key: to_dict(value) for key, value in config.items()}
+    if isinstance(config, list):
+        return [to_dict(value) for value in config]
+    return config.name if isinstance(config, Enum) else config
+
+
+def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"a": {"b": 1}}` -> `{"a.b": 1}`."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def save(config: RunConfig, path: Path) -> None:
+    """Writes the whole resolved config as YAML."""
+    OmegaConf.save(OmegaConf.structured(config), path)

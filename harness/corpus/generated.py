@@ -1,0 +1,140 @@
+"""Generated documents with structure of several kinds to learn, in the words of the built-in tasks and a few more.
+
+- within a word: plurals and the verb's ending;
+- within a sentence: the verb agrees with its subject, across whatever stands between them;
+- within a document: one hunter and its prey, one mood and one state of the gates hold from the first sentence to the last, and
+  the topic of a sentence is most often that of the sentence before.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from harness.config.schema import CorpusConfig
+from harness.seeds import derive
+from harness.tasks.synthetic.words import BLAME, FILLERS, HUNTERS, OPEN, PRAISE, PREY, SHUT, VERBS
+
+WORKS = ["book", "dance", "film", "novel", "play", "song", "story", "tale"]
+PARTS = ["chapter", "ending", "scene", "verse", "voice"]
+PLACES = ["bridge", "field", "garden", "hill", "meadow", "river", "village", "wood"]
+GATES = ["cellar", "door", "gate", "harbour", "window"]
+PEOPLE = ["baker", "farmer", "guard", "keeper", "miller", "teacher"]
+TIMES = ["at dawn", "at night", "in spring", "in winter", "every evening", "every morning"]
+DEGREES = ["quite", "rather", "truly", "very"]
+ADVERBS = ["again", "early", "later", "often", "once", "quietly", "slowly", "still", "there", "today", "yonder"]
+NEAR = [word for word in FILLERS if word not in (*ADVERBS, "while")]
+IRREGULAR = {"fox": "foxes", "lynx": "lynxes", "wolf": "wolves", "mouse": "mice", "perch": "perch", "story": "stories"}
+
+SENTENCES = (14, 40)
+"""Fewest and most sentences of a document."""
+
+STAYS = 0.8
+"""Probability that a sentence keeps to the topic of the one before."""
+
+
+@dataclass
+class Scene:
+    """What a document is about."""
+
+    hunter: str
+    prey: str
+    place: str
+    person: str
+    work: str
+    mood: list[str]
+    state: list[str]
+
+
+def generate(config: CorpusConfig, split: str) -> Iterator[str]:
+    """`corpus.documents` documents of `train`, or `corpus.validation_share` as many of `validation` from another stream."""
+    count = config.documents if split == "train" else max(2, round(config.documents * config.validation_share))
+    for number in range(count):
+        yield _document(random.Random(derive(config.seed, "running text", split, number)))
+
+
+def _document(stream: random.Random) -> str:
+    scene = Scene(
+        hunter=stream.choice(HUNTERS),
+        prey=stream.choice(PREY),
+        place=stream.choice(PLACES),
+        person=stream.choice(PEOPLE),
+        work=stream.choice(WORKS),
+        mood=stream.choice([PRAISE, BLAME]),
+        state=stream.choice([OPEN, SHUT]),
+    )
+    topic = stream.choice(TOPICS)
+    sentences = []
+    for _ in range(stream.randint(*SENTENCES)):
+        if stream.random() > STAYS:
+            topic = stream.choice(TOPICS)
+        sentence = topic(stream, scene)
+        sentences.append(f"{sentence[0].upper()}{sentence[1:]}{stream.choice('.......!')}")
+    middle = len(sentences) // 2
+    return "\n".join(" ".join(part) for part in (sentences[:middle], sentences[middle:]))
+
+
+def _plural(noun: str) -> str:
+    return IRREGULAR.get(noun, f"{noun}s")
+
+
+def _bare(verb: str) -> str:
+    """The verb as it follows a plural: sees -> see, passes -> pass."""
+    return verb[:-2] if verb.endswith(("sses", "ches")) else verb[:-1]
+
+
+def _noun(stream: random.Random, noun: str) -> tuple[str, bool]:
+    """The noun with its article, and whether it is many."""
+    many = stream.random() < 0.4
+    article = stream.choice(["the", "these"] if many else ["the", "this", "an" if noun[0] in "aeiou" else "a"])
+    return f"{article} {_plural(noun) if many else noun}", many
+
+
+def _subject(stream: random.Random, noun: str) -> tuple[str, bool]:
+    """A subject, at times with a place of another number between it and its verb."""
+    subject, many = _noun(stream, noun)
+    if stream.random() < 0.3:
+        between, _ = _noun(stream, stream.choice(PLACES))
+        subject = f"{subject} {stream.choice(NEAR)} {between}"
+    return subject, many
+
+
+def _hunt(stream: random.Random, scene: Scene) -> str:
+    subject, many = _subject(stream, scene.hunter)
+    verb = stream.choice(VERBS)
+    prey, several = _noun(stream, scene.prey)
+    end = stream.choice([stream.choice(TIMES), stream.choice(ADVERBS), f"{stream.choice(NEAR)} the {scene.place}"])
+    sentence = f"{subject} {_bare(verb) if many else verb} {prey} {end}"
+    if stream.random() < 0.25:
+        other = stream.choice(VERBS)
+        back, whom = _bare(other) if several else other, "them" if many else "it"
+        sentence += f", while {prey} near the {scene.place} {stream.choice(ADVERBS)} {back} {whom}"
+    return sentence
+
+
+def _review(stream: random.Random, scene: Scene) -> str:
+    subject, many = _subject(stream, stream.choice([scene.work, scene.work, *PARTS]))
+    first, second = stream.sample(scene.mood, 2)
+    sentence = f"{subject} {'are' if many else 'is'} {stream.choice(DEGREES)} {first}"
+    if stream.random() < 0.5:
+        sentence += f" and {second}"
+    if stream.random() < 0.3:
+        sentence += f", the {scene.person} says"
+    return sentence
+
+
+def _gate(stream: random.Random, scene: Scene) -> str:
+    gate, state = stream.choice(GATES), stream.choice(scene.state)
+    if stream.random() < 0.5:
+        return f"{stream.choice(TIMES)} the {scene.person} {stream.choice(ADVERBS)} finds the {gate} {state}"
+    subject, many = _subject(stream, gate)
+    return f"{subject} {'stay' if many else 'stays'} {state} {stream.choice(TIMES)}"
+
+
+def _walk(stream: random.Random, scene: Scene) -> str:
+    subject, many = _subject(stream, scene.person)
+    verb = stream.choice(["walks", "waits", "rests", "sings"])
+    where = f"{stream.choice(NEAR)} the {scene.place}"
+    return f"{subject} {_bare(verb) if many else verb} {where} {stream.choice([*TIMES, *ADVERBS])}"
+
+
+TOPICS: tuple[Callable[[random.Random, Scene], str], ...] = (_hunt, _review, _gate, _walk)

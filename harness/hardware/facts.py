@@ -1,0 +1,96 @@
+"""Facts about the machine that a reader needs: names, versions, threads, load, the commit of this code."""
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from harness.config.choices import Device
+from harness.config.schema import HardwareConfig
+from harness.hardware import energy
+
+PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "safetensors", "scikit-learn", "scipy", "mlflow", "hydra-core")
+
+
+def cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def threads(config: HardwareConfig) -> int:
+    """CPU threads of training: hardware.threads, or the cores that this process may use."""
+    return config.threads or cores()
+
+
+def device_name(config: HardwareConfig) -> str:
+    """The processor's or the GPU's own name."""
+    if config.device is Device.cuda:
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=0"]
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
+        return "unknown GPU"
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def description(config: HardwareConfig) -> str:
+    """One line for tags and report headers."""
+    compiled = ", compiled" if config.compile else ""
+    return f"{device_name(config)}, {threads(config)} threads, {config.dtype.value}{compiled}"
+
+
+def environment(config: HardwareConfig) -> dict[str, object]:
+    """Versions, machine and load at this moment; what cannot be read is None."""
+    versions = {name: _version(name) for name in PACKAGES}
+    return {
+        "python": platform.python_version(),
+        **versions,
+        "platform": platform.platform(),
+        "device": device_name(config),
+        "cores": os.cpu_count(),
+        "threads": threads(config),
+        "dtype": config.dtype.value,
+        "compile": config.compile,
+        "load_average": os.getloadavg()[0],
+        "energy_counter": energy.kind(config.device),  # RAPL or NVML, None where there is none or it cannot be read
+        **git_state(),
+    }
+
+
+def free_bytes(config: HardwareConfig) -> int | None:
+    """Memory that a new process could take on the device; None for a GPU that does not say."""
+    if config.device is Device.cpu:
+        return psutil.virtual_memory().available
+    query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits", "--id=0"]
+    try:
+        return int(subprocess.run(query, capture_output=True, text=True, check=True).stdout) << 20
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        return None
+
+
+def git_state() -> dict[str, object]:
+    """Commit of the harness's own checkout and whether it has uncommitted changes; None when it is not one."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return {"git_commit": None, "git_dirty": None}
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        return {"git_commit": commit, "git_dirty": bool(_git(folder, "status", "--porcelain"))}
+    except (OSError, subprocess.CalledProcessError):
+        return {"git_commit": None, "git_dirty": None}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,106 @@
+"""Warm-up until steady: calls go on until the last of them show no change of level, not for a fixed number of times.
+
+A change of level is looked for as a change point (after arXiv:1602.00602, which shows that a fixed warm-up is no guarantee), by
+medians of log times in the place of means and variances: one call that the scheduler held up is no new level.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from harness.hardware.device import Machine
+from harness.measure.latency import time_ms
+
+SEGMENT = 5
+"""Calls that a level has at least."""
+
+STRETCH = 15
+"""Calls without a change of level that count as steady."""
+
+TAIL = 40
+"""Calls that are looked at, the last ones: what lies further back decides nothing, and looking stays quick."""
+
+SMALLEST = 0.02
+"""Change of level, as a share, below which it is none."""
+
+ERRORS = 4.0
+"""Standard errors that two levels must lie apart; the best of all splits is tested, so it is more than the usual two."""
+
+MINIMUM, MAXIMUM = STRETCH + SEGMENT, 100
+"""Calls of a warm-up: so many at least that a slow start as long as the stretch is still told from the level behind it."""
+
+TO_SIGMA = 1.4826
+"""Median absolute deviation -> standard deviation of a normal distribution."""
+
+OF_MEDIAN = math.sqrt(math.pi / 2)
+"""Standard error of a median over that of a mean, of a normal distribution."""
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """What a warm-up took; not `steady` when it ended at the maximum."""
+
+    calls: int
+    steady: bool
+    values_ms: list[float]
+
+
+def warm_up(call: Callable[[], object], machine: Machine, minimum: int = MINIMUM, maximum: int = MAXIMUM) -> WarmUp:
+    """Calls until steady."""
+    return until_steady(times_ms(call, machine), minimum, maximum)
+
+
+def times_ms(call: Callable[[], object], machine: Machine) -> Iterator[float]:
+    """Milliseconds of one synchronised call after the other, without end."""
+    while True:
+        yield time_ms(call, machine)
+
+
+def until_steady(times: Iterable[float], minimum: int = MINIMUM, maximum: int = MAXIMUM) -> WarmUp:
+    """Takes times until `is_steady`, at least `minimum` and at most `maximum` of them."""
+    values: list[float] = []
+    for value in itertools.islice(times, maximum):
+        values.append(value)
+        if len(values) >= minimum and is_steady(values):
+            return WarmUp(len(values), True, values)
+    return WarmUp(len(values), False, values)
+
+
+def is_steady(times: list[float]) -> bool:
+    """Whether the last STRETCH of these calls have one level."""
+    tail = times[-TAIL:]
+    return len(tail) - last_change(tail) >= STRETCH
+
+
+def last_change(times: list[float]) -> int:
+    """Where the last level begins: 0 when all calls have one level.
+
+    The split that is best is cut at if it is a change, and the part behind it is split again until nothing changes any more.
+    """
+    logs, start = [math.log(value) for value in times], 0
+    while (split := _best_split(logs[start:])) is not None and _is_change(logs[start:], split):
+        start += split
+    return start
+
+
+def _best_split(logs: list[float]) -> int | None:
+    """Where two levels leave the smallest sum of deviations; None for too few calls to split."""
+    places = range(SEGMENT, len(logs) - SEGMENT + 1)
+    return min(places, key=lambda place: sum(_deviations(logs, place)), default=None)
+
+
+def _deviations(logs: list[float], place: int) -> list[float]:
+    """Of each call from the median of its own part."""
+    parts = logs[:place], logs[place:]
+    return [abs(value - level) for part, level in zip(parts, map(median, parts), strict=True) for value in part]
+
+
+def _is_change(logs: list[float], place: int) -> bool:
+    """Whether the levels are apart by more than SMALLEST and than ERRORS standard errors of their difference."""
+    apart = abs(median(logs[place:]) - median(logs[:place]))
+    steps = [abs(after - before) for before, after in itertools.pairwise(logs)]  # a drift adds next to nothing to one step
+    sigma = TO_SIGMA * median(steps) / math.sqrt(2)
+    error = OF_MEDIAN * sigma * math.sqrt(1 / place + 1 / (len(logs) - place))
+    return apart > max(math.log1p(SMALLEST), ERRORS * error)

@@ -1,0 +1,152 @@
+"""What a run is: the facts that shape its results, their hash, its arm and conditions, its name and folder."""
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import arms, measure, paths, tags
+from harness.checkpoints import huggingface, teacher
+from harness.config.resolve import is_pretrained
+from harness.config.schema import RunConfig, flatten, to_dict
+from harness.hardware import facts as machine
+from harness.study.code import code_hash
+from harness.tasks.synthetic import theory
+
+PRETRAINING = "pretraining"
+"""Name that stands for the task of a pretraining."""
+
+CODE = {PRETRAINING: "harness.training.pretrain", "task": "harness.study.worker"}
+"""Kind of a run -> the module whose code, with all that it imports, makes its results."""
+
+LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval", "torchmetrics")
+"""Packages whose version may change results."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a run reads, by content, and where weights are that it starts from."""
+
+    data: str | None = None  # key of the task's prepared data; None: the run is a pretraining
+    corpus: str | None = None  # key of the prepared text
+    pretraining: str | None = None  # fingerprint of the pretraining before
+    pretrained: str | None = None  # that pretraining's folder
+    overlap: float | None = None  # share of the evaluation items that have an n-gram of the text
+    content: dict[str, str | None] = field(default_factory=dict)  # hashes of rows, text, weights: see `content_of`
+
+
+def content_of(
+    config: RunConfig, rows: str | None, text: str | None, tokenizer_file: str | None, recipe: str | None
+) -> dict[str, str | None]:
+    """Hashes of all content that the run reads, under names that are facts of it.
+
+    `recipe` is the fingerprint, without the seed, of the pretraining that the run starts from.
+    """
+    return {
+        "rows": rows,
+        "text": text,
+        "tokenizer_file": tokenizer_file,
+        "weights": huggingface.content_hash(config.model.init_from),
+        "teacher": teacher.content_hash(config),
+        "recipe": recipe,
+    }
+
+
+def parameters(config: RunConfig, inputs: Inputs) -> dict[str, str]:
+    """What is tracked of a run: its whole resolved config, and facts that no key says, under `facts.`."""
+    flat = {key: value for key, value in flatten(to_dict(config)).items() if not arms.within(key, ("settings.", "published."))}
+    content = {f"facts.{name}": value for name, value in inputs.content.items()}
+    hardware = {"facts.device_name": machine.device_name(config.hardware), "facts.measure_version": measure.VERSION}
+    return {key: str(value) for key, value in (flat | content | hardware).items()}
+
+
+def facts(config: RunConfig, inputs: Inputs) -> arms.Facts:
+    """The settings that shape the run's results, seeds left out."""
+    return arms.facts(parameters(config, inputs))
+
+
+def fingerprint(config: RunConfig, inputs: Inputs) -> str:
+    """Hash of all that shapes the run's results: config, seeds, content, machine, versions, and the code that runs."""
+    return _fingerprint(config, inputs, without=())
+
+
+def recipe(config: RunConfig, inputs: Inputs) -> str:
+    """The fingerprint without seeds: the same for all replicates of one pretraining."""
+    return _fingerprint(config, inputs, without=arms.SEEDS)
+
+
+def _fingerprint(config: RunConfig, inputs: Inputs, without: tuple[str, ...]) -> str:
+    ignored = (*arms.NAMES, *arms.BY_CONTENT, *arms.WITHOUT_EFFECT, *without)
+    settings = {key: value for key, value in parameters(config, inputs).items() if not arms.within(key, ignored)}
+    read = [inputs.data, inputs.corpus, inputs.pretraining]
+    versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
+    code = code_hash(CODE[PRETRAINING if inputs.data is None else "task"])
+    return hashlib.sha256(json.dumps([settings, read, versions, code], sort_keys=True).encode()).hexdigest()
+
+
+def seed_of(config: RunConfig, inputs: Inputs) -> int:
+    """Seed of the fine-tuning, or of the pretraining where the run is one."""
+    return config.pretrain.seed if inputs.data is None else config.seed
+
+
+def task_of(inputs: Inputs, config: RunConfig) -> str:
+    """Name of the task, or what stands for it."""
+    return PRETRAINING if inputs.data is None else config.task.name
+
+
+def title(config: RunConfig, inputs: Inputs) -> str:
+    """The run as a reader names it."""
+    return f"{config.label}, {config.scale_name}, {task_of(inputs, config)}, seed {seed_of(config, inputs)}"
+
+
+def folder_of(config: RunConfig, inputs: Inputs) -> Path:
+    """The run's folder, named by what the run is and not by what is compared; all studies share their pretrainings."""
+    print_ = fingerprint(config, inputs)[:8]
+    names = [config.model_name, *sorted(config.enhancements), config.scale_name]
+    if inputs.data is None:
+        name = "-".join([*names, config.pretrain.objective.value, str(config.pretrain.seed), print_])
+        return paths.run_folder(config.output, paths.PRETRAINED, name)
+    return paths.run_folder(config.output, config.study, "-".join([*names, config.task.name, str(config.seed), print_]))
+
+
+def lifted(runs: Iterable[tuple[RunConfig, Inputs]]) -> list[str]:
+    """Facts that vary between the runs of one command on one task, which makes them part of the arm.
+
+    How something is measured, and the task itself, belong to the conditions unless the command sweeps them by name.
+    """
+    several = list(runs)
+    varying = arms.varying(facts(config, inputs) for config, inputs in several)
+    swept = {key for config, _ in several for key in (*config.swept, *(f"{key}." for key in config.swept))}
+    kept = ("measure.", "task.", "facts.rows")
+    return [key for key in varying if not arms.within(key, kept) or arms.within(key, swept)]
+
+
+def describe(config: RunConfig, inputs: Inputs, lifted_keys: list[str]) -> dict[str, dict[str, str]]:
+    """Tags and parameters of the run in the tracking store."""
+    git = machine.git_state()
+    named = {
+        tags.STUDY: config.study,
+        tags.ARM: config.label,
+        tags.MODEL: config.model_name,
+        tags.SCALE: config.scale_name,
+        tags.ENHANCEMENTS: ",".join(sorted(config.enhancements)),
+        tags.TASK: task_of(inputs, config),
+        tags.SEED: str(seed_of(config, inputs)),
+        tags.CONDITIONS: arms.short_hash(arms.conditions(facts(config, inputs), lifted_keys)),
+        tags.LIFTED: json.dumps(lifted_keys),
+        tags.FINGERPRINT: fingerprint(config, inputs),
+        "git_commit": git["git_commit"] or "unknown",
+        "git_dirty": str(git["git_dirty"]).lower(),
+        "hardware": machine.description(config.hardware),
+    }
+    if is_pretrained(config):
+        named[tags.PRETRAIN_SEED] = str(config.pretrain.seed)
+    if inputs.data is None:
+        named[tags.RECIPE] = recipe(config, inputs)
+    else:
+        named |= {"selected_on": config.finetune.keep_best.value, **theory.tags(config)}
+    if inputs.pretraining is not None:
+        named[tags.PRETRAINING] = inputs.pretraining
+    return {"tags": named, "parameters": parameters(config, inputs)}

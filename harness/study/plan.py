@@ -1,0 +1,188 @@
+"""What a command will run: every run resolved, with its data prepared, a pretraining before the runs that need it."""
+
+import hashlib
+import json
+import random
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from harness import paths
+from harness.checkpoints import huggingface, pretrained, start, teacher
+from harness.config.choices import TrainedOn
+from harness.config.resolve import Found, Vocabulary, has_task, is_pretrained, pretraining_of, resolve
+from harness.config.schema import RunConfig
+from harness.corpus import overlap, prepare, sequences
+from harness.data.tokenizer import vocabulary_bytes
+from harness.errors import InputError
+from harness.study import identity
+from harness.study.identity import Inputs
+from harness.tasks import prepared
+from harness.tracking import run_log
+from models.objectives.build import refuse_misfit
+
+
+@dataclass
+class PlannedRun:
+    """A run that can start once the pretraining that it needs is there."""
+
+    config: RunConfig
+    inputs: Inputs
+    folder: Path
+    needs: "PlannedRun | None" = None  # a pretraining of this command
+    lifted: list[str] = field(default_factory=list)  # facts that vary between the arms of this command
+
+    @property
+    def title(self) -> str:
+        """The run as a reader names it."""
+        return identity.title(self.config, self.inputs)
+
+
+def plan(composed: list[RunConfig]) -> list[PlannedRun]:
+    """Resolves every run and prepares its data and text, each once; a run that is named twice is planned once.
+
+    InputError, before any run exists, when the data of any of them cannot be used.
+    """
+    planned: dict[Path, PlannedRun] = {}
+    cache = Cache()
+    for config in composed:
+        for item in _runs(config, cache, planned):
+            planned.setdefault(item.folder, item)
+    runs = list(planned.values())
+    by_task: dict[str, list[PlannedRun]] = {}
+    for item in runs:
+        by_task.setdefault(identity.task_of(item.inputs, item.config), []).append(item)
+    for several in by_task.values():
+        lifted = identity.lifted((item.config, item.inputs) for item in several)
+        for item in several:
+            item.lifted = lifted
+    return in_turn(runs)
+
+
+def in_turn(planned: list[PlannedRun]) -> list[PlannedRun]:
+    """Pretrainings first, then task by task and seed by seed all arms, in an order that is sampled for each of these.
+
+    What is compared is trained close in time, and no arm is always the first; the same command has the same order.
+    """
+    blocks: dict[tuple[str, int], list[PlannedRun]] = {}
+    for item in planned:
+        if item.inputs.data is not None:
+            blocks.setdefault((item.config.task.name, item.config.seed), []).append(item)
+    for (task, seed), block in blocks.items():
+        random.Random(f"{task} {seed} {len(block)}").shuffle(block)
+    trained = (item for block in blocks.values() for item in block)
+    return [*(item for item in planned if item.inputs.data is None), *trained]
+
+
+class Cache:
+    """Keys of what this command has prepared already, by all that shapes it."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, str] = {}
+
+    def text(self, config: RunConfig) -> str:
+        """Key of the prepared text."""
+        shaping = repr((config.corpus, config.data, config.tokenizer, config.output, config.pretrain.teacher))
+        if shaping not in self._keys:
+            self._keys[shaping] = prepare.prepare(config)
+        return self._keys[shaping]
+
+    def task(self, config: RunConfig) -> str:
+        """Key of the task's prepared data."""
+        splits = (config.task, config.finetune.submit, config.finetune.keep_best)
+        shaping = repr((*splits, config.data, config.tokenizer, config.output, config.model.init_from))
+        if shaping not in self._keys:
+            self._keys[shaping] = prepared.prepare(config)
+        return self._keys[shaping]
+
+
+def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) -> list[PlannedRun]:
+    """The pretraining that the composed run needs and that may have to run, and the run itself."""
+    found = start.read(composed)
+    config = resolve(composed, found)
+    tokenizer_file = hashlib.sha256(vocabulary_bytes(config.tokenizer)).hexdigest()[:16]
+    if config.pretrain.checkpoint is not None:
+        return [_from_checkpoint(config, found, tokenizer_file, cache)]
+    if not is_pretrained(config) and config.tokenizer.trained_on is not TrainedOn.corpus:
+        return [_on_task(config, found, tokenizer_file, cache)]
+    key = cache.text(config)
+    found = replace(found, text_tokenizer=str(prepare.folder_of(config.output, key) / "tokenizer.json"))
+    corpus = sequences.read(config.output, key)
+    if not is_pretrained(config):
+        return [_on_task(resolve(composed, found), found, tokenizer_file, cache, corpus)]
+    needed = _pretraining(
+        composed, replace(found, vocabulary=Vocabulary(corpus.vocab_size, corpus.pad)), corpus, tokenizer_file
+    )
+    needed = planned.get(needed.folder, needed)
+    if not has_task(config):
+        return [needed]
+    return [needed, _on_task(resolve(composed, found), found, tokenizer_file, cache, corpus, needed)]
+
+
+def _pretraining(composed: RunConfig, found: Found, corpus: sequences.Corpus, tokenizer_file: str) -> PlannedRun:
+    config = pretraining_of(resolve(composed, found))
+    teacher.refuse_misfit(config, corpus.vocab_size)
+    try:
+        refuse_misfit(config.pretrain, config.model)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    content = identity.content_of(config, None, corpus.text, tokenizer_file, None)
+    inputs = Inputs(corpus=corpus.key, content=content)
+    return PlannedRun(config, inputs, identity.folder_of(config, inputs))
+
+
+def _on_task(
+    config: RunConfig,
+    found: Found,
+    tokenizer_file: str,
+    cache: Cache,
+    corpus: sequences.Corpus | None = None,
+    needed: PlannedRun | None = None,
+) -> PlannedRun:
+    """A fine-tuning, or the measuring of a model on a task, from random or published weights or from a pretraining."""
+    if not has_task(config):
+        raise InputError("task=none leaves nothing to do without pretraining: choose a pretrain, such as pretrain=mlm")
+    key = cache.task(config)
+    data = prepared.facts(config.output, key)
+    huggingface.refuse_other_vocabulary(config, data.vocab_size)
+    huggingface.refuse_misfit(config)
+    config = resolve(config, replace(found, vocabulary=Vocabulary(data.vocab_size, data.pad_token_id)))
+    recipe = identity.recipe(needed.config, needed.inputs) if needed else None
+    content = identity.content_of(config, data.rows, corpus and corpus.text, tokenizer_file, recipe)
+    inputs = Inputs(data=key, corpus=corpus and corpus.key, content=content)
+    if needed is not None:
+        inputs = replace(
+            inputs,
+            pretraining=identity.fingerprint(needed.config, needed.inputs),
+            pretrained=str(needed.folder),
+            overlap=_overlap(config, inputs),
+        )
+    return PlannedRun(config, inputs, identity.folder_of(config, inputs), needed)
+
+
+def _from_checkpoint(config: RunConfig, found: Found, tokenizer_file: str, cache: Cache) -> PlannedRun:
+    """A fine-tuning of the weights that pretrain.checkpoint names."""
+    run = _on_task(config, found, tokenizer_file, cache)
+    folder = Path(found.checkpoint.folder).parent
+    theirs = pretrained.identity_of(folder)
+    inputs = replace(
+        run.inputs,
+        corpus=theirs["corpus"],
+        pretraining=theirs["pretraining"],
+        pretrained=str(folder),
+        content=run.inputs.content | {"recipe": theirs["recipe"], "text": theirs["text"]},
+    )
+    return replace(run, inputs=inputs, folder=identity.folder_of(config, inputs))
+
+
+def _overlap(config: RunConfig, inputs: Inputs) -> float:
+    """Share of the evaluation items that have an n-gram of the corpus, counted once for a task and a corpus."""
+    path = paths.data_folder(config.output, inputs.data) / f"overlap-{inputs.corpus}.json"
+    if not path.exists():
+        split = prepared.read(config, inputs.data).validation
+        corpus = sequences.read(config.output, inputs.corpus)
+        special = [corpus.pad, corpus.cls, corpus.sep]
+        items = [ids[~np.isin(ids, special)] for ids in split.ids_of_items()]
+        run_log.write_json(path, overlap.overlap(corpus, items))
+    return json.loads(path.read_text())

@@ -1,0 +1,49 @@
+"""The folder of a run before its worker starts: its config, and its record."""
+
+import json
+import shutil
+import uuid
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness import paths
+from harness.config.schema import RunConfig, save
+from harness.study import identity
+from harness.study.identity import Inputs
+from harness.tracking import run_log
+
+RECORD = "run.json"
+"""What the tracking store is sent of a run before it starts, and what the run reads."""
+
+
+def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, Any]:
+    """A new attempt at the run."""
+    return {
+        "attempt": uuid.uuid4().hex,
+        "name": identity.title(config, inputs),
+        "started": run_log.now_ms(),
+        "inputs": asdict(inputs),
+        **identity.describe(config, inputs, lifted),
+    }
+
+
+def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
+    """Writes config and record; what an earlier attempt left is removed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (paths.CHECKPOINTS, paths.WEIGHTS):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for path in (*run_log.artifacts(folder), folder / "metrics.jsonl", folder / RECORD):
+        path.unlink(missing_ok=True)
+    save(config, folder / "config.yaml")
+    run_log.write_json(folder / RECORD, run)
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The record of a run; FileNotFoundError where there is none."""
+    return json.loads((folder / RECORD).read_text())
+
+
+def resumable(folder: Path) -> dict[str, Any] | None:
+    """The record of an attempt that left a checkpoint to resume from; None where the run starts anew."""
+    return read(folder) if (folder / RECORD).exists() and any(folder.glob(f"{paths.CHECKPOINTS}/step-*")) else None

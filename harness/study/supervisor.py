@@ -1,0 +1,187 @@
+"""The parent of all runs: prepares data, starts a fresh worker for each run, follows its log, and tracks it.
+
+A worker never talks to MLflow. Where MLflow is unreachable, runs continue, and `python -m harness sync` sends them later.
+"""
+
+import contextlib
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from harness import processes, tags
+from harness.config.schema import RunConfig
+from harness.hardware import facts
+from harness.study import run_folder
+from harness.study.plan import PlannedRun, plan
+from harness.study.progress import Progress
+from harness.study.timing import summary
+from harness.study.timing.session import Session, Timed
+from harness.tracking import run_log
+from harness.tracking.mlflow_store import MlflowException, Tracker
+
+POLL_S = 0.5
+TRACK_EVERY_S = 10.0
+"""Seconds between two reads of a worker's log, and between two calls to MLflow while a worker measures or trains."""
+
+
+def run_study(configs: list[RunConfig]) -> int:
+    """Runs all that is not finished yet; 0 when all runs ended well, 1 when one failed or diverged.
+
+    InputError, before any run exists, when the data of any of them cannot be used.
+    """
+    planned = plan(configs)
+    failed: list[PlannedRun] = []
+    with _terminated_as_interrupt():
+        session = Session(planned)
+        session.run()
+        for item, timed in session.replicates:
+            _track_replicate(item, timed, session.name)
+        for number, item in enumerate(planned, 1):
+            label = f"[{number}/{len(planned)}] {item.title}"
+            if item.needs in failed:
+                print(f"{label}: skipped: its pretraining failed", flush=True)
+                failed.append(item)
+            elif not _run_unless_done(item, label, session):
+                failed.append(item)
+    return 1 if failed else 0
+
+
+def _run_unless_done(item: PlannedRun, label: str, session: Session) -> bool:
+    """Whether the run is finished afterwards."""
+    item.folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(FileLock(item.folder / ".lock", timeout=0))
+        except Timeout:
+            print(f"{label}: another process runs it; waiting", flush=True)
+            stack.enter_context(FileLock(item.folder / ".lock"))
+        result = run_log.result(item.folder)
+        if result is not None and not item.config.rerun:
+            print(f"{label}: {result['status']} already, skipped (rerun=true runs it again)", flush=True)
+            return result["status"] == "finished"
+        return _run(item, label, session) == "finished"
+
+
+def _run(item: PlannedRun, label: str, session: Session) -> str:
+    """Starts a worker or resumes where the last one left a checkpoint; returns the status of the run."""
+    record = None if item.config.rerun else run_folder.resumable(item.folder)
+    if record is None:
+        record, timed = run_folder.record(item.config, item.inputs, item.lifted), session.of(item)
+        if timed is not None:
+            record["tags"][tags.SESSION] = session.name
+        run_folder.prepare(item.folder, item.config, record)
+        if timed is not None:
+            summary.write(item.folder, session.name, timed.results)
+    tracked = TrackedRun(item, record)
+    status = "killed"
+    try:
+        with Progress(label) as progress:
+            status = _work(item, lambda entries: (progress.show(entries), tracked.add(entries)))
+            result = run_log.result(item.folder)
+            progress.end(status, result["metrics"] if result else {}, _why(item.folder / "log.txt"))
+    finally:
+        tracked.end(status)
+    return status
+
+
+def _track_replicate(item: PlannedRun, timed: Timed, session: str) -> None:
+    """Keeps the second timing of the baseline as a run of its own, which has nothing else."""
+    if timed.failed is not None or not timed.results:
+        return
+    folder = item.folder.with_name(f"replicate-{session}-{timed.number}-{item.folder.name}")
+    record = run_folder.record(item.config, item.inputs, item.lifted)
+    record["name"] += " (A/A replicate)"
+    record["tags"] |= {tags.SESSION: session, tags.REPLICATE: "true"}
+    run_folder.prepare(folder, item.config, record)
+    summary.write(folder, session, timed.results)
+    log = run_log.Journal(folder)
+    summary.tell(timed.results, None, log)
+    log.finish("finished")
+    tracked = TrackedRun(replace(item, folder=folder), record)
+    tracked.add(run_log.Reader(folder).new_entries())
+    tracked.end("finished")
+
+
+def _why(log: Path) -> str:
+    return f"{processes.last_line(log)} (see {log})"
+
+
+def _work(item: PlannedRun, follow: Callable[[list[dict[str, Any]]], object]) -> str:
+    """Runs the worker to its end and returns the status of the run; the worker ends with this process."""
+    reader = run_log.Reader(item.folder)
+    with (item.folder / "log.txt").open("w") as log:
+        worker = processes.start("harness.study.worker", [str(item.folder)], facts.threads(item.config.hardware), log)
+        try:
+            while worker.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    worker.wait(POLL_S)
+                follow(reader.new_entries())
+        finally:
+            processes.end(worker)
+    follow(reader.new_entries())
+    result = run_log.result(item.folder)
+    return result["status"] if worker.returncode == 0 and result else "failed"
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends the study as Ctrl-C does, so that runs get their end state."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class TrackedRun:
+    """One run in MLflow; says so once when MLflow is unreachable, and the run continues without it."""
+
+    def __init__(self, item: PlannedRun, record: dict[str, Any]) -> None:
+        self._folder, self._pending, self._last = item.folder, [], time.monotonic()
+        self._tracker, self._run_id = None, ""
+        with self._if_reachable():
+            tracker = Tracker(item.config.tracking.uri, item.config.output, item.config.study)
+            tracker.reap()
+            self._run_id = tracker.open(record)
+            self._tracker = tracker
+
+    def add(self, entries: list[dict[str, Any]]) -> None:
+        """Buffers entries of the run's log and sends them now and then."""
+        self._pending += entries
+        if self._tracker and time.monotonic() - self._last > TRACK_EVERY_S:
+            self._send()
+
+    def end(self, status: str) -> None:
+        """Sends the rest and ends the run with this status."""
+        self._send()
+        if self._tracker:
+            with self._if_reachable():
+                self._tracker.close(self._run_id, self._folder, status)
+
+    def _send(self) -> None:
+        self._last = time.monotonic()
+        if self._tracker:
+            with self._if_reachable():
+                self._tracker.log(self._run_id, self._pending)
+                self._pending = []
+
+    @contextlib.contextmanager
+    def _if_reachable(self) -> Iterator[None]:
+        try:
+            yield
+        except (MlflowException, OSError) as error:
+            self._tracker = None
+            reason = str(error).splitlines()[0][:200]
+            print(
+                f"MLflow is unreachable ({reason}). Results are kept locally; run `python -m harness sync` later.", flush=True
+            )

@@ -1,0 +1,77 @@
+"""Prepared examples to padded batches, grouped by length so that little is padded."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from harness.seeds import derive
+from harness.tasks.base import Split
+from models.batch import Batch
+from models.heads import IGNORED
+
+POOL_BATCHES = 200
+"""Batches that are drawn together and sorted by length: more pad less, fewer mix better."""
+
+
+def collate(split: Split, chosen: np.ndarray, pad_token_id: int) -> Batch:
+    """The chosen examples padded to the longest of them; no mask where nothing is padded."""
+    lengths = split.lengths[chosen]
+    columns = np.arange(lengths.max())
+    real = columns < lengths[:, None]  # (B, T)
+    places = np.where(real, split.starts[chosen][:, None] + columns, 0)
+    return Batch(
+        input_ids=torch.from_numpy(np.where(real, split.ids[places], pad_token_id).astype(np.int64)),
+        token_type_ids=torch.from_numpy(np.where(real, split.types[places], 0).astype(np.int64)),
+        attention_mask=None if real.all() else torch.from_numpy(real),
+        labels=torch.from_numpy(_labels(split, chosen, real, places)),
+        tokens=int(lengths.sum()),
+    )
+
+
+def _labels(split: Split, chosen: np.ndarray, real: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Of the chosen sequences, or (B, T) where every token has one."""
+    return np.where(real, split.labels[places], IGNORED) if split.labels_of_tokens else split.labels[chosen]
+
+
+def training_order(split: Split, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
+    """Every example once, in batches of similar length; the order depends on seed and epoch alone."""
+    stream = np.random.default_rng(derive(seed, "order", epoch))
+    shuffled = stream.permutation(len(split))
+    pool = batch_size * POOL_BATCHES
+    batches: list[np.ndarray] = []
+    for start in range(0, len(shuffled), pool):
+        drawn = shuffled[start : start + pool]
+        drawn = drawn[np.argsort(split.lengths[drawn], kind="stable")]
+        batches += [drawn[i : i + batch_size] for i in range(0, len(drawn), batch_size)]
+    return [batches[i] for i in stream.permutation(len(batches))]
+
+
+def evaluation_order(split: Split, batch_size: int) -> list[np.ndarray]:
+    """Every example once, shortest first."""
+    by_length = np.argsort(split.lengths, kind="stable")
+    return [by_length[i : i + batch_size] for i in range(0, len(by_length), batch_size)]
+
+
+def training_batches(split: Split, batch_size: int, seed: int, pad_token_id: int) -> Iterator[Batch]:
+    """Endless epochs."""
+    epoch = 0
+    while True:
+        for chosen in training_order(split, batch_size, seed, epoch):
+            yield collate(split, chosen, pad_token_id)
+        epoch += 1
+
+
+def pieces(batch: Batch, count: int) -> list[Batch]:
+    """The batch cut into at most `count` parts for gradient accumulation."""
+    if count == 1:
+        return [batch]
+    size = -(-len(batch.input_ids) // count)
+    cut = []
+    for start in range(0, len(batch.input_ids), size):
+        rows = slice(start, start + size)
+        mask = None if batch.attention_mask is None else batch.attention_mask[rows]
+        labels = None if batch.labels is None else batch.labels[rows]
+        types = None if batch.token_type_ids is None else batch.token_type_ids[rows]
+        cut.append(Batch(batch.input_ids[rows], types, mask, labels=labels))
+    return cut

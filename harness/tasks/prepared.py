@@ -1,0 +1,176 @@
+"""Rows to token ids, once: prepared splits are cached by the hash of all that shapes them, so workers only read arrays.
+
+The cache is written whole or not at all, under a lock, and may be shared by processes that run side by side. A split is
+`SPLIT.safetensors`, its arrays, and `SPLIT.parquet`, one row an item: its own id and the texts that its kind keeps.
+"""
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+from filelock import FileLock
+from pyarrow import parquet
+from safetensors.numpy import load_file, save_file
+
+from harness import paths, tasks
+from harness.config.choices import KeepBest
+from harness.config.schema import RunConfig
+from harness.data import tokenizer as tokenizers
+from harness.data.tokenizer import vocabulary_bytes
+from harness.errors import InputError
+from harness.tasks import glue_submission
+from harness.tasks.base import Examples, Split
+from harness.tasks.rows import Table, load_table
+
+PREPARE_VERSION = 4
+"""Raised when the same rows would be prepared otherwise; part of the cache key."""
+
+SHAPING = ("kind", "max_length", "stride", "max_answer_length", "answerable_only", "headline", "labels")
+"""Keys of a task that shape its prepared data; its columns and rows count by content."""
+
+ARRAYS = ("ids", "types", "starts", "labels")
+
+
+@dataclass
+class Prepared:
+    """A task's data as a worker reads it."""
+
+    key: str  # hash of rows, tokenizer and length
+    vocab_size: int
+    pad_token_id: int
+    rows: str  # hash of the rows, whatever the tokenizer
+    majority: int  # what the constant answer is: most frequent class of train, or as the task's kind says
+    train: Split
+    validation: Split
+    tune: Split | None = None  # rows of train that are not trained on
+    more: dict[str, Split] = field(default_factory=dict)  # those of task.more_validation, and the test splits to submit
+
+
+def prepare(config: RunConfig) -> str:
+    """Loads, checks and tokenises the task's data unless that is cached; returns its key.
+
+    InputError for data that is missing, torn or does not fit the task. Nothing is left half-written.
+    """
+    tasks.refuse_impossible(config.task)
+    if config.finetune.keep_best is KeepBest.tune and not config.task.tune_share:
+        raise InputError("finetune.keep_best=tune needs rows kept apart from train: set task.tune_share, such as 0.1")
+    tables = {split: load_table(config, split) for split in split_names(config)}
+    for file, split in _submitted(config).items():
+        glue_submission.refuse_other_rows(config.task, file, tables[split].items)
+    splits = {split: tasks.kind_of(config.task).examples(config.task, table) for split, table in tables.items()}
+    key = _key(config, tables)
+    folder = paths.cache_folder(config.output) / key
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            _write(config, splits, folder, _rows_hash(config, tables))
+    return key
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run must know of prepared data before it is read whole."""
+
+    vocab_size: int
+    pad_token_id: int
+    majority: int
+    rows: str  # hash of the rows, whatever the tokenizer
+
+
+def facts(output: str, key: str) -> Facts:
+    """Of the prepared data of this key."""
+    return Facts(**json.loads((paths.cache_folder(output) / key / "facts.json").read_text()))
+
+
+def read(config: RunConfig, key: str) -> Prepared:
+    """The prepared data of this key; FileNotFoundError when it is not there."""
+    folder = paths.cache_folder(config.output) / key
+    facts = json.loads((folder / "facts.json").read_text())
+    of_tokens = tasks.kind_of(config.task).labels_of_tokens
+    splits = {split: _read_split(folder, split, of_tokens) for split in split_names(config)}
+    train, validation, tune = splits.pop("train"), splits.pop("validation"), splits.pop("tune", None)
+    return Prepared(key, **facts, train=train, validation=validation, tune=tune, more=splits)
+
+
+def split_names(config: RunConfig) -> list[str]:
+    """Of all splits that a run reads, train and validation first; InputError where answers are wanted that nobody takes."""
+    tune = ["tune"] if config.task.tune_share else []
+    return ["train", "validation", *tune, *config.task.more_validation, *_submitted(config).values()]
+
+
+def _submitted(config: RunConfig) -> dict[str, str]:
+    """File -> split, where answers are left for a benchmark."""
+    return glue_submission.splits(config.task) if config.finetune.submit else {}
+
+
+def _key(config: RunConfig, tables: dict[str, Table]) -> str:
+    digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
+    spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
+    spec |= {key: getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
+    digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
+    _add_rows(digest, config, tables)
+    return digest.hexdigest()[:16]
+
+
+def _rows_hash(config: RunConfig, tables: dict[str, Table]) -> str:
+    """Of the rows that shape results: those whose labels are hidden do not."""
+    digest, hidden = hashlib.sha256(), _submitted(config).values()
+    _add_rows(digest, config, {split: table for split, table in tables.items() if split not in hidden})
+    return digest.hexdigest()[:16]
+
+
+def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Table]) -> None:
+    for split, table in tables.items():
+        columns = [table.columns[name] for name in (*config.task.fields, config.task.label)]
+        digest.update(json.dumps([split, columns, table.items]).encode())
+
+
+def _write(config: RunConfig, splits: dict[str, Examples], folder: Path, rows: str) -> None:
+    """Builds the entry beside its place and moves it there whole; what a killed process left is swept away first."""
+    building = folder.with_name(f"{folder.name}.tmp")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir()
+    try:
+        _fill(config, splits, building, rows)
+        building.rename(folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _fill(config: RunConfig, splits: dict[str, Examples], folder: Path, rows: str) -> None:
+    kind, task = tasks.kind_of(config.task), config.task
+    tokenizer = tokenizers.build(config.tokenizer, _texts(splits["train"]))
+    for split, examples in splits.items():
+        _write_split(kind.encode(task, tokenizer, examples), folder, split)
+    facts = {
+        "vocab_size": tokenizer.get_vocab_size(),
+        "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
+        "majority": kind.majority(task, splits["train"]),
+        "rows": rows,
+    }
+    (folder / "facts.json").write_text(json.dumps(facts))
+    tokenizer.no_truncation()
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def _texts(examples: Examples) -> list[str]:
+    return [text for texts in examples.texts for text in texts]
+
+
+def _write_split(split: Split, folder: Path, name: str) -> None:
+    arrays = {array: getattr(split, array) for array in ARRAYS} | {
+        f"numbers.{key}": value for key, value in split.numbers.items()
+    }
+    save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, folder / f"{name}.safetensors")
+    parquet.write_table(pyarrow.table({"item": split.items, **split.texts}), folder / f"{name}.parquet")
+
+
+def _read_split(folder: Path, name: str, labels_of_tokens: bool) -> Split:
+    arrays = load_file(folder / f"{name}.safetensors")
+    numbers = {key.removeprefix("numbers."): array for key, array in arrays.items() if key.startswith("numbers.")}
+    texts = parquet.read_table(folder / f"{name}.parquet").to_pydict()
+    return Split(*(arrays[array] for array in ARRAYS), texts.pop("item"), numbers, texts, labels_of_tokens)

@@ -1,0 +1,43 @@
+"""The built-in suite: small generated tasks whose right answer is known beforehand, so that the harness can be tested itself.
+
+One module a family says how rows are drawn and what theory knows of them; `sight` says what a variant's pooled vector can
+know of a text, `expected` who must solve a task and who cannot.
+"""
+
+import random
+
+from harness.config.choices import Rule
+from harness.config.schema import GrammarConfig
+from harness.errors import InputError
+from harness.seeds import derive
+from harness.tasks.synthetic import bag, brackets, distance, induction, left_context, needle, order, pairs
+from harness.tasks.synthetic.base import Family, Row, Theory
+
+FAMILIES: dict[Rule, Family] = {
+    Rule.bag: bag.FAMILY,
+    Rule.order: order.FAMILY,
+    Rule.distance: distance.FAMILY,
+    Rule.left_context: left_context.FAMILY,
+    Rule.pairs: pairs.FAMILY,
+    Rule.induction: induction.FAMILY,
+    Rule.brackets: brackets.FAMILY,
+    Rule.needle: needle.FAMILY,
+}
+
+
+def generate(config: GrammarConfig, split: str) -> list[Row]:
+    """Rows of `train` or `validation`, the same for the same config; InputError for a difficulty that cannot be drawn."""
+    family = FAMILIES[config.rule]
+    family.refuse(config)
+    count = {"train": config.train_examples, "validation": config.validation_examples}[split]
+    if count < 2:
+        raise InputError(f"task.grammar.{split}_examples={count} must be at least 2")
+    stream = random.Random(derive(config.seed, config.rule.value, split))
+    return [{"idx": index, **family.make(stream, config)} for index in range(count)]
+
+
+def theory_of(config: GrammarConfig) -> Theory:
+    """What is known of the task at this difficulty; InputError for one that cannot be drawn."""
+    family = FAMILIES[config.rule]
+    family.refuse(config)
+    return family.theory(config)

@@ -1,0 +1,1 @@
+"""What a run writes: its own log, line by line, and its run in MLflow."""

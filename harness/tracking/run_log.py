@@ -1,0 +1,118 @@
+"""What a worker writes and a supervisor reads: files of a run's folder, each written whole or line by line.
+
+- `config.yaml`, `run.json`: config and record, written by the supervisor before the worker starts
+- `metrics.jsonl`: stages and curves, one line an entry, appended while the worker runs
+- `result.json`: the end; this file, not a marker, means done
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from harness import metrics
+
+ARTIFACTS = (
+    *("config.yaml", "environment.json", "predictions*.parquet", "submission/*.tsv", "timing.json.gz", "parameters.json"),
+    *("result.json", "log.txt"),
+)
+"""Patterns of the files that are tracked with a run."""
+
+
+def artifacts(folder: Path) -> list[Path]:
+    """Files of the run's folder that are tracked with it, as far as they exist."""
+    return [path for pattern in ARTIFACTS for path in sorted(folder.glob(pattern))]
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Written whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("w") as file:
+        json.dump(value, file, indent=1, allow_nan=False)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch, as the tracking store counts time."""
+    return int(time.time() * 1000)
+
+
+class Journal:
+    """Writes the log of a run. Points of a curve that an earlier process wrote stay, though a resumed one repeats them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._steps = _written_steps(folder / "metrics.jsonl")
+        self._lines = (folder / "metrics.jsonl").open("a", buffering=1)
+        self._values: dict[str, float] = {}
+
+    def stage(self, name: str, steps: int = 0) -> None:
+        """Says what begins now, and of how many steps it is."""
+        self._write({"stage": name, "steps": steps})
+
+    def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
+        """One point of a curve, of now unless a time is given; KeyError or ValueError as `metrics.check` raises them."""
+        point = {"step": step, "key": key, "value": metrics.check(key, value), "tokens": tokens}
+        if step <= self._steps.get(key, -1):
+            return
+        self._steps[key] = step
+        self._write(point if time_ms is None else point | {"time": time_ms})
+
+    def sample(self, key: str, step: int, value: float, time_ms: int) -> None:
+        """One of several values that a curve may have at one step, as repeated measurements of one length."""
+        self._write({"step": step, "key": key, "value": metrics.check(key, value), "time": time_ms})
+
+    def value(self, key: str, value: float | None) -> None:
+        """One result; None is left out, which a report shows as a dash."""
+        if value is not None:
+            self._values[key] = metrics.check(key, value)
+
+    def finish(self, status: str) -> None:
+        """Writes `result.json`."""
+        self._lines.close()
+        steps = {key: step for key, step in self._steps.items() if key in self._values}
+        result = {"status": status, "time": now_ms(), "metrics": self._values, "steps": steps}
+        write_json(self.folder / "result.json", result)
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        self._lines.write(json.dumps({"time": now_ms(), **entry}, allow_nan=False) + "\n")
+
+
+def _written_steps(path: Path) -> dict[str, int]:
+    """Key -> highest step in the file; a line that a killed process left torn is cut off."""
+    if not path.exists():
+        return {}
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if len(whole) < len(text):
+        os.truncate(path, len(whole))
+    points = [entry for entry in map(json.loads, whole.splitlines()) if "key" in entry]
+    return {point["key"]: point["step"] for point in points}
+
+
+class Reader:
+    """Reads the log of a run: entries of `metrics.jsonl` since the last call; a torn last line is left for the next."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "metrics.jsonl"
+        self._offset = 0
+
+    def new_entries(self) -> list[dict[str, Any]]:
+        """Entries that were completed since the last call."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return [json.loads(line) for line in whole.splitlines()]
+
+
+def result(folder: Path) -> dict[str, Any] | None:
+    """The result of a run, or None while there is none."""
+    path = folder / "result.json"
+    return json.loads(path.read_text()) if path.exists() else None

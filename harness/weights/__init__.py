@@ -1,1 +1,0 @@
-"""Weights that a model starts from: ours, published ones, a teacher's."""

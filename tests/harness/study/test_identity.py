@@ -1,0 +1,200 @@
+"""What a run is: every key counts unless an explicit list says why not, and what differs is told apart."""
+
+import itertools
+import json
+import random
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from harness import arms
+from harness.config.schema import RunConfig, flatten, to_dict
+from harness.study import identity
+from harness.study.identity import Inputs
+
+NOT_IN_FINGERPRINT = {
+    *("study", "arm", "settings", "swept", "output", "rerun", "tracking.uri"),
+    *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
+    *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
+    *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
+    *("model.objective", "pretrain.checkpoint_every_s"),
+}
+"""Keys that name a run, say where content is that counts by itself, or say how often a checkpoint is written."""
+
+NOT_A_FACT = {"model.vocab_size", "model.pad_token_id", "finetune.submit", "seed", "pretrain.seed"}
+"""Keys that the fingerprint has, but that no comparison depends on: the tokenizer's, an additional file, replicates."""
+
+INPUTS = Inputs(data="key", content={"rows": "r"})
+
+
+def other(value: Any, key: str) -> Any:
+    """Another value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, Enum):
+        return next(choice for choice in type(value) if choice is not value)
+    if isinstance(value, (int, float)):
+        return value + 0.125 if isinstance(value, float) else value + 2
+    if isinstance(value, list):
+        return [*value, value[0] if value else 7]
+    if isinstance(value, dict):
+        return value | {"more": True if key == "enhancements" else "test"}
+    return 7 if value is None and key not in TEXTS else f"{value}-other"
+
+
+TEXTS = {"data.root", "model.init_from", "tokenizer.file", "tokenizer.vocab_file", "pretrain.teacher", "pretrain.checkpoint"}
+SKIPPED = ("published.",)
+"""A copy of the model at other dimensions, which follows from the choices."""
+
+
+def paths_of(config: Any, prefix: str = "") -> list[str]:
+    """Every dotted key that is no group."""
+    found = []
+    for field in fields(config):
+        value = getattr(config, field.name)
+        key = f"{prefix}{field.name}"
+        found += paths_of(value, f"{key}.") if is_dataclass(value) else [key]
+    return found
+
+
+def changed(config: Any, path: str, value: Any) -> Any:
+    """A copy with another value there, whatever the class would say to it."""
+    name, _, rest = path.partition(".")
+    copy = object.__new__(type(config))
+    vars(copy).update(vars(config))
+    setattr(copy, name, changed(getattr(config, name), rest, value) if rest else value)
+    return copy
+
+
+def at(config: Any, path: str) -> Any:
+    for name in path.split("."):
+        config = getattr(config, name)
+    return config
+
+
+@pytest.fixture
+def config(compose) -> RunConfig:
+    (one,) = compose("scale=tiny", "task=bag", "pretrain=mlm", "hardware.threads=1")
+    return one
+
+
+def test_every_key_changes_the_fingerprint_unless_it_is_listed(config):
+    before = identity.fingerprint(config, INPUTS)
+    keys = [key for key in paths_of(config) if not key.startswith(SKIPPED)]
+    assert len(keys) > 180
+    unseen = {key for key in keys if identity.fingerprint(changed(config, key, other(at(config, key), key)), INPUTS) == before}
+    assert unseen == NOT_IN_FINGERPRINT
+
+
+def test_every_key_is_in_the_arm_or_in_the_conditions_unless_it_is_listed(config):
+    facts = identity.facts(config, INPUTS)
+    keys = [key for key in paths_of(config) if not key.startswith(SKIPPED)]
+    unseen = {key for key in keys if identity.facts(changed(config, key, other(at(config, key), key)), INPUTS) == facts}
+    assert unseen == NOT_IN_FINGERPRINT | NOT_A_FACT
+    for key in ("hardware.dtype", "finetune.max_grad_norm", "measure.rounds", "task.max_length", "corpus.seed"):
+        assert key in arms.conditions(facts, [])
+        assert key in arms.of_arm(facts, [key])
+        assert key not in arms.conditions(facts, [key])
+    for key in ("model.attention_window", "pretrain.mask_rate", "pretrain.static_masks", "scale_name"):
+        assert key in arms.of_arm(facts, [])
+
+
+@pytest.mark.parametrize("inputs", [{"data": "other"}, {"corpus": "c"}, {"pretraining": "p"}, {"content": {"rows": "other"}}])
+def test_content_changes_the_fingerprint(config, inputs):
+    assert identity.fingerprint(config, replace(INPUTS, **inputs)) != identity.fingerprint(config, INPUTS)
+
+
+def test_recipe_is_the_same_for_all_replicates_and_for_nothing_else(config):
+    recipe, inputs = identity.recipe, Inputs(corpus="c")
+    assert recipe(replace(config, seed=5, pretrain=replace(config.pretrain, seed=5)), inputs) == recipe(config, inputs)
+    assert recipe(replace(config, pretrain=replace(config.pretrain, mask_rate=0.4)), inputs) != recipe(config, inputs)
+
+
+def shares(one: tuple[RunConfig, Inputs], two: tuple[RunConfig, Inputs], lifted: list[str]) -> bool:
+    """Whether a report would take both for attempts at one run."""
+    first, second = identity.facts(*one), identity.facts(*two)
+    if arms.conditions(first, lifted) != arms.conditions(second, lifted):
+        return False
+    labels = arms.distinguish(
+        {"1": one[0].label, "2": two[0].label}, {"1": arms.of_arm(first, lifted), "2": arms.of_arm(second, lifted)}
+    )
+    seeds = [(config.seed, config.pretrain.seed) for config in (one[0], two[0])]
+    return labels["1"] == labels["2"] and one[0].task.name == two[0].task.name and seeds[0] == seeds[1]
+
+
+def test_two_runs_that_differ_never_share_arm_task_seeds_and_conditions(config):
+    stream = random.Random(0)
+    keys = [
+        key
+        for key in paths_of(config)
+        if not key.startswith(SKIPPED) and key not in NOT_IN_FINGERPRINT | NOT_A_FACT - {"seed", "pretrain.seed"}
+    ]
+    variants = []
+    for _ in range(40):
+        one = config
+        for key in stream.sample(keys, stream.randint(0, 3)):
+            one = changed(one, key, other(at(one, key), key))
+        variants.append((one, INPUTS))
+    lifted = stream.sample(keys, 5)
+    prints = [identity.fingerprint(*run) for run in variants]
+    for (one, first), (two, second) in itertools.combinations(zip(variants, prints, strict=True), 2):
+        assert shares(one, two, lifted) == (first == second), arms.varying([identity.facts(*one), identity.facts(*two)])
+
+
+def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_not(compose):
+    runs = compose("-m", "task=bag", "scale=tiny", "model=base,albert", "hardware.dtype=fp32,bf16", "seed=1,2")
+    lifted = identity.lifted((one, INPUTS) for one in runs)
+    assert "hardware.dtype" in lifted
+    assert all(key.startswith(("model.", "model_name", "hardware.dtype")) for key in lifted)
+    measured = [(one, INPUTS) for one in (runs[0], replace(runs[0], measure=replace(runs[0].measure, length=64)))]
+    assert identity.lifted(measured) == []
+    assert len({arms.short_hash(arms.conditions(identity.facts(one, INPUTS), lifted)) for one in runs}) == 1
+
+
+@pytest.mark.parametrize(
+    ("sweep", "labels"),
+    [
+        ("hardware.dtype=fp32,bf16", ["base", "base dtype=bf16"]),
+        ("finetune.learning_rate=1e-4,3e-4", ["base learning_rate=0.0001", "base"]),
+        ("corpus=builtin,wikitext", ["base", "base corpus=wikitext"]),
+        ("scale=mini,tiny", ["base", "base scale=tiny"]),
+        ("model.attention_window=null,8", ["base", "base attention_window=8"]),
+        ("seed=1,2", ["base", "base"]),
+        ("pretrain.seed=1,2", ["base", "base"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_swept_key_is_part_of_the_name_where_it_changes_something(compose, sweep, labels):
+    assert [one.label for one in compose("-m", "task=bag", sweep)] == labels
+
+
+def test_objective_is_named_by_what_differs(compose):
+    runs = compose("-m", "task=none", "pretrain=mlm", "pretrain.mask_rate=0.15,0.4", "pretrain.static_masks=false,true")
+    assert [one.label for one in runs] == [
+        "base+mlm",
+        "base+mlm static_masks=true",
+        "base+mlm mask_rate=0.4",
+        "base+mlm mask_rate=0.4 static_masks=true",
+    ]
+
+
+def test_two_keys_of_one_name_are_told_apart(compose):
+    one, two, *_ = compose("-m", "task=bag", "pretrain=mlm", "finetune.learning_rate=1e-3,2e-3", "pretrain.learning_rate=1e-2")
+    assert (one.label, two.label) == ("base+mlm learning_rate=0.001", "base+mlm learning_rate=0.002")
+    (both, *_) = compose(
+        "-m", "task=bag", "pretrain=mlm", "finetune.learning_rate=1e-3,2e-3", "pretrain.learning_rate=1e-2,2e-2"
+    )
+    assert both.label == "base+mlm finetune.learning_rate=0.001 pretrain.learning_rate=0.01"
+
+
+def test_tags_hold_arm_lifted_keys_and_both_seeds(config):
+    described = identity.describe(config, replace(INPUTS, pretraining="p"), ["hardware.dtype"])
+    named = described["tags"]
+    assert (named["arm"], named["seed"], named["pretrain_seed"], named["pretraining"]) == ("base+mlm", "0", "0", "p")
+    assert json.loads(named["lifted"]) == ["hardware.dtype"]
+    assert described["parameters"]["facts.rows"] == "r"
+    assert set(flatten(to_dict(config))) - set(described["parameters"]) == {
+        key for key in flatten(to_dict(config)) if key.startswith("published.")
+    }

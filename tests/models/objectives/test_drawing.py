@@ -1,0 +1,46 @@
+"""How many tokens of a sequence are predicted."""
+
+import pytest
+import torch
+
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.objectives.build import build
+from models.objectives.config import Masking, ObjectiveConfig, ObjectiveName
+from models.objectives.drawing import masked_question, predictions
+from models.objectives.question import IGNORED, Vocabulary
+
+
+@pytest.mark.parametrize(("rate", "length", "expected"), [(0.15, 512, 77), (0.15, 128, 19), (0.15, 10, 2), (0.4, 512, 205)])
+def test_number_of_predictions_is_rounded_to_the_nearest(rate: float, length: int, expected: int):
+    """0.15 * 512 = 76.8 and 0.4 * 512 = 204.8; 0.15 * 128 = 19.2 goes down, and the half of 0.15 * 10 to the even number."""
+    assert predictions(rate, length) == expected
+
+
+def test_at_least_one_token_is_predicted():
+    assert predictions(0.01, 8) == 1
+
+
+@pytest.mark.parametrize("name", [ObjectiveName.mlm, ObjectiveName.rtd])
+def test_a_sequence_of_512_tokens_has_77_masks(name: ObjectiveName):
+    shape = EncoderConfig(vocab_size=30, hidden_size=16, num_hidden_layers=1, num_attention_heads=4, intermediate_size=16)
+    vocabulary = Vocabulary(30, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(30, dtype=torch.bool))
+    objective = build(ObjectiveConfig(name), shape, vocabulary, seed=0)
+    ids = torch.randint(5, 30, (2, 512), generator=torch.Generator().manual_seed(0))
+    question = objective.ask(Batch(ids), [0, 1])
+    assert (question.targets != IGNORED).sum(dim=1).tolist() == [77, 77]
+
+
+def test_no_span_crosses_a_special_piece():
+    """Five words, each alone between two special pieces, are spans of one word: each is masked three times out of five.
+
+    A span that went on behind a special piece would be too long in most places but the last ones.
+    """
+    vocabulary = Vocabulary(30, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(30, dtype=torch.bool))
+    config = ObjectiveConfig(ObjectiveName.mlm, mask_rate=0.3, masking=Masking.span, mean_span=5.0)
+    ids = torch.tensor([[2, 10, 3, 11, 3, 12, 3, 13, 3, 14, 3]]).repeat(400, 1)
+    question = masked_question(Batch(ids), list(range(400)), config, vocabulary)
+    assert (question.targets != IGNORED).all()
+    assert question.places.shape == (400, 3)
+    shares = torch.bincount(question.places.flatten(), minlength=11)[1::2] / 400
+    torch.testing.assert_close(shares, torch.full((5,), 0.6), rtol=0, atol=0.08)

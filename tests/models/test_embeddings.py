@@ -1,0 +1,42 @@
+"""The input of the first layer, worked by hand: scaled token vectors plus those of position and type, then the projection."""
+
+import math
+
+import pytest
+import torch
+
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import Encoder, initialise
+
+IDS, TYPES = torch.tensor([[2, 5, 7, 3], [2, 9, 3, 0]]), torch.tensor([[0, 0, 1, 1], [0, 1, 1, 0]])
+
+
+def encoder(width: int, scaled: bool) -> Encoder:
+    """Of hidden size 16, without norm and dropout."""
+    made = Encoder(
+        EncoderConfig(
+            vocab_size=10,
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=8,
+            max_position_embeddings=8,
+            embedding_size=width,
+            embedding_scale=scaled,
+            embedding_norm=False,
+        )
+    ).eval()
+    initialise(made, 0.5, seed=0)
+    return made
+
+
+@pytest.mark.parametrize(("scaled", "width", "factor"), [(False, 16, 1), (True, 16, 4), (False, 4, 1), (True, 4, 2)])
+def test_token_vectors_are_scaled_by_the_root_of_their_size_where_the_key_says_so(scaled: bool, width: int, factor: int):
+    assert factor in (1, math.isqrt(width))
+    made = encoder(width, scaled)
+    table = dict(made.embeddings.named_parameters())
+    tokens, types = table["token_embedding.weight"][IDS], table["type_embedding.weight"][TYPES]
+    summed = factor * tokens + table["position_embedding.weight"][:4] + types
+    expected = summed if width == 16 else summed @ table["projection.weight"].T + table["projection.bias"]
+    torch.testing.assert_close(made.hidden_states(Batch(IDS, TYPES))[0], expected)
