@@ -41,8 +41,9 @@ def test_swept_objective_keeps_both_arms(make_run):
 
 
 def test_key_swept_by_one_command_is_lifted_for_all_of_the_task(make_run):
-    runs = [make_run(f"base learning_rate={rate}", params={RATE: rate}, lifted=swept(RATE)) for rate in ("1e-4", "3e-4")]
-    runs += [make_run("albert", params={RATE: "5e-4"}), make_run("base", params={RATE: "3e-4"}, task="cola")]
+    runs = [make_run("albert", params={RATE: "5e-4"})]
+    runs += [make_run(f"base learning_rate={rate}", params={RATE: rate}, lifted=swept(RATE)) for rate in ("1e-4", "3e-4")]
+    runs += [make_run("base", params={RATE: "3e-4"}, task="cola")]
     assert rows(compare("s", runs)) == [
         ("sst2", ["albert", "base learning_rate=1e-4", "base learning_rate=3e-4"]),
         ("cola", ["base"]),
