@@ -84,7 +84,8 @@ def label_runs(runs: list[Run], along: Iterable[str] = ()) -> dict[str, str]:
     along, groups = list(along), by_task(runs)
     lifted = lifted_keys(runs, along)
     shown = _varying_along(groups.values(), along)
-    labels = {run.run_id: _with_values(run, shown) for run in runs}
+    swept = {task: _values_without_name(group) for task, group in groups.items()}
+    labels = {run.run_id: _with_values(run, shown, swept[run.task]) for run in runs}
     labels = arms.distinguish(labels, {run.run_id: _of_encoder(run) for run in runs})
     for task, group in groups.items():
         facts = {run.run_id: arms.of_arm(run.facts, lifted[task]) for run in group}
@@ -98,11 +99,29 @@ def _varying_along(groups: Iterable[list[Run]], along: list[str]) -> list[str]:
     return sorted(key for key in varying if arms.within(key, along))
 
 
-def _with_values(run: Run, keys: list[str]) -> str:
-    """The run's own label, and the values of the keys that it does not name yet."""
-    label = run.tags[tags.ARM]
-    missing = [key for key in keys if key in run.facts and f" {arms.short_name(key)}=" not in label and f" {key}=" not in label]
-    return " ".join([label, *arms.setting_texts(run.facts, missing)])
+def _values_without_name(runs: list[Run]) -> dict[str, set[str]]:
+    """Key that commands of this task swept -> its values in those of their arms that do not name it: its default.
+
+    Keys that belong to every arm, and hashes of content, are left out: labels are told apart by these only where they must.
+    """
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        for key in run.lifted or ():
+            if key in run.facts and not key.startswith("facts.") and not arms.within(key, arms.OF_ARM):
+                values.setdefault(key, set()).update(() if _names(run, key) else {run.facts[key]})
+    return values
+
+
+def _names(run: Run, key: str) -> bool:
+    """Whether the run's own label says the value of the key."""
+    return any(f" {name}=" in run.tags[tags.ARM] for name in (key, arms.short_name(key)))
+
+
+def _with_values(run: Run, along: list[str], swept: dict[str, set[str]]) -> str:
+    """The run's own label, and the values of keys that it does not name: of `--along`, and of keys that others swept."""
+    others = {key for key in swept if key not in (run.lifted or ()) and run.facts.get(key) not in swept[key]}
+    keys = sorted(key for key in {*along, *others} if key in run.facts and not _names(run, key))
+    return " ".join([run.tags[tags.ARM], *arms.setting_texts(run.facts, keys)])
 
 
 def _of_encoder(run: Run) -> arms.Facts:

@@ -45,7 +45,7 @@ def test_key_swept_by_one_command_is_lifted_for_all_of_the_task(make_run):
     runs += [make_run(f"base learning_rate={rate}", params={RATE: rate}, lifted=swept(RATE)) for rate in ("1e-4", "3e-4")]
     runs += [make_run("base", params={RATE: "3e-4"}, task="cola")]
     assert rows(compare("s", runs)) == [
-        ("sst2", ["albert", "base learning_rate=1e-4", "base learning_rate=3e-4"]),
+        ("sst2", ["albert learning_rate=5e-4", "base learning_rate=1e-4", "base learning_rate=3e-4"]),
         ("cola", ["base"]),
     ]
 
@@ -55,9 +55,9 @@ def test_one_arm_of_two_commands_is_one_row(make_run):
     runs = [make_run("base learning_rate=3e-4", 1, params={RATE: "3e-4"}, lifted=swept(RATE))]
     runs += [make_run("base learning_rate=1e-4", 1, params={RATE: "1e-4"}, lifted=swept(RATE))]
     runs += [make_run("base", 2, params={RATE: "3e-4"})]
-    section = compare("s", runs).sections[0]
+    section = compare("s", runs, "base learning_rate=3e-4").sections[0]
     assert {row.label: [one.seed for one in row.runs] for row in section.rows} == {
-        "base": ["1", "2"],
+        "base learning_rate=3e-4": ["1", "2"],
         "base learning_rate=1e-4": ["1"],
     }
 
@@ -98,6 +98,14 @@ def test_recipes_of_other_settings_are_other_arms(make_run, pretrained):
     result = compare("s", runs, "base+mlm recipe=aaaaaaaa")
     assert rows(result)[-1] == ("sst2", [f"base+mlm recipe={recipe * 8}" for recipe in "abc"])
     assert result.superseded == []
+
+
+def test_arm_of_a_command_that_did_not_sweep_says_its_value_unless_it_is_the_default(make_run):
+    """`base` without a setting is the fp32 of the sweep; an albert of another command may be of either."""
+    runs = [make_run(params={DTYPE: "fp32"}, lifted=swept(DTYPE))]
+    runs += [make_run("base dtype=bf16", params={DTYPE: "bf16"}, lifted=swept(DTYPE))]
+    runs += [make_run("albert", params={DTYPE: "fp32"}), make_run("gpt", params={DTYPE: "bf16"})]
+    assert rows(compare("s", runs)) == [("sst2", ["base", "albert", "base dtype=bf16", "gpt dtype=bf16"])]
 
 
 def test_names_that_the_user_chose_stay_apart(make_run):
