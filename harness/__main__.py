@@ -1,34 +1,77 @@
-"""The command line: `python -m harness [-m] [group=choice ...] [key=value ...]`."""
+"""The command line: `python -m harness [COMMAND] [argument ...]`, without a command `run`."""
 
+import importlib
+import os
+import re
 import sys
+import traceback
+from pathlib import Path
 
-from harness.errors import InputError
+import harness
+from harness.commands import COMMANDS
+from harness.errors import InputError, unknown
 
-
-def main() -> None:
-    """Leaves with 0 when every cell finished, 1 when one failed, 2 for a wrong input (told in one line)."""
-    arguments = sys.argv[1:]
-    if {"-h", "--help"} & set(arguments):
-        from harness.config.help import help_text
-
-        print(help_text())
-        return
-    sys.exit(_run(arguments))
+HELP = {"-h", "--help"}
+COMPLETION = {"-sc", "--shell-completion"}
 
 
-def _run(arguments: list[str]) -> int:
-    from harness.config import compose
-    from harness.study import supervisor  # heavy imports wait until they are needed
+def main(arguments: list[str] | None = None) -> int:
+    """0; 1 when something failed; 2 for a wrong input, with one line on stderr; 130 when interrupted."""
+    name, rest = "run", sys.argv[1:] if arguments is None else list(arguments)
+    if rest and rest[0] in COMMANDS:
+        name, rest = rest[0], rest[1:]
+    label = "harness" if name == "run" else f"harness {name}"
+    verbose = any(re.fullmatch(r"\+{0,2}hydra\.verbose=(?!false$).*", argument, re.IGNORECASE) for argument in rest)
+    if verbose:
+        import logging  # 20 ms
 
+        logging.basicConfig(format="[%(asctime)s][%(name)s][%(levelname)s] %(message)s")  # Hydra sets the level
     try:
-        return compose.main(arguments, supervisor.run_study)
+        return _run(name, rest)
     except InputError as error:
-        print(f"harness: {error}", file=sys.stderr)
+        if verbose or os.environ.get("HYDRA_FULL_ERROR") == "1":
+            traceback.print_exception(error)
+        print(f"{label}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("harness: interrupted", file=sys.stderr)
+        print(f"{label}: interrupted", file=sys.stderr)
         return 130
 
 
+def _run(name: str, arguments: list[str]) -> int:
+    if name == "run" and HELP & set(arguments):
+        return _help([word for word in arguments if word not in HELP])
+    if name == "run" and "--version" in arguments:
+        print(f"harness {harness.__version__}")
+        return 0
+    if COMPLETION & set(arguments):
+        from harness.commands import completion  # Hydra
+
+        return completion.main(arguments)
+    if name == "run" and arguments and re.fullmatch(r"\w[\w-]*", arguments[0]):
+        raise unknown("command", arguments[0], COMMANDS, "python -m harness")
+    return importlib.import_module(COMMANDS[name][0]).main(arguments)
+
+
+def _help(topics: list[str]) -> int:
+    """The help page, or that of a command, a group or a key."""
+    if topics and topics[0] in COMMANDS and topics[0] != "run":
+        return _run(topics[0], ["--help"])
+    from harness.config import help_of_keys  # the parser of Python, which no run needs
+    from harness.config.help import page
+
+    pages = [help_of_keys.page(topic) for topic in topics if not topic.startswith("-") and topic != "run"]
+    print("\n\n".join(pages) if pages else page({name: line for name, (_, line) in COMMANDS.items()}))
+    return 0
+
+
+def leave_out_working_directory() -> None:
+    """`python -m` searches the working directory first, where a folder `models` would be imported for ours."""
+    root = str(Path(__file__).resolve().parent.parent)
+    if sys.path[0] == os.getcwd() != root:
+        sys.path[:1] = [] if root in sys.path[1:] else [root]
+
+
 if __name__ == "__main__":
-    main()
+    leave_out_working_directory()
+    sys.exit(main())

@@ -10,6 +10,9 @@ PRETRAINED = "pretrained"
 WEIGHTS = "checkpoint"
 """Below the folder of a run: the weights that it leaves."""
 
+SHAPE = "model.json"
+"""In a folder of weights of ours: the shape that they belong to."""
+
 CHECKPOINTS = "checkpoints"
 """Below the folder of a run that is not finished: states to go on from."""
 

@@ -18,7 +18,7 @@ def start(module: str, arguments: list[str], threads: int, log: TextIO) -> subpr
     environment = os.environ | {"OMP_NUM_THREADS": told, "MKL_NUM_THREADS": told, "TOKENIZERS_PARALLELISM": "false"}
     root = str(Path(__file__).resolve().parent.parent)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", module, *arguments]
+    command = [sys.executable, "-P", "-m", module, *arguments]  # -P: no module of the working directory in place of ours
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
 

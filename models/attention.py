@@ -53,27 +53,26 @@ class SelfAttention(nn.Module):
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
         super().__init__()
-        size = config.hidden_size
-        self.num_heads, self.head_size = config.num_attention_heads, config.head_size
+        size, width = config.hidden_size, config.attention_width
+        self.num_heads, self.head_size = config.num_attention_heads, config.head_width
         self.window = config.window_of(layer)
         self.causal, self.scale = config.causal, None if config.attention_scale else 1.0
         self.dropout = config.attention_probs_dropout_prob
-        self.query_key_value = nn.Linear(size, 3 * size, bias=config.attention_bias)
-        self.output = nn.Linear(size, size, bias=config.attention_bias)
+        self.query_key_value = nn.Linear(size, 3 * width, bias=config.attention_bias)
+        self.output = nn.Linear(width, size, bias=config.attention_bias)
         self.global_tokens = config.global_tokens
-        self.global_query_key_value = nn.Linear(size, 3 * size, bias=config.attention_bias) if config.global_tokens else None
+        self.global_query_key_value = nn.Linear(size, 3 * width, bias=config.attention_bias) if config.global_tokens else None
 
     def forward(self, hidden: Tensor, context: Context) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        B, T, D = hidden.shape
-        heads = self._heads(self.query_key_value, hidden, context)
+        heads, T = self._heads(self.query_key_value, hidden, context), hidden.shape[1]
         if self.window is None or (self.window // 2 >= T - 1 and not self.global_tokens):
             seen = full_attention(heads)
         else:
             seen = windowed_attention(heads, self.window, self.global_tokens)
         if self.global_query_key_value is not None:
             seen = torch.cat([self._seen_by_global(hidden, context), seen[:, :, self.global_tokens :]], dim=2)
-        return self.output(seen.transpose(1, 2).reshape(B, T, D))
+        return self.output(seen.transpose(1, 2).flatten(2))
 
     def _heads(self, projection: nn.Linear, hidden: Tensor, context: Context) -> Heads:
         B, T, _ = hidden.shape
@@ -95,14 +94,14 @@ class SelfAttention(nn.Module):
 
     def flops(self, length: int) -> int:
         """Of one forward pass over one text: projections and products."""
-        size = self.num_heads * self.head_size
+        projections, width = self.query_key_value.weight.numel() + self.output.weight.numel(), self.output.in_features
         full = self.window is None or (self.window // 2 >= length - 1 and not self.global_tokens)
         pairs = length * length if full else window_pairs(self.window, length, self.global_tokens)
-        products = 2 * 2 * pairs * size
+        products = 2 * 2 * pairs * width
         if self.global_tokens:
             seeing = min(self.global_tokens, length)
-            products += 2 * length * size * 3 * size + 2 * 2 * seeing * length * size
-        return 2 * length * size * 4 * size + products
+            products += 2 * length * self.global_query_key_value.weight.numel() + 2 * 2 * seeing * length * width
+        return 2 * length * projections + products
 
 
 def full_attention(heads: Heads) -> Tensor:

@@ -27,6 +27,14 @@ class Body(Enum):
     static = "static"  # nothing, in word2vec's place (arXiv:1301.3781)
 
 
+class Init(Enum):
+    """Standard deviation of the initial values of matrices."""
+
+    flat = "flat"  # initializer_range everywhere (arXiv:1810.04805)
+    scaled_by_depth = "scaled_by_depth"  # over the root of 2 L where a block adds to its input (GPT-2; arXiv:1909.08053)
+    small_embeddings = "small_embeddings"  # of embeddings the root of 2 / (5 E) (arXiv:2212.14034, after arXiv:1910.05895)
+
+
 class Position(Enum):
     """How a model knows where a token stands."""
 
@@ -38,6 +46,14 @@ class Position(Enum):
     disentangled = "disentangled"  # content-to-position and back (arXiv:2006.03654)
     relative = "relative"  # relative attention with segment terms (arXiv:1906.08237)
     none = "none"
+
+
+class PositionTerms(Enum):
+    """Products with distances that disentangled scores add to those of content (arXiv:2006.03654, section 3.1)."""
+
+    both = "both"
+    content_to_position = "content_to_position"
+    position_to_content = "position_to_content"
 
 
 class Norm(Enum):
@@ -88,6 +104,7 @@ class EncoderConfig:
     num_hidden_groups: int | None = None  # None: as many as layers, nothing is shared (arXiv:1909.11942)
     sharing: Sharing = Sharing.all
     initializer_range: float = 0.02
+    init: Init = Init.flat
     # Embeddings
     vocab_size: int = 30522
     max_position_embeddings: int = 512
@@ -107,6 +124,7 @@ class EncoderConfig:
     # Attention
     position: Position = Position.learned
     num_attention_heads: int = 12
+    head_size: int | None = None  # features of one head; None: hidden_size / num_attention_heads
     attention_bias: bool = True  # of the four projections
     attention_scale: bool = True  # products divided by the root of the head size
     attention_window: int | None = None  # total width, half to each side; None: full attention (arXiv:2004.05150)
@@ -120,6 +138,8 @@ class EncoderConfig:
     max_relative_distance: int = 512  # farther tokens count as this far
     share_position_projections: bool = False  # disentangled: positions use the content's projections
     norm_relative_embeddings: bool = False  # disentangled
+    position_terms: PositionTerms = PositionTerms.both  # disentangled
+    key_bias: bool = True  # disentangled: of keys too, as since v2 (arXiv:2111.09543); false as first published
     memory_length: int = 0  # relative: hidden states kept of the text before (arXiv:1901.02860)
     # Feed-forward
     intermediate_size: int = 3072  # width of a plain feed-forward
@@ -135,6 +155,7 @@ class EncoderConfig:
     classifier_bias: bool = True
     classifier_dropout: float | None = None  # None: hidden_dropout_prob
     tie_masked_lm_head: bool = True  # its output matrix is the token embedding
+    mask_decoder: bool = False  # disentangled: masked tokens are predicted with absolute positions (arXiv:2006.03654, 3.2)
 
     def __post_init__(self) -> None:
         self._refuse_sizes_below_one()
@@ -167,9 +188,14 @@ class EncoderConfig:
         return self.depth if self.num_hidden_groups is None else self.num_hidden_groups
 
     @property
-    def head_size(self) -> int:
+    def head_width(self) -> int:
         """Features of one attention head."""
-        return self.hidden_size // self.num_attention_heads
+        return self.hidden_size // self.num_attention_heads if self.head_size is None else self.head_size
+
+    @property
+    def attention_width(self) -> int:
+        """Features of the queries of all heads together; hidden_size unless head_size says otherwise."""
+        return self.num_attention_heads * self.head_width
 
     @property
     def longest_text(self) -> int:
@@ -183,7 +209,9 @@ class EncoderConfig:
 
     def _refuse_sizes_below_one(self) -> None:
         sizes = "vocab_size max_position_embeddings hidden_size num_hidden_layers num_attention_heads intermediate_size"
-        optional = "embedding_size num_hidden_groups feed_forward_size attention_window global_layer_every position_buckets"
+        optional = (
+            "embedding_size num_hidden_groups head_size feed_forward_size attention_window global_layer_every position_buckets"
+        )
         for key in (*sizes.split(), *optional.split(), "max_relative_distance"):
             value = getattr(self, key)
             if value is not None and value < 1:
@@ -211,10 +239,10 @@ class EncoderConfig:
                 raise ValueError(f"model.{key}={getattr(self, key)} must be above 0 and at most 1")
 
     def _refuse_impossible_shapes(self) -> None:
-        if self.hidden_size % self.num_attention_heads:
+        if self.head_size is None and self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"model.hidden_size={self.hidden_size} must be a multiple of "
-                f"model.num_attention_heads={self.num_attention_heads}"
+                f"model.num_attention_heads={self.num_attention_heads}, or model.head_size be set"
             )
         if self.groups > self.depth:
             raise ValueError(
@@ -229,11 +257,13 @@ class EncoderConfig:
                 f"model.position_buckets={buckets} must be at least 2, and half of it below "
                 f"model.max_relative_distance={self.max_relative_distance} - 1: the other half is for farther tokens"
             )
-        if self.position is Position.rotary and self.head_size % 2:
-            raise ValueError(
-                f"model.position=rotary turns pairs: model.hidden_size={self.hidden_size} over "
-                f"model.num_attention_heads={self.num_attention_heads} must be even"
+        if self.position is Position.rotary and self.head_width % 2:
+            given = (
+                f"model.hidden_size={self.hidden_size} over model.num_attention_heads={self.num_attention_heads}"
+                if self.head_size is None
+                else f"model.head_size={self.head_size}"
             )
+            raise ValueError(f"model.position=rotary turns pairs: {given} must be even")
 
     def _refuse_impossible_pairs(self) -> None:
         own_attention = self.position in (Position.disentangled, Position.relative)
@@ -253,6 +283,9 @@ class EncoderConfig:
             ),
             f"global_layer_every={self.global_layer_every} and num_hidden_groups={self.num_hidden_groups}": (
                 self.global_layer_every is not None and shared
+            ),
+            f"mask_decoder=true and position={self.position.value}": (
+                self.mask_decoder and self.position is not Position.disentangled
             ),
             f"memory_length={self.memory_length} and position={self.position.value}": (
                 self.memory_length > 0 and self.position is not Position.relative

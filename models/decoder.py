@@ -22,12 +22,12 @@ class CrossAttention(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        size = config.hidden_size
-        self.num_heads, self.head_size = config.num_attention_heads, config.head_size
+        size, width = config.hidden_size, config.attention_width
+        self.num_heads, self.head_size = config.num_attention_heads, config.head_width
         self.scale, self.dropout = None if config.attention_scale else 1.0, config.attention_probs_dropout_prob
-        self.query = nn.Linear(size, size, bias=config.attention_bias)
-        self.key_value = nn.Linear(size, 2 * size, bias=config.attention_bias)
-        self.output = nn.Linear(size, size, bias=config.attention_bias)
+        self.query = nn.Linear(size, width, bias=config.attention_bias)
+        self.key_value = nn.Linear(size, 2 * width, bias=config.attention_bias)
+        self.output = nn.Linear(width, size, bias=config.attention_bias)
 
     def forward(self, hidden: Tensor, encoded: Tensor, mask: Tensor | None) -> Tensor:
         """(B, T, D) of the decoder and of the encoder, and the encoder's mask -> (B, T, D)."""
@@ -35,15 +35,15 @@ class CrossAttention(nn.Module):
         query, key, value = (self._split(x) for x in (self.query(hidden), key, value))
         dropout = self.dropout if self.training else 0.0
         seen = full_attention(Heads(query, key, value, mask, scale=self.scale, dropout=dropout))
-        return self.output(seen.transpose(1, 2).reshape(hidden.shape))
+        return self.output(seen.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(1, 2)  # (B, H, T, K)
 
     def flops(self, length: int) -> int:
         """Of one forward pass over one text: projections and products."""
-        size = self.num_heads * self.head_size
-        return 2 * length * size * 4 * size + 2 * 2 * length * length * size
+        width = self.num_heads * self.head_size
+        return 2 * length * 4 * width * self.output.out_features + 2 * 2 * length * length * width
 
 
 class CrossAttentionBlock(nn.Module):

@@ -8,12 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from models.attention import Context, Heads, attend
-from models.config import EncoderConfig
+from models.config import EncoderConfig, PositionTerms
 from models.dropout import Dropout
 from models.layers import make_norm
-
-TERMS = 3
-"""Content to content, content to position and position to content: the sum of three products is scaled by the root of 3 K."""
 
 
 def bucket(distances: Tensor, buckets: int, farthest: int) -> Tensor:
@@ -66,59 +63,68 @@ class RelativePositions(nn.Module):
 
 
 class DisentangledAttention(nn.Module):
-    """Scores are content with content, content with distance, and distance with content.
+    """Scores are content with content, content with distance, and distance with content, or one of the latter two alone.
 
-    Keys have no bias as first published. They have one in v3: where distances come in buckets or through the projections of
-    the content.
+    The sum of N products is scaled by the root of N K.
     """
 
     positions_are_constant = False
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        size, bias = config.hidden_size, config.attention_bias
+        size, width, bias = config.hidden_size, config.attention_width, config.attention_bias
         self.config = config
-        self.scale = (TERMS * config.head_size) ** -0.5 if config.attention_scale else 1.0
-        key_bias = bias and (config.share_position_projections or config.position_buckets is not None)
-        self.query = nn.Linear(size, size, bias=bias)
-        self.key = nn.Linear(size, size, bias=key_bias)
-        self.value = nn.Linear(size, size, bias=bias)
+        terms = config.position_terms
+        self.to_position = terms is not PositionTerms.position_to_content
+        self.from_position = terms is not PositionTerms.content_to_position
+        self.scale = (
+            ((1 + self.to_position + self.from_position) * config.head_width) ** -0.5 if config.attention_scale else 1.0
+        )
+        key_bias = bias and config.key_bias
+        self.query = nn.Linear(size, width, bias=bias)
+        self.key = nn.Linear(size, width, bias=key_bias)
+        self.value = nn.Linear(size, width, bias=bias)
         own = not config.share_position_projections
-        self.position_query = nn.Linear(size, size, bias=bias) if own else None
-        self.position_key = nn.Linear(size, size, bias=key_bias) if own else None
+        self.position_query = nn.Linear(size, width, bias=bias) if own and self.from_position else None
+        self.position_key = nn.Linear(size, width, bias=key_bias) if own and self.to_position else None
         self.position_dropout = Dropout(config.hidden_dropout_prob)
-        self.output = nn.Linear(size, size, bias=bias)
+        self.output = nn.Linear(width, size, bias=bias)
 
-    def forward(self, hidden: Tensor, context: Context) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
-        query, key, value = (self._split(part(hidden)) for part in (self.query, self.key, self.value))  # (B, H, T, K)
+    def forward(self, hidden: Tensor, context: Context, query: Tensor | None = None) -> Tensor:
+        """(B, T, D) of keys and values, and of queries where those are others -> (B, T, D)."""
+        query = self._split(self.query(hidden if query is None else query))  # (B, H, T, K)
+        key, value = self._split(self.key(hidden)), self._split(self.value(hidden))
         dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
         heads = Heads(query, key, value, None, scale=self.scale, dropout=dropout)
         mask = context.mask
         if mask is not None:
             mask = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]
         seen = attend(heads, mask, self._distance_scores(query, key, context))
-        return self.output(seen.transpose(1, 2).reshape(hidden.shape))
+        return self.output(seen.transpose(1, 2).flatten(2))
 
     def _distance_scores(self, query: Tensor, key: Tensor, context: Context) -> Tensor:
         """(B, H, T, K) queries and keys -> (B, H, T, T)."""
         distances = self.position_dropout(context.relative)
-        query_of, key_of = self.position_query or self.query, self.position_key or self.key
-        distant_query, distant_key = (self._split(part(distances) * self.scale) for part in (query_of, key_of))  # (H, R, K)
-        rows = context.relative_rows.expand(*query.shape[:2], -1, -1)
-        to_position = (query @ distant_key.transpose(-1, -2)).gather(-1, rows)
-        return to_position + (distant_query @ key.transpose(-1, -2)).gather(-2, rows)
+        rows, scores = context.relative_rows.expand(*query.shape[:2], -1, -1), 0
+        if self.to_position:
+            distant_key = self._split((self.position_key or self.key)(distances) * self.scale)  # (H, R, K)
+            scores = (query @ distant_key.transpose(-1, -2)).gather(-1, rows)
+        if self.from_position:
+            distant_query = self._split((self.position_query or self.query)(distances) * self.scale)
+            scores = scores + (distant_query @ key.transpose(-1, -2)).gather(-2, rows)
+        return scores
 
     def _split(self, x: Tensor) -> Tensor:
         """(..., N, D) -> (..., H, N, K)."""
-        return x.unflatten(-1, (self.config.num_attention_heads, self.config.head_size)).transpose(-3, -2)
+        return x.unflatten(-1, (self.config.num_attention_heads, self.config.head_width)).transpose(-3, -2)
 
     def flops(self, length: int) -> int:
         """Of one forward pass over one text: projections of content and of distances, and the products."""
-        size, rows = self.config.hidden_size, 2 * reach(self.config, length)
-        products = 2 * 2 * length * size * (length + rows)
-        return 2 * length * size * 4 * size + products + self.flops_once(length)
+        width, rows = self.config.attention_width, 2 * reach(self.config, length)
+        products = 2 * length * width * (2 * length + (self.to_position + self.from_position) * rows)
+        return 2 * length * 4 * self.output.weight.numel() + products + self.flops_once(length)
 
     def flops_once(self, length: int) -> int:
         """The part of `flops` that is the same for all texts of a batch and done once: the projections of distances."""
-        return 2 * 2 * 2 * reach(self.config, length) * self.config.hidden_size**2
+        terms, rows = self.to_position + self.from_position, 2 * reach(self.config, length)
+        return 2 * terms * rows * self.output.weight.numel()

@@ -10,12 +10,18 @@ from torch.utils.checkpoint import checkpoint
 
 from models.attention import Context
 from models.batch import Batch
-from models.config import Body, EncoderConfig, NormPlace, Position, Sharing
+from models.config import Body, EncoderConfig, Init, NormPlace, Position, Sharing
 from models.disentangled import RelativePositions
 from models.dropout import Dropout
 from models.layers import AttentionBlock, FeedForwardBlock, make_norm
 from models.positions import BIASES, rotation, sinusoids
 from models.relative import relative_context
+
+INTO_RESIDUAL = ("attention.output.weight", "feed_forward.output.weight")
+"""Endings of the names of matrices whose product a block adds to its input."""
+
+EMBEDDINGS = ("token_embedding.weight", "position_embedding.weight", "type_embedding.weight")
+"""Endings of the names of tables that are looked up by piece, position and type."""
 
 
 class Embeddings(nn.Module):
@@ -124,9 +130,9 @@ class Stack(nn.Module):
             config = self.config
             places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
             places = places if batch.position_ids is None else batch.position_ids
-            context.rotation = rotation(places, config.head_size, config.rotary_theta)
+            context.rotation = rotation(places, config.head_width, config.rotary_theta)
             if config.rotary_global_theta is not None:
-                context.global_rotation = rotation(places, config.head_size, config.rotary_global_theta)
+                context.global_rotation = rotation(places, config.head_width, config.rotary_global_theta)
         return context
 
     def flops(self, length: int) -> int:
@@ -185,9 +191,10 @@ class Encoder(nn.Module):
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, initializer_range: float, seed: int) -> None:
-    """Normal weights of standard deviation `initializer_range`, zero biases, unit norms, as BERT.
+def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init = Init.flat, depth: int = 1) -> None:
+    """Normal weights of standard deviation `initializer_range`, but for what `init` says, zero biases and unit norms, as BERT.
 
+    `depth` is the number of layers of a stack.
     Every parameter draws from its own stream, keyed by seed and name: two variants of one seed start from the same values
     wherever they have the same tensor. Rows that stand for padding are zero.
     """
@@ -201,8 +208,18 @@ def initialise(model: nn.Module, initializer_range: float, seed: int) -> None:
         else:
             digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
             generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
-            values = torch.normal(0.0, initializer_range, parameter.shape, generator=generator)
+            deviation = _deviation(name, parameter, initializer_range, init, depth)
+            values = torch.normal(0.0, deviation, parameter.shape, generator=generator)
             parameter.copy_(values)
     for module in model.modules():
         if isinstance(module, nn.Embedding) and module.padding_idx is not None:
             module.weight[module.padding_idx].zero_()
+
+
+def _deviation(name: str, parameter: nn.Parameter, initializer_range: float, init: Init, depth: int) -> float:
+    """Of the initial values of a matrix, by the place that its name says."""
+    if init is Init.scaled_by_depth and name.endswith(INTO_RESIDUAL):
+        return initializer_range / (2 * depth) ** 0.5
+    if init is Init.small_embeddings and name.endswith(EMBEDDINGS):
+        return (2 / (5 * parameter.shape[-1])) ** 0.5
+    return initializer_range

@@ -9,6 +9,7 @@ from models.config import EncoderConfig, Pooling
 from models.dropout import Dropout
 from models.encoder import Encoder, initialise
 from models.layers import ACTIVATIONS, make_norm
+from models.mask_decoder import MaskDecoder
 
 IGNORED = -100
 """Label of a token that is not asked about."""
@@ -51,9 +52,12 @@ class Pooler(nn.Module):
 
 
 class MaskedLMHead(nn.Module):
-    """Scores over the vocabulary: dense, non-linearity and norm at the embedding size, then the token embedding again."""
+    """Scores over the vocabulary: dense, non-linearity and norm at the embedding size, then the token embedding again.
 
-    def __init__(self, config: EncoderConfig, embedding: nn.Embedding) -> None:
+    What it scores is `read`: hidden states of the encoder, or of a mask decoder on it.
+    """
+
+    def __init__(self, config: EncoderConfig, embedding: nn.Embedding, decoder: MaskDecoder | None = None) -> None:
         super().__init__()
         width = config.embedding_width
         self.dense = nn.Linear(config.hidden_size, width)
@@ -62,14 +66,27 @@ class MaskedLMHead(nn.Module):
         self.output = nn.Linear(width, config.vocab_size)
         if config.tie_masked_lm_head:
             self.output.weight = embedding.weight
+        self.decoder = decoder
+
+    def read(self, encoder: Encoder, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Hidden states of the encoder, and those that this head scores, each (B, T, D): the same without a mask decoder."""
+        if self.decoder is None:
+            hidden = encoder(batch)
+            return hidden, hidden
+        *_, before, hidden = encoder.hidden_states(batch)
+        return hidden, self.decoder(encoder, before, batch)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., D) -> (..., V) logits."""
         return self.output(self.norm(self.activation(self.dense(hidden))))
 
     def flops(self) -> int:
-        """Of one token."""
+        """Of one token, without the mask decoder."""
         return 2 * (self.dense.weight.numel() + self.output.weight.numel())
+
+    def flops_of_decoder(self, encoder: Encoder, length: int) -> int:
+        """Of the mask decoder on one text."""
+        return 0 if self.decoder is None else self.decoder.flops(encoder, length)
 
 
 class SequenceClassifier(nn.Module):
@@ -142,5 +159,5 @@ def build_classifier(
 ) -> Classifier:
     """A classifier on CPU with initial values drawn from `seed`."""
     model = head(config, num_outputs)
-    initialise(model, config.initializer_range, seed)
+    initialise(model, config.initializer_range, seed, config.init, config.depth)
     return model

@@ -75,11 +75,18 @@ class AttentionBlock(nn.Module):
         self.norm = nn.Identity() if twice else make_norm(config, config.hidden_size)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, hidden: Tensor, context: Context) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
+    def forward(self, hidden: Tensor, context: Context, query: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D); with `query`, (B, T, D), that attends to `hidden` in its place, where attention takes one."""
+        if query is not None:
+            return self._of_query(hidden, context, query)
         if self.pre_norm:
             return hidden + self.dropout(self.attention(self.norm(hidden), context))
         return self.norm(hidden + self.dropout(self.attention(hidden, context)))
+
+    def _of_query(self, hidden: Tensor, context: Context, query: Tensor) -> Tensor:
+        if self.pre_norm:
+            return query + self.dropout(self.attention(self.norm(hidden), context, self.norm(query)))
+        return self.norm(query + self.dropout(self.attention(hidden, context, query)))
 
 
 class FeedForwardBlock(nn.Module):

@@ -30,18 +30,18 @@ class RelativeAttention(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        size, bias = config.hidden_size, config.attention_bias
-        self.num_heads, self.head_size = config.num_attention_heads, config.head_size
+        size, width, bias = config.hidden_size, config.attention_width, config.attention_bias
+        self.num_heads, self.head_size = config.num_attention_heads, config.head_width
         self.scale = self.head_size**-0.5 if config.attention_scale else 1.0
         self.dropout = config.attention_probs_dropout_prob
-        self.query = nn.Linear(size, size, bias=bias)
-        self.key_value = nn.Linear(size, 2 * size, bias=bias)
-        self.position = nn.Linear(size, size, bias=False)
-        self.output = nn.Linear(size, size, bias=bias)
-        self.content_bias = nn.Parameter(torch.zeros(size))
-        self.position_bias = nn.Parameter(torch.zeros(size))
-        self.segment_bias = nn.Parameter(torch.zeros(size))
-        self.segment_embedding = nn.Parameter(torch.zeros(2, size))  # same segment, another segment
+        self.query = nn.Linear(size, width, bias=bias)
+        self.key_value = nn.Linear(size, 2 * width, bias=bias)
+        self.position = nn.Linear(size, width, bias=False)
+        self.output = nn.Linear(width, size, bias=bias)
+        self.content_bias = nn.Parameter(torch.zeros(width))
+        self.position_bias = nn.Parameter(torch.zeros(width))
+        self.segment_bias = nn.Parameter(torch.zeros(width))
+        self.segment_embedding = nn.Parameter(torch.zeros(2, width))  # same segment, another segment
 
     def forward(self, hidden: Tensor, context: Context) -> Tensor:
         """(B, T, D) -> (B, T, D), told by `relative_context`. A row that may see nothing gets zeros from attention."""
@@ -79,13 +79,13 @@ class RelativeAttention(nn.Module):
 
     def flops(self, length: int) -> int:
         """Of one forward pass over one text without memory; segments, a vector a query, are left out."""
-        size = self.num_heads * self.head_size
-        products = 2 * length * size * (length + 2 * length + length)  # content, offsets, values
-        return 2 * length * size * 4 * size + products + self.flops_once(length)
+        width = self.num_heads * self.head_size
+        products = 2 * length * width * (length + 2 * length + length)  # content, offsets, values
+        return 2 * length * 4 * self.position.weight.numel() + products + self.flops_once(length)
 
     def flops_once(self, length: int) -> int:
         """The part of `flops` that is done once for all texts of a batch: the projection of the 2 T offsets."""
-        return 2 * 2 * length * (self.num_heads * self.head_size) ** 2
+        return 2 * 2 * length * self.position.weight.numel()
 
 
 def _attend_where_seeing(heads: Heads, mask: Tensor | None, bias: Tensor) -> Tensor:

@@ -84,5 +84,13 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def leave_out_working_directory() -> None:
+    """`python -m` searches the working directory first, where a folder `harness` would be imported for ours."""
+    root = str(Path(__file__).resolve().parent.parent)
+    if sys.path[0] == os.getcwd() != root:
+        sys.path[:1] = [] if root in sys.path[1:] else [root]
+
+
 if __name__ == "__main__":
+    leave_out_working_directory()
     sys.exit(main())

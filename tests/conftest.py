@@ -5,3 +5,4 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.pop("HYDRA_FULL_ERROR", None)  # or errors would have tracebacks

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 from harness import paths
-from harness.checkpoints import native
 from harness.errors import InputError
 
 
@@ -35,8 +34,8 @@ def folder_of(given: str, key: str, output: str, uri: str | None) -> Path:
 def weights_folder(given: str, key: str, output: str, uri: str | None) -> Path:
     """The folder of a run's weights; InputError where there is no such run or it left none."""
     folder = folder_of(given, key, output, uri)
-    if (folder / native.SHAPE).is_file():
+    if (folder / paths.SHAPE).is_file():
         return folder
-    if not (folder / paths.WEIGHTS / native.SHAPE).is_file():
+    if not (folder / paths.WEIGHTS / paths.SHAPE).is_file():
         raise InputError(f"{key}={given!r}: {folder} has no {paths.WEIGHTS}/: expected a finished pretraining")
     return folder / paths.WEIGHTS

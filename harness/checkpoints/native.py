@@ -11,11 +11,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from harness import paths
 from harness.errors import InputError
 from harness.tracking.run_log import write_json
 from models.config import EncoderConfig
 
-WEIGHTS, SHAPE, TOKENIZER = "model.safetensors", "model.json", "tokenizer.json"
+WEIGHTS, SHAPE, TOKENIZER = "model.safetensors", paths.SHAPE, "tokenizer.json"
 
 
 def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:

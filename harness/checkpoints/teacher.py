@@ -9,6 +9,7 @@ from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
+from models.mask_decoder import make_mask_decoder
 from models.objectives.config import ObjectiveName
 from models.objectives.distillation import Teacher
 
@@ -73,7 +74,8 @@ def load(folder: Path) -> Teacher:
     else:
         state, shape = huggingface.masked_lm(folder, "pretrain.teacher")
     encoder = Encoder(shape)
-    head = MaskedLMHead(shape, encoder.embeddings.token_embedding)
+    decoder = make_mask_decoder(shape) if any(name.startswith(f"{HEAD}decoder.") for name in state) else None
+    head = MaskedLMHead(shape, encoder.embeddings.token_embedding, decoder)
     encoder.load_state_dict(_part(state, "encoder."))
     missing = head.load_state_dict(_part(state, HEAD), strict=False).missing_keys
     if set(missing) - ({"output.weight"} if shape.tie_masked_lm_head else set()):

@@ -1,1 +1,14 @@
-"""Commands beside a study, one package or module each: arguments and drawing; what they measure is in the packages beside."""
+"""The commands of `python -m harness`, each a module with `main(arguments) -> int`: arguments, and what is printed."""
+
+COMMANDS = {
+    "run": ("harness.commands.run", "pretrain, fine-tune and measure what the arguments compose; the default"),
+    "describe": ("harness.commands.describe.command", "how a variant differs from BERT: keys, parameters, a picture"),
+    "profile": ("harness.commands.profile.command", "parameters, FLOPs, latency and memory of variants, without training"),
+    "memory": ("harness.commands.memory.command", "memory of a training step by batch size, and the largest batch that fits"),
+    "inspect": ("harness.commands.inspect.command", "the inputs of one item of a task, and the attention over them"),
+    "features": ("harness.commands.features.command", "vectors of every token of a text, to a file"),
+    "export": ("harness.commands.export", "a trained model as a checkpoint that transformers loads"),
+    "sync": ("harness.commands.sync", "send results to MLflow that it has missed"),
+    "submission": ("harness.commands.submission", "pack predictions for GLUE's page"),
+}
+"""Name of a command: its module and one line of help."""

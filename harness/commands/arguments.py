@@ -1,25 +1,56 @@
-"""Command lines of commands that have keys of their own beside the choices that Hydra composes."""
+"""The command lines of all commands: own options, own keys, and the keys and choices that Hydra composes."""
 
 import argparse
 import re
+from typing import NoReturn
+
+from harness.errors import InputError, unknown
 
 OF_MODEL = ("model", "scale", "enhancement")
-"""Groups of choices that say which network is meant."""
+"""Groups of choices that say which model is meant."""
+
+SWEEP = ("-m", "--multirun")
+"""Options that any command passes to Hydra."""
 
 
-def parted(arguments: list[str], keys: dict[str, str], parser: argparse.ArgumentParser) -> tuple[dict[str, str], list[str]]:
-    """Values of the command's own keys, and what is left for Hydra; `keys` says of each what it means, for --help."""
-    width = max(map(len, keys)) + 1
-    listed = "\n".join(f"  {key + '=':{width}} {said}" for key, said in keys.items())
-    parser.epilog = f"keys:\n{listed}\n\n{parser.epilog}"
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--config-dir", "-cd", metavar="DIR", help="adds your own conf/ files")
-    options, rest = parser.parse_known_args(arguments)
-    own = {key: value for key, _, value in (argument.partition("=") for argument in rest) if key in keys}
-    choices = [argument for argument in rest if argument.partition("=")[0] not in keys]
-    return own, [*([f"--config-dir={options.config_dir}"] if options.config_dir else []), *choices]
+class Parser(argparse.ArgumentParser):
+    """Of one command; a wrong option is an InputError and so one line."""
+
+    def __init__(self, command: str, description: str, epilog: str = "", keys: dict[str, str] | None = None) -> None:
+        """`keys` says of each of the command's own keys what it means."""
+        width = max(map(len, keys or {}), default=0) + 1
+        listed = "".join(f"  {key + '=':{width}} {meaning}\n" for key, meaning in (keys or {}).items())
+        super().__init__(
+            prog=f"python -m harness {command}",
+            description=description,
+            epilog=f"keys:\n{listed}\n{epilog}" if keys else epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self._keys = keys or {}
+
+    def error(self, message: str) -> NoReturn:
+        """One line in place of the usage."""
+        raise InputError(message)
+
+    def parse_composed(self, arguments: list[str]) -> tuple[argparse.Namespace, dict[str, str], list[str]]:
+        """Options, the command's own keys, and the rest for Hydra; InputError for an option that nobody knows."""
+        self.add_argument("--config-dir", "-cd", metavar="DIR", help="adds your own conf/ files")
+        options, rest = self.parse_known_args(arguments)
+        for option in rest:
+            if option.startswith("-") and option not in SWEEP:
+                known = [name for action in self._actions for name in action.option_strings]
+                raise unknown("option", option, [*known, *SWEEP], self.prog)
+        own = {key: value for key, _, value in (word.partition("=") for word in rest) if key in self._keys}
+        choices = [word for word in rest if word.partition("=")[0] not in self._keys]
+        return options, own, [*([f"--config-dir={options.config_dir}"] if options.config_dir else []), *choices]
 
 
 def group_of(choice: str) -> str:
     """`model` of `model=albert`, `+model.hidden_size=8` and the like."""
     return re.split(r"[.=@]", choice.lstrip("+~"))[0]
+
+
+def with_a_task(choices: list[str]) -> list[str]:
+    """The choices with a task: the default is a set of tasks, which would compose the same model for each of them."""
+    return choices if any(choice.startswith("task=") for choice in choices) else [*choices, "task=bag"]

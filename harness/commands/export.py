@@ -1,18 +1,20 @@
-"""A model that was trained here as a checkpoint that transformers loads: `python -m harness.export RUN [--out FOLDER]`.
+"""A model that was trained here as a checkpoint that transformers loads: `python -m harness export RUN [--out FOLDER]`.
 
 RUN is the folder of a run or its id in the tracking store. The checkpoint is config.json, model.safetensors and the tokenizer.
+It is loaded and run once before it gets its name: by transformers where that is installed, otherwise by our own reader.
 """
 
-import argparse
 import json
 import os
 import shutil
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.checkpoints import find_run
+from harness.commands.arguments import Parser
 from harness.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +28,12 @@ ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
 POOLED = ("bert", "albert", "roberta")
 """Families whose bare model has a pooler."""
 
+TOLERANCE = 1e-3
+"""Hidden states of a checkpoint may differ from ours by so much of their largest value, as sums in another order do."""
+
+CHECKED_TOKENS = 16
+"""Tokens of the two texts that a checkpoint is run on, or as many as it reads."""
+
 
 @dataclass(frozen=True)
 class Export:
@@ -37,6 +45,7 @@ class Export:
     heads: list[str]  # published names of the heads' tensors
     left_out: list[str]  # our names that the family has no place for
     fresh: list[str]  # parts that transformers will initialise anew
+    checked: str  # what loaded and ran it, and how far its hidden states are from ours
 
     def told(self) -> str:
         """For a person to read."""
@@ -45,6 +54,7 @@ class Export:
             f"heads that went along: {', '.join(self.heads) or 'none'}",
             f"left out, {self.family} has no place for it: {', '.join(self.left_out) or 'none'}",
             f"transformers will initialise anew: {', '.join(self.fresh) or 'nothing'}",
+            f"loaded and run once by {self.checked}",
         ]
         return "\n".join(lines)
 
@@ -52,7 +62,8 @@ class Export:
 def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
     """Writes the checkpoint to `out`, whole or not at all.
 
-    InputError for weights that cannot be read, a shape that no family expresses, or an `out` that holds something.
+    InputError for weights that cannot be read, a shape that no family expresses, an `out` that holds something, or a checkpoint
+    that does not compute what the model does.
     """
     from harness.checkpoints import native
     from models.huggingface import exported, homeless, published
@@ -69,9 +80,11 @@ def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
         raise InputError(f"{checkpoint} cannot be exported: {error}") from error
     if shape.causal:
         given |= {key: tokenizer.ids[piece] for key, piece in ENDS.items()}
-    _write(out, given, found, tokenizer)
+    read = by_transformers if find_spec("transformers") else by_our_reader
+    checked = _write(out, given, found, tokenizer, lambda folder: check(folder, _of_encoder(state), shape, read))
     heads = [name for name in found if name not in exported(_of_encoder(state), shape, given)]
-    return Export(out, given["model_type"], len(found), heads, left_out, _fresh(given["model_type"], heads, state, left_out))
+    fresh = _fresh(given["model_type"], heads, state, left_out)
+    return Export(out, given["model_type"], len(found), heads, left_out, fresh, checked)
 
 
 def _of_encoder(state: "dict[str, Tensor]") -> "dict[str, Tensor]":
@@ -86,7 +99,8 @@ def _fresh(family: str, heads: list[str], state: "dict[str, Tensor]", left_out: 
     parts = {
         "the pooler of AutoModel": family in POOLED and not any(".pooler." in name for name in heads),
         "the head of AutoModelForMaskedLM": expresses_masked_head(family) and "masked_head" not in has,
-        "the head of AutoModelForSequenceClassification": "head" not in has,
+        "the head of AutoModelForSequenceClassification": "head" not in has
+        or family == "t5",  # theirs has a decoder and a dense layer
     }
     return [part for part, absent in parts.items() if absent]
 
@@ -136,7 +150,8 @@ def _lowercase(normalizer: dict | None) -> bool | None:
     return next((step["lowercase"] for step in steps if step.get("type") == "BertNormalizer"), None)
 
 
-def _write(out: Path, given: dict, found: "dict[str, Tensor]", tokenizer: Told) -> None:
+def _write(out: Path, given: dict, found: "dict[str, Tensor]", tokenizer: Told, checking: Callable[[Path], str]) -> str:
+    """What `checking` says of the folder before it gets its name; where that raises nothing is left."""
     from safetensors.torch import save_file
 
     building = out.with_name(f".{out.name}.{os.getpid()}")
@@ -147,34 +162,84 @@ def _write(out: Path, given: dict, found: "dict[str, Tensor]", tokenizer: Told) 
         (building / "tokenizer.json").write_text(tokenizer.text)
         (building / "tokenizer_config.json").write_text(json.dumps(tokenizer.config, indent=2) + "\n")
         save_file(found, building / "model.safetensors", metadata={"format": "pt"})
+        checked = checking(building)
         building.rename(out)
     except OSError as error:
         raise InputError(f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
+    return checked
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """0, or 2 and one line on stderr for what cannot be exported."""
-    parser = argparse.ArgumentParser(
-        prog="python -m harness.export",
-        description="Writes a model that was trained here as a checkpoint that transformers loads.",
-        allow_abbrev=False,
-    )
+Reader = Callable[[Path, "Tensor"], tuple[str, "Tensor"]]
+"""A checkpoint and ids (B, T) -> the reader's name and the last hidden states (B, T, D)."""
+
+
+def check(folder: Path, state: "dict[str, Tensor]", shape: "EncoderConfig", read: Reader) -> str:
+    """The reader's name and the largest difference of its hidden states from ours; InputError where it fails or they differ."""
+    import torch
+
+    from models.batch import Batch
+    from models.encoder import Encoder
+
+    encoder = Encoder(shape).eval()
+    encoder.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in state.items()})
+    length = min(CHECKED_TOKENS, shape.longest_text)
+    ids = torch.arange(2 * length).view(2, length) % shape.vocab_size
+    ids = ids.masked_fill(ids == shape.pad_token_id, (shape.pad_token_id + 1) % shape.vocab_size)
+    with torch.inference_mode():
+        ours = encoder(Batch(ids))
+        try:
+            reader, found = read(folder, ids)
+        except Exception as error:  # the libraries raise no narrower one
+            cause = " ".join(str(error).split())
+            raise InputError(f"nothing is written: the checkpoint does not run ({type(error).__name__}: {cause})") from error
+    difference = (ours - found).abs().max().item()
+    if not difference <= TOLERANCE * max(1.0, ours.abs().max().item()):
+        raise InputError(f"nothing is written: read by {reader}, hidden states differ from the model's by {difference:.2g}")
+    return f"{reader}: hidden states differ from the model's by {difference:.1g} at most"
+
+
+def by_transformers(folder: Path, ids: "Tensor") -> tuple[str, "Tensor"]:
+    """By the architecture that config.json names, or the bare model of its family."""
+    import transformers
+
+    (architecture,) = json.loads((folder / "config.json").read_text()).get("architectures", ["AutoModel"])
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()  # parts that the checkpoint lacks are told by `Export`
+    transformers.logging.disable_progress_bar()
+    try:
+        model = getattr(transformers, architecture).from_pretrained(folder).eval()
+    finally:
+        transformers.logging.set_verbosity(level)
+        transformers.logging.enable_progress_bar()
+    both = {"decoder_input_ids": ids} if architecture == "T5Model" else {}
+    return f"transformers {transformers.__version__}", model(input_ids=ids, **both).last_hidden_state
+
+
+def by_our_reader(folder: Path, ids: "Tensor") -> tuple[str, "Tensor"]:
+    """As `model.init_from` reads it."""
+    from safetensors.torch import load_file
+
+    from models.batch import Batch
+    from models.heads import SequenceClassifier
+    from models.huggingface import config_of, load
+
+    given = json.loads((folder / "config.json").read_text())
+    model = SequenceClassifier(config_of(given), num_outputs=2).eval()
+    load(model, load_file(folder / "model.safetensors"), given)
+    return "our own reader, as transformers is not installed", model.encoder(Batch(ids))
+
+
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be exported."""
+    parser = Parser("export", "Writes a model that was trained here as a checkpoint that transformers loads.")
     parser.add_argument("run", metavar="RUN", help="folder of a run, or its id in the tracking store")
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="new folder (RUN/export)")
     parser.add_argument("--family", metavar="NAME", help="model_type to write (the first that expresses the model)")
     parser.add_argument("--output", default="multirun", help="folder of the runs, to find an id in (multirun)")
     parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
     options = parser.parse_args(arguments)
-    try:
-        checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
-        print(export(checkpoint, options.out or checkpoint.parent / "export", options.family).told())
-    except InputError as error:
-        print(f"harness.export: {error}", file=sys.stderr)
-        return 2
+    checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
+    print(export(checkpoint, options.out or checkpoint.parent / "export", options.family).told())
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,19 +1,20 @@
-"""Sends runs to MLflow that it has missed, from their folders; sending one twice changes nothing.
+"""Sends results to MLflow that it has missed, from the folders of the runs; sending them twice changes nothing.
 
-python -m harness.sync [--output multirun] [--uri URI]
+python -m harness sync [--output multirun] [--uri URI]
 """
 
-import argparse
 import json
-import sys
 from pathlib import Path
 
+from harness.commands.arguments import Parser
+from harness.errors import InputError
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowException, Tracker
 
 
 def sync(output: str, uri: str | None) -> int:
     """Sends every finished run below `output`; returns how many there are. MlflowException when MLflow is unreachable."""
+    from harness.tracking.mlflow_store import Tracker  # MLflow takes a second, which --help does not need
+
     folders = sorted(path.parent for path in Path(output).glob("*/*/result.json"))
     trackers: dict[str, Tracker] = {}
     for folder in folders:
@@ -26,24 +27,18 @@ def sync(output: str, uri: str | None) -> int:
     return len(folders)
 
 
-def main() -> None:
-    """Exit code 2 when there is nothing to send or MLflow is unreachable."""
-    parser = argparse.ArgumentParser(prog="python -m harness.sync", description=__doc__.splitlines()[0])
+def main(arguments: list[str]) -> int:
+    """0; InputError where there are no runs, or MLflow is unreachable."""
+    parser = Parser("sync", __doc__.splitlines()[0])
     parser.add_argument("--output", default="multirun", help="folder of the runs (multirun)")
     parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if not Path(options.output).is_dir():
-        sys.exit(_wrong(f"--output={options.output!r} is not a folder"))
+        raise InputError(f"--output={options.output!r} is not a folder")
+    from harness.tracking.mlflow_store import MlflowException  # MLflow, as above
+
     try:
         print(f"synced {sync(options.output, options.uri)} runs")
     except MlflowException as error:
-        sys.exit(_wrong(f"MLflow is unreachable: {str(error).splitlines()[0]}"))
-
-
-def _wrong(line: str) -> int:
-    print(f"harness.sync: {line}", file=sys.stderr)
-    return 2
-
-
-if __name__ == "__main__":
-    main()
+        raise InputError(f"MLflow is unreachable: {str(error).splitlines()[0]}") from error
+    return 0

@@ -3,11 +3,11 @@
 A sweep is composed whole before its first run starts, so one wrong value in it stops all of it while nothing is lost.
 """
 
+import contextlib
 import functools
 import os
-import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
+from harness.config import mistakes
+from harness.config.command_line import for_hydra
 from harness.config.resolve import from_node
 from harness.config.schema import RunConfig
-from harness.errors import InputError, unknown
+from harness.errors import InputError
 from harness.paths import conf_directory
 from models.config import EncoderConfig
 from models.objectives.config import ObjectiveName
@@ -36,40 +38,55 @@ NAMED_ELSEWHERE = (
 )
 """Keys and groups that the name of an arm says already, and its replicates."""
 
+FULL_ERROR = "HYDRA_FULL_ERROR"
+
 
 def main(arguments: list[str], run: Run) -> int:
-    """Composes every run that the command line names and hands them to `run`; returns its exit code.
+    """Composes every run that the command line names and passes them to `run`; returns its exit code.
 
-    InputError for whatever cannot be composed. A launcher plugin (joblib, submitit) calls `run` in processes of its own.
+    InputError for whatever cannot be composed. A launcher plugin (joblib, submitit) calls `run` in its own processes.
     """
+    overrides = for_hydra(arguments)
     configs: list[RunConfig] = []
     errors: list[InputError] = []
 
     def collect(node: DictConfig) -> None:
         try:
-            composed = runs_of(node, swept_keys(arguments))
+            composed = runs_of(node, swept_keys(overrides))
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # Hydra would print it in its own words
             errors.append(one_line(error))
+            if errors[-1] is not error:
+                errors[-1].__cause__ = error  # for the traceback, where the user wants one
             return
         if HydraConfig.get().launcher._target_.endswith("BasicLauncher"):
             configs.extend(composed)
         elif run(composed):
             raise RuntimeError("a run failed; its log says why")
 
-    arguments = [re.sub(r"^pretrain\.from=", "pretrain.checkpoint=", argument) for argument in arguments]  # no name in Python
-    arguments = [
-        re.sub(r"^(task\.\w+_split=)(\w+\[.*\].*)$", r"\1'\2'", argument) for argument in arguments
-    ]  # a slice, no list
     ConfigStore.instance().store(name="run_config", node=RunConfig)
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra prints errors itself and leaves with 1
-    sys.argv[1:] = arguments
+    sys.argv[1:] = overrides
     try:
-        hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
+        with _hydra_raises():
+            hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
     except (HydraException, OmegaConfBaseException) as error:
         raise one_line(error) from error
     if errors:
         raise errors[0]
     return run(configs) if configs else 0
+
+
+@contextlib.contextmanager
+def _hydra_raises() -> Iterator[None]:
+    """Sets the variable without which Hydra prints errors itself and exits with 1; the user's value is back afterwards."""
+    before = os.environ.get(FULL_ERROR)
+    os.environ[FULL_ERROR] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[FULL_ERROR]
+        else:
+            os.environ[FULL_ERROR] = before
 
 
 def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:
@@ -157,46 +174,7 @@ def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
 
 
 def one_line(error: Exception) -> InputError:
-    """The error as one line that names the key, what was given and the choices."""
-    if isinstance(error, InputError):
-        return error
-    text = str(error)
-    choice = re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\n((?:\t\S+\n?)*)", text, re.DOTALL)
-    if choice:
-        group, given, listed = choice.groups()
-        return unknown(group, given, listed.split(), group)
-    listed_choice = re.search(r"Could not load '([^']*)/([^'/]*)'", text)  # of a group that takes a list
-    if listed_choice:
-        group, given = listed_choice.groups()
-        return unknown(group, given, [path.stem for path in (conf_directory() / group).glob("*.yaml")], group)
-    cause = _cause(error)
-    override = re.search(r"Could not override '([^']*)'", text)
-    key = getattr(cause, "full_key", None) or (override.group(1) if override else "")
-    if key in _groups() and "No match in the defaults list" in text:
-        return InputError(f"{key!r} has no default to replace: say +{key}=...")
-    if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
-        return unknown("key", key, _siblings(key), key.rpartition(".")[0] or "the command line")
-    told = " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
-    return InputError(f"{key}: {told}" if key and key not in told else told)
-
-
-def _cause(error: Exception) -> BaseException:
-    """The error of OmegaConf that Hydra wrapped, or the error itself."""
+    """The error as one line; what OmegaConf said is more exact than what Hydra made of it."""
     inner = error.__cause__ or error.__context__
-    return inner if isinstance(error, HydraException) and isinstance(inner, OmegaConfBaseException) else error
-
-
-def _groups() -> list[str]:
-    return [path.name for path in conf_directory().iterdir() if path.is_dir()]
-
-
-def _siblings(key: str) -> list[str]:
-    """The keys that stand where the unknown one was looked for, with the config groups at the top."""
-    node: Any = OmegaConf.structured(RunConfig)
-    *parents, _ = key.split(".")
-    for parent in parents:
-        if not OmegaConf.is_dict(node) or parent not in node:
-            return _siblings(parents[0]) if len(parents) > 1 or "." in key else []
-        node = node[parent]
-    prefix = "".join(f"{parent}." for parent in parents)
-    return sorted({*(f"{prefix}{name}" for name in node), *([] if parents else _groups())})
+    wrapped = isinstance(error, HydraException) and isinstance(inner, OmegaConfBaseException)
+    return mistakes.one_line(error, inner if wrapped else error)

@@ -1,4 +1,4 @@
-"""What `--help` says, read from the first comment of every file under `conf/`, so that it cannot drift from what is there."""
+"""The page of `--help`; what choices mean is the first comment of every file under `conf/`, so that it cannot drift."""
 
 from pathlib import Path
 
@@ -20,48 +20,59 @@ GROUPS = {
     "experiment": "named sweeps: +experiment=NAME",
 }
 
+DERIVED = ("enhancements", "model_name", "published", "scale_name", "settings", "swept")
+"""Keys of a run that composition sets, not the user."""
+
 HEAD = """\
 harness: trains and measures variants of BERT-like encoders under equal conditions, and tracks every number in MLflow.
 
-  python -m harness [-m] [group=choice ...] [key=value ...]
+  python -m harness [COMMAND] [-m] [group=choice ...] [key=value ...]
 
+Commands (each has a --help)"""
+
+EXAMPLES = """
 Examples
   python -m harness                                       the default model on the built-in tasks
   python -m harness -m model=base,albert,windowed seed=1,2,3
-                                                          a sweep: every combination, one cell after the other
+                                                          a sweep: every combination, one run after the other
   python -m harness 'enhancement=[swiglu,windowed]' task=sst2 data=local data.root=FOLDER
                                                           two changes stacked on the default model, on real data
   python -m harness -m model=base,albert pretrain=mlm pretrain.tokens=20e6
                                                           pretrain each on the same text, fine-tune from there
+  python -m harness describe model=albert scale=base      how a variant differs from BERT
 
 Then read:    python -m reports --baseline base
 and browse:   mlflow ui --backend-store-uri sqlite:///multirun/mlflow.db
 
-Groups and choices (* is the default)"""
+Groups and choices (* is the default); --help GROUP lists the keys of a group, --help KEY explains one"""
 
 TAIL = """
 Any key can be set: model.attention_window=32 finetune.learning_rate=1e-4 seed=7 study=NAME. `--cfg job` prints them all.
-A cell that is finished already is skipped; rerun=true runs it again. --config-dir FOLDER adds your own conf/ files.
+A run that is finished already is skipped; rerun=true runs it again. --config-dir FOLDER adds your own conf/ files.
+HYDRA_FULL_ERROR=1 or hydra.verbose=true adds the traceback to an error. --version prints the version.
 Tab completion, after installation: eval "$(harness -sc install=bash)"
 """
 
 
-def help_text() -> str:
-    """The whole help page."""
-    root = conf_directory()
-    defaults = _defaults((root / "config.yaml").read_text())
-    lines = [HEAD]
+def page(commands: dict[str, str]) -> str:
+    """The whole help page; `commands` says of each what it does."""
+    lines = [HEAD, *(f"   {'*' if name == 'run' else ' '} {name:<12} {line}" for name, line in commands.items()), EXAMPLES]
     for group, meaning in GROUPS.items():
-        lines.append(f"\n  {group}: {meaning}")
-        for path in sorted((root / group).glob("*.yaml")):
-            mark = "*" if defaults.get(group) == path.stem else " "
-            lines.append(f"   {mark} {path.stem:<17} {_first_comment(path)}")
+        lines += [f"\n  {group}: {meaning}", *choices_of(group)]
     return "\n".join([*lines, TAIL])
 
 
-def _defaults(text: str) -> dict[str, str]:
-    pairs = (line.strip("- ").split(": ", 1) for line in text.splitlines() if line.startswith("  - ") and ": " in line)
-    return dict(pairs)
+def choices_of(group: str) -> list[str]:
+    """A line for each choice, the default one marked."""
+    default = default_choices().get(group)
+    paths = sorted((conf_directory() / group).glob("*.yaml"))
+    return [f"   {'*' if path.stem == default else ' '} {path.stem:<17} {_first_comment(path)}" for path in paths]
+
+
+def default_choices() -> dict[str, str]:
+    """Group: the choice that is made where the command line makes none."""
+    text = (conf_directory() / "config.yaml").read_text()
+    return dict(line.strip("- ").split(": ", 1) for line in text.splitlines() if line.startswith("  - ") and ": " in line)
 
 
 def _first_comment(path: Path) -> str:

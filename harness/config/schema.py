@@ -129,12 +129,12 @@ class OptimiserConfig:
 
     batch_size: int = 32  # examples of one optimiser step
     accumulation: int = 1  # pieces that a batch is cut into
-    learning_rate: float = 3e-4
-    warmup_fraction: float = 0.1
-    weight_decay: float = 0.01
-    adam_betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
-    adam_eps: float = 1e-8
-    max_grad_norm: float = 1.0
+    learning_rate: float = 3e-4  # highest one, after the warm-up
+    warmup_fraction: float = 0.1  # share of the steps in which the rate rises; it falls to 0 in the others
+    weight_decay: float = 0.01  # of matrices; none of biases and norms
+    adam_betas: list[float] = field(default_factory=lambda: [0.9, 0.999])  # decay of the means of gradient and its square
+    adam_eps: float = 1e-8  # added to the divisor
+    max_grad_norm: float = 1.0  # gradients are scaled down to this norm
     activation_checkpointing: bool = False  # layers are computed again in the backward pass, not kept (arXiv:1604.06174)
 
 
@@ -164,10 +164,10 @@ class FinetuneConfig(OptimiserConfig):
     """Budget and optimiser of fine-tuning; read in `harness/training/loop.py` and `harness/training/finetune.py`."""
 
     enabled: bool = True  # false: the model is measured alone
-    epochs: float = 2.0
+    epochs: float = 2.0  # passes over the rows of train; fractions are possible
     max_steps: int | None = None  # ends earlier than the epochs would
-    eval_batch_size: int = 64
-    keep_best: KeepBest = KeepBest.none
+    eval_batch_size: int = 64  # examples of one batch of evaluation
+    keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
     submit: bool = False  # leave the answers to the test split as the benchmark takes them
 
     def steps_per_epoch(self, examples: int) -> int:
@@ -202,8 +202,8 @@ class MeasureConfig:
 class HardwareConfig:
     """On what it runs; read in `harness/hardware.py`."""
 
-    device: Device = Device.cpu
-    dtype: Dtype = Dtype.fp32
+    device: Device = Device.cpu  # cuda: the first GPU
+    dtype: Dtype = Dtype.fp32  # bf16: autocast over float32 weights
     threads: int | None = None  # CPU threads of training; None: all cores
     compile: bool = False  # the model runs as torch.compile makes it
 
@@ -219,15 +219,15 @@ class TrackingConfig:
 class RunConfig:
     """One run: one arm on one task with one seed."""
 
-    study: str = "default"
+    study: str = "default"  # name of the MLflow experiment and of its folder in `output`
     arm: str = ""  # name of what is compared; empty: named after the choices of model, enhancements and objective
     settings: dict[str, str] = field(default_factory=dict)  # key: value, where the arm is not as its choices say
     swept: list[str] = field(default_factory=list)  # keys and groups of which the command names several values
     model_name: str = ""
     scale_name: str = ""
     enhancements: dict[str, bool] = field(default_factory=dict)
-    seed: int = 0
-    output: str = "multirun"
+    seed: int = 0  # of initialisation, dropout and the order of examples
+    output: str = "multirun"  # folder of all that runs leave
     rerun: bool = False  # run again what is already finished
     model: ModelConfig = field(default_factory=ModelConfig)
     published: ModelConfig = field(default_factory=ModelConfig)  # the same variant at BERT-base dimensions

@@ -139,29 +139,29 @@ def attention(shape: Shape, number: int) -> int:
 def full_attention(shape: Shape, masked: int) -> int:
     """`masked` pairs have a mask. Spelt out with dropout, fused without: models/attention.py says why."""
     config, B, T = shape.config, shape.batch_size, shape.length
-    ND, H, turned = shape.tokens * config.hidden_size, config.num_attention_heads, config.position is Position.rotary
+    NW, H, turned = shape.tokens * config.attention_width, config.num_attention_heads, config.position is Position.rotary
     if not config.attention_probs_dropout_prob:
         own = 3 + (2 if turned else 0) + 1  # one tensor of all three, turned ones apart, and what is seen
-        return FLOAT * (own * ND + B * H * T + masked)
+        return FLOAT * (own * NW + B * H * T + masked)
     of_one_tensor = B == 1 or H == 1  # a batch of heads is a view then; otherwise each of the three is copied
     own = (4 + (1 if turned else 0) if of_one_tensor else 3) + 1
-    return FLOAT * (own * ND + 3 * B * H * T * T) + BOOLEAN * masked
+    return FLOAT * (own * NW + 3 * B * H * T * T) + BOOLEAN * masked
 
 
 def blocked_attention(shape: Shape, block: int, M: int) -> int:
     """Queries of all blocks with the M keys and values around each, padded to whole blocks."""
     config, blocks = shape.config, shape.batch_size * -(-shape.length // block)
-    D, H, queries, pairs = config.hidden_size, config.num_attention_heads, blocks * block, blocks * block * M
-    given = (queries + 2 * blocks * M) * D
+    W, H, queries, pairs = config.attention_width, config.num_attention_heads, blocks * block, blocks * block * M
+    given = (queries + 2 * blocks * M) * W
     if not config.attention_probs_dropout_prob:
         padded = shape.length % block != 0  # what is seen is copied where the padding is cut off
-        return FLOAT * (given + queries * D + (shape.tokens * D if padded else 0) + queries * H + pairs)
-    return FLOAT * (given + shape.tokens * D + 3 * H * pairs) + BOOLEAN * pairs
+        return FLOAT * (given + queries * W + (shape.tokens * W if padded else 0) + queries * H + pairs)
+    return FLOAT * (given + shape.tokens * W + 3 * H * pairs) + BOOLEAN * pairs
 
 
 def rotation(shape: Shape) -> int:
     """Cosines and sines, once for all layers that turn alike."""
-    return 2 * FLOAT * shape.length * shape.config.head_size
+    return 2 * FLOAT * shape.length * shape.config.head_width
 
 
 def tables(config: EncoderConfig) -> int:

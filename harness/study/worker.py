@@ -1,6 +1,6 @@
 """The worker: the story of one cell, in a process of its own. It knows torch and the journal, neither Hydra nor MLflow.
 
-python -m harness.run FOLDER     reads config.yaml and run.json there, leaves result.json
+python -m harness.study.worker FOLDER     reads config.yaml and run.json there, leaves result.json
 """
 
 import shutil

@@ -1,10 +1,5 @@
-"""Answers to hidden labels as the benchmark takes them: GLUE's files of two columns, and the archive of them all.
+"""Answers to hidden labels as the benchmark takes them: GLUE's files of two columns, and the archive of them all."""
 
-python -m harness.submission RUN_FOLDER... [--output submission.zip]     packs what runs with finetune.submit=true left
-"""
-
-import argparse
-import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -96,25 +91,3 @@ def pack(folders: list[Path], archive: Path) -> list[str]:
         for name, path in sorted(found.items()):
             packed.write(path, name)
     return [f"{name}.tsv" for name in ROWS if f"{name}.tsv" not in found]
-
-
-def main() -> None:
-    """Packs the answers of the runs that the command line names."""
-    parser = argparse.ArgumentParser(prog="python -m harness.submission", description="Packs answers for GLUE's page.")
-    parser.add_argument("folders", nargs="+", type=Path, help="folders of runs with finetune.submit=true")
-    parser.add_argument("--output", type=Path, default=Path("submission.zip"))
-    told = parser.parse_args()
-    try:
-        missing = pack(told.folders, told.output)
-    except InputError as error:
-        sys.exit(_refused(error))
-    print(f"{told.output}: {len(ROWS) - len(missing)} of {len(ROWS)} files; missing: {', '.join(missing) or 'none'}")
-
-
-def _refused(error: InputError) -> int:
-    print(f"harness: {error}", file=sys.stderr)
-    return 2
-
-
-if __name__ == "__main__":
-    main()

@@ -170,6 +170,7 @@ def said(shape: EncoderConfig, family: str) -> dict:
     if family == "distilbert":
         return _said_distilbert(shape)
     given = {key: getattr(shape, key) for key in DEFAULTS} | {"pad_token_id": shape.pad_token_id}
+    given["type_vocab_size"] = max(1, shape.type_vocab_size)  # their forward pass needs one row, of zeros where ours has none
     given |= {"hidden_act": activation_name(shape.hidden_act), "tie_word_embeddings": shape.tie_masked_lm_head}
     given["classifier_dropout_prob" if family == "albert" else "classifier_dropout"] = shape.classifier_dropout
     if family == "roberta":

@@ -5,7 +5,7 @@ import re
 import torch
 from torch import Tensor
 
-from models.config import Activation, EncoderConfig, Position
+from models.config import Activation, EncoderConfig, Position, PositionTerms
 from models.huggingface.bert import MASKED
 from models.huggingface.names import Layout, Names, activation, activation_name, renamed, unrenamed
 
@@ -42,6 +42,13 @@ SIZES = {
     },
 }
 """What a config.json of each model_type means where it is silent."""
+
+TERMS = {
+    ("c2p", "p2c"): PositionTerms.both,
+    ("c2p",): PositionTerms.content_to_position,
+    ("p2c",): PositionTerms.position_to_content,
+}
+"""`pos_att_type`, sorted -> ours."""
 
 DEFAULTS = {"type_vocab_size": 0, "layer_norm_eps": 1e-7}
 """The same for both, where BERT's value is another."""
@@ -97,28 +104,34 @@ def config(given: dict) -> EncoderConfig:
         max_relative_distance=farthest if farthest > 0 else values.get("max_position_embeddings", 512),
         position_buckets=buckets if buckets > 0 else None,
         share_position_projections=later and given.get("share_att_key", False),
+        position_terms=TERMS.get(_terms(given), PositionTerms.both),
+        key_bias=later,
         norm_relative_embeddings=later and "layer_norm" in given.get("norm_rel_ebd", "none").lower(),
         hidden_act=activation(given, "hidden_act", "gelu"),
         pooler=activation(given, "pooler_hidden_act", "gelu"),
         classifier_dropout=given.get("cls_dropout"),
         tie_masked_lm_head=given.get("tie_word_embeddings", True),
+        mask_decoder=True,  # pretrained so, though the checkpoint of transformers' masked-LM head knows none
     )
-    _refuse(given, ours, later)
+    _refuse(given, ours)
     return ours
 
 
-def _refuse(given: dict, ours: EncoderConfig, later: bool) -> None:
+def _terms(given: dict) -> tuple[str, ...]:
     terms = given.get("pos_att_type") or []
     terms = terms.lower().split("|") if isinstance(terms, str) else terms
+    return tuple(sorted(term.strip() for term in terms))
+
+
+def _refuse(given: dict, ours: EncoderConfig) -> None:
     expressible = {
         "relative_attention": given.get("relative_attention", False),
         "position_biased_input": not given.get("position_biased_input", True),
-        "pos_att_type": sorted(term.strip() for term in terms) == ["c2p", "p2c"],
-        "share_att_key": not later or ours.share_position_projections or ours.position_buckets is not None,
+        "pos_att_type": _terms(given) in TERMS,
         "talking_head": not given.get("talking_head", False),
         "conv_kernel_size": given.get("conv_kernel_size", 0) <= 0,
         "embedding_size": given.get("embedding_size", ours.hidden_size) == ours.hidden_size,
-        "attention_head_size": given.get("attention_head_size", ours.head_size) == ours.head_size,
+        "attention_head_size": given.get("attention_head_size", ours.head_width) == ours.head_width,
         "pooler_hidden_size": given.get("pooler_hidden_size", ours.hidden_size) == ours.hidden_size,
         "pooler_dropout": given.get("pooler_dropout", 0) == 0,
     }
@@ -150,7 +163,7 @@ def _apart(name: str, value: Tensor, config: EncoderConfig) -> dict[str, Tensor]
             return {f"{module}.{part}_proj.bias": value}
     if not name.endswith(".in_proj.weight"):
         return {name: value}
-    parts = value.view(config.num_attention_heads, 3, config.head_size, config.hidden_size).unbind(1)
+    parts = value.view(config.num_attention_heads, 3, config.head_width, config.hidden_size).unbind(1)
     attention = module.removesuffix(".in_proj")
     found = {f"{attention}.{part}_proj.weight": rows for part, rows in zip(("query", "key", "value"), parts, strict=True)}
     return {part: rows.flatten(0, 1).contiguous() for part, rows in found.items()}
@@ -161,7 +174,7 @@ def said(shape: EncoderConfig, family: str) -> dict:
     given = {key: getattr(shape, key) for key in SAME} | {
         "relative_attention": shape.position is Position.disentangled,
         "position_biased_input": False,
-        "pos_att_type": ["c2p", "p2c"],
+        "pos_att_type": next(list(theirs) for theirs, ours in TERMS.items() if ours is shape.position_terms),
         "max_relative_positions": shape.max_relative_distance,
         "hidden_act": activation_name(shape.hidden_act),
         "pooler_hidden_act": activation_name(shape.pooler or Activation.gelu),
@@ -195,6 +208,6 @@ def _together(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tens
             found[f"{projection[1]}.{BIASES[projection[2]]}"] = value
         elif projection[2] == "query":
             parts = [state[f"{projection[1]}.{part}_proj.weight"] for part in ("query", "key", "value")]
-            heads = [part.view(config.num_attention_heads, config.head_size, config.hidden_size) for part in parts]
+            heads = [part.view(config.num_attention_heads, config.head_width, config.hidden_size) for part in parts]
             found[f"{projection[1]}.in_proj.weight"] = torch.stack(heads, dim=1).flatten(0, 2)
     return found

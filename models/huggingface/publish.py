@@ -16,17 +16,23 @@ from models.encoder import Encoder
 from models.huggingface.families import config_of, module_of
 from models.huggingface.names import Layout
 
-WRITTEN = ("bert", "roberta", "albert", "distilbert", "electra", "deberta", "deberta-v2", "openai-gpt", "gpt2")
+WRITTEN = ("bert", "roberta", "albert", "distilbert", "electra", "deberta", "deberta-v2", "openai-gpt", "gpt2", "t5")
 """Families that can be written; the first that fits is taken."""
 
+DISENTANGLED = ("share_position_projections", "norm_relative_embeddings", "position_terms", "key_bias")
+"""Keys that positions of other kinds do not read."""
+
 POSITIONS = "encoder.embeddings.position_embedding.weight"
-OUTPUT = "masked_head.output."
+TOKENS = "encoder.embeddings.token_embedding.weight"
+TYPES = "encoder.embeddings.type_embedding.weight"
+OUTPUT, DECODER = "masked_head.output.", "masked_head.decoder."
 
 
 def published(config: EncoderConfig, family: str | None = None) -> dict:
     """A config.json of a family that expresses the shape, of the given one or of the first that does.
 
-    Reading it back gives the same model. ValueError with the families that were tried, and what the nearest of them lacks.
+    Reading it back gives a model that computes the same. ValueError with the families that were tried, and what the nearest
+    of them lacks.
     """
     wanted = settled(config)
     if family is not None and family not in WRITTEN:
@@ -58,6 +64,10 @@ def _lacking(wanted: EncoderConfig, given: dict) -> list[str]:
 
 def _different(wanted: EncoderConfig, found: EncoderConfig) -> list[str]:
     keys = [field.name for field in fields(EncoderConfig)]
+    if (wanted.type_vocab_size, found.type_vocab_size) == (0, 1):  # `_moved` adds a row of zeros
+        keys.remove("type_vocab_size")
+    if wanted.gated_feed_forward != found.gated_feed_forward:  # says as much as the width of the gate
+        keys.remove("feed_forward_size")
     return [f"model.{key}={_shown(getattr(wanted, key))}" for key in keys if getattr(wanted, key) != getattr(found, key)]
 
 
@@ -82,15 +92,20 @@ def settled(config: EncoderConfig) -> EncoderConfig:
         "embedding_fraction": 1.0,
         "max_position_embeddings": config.longest_text,
         "position_offset": 0,
+        "mask_decoder": plain.mask_decoder,  # of a pretraining, as is what its values began as
+        "init": plain.init,
+        "head_size": None if config.attention_width == config.hidden_size else config.head_width,
         "classifier_dropout": config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout,
     }
-    if not config.gated_feed_forward:
+    if config.gated_feed_forward:
+        shape |= {"intermediate_size": plain.intermediate_size, "feed_forward_size": config.feed_forward_width}
+    else:
         shape |= {"intermediate_size": config.feed_forward_width, "feed_forward_size": None}
     unread = {
         ("sharing",): config.groups == config.depth or config.body is not Body.transformer or config.sharing is Sharing.all,
         ("pooler_bias",): config.pooler is None,
         ("rotary_theta", "rotary_global_theta"): config.position is not Position.rotary,
-        ("share_position_projections", "norm_relative_embeddings"): config.position is not Position.disentangled,
+        DISENTANGLED: config.position is not Position.disentangled,
         ("position_buckets", "max_relative_distance"): config.position not in (Position.disentangled, Position.bucketed),
     }
     shape |= {key: getattr(plain, key) for keys, idle in unread.items() if idle for key in keys}
@@ -117,7 +132,8 @@ def _published(state: dict[str, Tensor], config: EncoderConfig, given: dict) -> 
     layout = module.LAYOUTS[family]
     tied = config.tie_masked_lm_head
     moved = _moved(state, config, config_of(given))
-    foreign = layout.masked_act not in (None, config.hidden_act)  # the head would answer with another non-linearity
+    # The head would answer otherwise: with another non-linearity, or without absolute positions.
+    foreign = layout.masked_act not in (None, config.hidden_act) or any(name.startswith(DECODER) for name in state)
     heads = {name: tensor for name, tensor in moved.items() if name.startswith("masked_head.")}
     rest = {name: tensor for name, tensor in moved.items() if not (name == f"{OUTPUT}weight" and tied)}
     found, left = module.publish({n: t for n, t in rest.items() if not (foreign and n in heads)}, config, family)
@@ -134,7 +150,12 @@ def _with_bias(found: dict[str, Tensor], heads: dict[str, Tensor], layout: Layou
 
 
 def _moved(state: dict[str, Tensor], config: EncoderConfig, other: EncoderConfig) -> dict[str, Tensor]:
-    """The state with its first position where the other shape has it; rows before that are never read."""
+    """The state as the other shape has it: a row of zeros where only that one has token types, its first position in place.
+
+    Rows before the first position are never read.
+    """
+    if other.type_vocab_size > config.type_vocab_size and TOKENS in state:
+        state = state | {TYPES: state[TOKENS].new_zeros(other.type_vocab_size, config.embedding_width)}
     rows = other.position_offset - config.position_offset
     if not rows or POSITIONS not in state:
         return state

@@ -1,44 +1,77 @@
-"""The encoder of T5 (arXiv:1910.10683) and of T5 1.1, whose feed-forward is gated (arXiv:2002.05202)."""
+"""T5 (arXiv:1910.10683) and T5 1.1, whose feed-forward is gated (arXiv:2002.05202).
+
+A checkpoint is read as its encoder alone, but for one that names the bare T5Model as its architecture: that one is read as
+encoder and decoder over the same text.
+"""
 
 from torch import Tensor
 
-from models.config import Activation, EncoderConfig, Norm, NormPlace, Pooling, Position
-from models.huggingface.names import Names, activation, refuse, renamed
+from models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Pooling, Position
+from models.huggingface.names import Layout, Names, activation, activation_name, refuse, renamed, unrenamed
 
-BLOCK = r"encoder\.block\.(\d+)\.layer"
-ATTENTION, FEED_FORWARD = r"encoder.layers.attentions.\1", r"encoder.layers.feed_forwards.\1"
-NAMES = Names(
-    prefix=r"transformer\.",
-    modules={
-        r"shared|encoder\.embed_tokens": "encoder.embeddings.token_embedding",
-        r"encoder\.block\.0\.layer\.0\.SelfAttention\.relative_attention_bias": "encoder.layers.bias.bias",
-        rf"{BLOCK}\.0\.SelfAttention\.q": f"{ATTENTION}.attention.query_key_value#0",
-        rf"{BLOCK}\.0\.SelfAttention\.k": f"{ATTENTION}.attention.query_key_value#1",
-        rf"{BLOCK}\.0\.SelfAttention\.v": f"{ATTENTION}.attention.query_key_value#2",
-        rf"{BLOCK}\.0\.SelfAttention\.o": f"{ATTENTION}.attention.output",
-        rf"{BLOCK}\.0\.layer_norm": f"{ATTENTION}.norm",
-        rf"{BLOCK}\.1\.DenseReluDense\.wi(?:_0)?": f"{FEED_FORWARD}.feed_forward.input#0",
-        rf"{BLOCK}\.1\.DenseReluDense\.wi_1": f"{FEED_FORWARD}.feed_forward.input#1",
-        rf"{BLOCK}\.1\.DenseReluDense\.wo": f"{FEED_FORWARD}.feed_forward.output",
-        rf"{BLOCK}\.1\.layer_norm": f"{FEED_FORWARD}.norm",
-        r"encoder\.final_layer_norm": "encoder.layers.norm",
-        r"classifier": "head",
-    },
-    ignored=r"^decoder\.|^lm_head\.",
-)
+BOTH, ENCODER = "T5Model", "T5EncoderModel"
+"""Names of the architecture of encoder and decoder, and of the encoder alone."""
+
+
+def _stack(theirs: str, ours: str, feed_forward: int, gated: bool) -> dict[str, str]:
+    """The table of one stack; `feed_forward` is the number of its feed-forward among the parts of a published layer."""
+    layer, attention = rf"{theirs}\.block\.(\d+)\.layer", rf"{ours}.attentions.\1"
+    dense, inner = rf"{layer}\.{feed_forward}\.DenseReluDense", rf"{ours}.feed_forwards.\1.feed_forward"
+    return {
+        rf"{theirs}\.block\.0\.layer\.0\.SelfAttention\.relative_attention_bias": f"{ours}.bias.bias",
+        rf"{layer}\.0\.SelfAttention\.q": f"{attention}.attention.query_key_value#0",
+        rf"{layer}\.0\.SelfAttention\.k": f"{attention}.attention.query_key_value#1",
+        rf"{layer}\.0\.SelfAttention\.v": f"{attention}.attention.query_key_value#2",
+        rf"{layer}\.0\.SelfAttention\.o": f"{attention}.attention.output",
+        rf"{layer}\.0\.layer_norm": f"{attention}.norm",
+        **({rf"{dense}\.wi_0": f"{inner}.input#0", rf"{dense}\.wi_1": f"{inner}.input#1"} if gated else {}),
+        **({} if gated else {rf"{dense}\.wi": f"{inner}.input"}),
+        rf"{dense}\.wo": f"{inner}.output",
+        rf"{layer}\.{feed_forward}\.layer_norm": rf"{ours}.feed_forwards.\1.norm",
+        rf"{theirs}\.final_layer_norm": f"{ours}.norm",
+    }
+
+
+CROSS_LAYER, CROSS = r"decoder\.block\.(\d+)\.layer\.1", r"encoder.layers.decoder.crosses.\1"
+CROSS_ATTENTION = {
+    rf"{CROSS_LAYER}\.EncDecAttention\.q": f"{CROSS}.attention.query",
+    rf"{CROSS_LAYER}\.EncDecAttention\.k": f"{CROSS}.attention.key_value#0",
+    rf"{CROSS_LAYER}\.EncDecAttention\.v": f"{CROSS}.attention.key_value#1",
+    rf"{CROSS_LAYER}\.EncDecAttention\.o": f"{CROSS}.attention.output",
+    rf"{CROSS_LAYER}\.layer_norm": f"{CROSS}.norm",
+}
+
+
+def _modules(both: bool, gated: bool) -> dict[str, str]:
+    embedding = {r"shared": "encoder.embeddings.token_embedding"}
+    if not both:
+        return embedding | _stack("encoder", "encoder.layers", 1, gated)
+    encoder = _stack("encoder", "encoder.layers.encoder", 1, gated)
+    return embedding | encoder | _stack("decoder", "encoder.layers.decoder.stack", 2, gated) | CROSS_ATTENTION
+
+
+HEAD = {r"classifier": "head"}
+LAYOUTS = {"t5": Layout("", _modules(both=False, gated=False), HEAD, {})}
+"""Of the encoder with a plain feed-forward; `publish` uses the table of the shape."""
 
 
 def config(given: dict) -> EncoderConfig:
     """Pooled by the mean, as T5 has no token that stands for a text; ValueError naming a key that ours cannot express."""
-    size, heads = given.get("d_model", 512), given.get("num_heads", 8)
-    refuse({"d_kv": given.get("d_kv", 64)}, {"d_kv": size // heads})
     refuse(given, {"is_decoder": False})
+    both, layers = given.get("architectures") == [BOTH], given.get("num_layers", 6)
+    if both and given.get("num_decoder_layers") is not None:
+        refuse(given, {"num_decoder_layers": layers})
     gated, act = _feed_forward(given)
+    size, heads, head_size = given.get("d_model", 512), given.get("num_heads", 8), given.get("d_kv", 64)
     return EncoderConfig(
+        body=Body.encoder_decoder if both else Body.transformer,
         vocab_size=given.get("vocab_size", 32128),
+        max_position_embeddings=given.get("n_positions", 512),
         hidden_size=size,
-        num_hidden_layers=given.get("num_layers", 6),
+        num_hidden_layers=layers,
         num_attention_heads=heads,
+        head_size=None if heads * head_size == size else head_size,
+        initializer_range=given.get("initializer_range", 0.02),
         feed_forward_size=given.get("d_ff", 2048),
         gated_feed_forward=gated,
         hidden_act=act,
@@ -59,6 +92,7 @@ def config(given: dict) -> EncoderConfig:
         classifier_dropout=given.get("classifier_dropout", 0.0),
         pooling=Pooling.mean,
         pooler=None,
+        tie_masked_lm_head=given.get("tie_word_embeddings", True),
     )
 
 
@@ -71,5 +105,44 @@ def _feed_forward(given: dict) -> tuple[bool, Activation]:
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
-    """Under our names; what belongs to the decoder is left out."""
-    return renamed(state, NAMES)
+    """Under our names; what belongs to the decoder is left out where ours has none."""
+    both = config.body is Body.encoder_decoder
+    modules = _modules(both, config.gated_feed_forward) | {
+        r"encoder\.embed_tokens|decoder\.embed_tokens": "encoder.embeddings.token_embedding",
+        **HEAD,
+    }
+    ignored = r"^lm_head\." if both else r"^decoder\.|^lm_head\."
+    return renamed(state, Names(prefix=r"transformer\.", modules=modules, ignored=ignored))
+
+
+def said(shape: EncoderConfig, family: str) -> dict:
+    """The config.json that comes nearest to a settled shape."""
+    act = activation_name(shape.hidden_act)
+    gated = "gated-gelu" if shape.hidden_act is Activation.gelu_tanh else f"gated-{act}"
+    return {
+        "architectures": [BOTH if shape.body is Body.encoder_decoder else ENCODER],
+        "vocab_size": shape.vocab_size,
+        "n_positions": shape.max_position_embeddings,
+        "d_model": shape.hidden_size,
+        "d_kv": shape.head_width,
+        "d_ff": shape.feed_forward_width,
+        "num_layers": shape.num_hidden_layers,
+        "num_decoder_layers": shape.num_hidden_layers,
+        "num_heads": shape.num_attention_heads,
+        "relative_attention_num_buckets": shape.position_buckets,
+        "relative_attention_max_distance": shape.max_relative_distance,
+        "dropout_rate": shape.hidden_dropout_prob,
+        "classifier_dropout": shape.classifier_dropout,
+        "layer_norm_epsilon": shape.layer_norm_eps,
+        "initializer_range": shape.initializer_range,
+        "feed_forward_proj": gated if shape.gated_feed_forward else act,
+        "pad_token_id": shape.pad_token_id,
+        "decoder_start_token_id": shape.pad_token_id,
+        "tie_word_embeddings": shape.tie_masked_lm_head,
+    }
+
+
+def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tuple[dict[str, Tensor], list[str]]:
+    """Under published names, and our names that have none."""
+    modules = _modules(config.body is Body.encoder_decoder, config.gated_feed_forward)
+    return unrenamed(state, Layout("", modules, HEAD, {}))

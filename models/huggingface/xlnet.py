@@ -1,6 +1,7 @@
 """XLNet checkpoints (arXiv:1906.08237). D hidden, H heads, K head size.
 
-The published classifier reads the very last place, which must hold a token; ours reads the last real one.
+The published classifier pools over padding too: the very last place, or the mean of all. Ours pools real tokens, so
+padding changes no score.
 """
 
 from torch import Tensor
@@ -18,7 +19,7 @@ ALLOWED = {
     "summary_proj_to_labels": False,
     "summary_first_dropout": 0,
 }
-POOLINGS = {"last": Pooling.last, "first": Pooling.cls}
+POOLINGS = {"last": Pooling.last, "first": Pooling.cls, "mean": Pooling.mean}
 LAYER, ATTENTION, FEED_FORWARD = r"layer\.(\d+)", r"encoder.layers.attentions.\1", r"encoder.layers.feed_forwards.\1"
 NAMES = Names(
     prefix=r"transformer\.",

@@ -37,7 +37,7 @@ def build(
     refuse_misfit(config, shape)
     more = () if teacher is None else (teacher,)
     objective = OBJECTIVES[config.objective](config, shape, vocabulary, *more)
-    initialise(objective, shape.initializer_range, seed)
+    initialise(objective, shape.initializer_range, seed, shape.init, shape.depth)
     return objective
 
 

@@ -14,6 +14,7 @@ from models.config import Body, EncoderConfig, round_to
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
 from models.layers import ACTIVATIONS
+from models.mask_decoder import make_mask_decoder
 from models.objectives.config import ObjectiveConfig
 from models.objectives.drawing import masked_question, predictions
 from models.objectives.masked import at_places
@@ -53,7 +54,7 @@ class ReplacedTokenDetection(Objective):
         small = generator_shape(shape, config.generator_fraction)
         self.generator = Encoder(small)
         _share_embeddings(self.encoder, self.generator)
-        self.generator_head = MaskedLMHead(small, self.encoder.embeddings.token_embedding)
+        self.generator_head = MaskedLMHead(small, self.encoder.embeddings.token_embedding, make_mask_decoder(small))
 
     @classmethod
     def refuse(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
@@ -77,12 +78,13 @@ class ReplacedTokenDetection(Objective):
 
     def _generate(self, question: Question) -> Tensor:
         """-> (B, K, V) logits."""
-        return self.generator_head(at_places(self.generator(question.batch), question.places)).float()
+        _, read = self.generator_head.read(self.generator, question.batch)
+        return self.generator_head(at_places(read, question.places)).float()
 
     def flops(self, length: int) -> int:
         """Of both encoders and their heads on one sequence."""
         generated = predictions(self._config.mask_rate, length) * self.generator_head.flops()
-        generator = self.generator.flops(length) + generated
+        generator = self.generator.flops(length) + self.generator_head.flops_of_decoder(self.generator, length) + generated
         return generator + self.encoder.flops(length) + length * self.detection_head.flops()
 
 

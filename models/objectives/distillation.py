@@ -13,6 +13,7 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
+from models.mask_decoder import make_mask_decoder
 from models.objectives.config import ObjectiveConfig
 from models.objectives.drawing import masked_question, predictions
 from models.objectives.masked import at_places
@@ -32,8 +33,8 @@ class Teacher(nn.Module):
     @torch.no_grad()
     def forward(self, question: Question) -> tuple[Tensor, Tensor]:
         """-> hidden states (B, T, D) and logits (B, K, V)."""
-        hidden = self.encoder(question.batch)
-        return hidden, self.head(at_places(hidden, question.places))
+        hidden, read = self.head.read(self.encoder, question.batch)
+        return hidden, self.head(at_places(read, question.places))
 
 
 class Distillation(Objective):
@@ -47,7 +48,7 @@ class Distillation(Objective):
         _refuse_unlike(config, shape, teacher.encoder.config)
         self._config, self._vocabulary = config, vocabulary
         self.encoder = Encoder(shape)
-        self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)
+        self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
         self._teacher = (teacher,)  # a tuple, as a module would be registered: its weights would be trained and saved
 
     @property
@@ -63,8 +64,8 @@ class Distillation(Objective):
         """() weighted sum of the three losses, in nats but for the cosine."""
         config = self._config
         their_hidden, their_logits = self.teacher(question)
-        hidden = self.encoder(question.batch)
-        logits, targets = self.masked_head(at_places(hidden, question.places)).float(), question.targets
+        hidden, read = self.masked_head.read(self.encoder, question.batch)
+        logits, targets = self.masked_head(at_places(read, question.places)).float(), question.targets
         soft = soft_loss(logits, their_logits.float(), targets != IGNORED, config.temperature)
         right = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
         loss = (config.soft_weight * soft + config.masked_weight * right) / question.total
@@ -75,8 +76,10 @@ class Distillation(Objective):
     def flops(self, length: int) -> int:
         """Of the student and the teacher on one sequence."""
         places = predictions(self._config.mask_rate, length)
-        student = self.encoder.flops(length) + places * self.masked_head.flops()
-        return student + self.teacher.encoder.flops(length) + places * self.teacher.head.flops()
+        pairs = ((self.encoder, self.masked_head), (self.teacher.encoder, self.teacher.head))
+        return sum(
+            encoder.flops(length) + head.flops_of_decoder(encoder, length) + places * head.flops() for encoder, head in pairs
+        )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Distillation":
         self.teacher._apply(fn, recurse)

@@ -8,6 +8,7 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead, Pooler
+from models.mask_decoder import make_mask_decoder
 from models.objectives.config import ObjectiveConfig
 from models.objectives.drawing import masked_question, predictions
 from models.objectives.question import IGNORED, Objective, Question, Vocabulary
@@ -20,16 +21,18 @@ class MaskedTokens(Objective):
         super().__init__()
         self._config, self._vocabulary = config, vocabulary
         self.encoder = Encoder(shape)
-        self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)
+        self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
 
     def ask(self, batch: Batch, seeds: list[int]) -> Question:
         return masked_question(batch, seeds, self._config, self._vocabulary)
 
     def forward(self, question: Question) -> Tensor:
-        return masked_loss(self.masked_head, self.encoder(question.batch), question)
+        _, read = self.masked_head.read(self.encoder, question.batch)
+        return masked_loss(self.masked_head, read, question)
 
     def flops(self, length: int) -> int:
-        return self.encoder.flops(length) + predictions(self._config.mask_rate, length) * self.masked_head.flops()
+        masked = predictions(self._config.mask_rate, length) * self.masked_head.flops()
+        return self.encoder.flops(length) + self.masked_head.flops_of_decoder(self.encoder, length) + masked
 
 
 class MaskedTokensOfPairs(Objective):
@@ -43,7 +46,7 @@ class MaskedTokensOfPairs(Objective):
         super().__init__()
         self._config, self._vocabulary = config, vocabulary
         self.encoder = Encoder(shape)
-        self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)
+        self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
         self.pooler = Pooler(shape)
         self.pair_head = nn.Linear(shape.hidden_size, 2)
 
@@ -51,14 +54,15 @@ class MaskedTokensOfPairs(Objective):
         return masked_question(batch, seeds, self._config, self._vocabulary)
 
     def forward(self, question: Question) -> Tensor:
-        hidden = self.encoder(question.batch)
+        hidden, read = self.masked_head.read(self.encoder, question.batch)
         pairs = self.pair_head(self.pooler(hidden, question.batch.attention_mask)).float()
         pair_loss = F.cross_entropy(pairs, question.batch.labels, reduction="sum") / question.rows
-        return masked_loss(self.masked_head, hidden, question) + pair_loss
+        return masked_loss(self.masked_head, read, question) + pair_loss
 
     def flops(self, length: int) -> int:
         heads = self.pooler.flops() + 2 * self.pair_head.weight.numel()
-        return self.encoder.flops(length) + predictions(self._config.mask_rate, length) * self.masked_head.flops() + heads
+        heads += predictions(self._config.mask_rate, length) * self.masked_head.flops()
+        return self.encoder.flops(length) + self.masked_head.flops_of_decoder(self.encoder, length) + heads
 
 
 def at_places(hidden: Tensor, places: Tensor) -> Tensor:
@@ -76,7 +80,8 @@ def masked_loss(head: MaskedLMHead, hidden: Tensor, question: Question) -> Tenso
 @torch.no_grad()
 def answer(encoder: Encoder, head: MaskedLMHead, question: Question) -> tuple[float, int, int]:
     """Summed cross-entropy in nats, right answers, and predictions."""
-    logits = head(at_places(encoder(question.batch), question.places)).float().flatten(0, 1)
+    _, read = head.read(encoder, question.batch)
+    logits = head(at_places(read, question.places)).float().flatten(0, 1)
     targets = question.targets.flatten()
     used = targets != IGNORED
     summed = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum").item()

@@ -82,7 +82,7 @@ class Permutation(Objective):
         shape = self.encoder.config
         if shape.position is not Position.relative:
             return 0
-        return shape.depth * (2 * asked + 1) * 2 * shape.hidden_size * (length + asked + shape.hidden_size)
+        return shape.depth * (2 * asked + 1) * 2 * shape.attention_width * (length + asked + shape.hidden_size)
 
 
 @dataclass

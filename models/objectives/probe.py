@@ -32,7 +32,7 @@ class Probe(nn.Module):
         self.head = MaskedLMHead(shape, embedding)
         self.head.output.weight = nn.Parameter(embedding.weight.detach().clone())
         beginning = self.head.output.weight.detach().clone()
-        initialise(self, shape.initializer_range, seed)
+        initialise(self, shape.initializer_range, seed, shape.init, shape.depth)
         with torch.no_grad():
             self.head.output.weight.copy_(beginning)
 

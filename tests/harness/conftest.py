@@ -164,7 +164,6 @@ def compose(
     from harness.config import compose as composition
 
     monkeypatch.setattr(sys, "argv", ["harness"])
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
 
     def cells(*arguments: str) -> list[RunConfig]:
         if arguments not in composed:

@@ -54,6 +54,34 @@ def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(c
     assert all(max(cell.measure.lengths) == 4096 <= cell.model.longest_text for cell in cells)
 
 
+SMALL_BERT = {"hidden_act": "relu", "tie_masked_lm_head": False, "init": "scaled_by_depth"}
+RECIPES = {
+    "scale=mini_bert model=base": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "init": "flat"},
+    "scale=mini_bert model=swiglu": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "hidden_act": "silu"},
+    "scale=mini_bert model=distilbert": {"hidden_dropout_prob": 0.0, "classifier_dropout": 0.2},
+    "scale=larger_bert model=base": SMALL_BERT | {"hidden_dropout_prob": 0.1, "initializer_range": 0.02},
+    "scale=larger_bert model=windowed": SMALL_BERT,
+    "scale=larger_bert model=albert": SMALL_BERT | {"hidden_act": "gelu_tanh", "hidden_dropout_prob": 0.0},
+    "model=albert scale=larger_bert": SMALL_BERT | {"hidden_act": "gelu_tanh", "hidden_dropout_prob": 0.0},
+    "scale=larger_bert enhancement=[swiglu]": SMALL_BERT | {"hidden_act": "silu"},
+    "model.hidden_act=gelu scale=larger_bert": SMALL_BERT | {"hidden_act": "gelu"},
+    "scale=mini model=base": {"hidden_act": "gelu", "tie_masked_lm_head": True, "init": "flat", "hidden_dropout_prob": 0.1},
+}
+
+
+@pytest.mark.parametrize("arguments", RECIPES)
+def test_scale_states_its_recipe_and_what_a_model_says_itself_wins(compose, arguments):
+    (cell,) = compose("task=bag", *arguments.split())
+    flat = configs.flatten(configs.to_dict(cell))
+    assert {key: flat[f"model.{key}"] for key in RECIPES[arguments]} == RECIPES[arguments]
+
+
+def test_recipe_of_a_scale_is_not_that_of_the_model_at_published_dimensions(compose):
+    for scale in ("mini_bert", "larger_bert"):
+        (cell,) = compose("task=bag", f"scale={scale}")
+        assert cell.published == compose("task=bag", "scale=base")[0].model
+
+
 def test_an_override_that_changes_nothing_is_not_in_the_name(compose):
     same = ["model.attention_window=null", "model.layer_norm_eps=1e-12"]
     (cell,) = compose("task=bag", "scale=tiny", *same, "model.pooler=null")

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ("harness", "models", "reports")
 
@@ -61,12 +63,12 @@ def test_nothing_imports_a_main():
 
 
 def test_hydra_is_known_to_one_file():
-    assert [path for package in PROJECT for path in importers(package, "hydra")] == ["harness/compose.py"]
+    assert [path for package in PROJECT for path in importers(package, "hydra")] == ["harness/config/compose.py"]
 
 
 def test_mlflow_is_known_to_one_file_of_harness_and_one_of_reports():
     assert importers("models", "mlflow") == []
-    assert importers("harness", "mlflow") == ["harness/tracking.py"]
+    assert importers("harness", "mlflow") == ["harness/tracking/mlflow_store.py"]
     assert len(importers("reports", "mlflow")) == 1
 
 
@@ -86,6 +88,34 @@ def test_a_worker_loads_neither_hydra_nor_mlflow():
     assert loaded_after("import harness.study.worker", "torch", "hydra", "mlflow") == ["torch"]
 
 
+def after(*arguments: str) -> str:
+    """Code that runs the command line and goes on when it exits."""
+    return (
+        f"import runpy, sys; sys.argv = ['harness', *{arguments!r}]\n"
+        "try: runpy.run_module('harness', run_name='__main__')\n"
+        "except SystemExit: pass"
+    )
+
+
+HEAVY = ("torch", "mlflow", "datasets", "transformers", "pandas", "matplotlib")
+
+
 def test_help_loads_nothing_heavy():
-    code = "import runpy, sys; sys.argv = ['harness', '--help']; runpy.run_module('harness', run_name='__main__')"
-    assert loaded_after(code, "argparse", "torch", "mlflow", "hydra", "datasets", "numpy") == []
+    assert loaded_after(after("--help"), "argparse", "yaml", "hydra", "omegaconf", "numpy", *HEAVY) == []
+    assert loaded_after(after("--help", "model"), "hydra", "omegaconf", "numpy", *HEAVY) == []
+
+
+@pytest.mark.parametrize("wrong", ["modle=albert", "model=albrt", "model.hidden_size=big", "finetune.epochs=0"])
+def test_wrong_input_is_refused_by_hydra_alone(wrong):
+    assert loaded_after(after(wrong), "hydra", "numpy", *HEAVY) == ["hydra"]
+
+
+def test_completion_loads_hydra_alone():
+    code = "import os; os.environ['COMP_LINE'] = 'harness model=alb'\n" + after("-sc", "query=bash")
+    assert loaded_after(code, "hydra", "numpy", *HEAVY) == ["hydra"]
+
+
+def test_modules_of_commands_load_nothing_heavy():
+    code = "import importlib; from harness.commands import COMMANDS; "
+    code += "[importlib.import_module(module) for module, _ in COMMANDS.values()]"
+    assert loaded_after(code, *HEAVY) == []

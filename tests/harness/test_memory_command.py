@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.__main__ import main
 from harness.commands.memory import command as memory
 from harness.commands.memory.probe import Fit, Probe
 from harness.measure.flops import StepFlops
@@ -13,7 +14,7 @@ from harness.measure.training_memory import Asked, Measured
 
 
 def said(capsys, *arguments: str) -> tuple[int, str, str]:
-    code = memory.main(list(arguments))
+    code = main(["memory", *arguments])
     out, err = capsys.readouterr()
     return code, out, err
 

@@ -178,10 +178,10 @@ def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_modu
     done = run_module("harness", *small, "study=s", "measure=none", "tracking.uri=http://127.0.0.1:9", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("the tracking store is away") == 1
-    assert "`python -m harness.sync` tells it later" in done.stdout
+    assert "`python -m harness sync` tells it later" in done.stdout
     assert runs_of(output, "s") == []
     for _ in range(2):
-        told = run_module("harness.commands.sync", "--output", str(output))
+        told = run_module("harness", "sync", "--output", str(output))
         assert (told.returncode, told.stdout, told.stderr) == (0, "told of 1 cells\n", "")
     (folder,) = (output / "s").glob("base-*")
     (run,) = runs_of(output, "s")

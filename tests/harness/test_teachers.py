@@ -7,8 +7,10 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
+from harness.checkpoints import native
 from harness.checkpoints import teacher as teachers
 from harness.errors import InputError
+from models.batch import Batch
 
 SMALL = [
     "scale=tiny",
@@ -78,8 +80,6 @@ def test_a_published_model_teaches_and_is_gone_on_from(run_module, output, publi
 
 
 def test_a_published_teacher_answers_as_its_makers_model(published):
-    from models.batch import Batch
-
     teacher = teachers.load(published)
     theirs = BertForMaskedLM.from_pretrained(published).eval()
     ids = torch.randint(5, len(PIECES), (2, 12), generator=torch.Generator().manual_seed(0))
@@ -125,3 +125,23 @@ def test_a_teacher_without_a_head_for_masked_tokens_is_refused(tmp_path):
     native.save(tmp_path, state, shape)
     with pytest.raises(InputError, match="has no head for masked tokens"):
         teachers.load(tmp_path)
+
+
+@pytest.mark.parametrize("decodes", [True, False])
+def test_a_teacher_predicts_through_the_mask_decoder_that_it_was_trained_with(tmp_path, decodes):
+    from models.config import EncoderConfig, Position
+    from models.objectives.config import ObjectiveConfig
+    from models.objectives.masked import MaskedTokens
+
+    sizes = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+    shape = EncoderConfig(**sizes, max_position_embeddings=12, position=Position.disentangled, mask_decoder=True)
+    trained = MaskedTokens(ObjectiveConfig(), shape, None).eval()
+    state = {key: tensor for key, tensor in trained.state_dict().items() if decodes or ".decoder." not in key}
+    native.save(tmp_path / "run", state, shape)
+    teacher = teachers.load(tmp_path / "run")
+    batch = Batch(torch.randint(5, 60, (2, 12), generator=torch.Generator().manual_seed(0)))
+    with torch.no_grad():
+        hidden, read = teacher.head.read(teacher.encoder, batch)
+        expected = trained.masked_head.read(trained.encoder, batch)[1] if decodes else trained.encoder(batch)
+    torch.testing.assert_close(read, expected, rtol=0, atol=1e-6)
+    assert torch.equal(read, hidden) is not decodes

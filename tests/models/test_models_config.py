@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.config import EncoderConfig, round_to
+from models.config import EncoderConfig, Position, round_to
 from models.layers import FeedForward
 
 BELOW_ONE = [
@@ -14,6 +14,7 @@ BELOW_ONE = [
     "intermediate_size",
     "embedding_size",
     "num_hidden_groups",
+    "head_size",
     "feed_forward_size",
     "attention_window",
 ]
@@ -59,6 +60,20 @@ def test_hidden_size_that_heads_do_not_divide_is_refused_by_both_keys():
     message = refusal(hidden_size=100, num_attention_heads=12)
     assert "model.hidden_size=100" in message
     assert "model.num_attention_heads=12" in message
+
+
+def test_head_size_frees_the_hidden_size_from_the_number_of_heads():
+    config = EncoderConfig(hidden_size=512, num_attention_heads=6, head_size=64)
+    assert (config.head_width, config.attention_width) == (64, 384)
+    plain = EncoderConfig()
+    assert (plain.head_width, plain.attention_width) == (64, plain.hidden_size)
+
+
+def test_rotation_of_an_odd_head_is_refused_by_the_keys_that_make_it_odd():
+    assert "model.head_size=7 must be even" in refusal(position=Position.rotary, head_size=7)
+    assert "model.hidden_size=21 over model.num_attention_heads=3" in refusal(
+        position=Position.rotary, hidden_size=21, num_attention_heads=3
+    )
 
 
 def test_more_groups_than_layers_is_refused_by_both_keys():

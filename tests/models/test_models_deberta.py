@@ -21,7 +21,7 @@ from variant_files import merged
 from harness.measure import flops
 from models.attention import Context
 from models.batch import Batch
-from models.config import Activation, EncoderConfig, Position
+from models.config import Activation, EncoderConfig, Position, PositionTerms
 from models.disentangled import DisentangledAttention, RelativePositions
 from models.encoder import Encoder, initialise
 from models.heads import SequenceClassifier
@@ -49,6 +49,12 @@ KINDS = {
     "v3_wide_buckets": (DebertaV2Config, {**V3, "position_buckets": 17, "max_relative_positions": 40}),
     "v2_own_projections": (DebertaV2Config, {**V3, "share_att_key": False, "norm_rel_ebd": "none"}),
     "v2_without_buckets": (DebertaV2Config, {**V3, "position_buckets": -1, "pooler_hidden_act": "tanh"}),
+    "v2_as_silent_as_it_may_be": (DebertaV2Config, {}),
+    "v2_content_to_position": (DebertaV2Config, {**V3, "share_att_key": False, "pos_att_type": ["c2p"]}),
+    "v2_position_to_content": (DebertaV2Config, {"pos_att_type": "p2c"}),
+    "v3_position_to_content": (DebertaV2Config, {**V3, "pos_att_type": ["p2c"]}),
+    "v1_content_to_position": (DebertaConfig, {"pos_att_type": ["c2p"]}),
+    "v1_position_to_content": (DebertaConfig, {"pos_att_type": ["p2c"]}),
 }
 CLASSIFIERS = {DebertaConfig: DebertaForSequenceClassification, DebertaV2Config: DebertaV2ForSequenceClassification}
 CONFIGS = {"deberta": DebertaConfig, "deberta-v2": DebertaV2Config}
@@ -180,7 +186,8 @@ def test_unknown_tensor_is_refused_by_name():
         ("model_type", "bert"),
         ("relative_attention", False),
         ("position_biased_input", True),
-        ("pos_att_type", "c2p"),
+        ("pos_att_type", "c2p|p2p"),
+        ("pos_att_type", []),
         ("talking_head", True),
         ("conv_kernel_size", 3),
         ("embedding_size", 16),
@@ -195,11 +202,6 @@ def test_config_refuses_what_ours_cannot_express(key, value):
     given = DebertaV2Config(**{**SIZES, **V3}).to_dict()
     with pytest.raises(ValueError, match=key):
         deberta.config({**given, key: value})
-
-
-def test_v2_with_neither_sharing_nor_buckets_is_refused():
-    with pytest.raises(ValueError, match="share_att_key"):
-        deberta.config(DebertaV2Config(**SIZES).to_dict())
 
 
 @pytest.mark.parametrize(("family", "file"), [("deberta", "deberta"), ("deberta-v2", "deberta_v3")])
@@ -240,6 +242,7 @@ def test_published_dimensions_give_the_published_model_to_the_last_weight(name):
     [
         *((file, length, {}) for file in ("deberta", "deberta_v3") for length in (20, 128, 129, 600)),
         *((file, 129, {"num_hidden_groups": 1}) for file in ("deberta", "deberta_v3")),
+        *((file, 129, {"position_terms": PositionTerms.content_to_position}) for file in ("deberta", "deberta_v3")),
     ],
 )
 def test_formula_is_what_the_operators_do(file, length, changes):
@@ -277,7 +280,12 @@ def test_keys_of_attention_are_read():
         )
 
     assert built().scale == 24**-0.5
+    assert {built(position_terms=one).scale for one in PositionTerms if one is not PositionTerms.both} == {16**-0.5}
+    assert built(position_terms=PositionTerms.content_to_position).position_query is None
+    assert built(position_terms=PositionTerms.position_to_content).position_key is None
     assert built(attention_scale=False).scale == 1
+    assert built().key.bias is not None
+    assert built(key_bias=False).key.bias is built(key_bias=False).position_key.bias is None
     assert not any(name.endswith("bias") for name, _ in built(attention_bias=False).named_parameters())
 
 

@@ -1,6 +1,7 @@
 """The encoder as a whole. B sequences, T tokens, D hidden."""
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from variant_files import merged
 
 from models.attention import Context
 from models.batch import Batch
-from models.config import Activation, EncoderConfig, Sharing
+from models.config import Activation, Body, EncoderConfig, Init, Sharing
 from models.encoder import Encoder, initialise
 from models.heads import SequenceClassifier, build_classifier
+from models.objectives.build import build
+from models.objectives.config import ObjectiveConfig, ObjectiveName
+from models.objectives.question import Vocabulary
 
 ROOT = Path(__file__).parents[2]
 COUNTS = ROOT.parent / "shared" / "reference" / "parameters.json"
@@ -330,6 +334,44 @@ def test_initial_values_do_not_depend_on_what_was_built_before():
     assert torch.equal(one.first.weight, other.first.weight)
     assert torch.equal(one.second.weight, other.second.weight)
     assert not torch.equal(one.first.weight, one.second.weight)
+
+
+DEPTH = 4
+RULES = {
+    Init.scaled_by_depth: {"attention.output.weight": 0.02 / 8**0.5, "feed_forward.output.weight": 0.02 / 8**0.5},
+    Init.small_embeddings: dict.fromkeys(
+        ("token_embedding.weight", "position_embedding.weight", "type_embedding.weight"), (2 / (5 * 192)) ** 0.5
+    ),
+}
+"""Rule -> endings of names and the deviation that it gives them."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("body", [Body.transformer, Body.encoder_decoder])
+def test_rule_gives_its_deviation_to_its_matrices_and_leaves_all_others(rule, body):
+    sizes = {"vocab_size": 300, "hidden_size": 192, "num_attention_heads": 4, "num_hidden_layers": DEPTH, "type_vocab_size": 40}
+    config = EncoderConfig(**sizes, intermediate_size=384, body=body, init=rule)
+    flat, ruled = (build_classifier(replace(config, init=init), 3, seed=0).state_dict() for init in (Init.flat, rule))
+    changed = [name for name in flat if not torch.equal(flat[name], ruled[name])]
+    assert changed == [name for name in flat if name.endswith(tuple(RULES[rule]))]
+    for ending, deviation in RULES[rule].items():
+        found = [ruled[name] for name in changed if name.endswith(ending)]
+        stacks = 2 if body is Body.encoder_decoder else 1
+        layers = stacks * DEPTH + (DEPTH if body is Body.encoder_decoder and ending.startswith("attention") else 0)
+        assert len(found) == (1 if rule is Init.small_embeddings else layers)
+        assert all(tensor.std().item() == pytest.approx(deviation, rel=0.02) for tensor in found)
+
+
+def test_rule_reaches_what_a_pretraining_and_a_probe_begin_with():
+    config = EncoderConfig(
+        vocab_size=60, hidden_size=192, num_attention_heads=4, num_hidden_layers=8, init=Init.scaled_by_depth
+    )
+    made = build(ObjectiveConfig(objective=ObjectiveName.mlm), config, Vocabulary(60, 0, 2, 3, 4, torch.ones(60)), seed=0)
+    deviations = {name: parameter.std().item() for name, parameter in made.named_parameters() if parameter.dim() == 2}
+    outputs = [deviation for name, deviation in deviations.items() if "layers" in name and name.endswith("output.weight")]
+    assert len(outputs) == 16
+    assert outputs == pytest.approx([0.005] * 16, rel=0.02)
+    assert deviations["masked_head.dense.weight"] == pytest.approx(0.02, rel=0.02)
 
 
 def test_biases_are_zero_norms_one_and_padding_zero():

@@ -37,6 +37,7 @@ FAMILY = {
     "deberta_v3": "deberta-v2",
     "gpt": "openai-gpt",
     "gpt2": "gpt2",
+    "t5": "t5",
 }
 """Our model -> the family that expresses it."""
 
@@ -47,7 +48,8 @@ def shape_of(name: str, **changes: object) -> EncoderConfig:
     said = {key: value for key, value in said.items() if key in EncoderConfig.__dataclass_fields__}
     distances = DISTANCES if said.get("position") == "disentangled" else {}
     buckets = {"position_buckets": 8} if "position_buckets" in said else {}
-    given = OmegaConf.merge(OmegaConf.structured(EncoderConfig), said | TINY | distances | buckets)
+    dropout = {"attention_probs_dropout_prob": TINY["hidden_dropout_prob"]} if name == "t5" else {}  # it has one for all
+    given = OmegaConf.merge(OmegaConf.structured(EncoderConfig), said | TINY | distances | buckets | dropout)
     return replace(OmegaConf.to_object(given), **changes)
 
 
@@ -103,7 +105,7 @@ def test_positions_are_moved_to_where_the_family_has_them(pad, rows):
     assert torch.equal(table[rows][-38:], ours[-38:])
 
 
-HEADED = [name for name in FAMILY if not name.startswith("gpt")]
+HEADED = [name for name in FAMILY if not name.startswith(("gpt", "t5"))]
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -210,7 +212,7 @@ def test_other_encoder_is_refused_by_name(wrong):
 )
 def test_shape_of_no_family_is_refused_with_its_keys(changes, keys):
     with pytest.raises(
-        ValueError, match=r"no family expresses this shape \(tried bert, .*, gpt2\): the nearest, bert"
+        ValueError, match=r"no family expresses this shape \(tried bert, .*, gpt2, t5\): the nearest, bert"
     ) as error:
         published(shape_of("base", **changes))
     assert set(str(error.value).partition("cannot express ")[2].replace("model.", "").split(", ")) == keys
@@ -219,8 +221,8 @@ def test_shape_of_no_family_is_refused_with_its_keys(changes, keys):
 def test_wanted_family_says_what_it_lacks():
     with pytest.raises(ValueError, match=r"^gpt2 cannot express .*model\.type_vocab_size=2.*model\.pooler=tanh"):
         published(shape_of("base"), "gpt2")
-    with pytest.raises(ValueError, match="family='t5' is none of bert, "):
-        published(shape_of("base"), "t5")
+    with pytest.raises(ValueError, match="family='longformer' is none of bert, "):
+        published(shape_of("base"), "longformer")
     assert published(shape_of("roberta"), "bert")["model_type"] == "bert"
 
 

@@ -10,6 +10,8 @@ import transformers
 from torch.nn import functional as F
 
 from models.batch import Batch
+from models.config import Body
+from models.encoder import Encoder
 from models.heads import SequenceClassifier, build_classifier
 from models.huggingface import FAMILIES, config_of, load
 
@@ -68,6 +70,9 @@ FAMILY = {
     "gpt2": Family("GPT2", GPT2, spread=0.15),
     "gpt2 unscaled": Family("GPT2", GPT2 | {"scale_attn_weights": False, "n_inner": 40}),
     "t5": Family("T5", T5, lengths=(300, 37, 13, 1), suffix="EncoderModel", spread=0.15),
+    "t5 heads of another size": Family(
+        "T5", T5 | {"d_kv": 6, "num_heads": 3, "feed_forward_proj": "gated-gelu"}, suffix="EncoderModel", spread=0.15
+    ),
     "t5 gated": Family("T5", T5 | {"feed_forward_proj": "gated-gelu"}, suffix="EncoderModel", spread=0.15),
     "longformer": Family("Longformer", ROBERTA | {"attention_window": 8}),
     "longformer short": Family("Longformer", ROBERTA | {"attention_window": 32}, lengths=(20, 9, 3, 1)),
@@ -135,6 +140,48 @@ def test_family_equals_transformers(name):
     real = [token for token in range(VOCABULARY) if token != reference.config.pad_token_id]
     assert wanted.abs().max() > 1e-3
     torch.testing.assert_close(gradient[real], wanted[real], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, {"d_kv": 6, "num_heads": 3, "feed_forward_proj": "gated-gelu"}], ids=["", "gated"])
+def test_t5_encoder_and_decoder_equal_transformers_where_both_read_the_same_text(changes):
+    family = Family("T5", T5 | {"num_decoder_layers": 3} | changes, lengths=(300, 37, 13, 1), suffix="Model", spread=0.15)
+    reference = family.build()
+    given = reference.config.to_dict() | {"architectures": ["T5Model"]}
+    model, fresh = loaded(given, reference.state_dict())
+    assert (model.encoder.config.body, fresh) == (Body.encoder_decoder, ["head.weight", "head.bias"])
+    batch = batch_of(family, 0)
+    mask = batch.attention_mask
+    answer = reference(
+        input_ids=batch.input_ids,
+        attention_mask=mask.long(),
+        decoder_input_ids=batch.input_ids,
+        decoder_attention_mask=mask.long(),
+        output_hidden_states=True,
+    )
+    states = [*answer.encoder_hidden_states, *answer.decoder_hidden_states[1:]]
+    ours = model.encoder.hidden_states(batch)
+    assert len(ours) == len(states) == 7
+    for mine, theirs_of_layer in zip(ours, states, strict=True):
+        torch.testing.assert_close(mine[mask], theirs_of_layer[mask], rtol=0, atol=1e-5)
+    loss_of(states, None, batch).backward()
+    loss_of(ours, None, batch).backward()
+    gradient, expected = model.encoder.embeddings.token_embedding.weight.grad, reference.shared.weight.grad
+    assert expected.abs().max() > 1e-3
+    torch.testing.assert_close(gradient[1:], expected[1:], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("t5-v1_1-small", {"d_model": 512, "d_kv": 64, "num_heads": 6, "d_ff": 1024, "num_layers": 8}),
+        ("flan-t5-small", {"d_model": 512, "d_kv": 64, "num_heads": 6, "d_ff": 1024, "num_layers": 8, "num_decoder_layers": 8}),
+    ],
+)
+def test_published_t5_with_narrow_attention_has_the_published_size(name, sizes):
+    given = transformers.T5Config(**sizes, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    with torch.device("meta"):
+        reference, ours = transformers.T5EncoderModel(given), Encoder(config_of(given.to_dict()))
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in reference.parameters())
 
 
 # What a checkpoint may lack, hold beside, or get wrong
@@ -263,7 +310,7 @@ def test_unknown_model_type_lists_the_known_ones():
         ("distilbert", "activation", "mish"),
         ("gpt2", "scale_attn_by_inverse_layer_idx", True),
         ("gpt2", "embd_pdrop", 0.3),
-        ("t5", "d_kv", 4),
+        ("t5", "is_decoder", True),
         ("t5", "feed_forward_proj", "gated-mish"),
         ("longformer", "attention_window", [8, 8, 16]),
         ("modernbert", "layer_types", ["full_attention", "full_attention", "sliding_attention"] + ["full_attention"] * 2),

@@ -104,6 +104,16 @@ def test_logits_and_gradients_equal_those_of_transformers(lengths, typed):
     assert_near(gradients, gradient_of_tokens(expected, theirs.transformer.word_embedding), 1e-4)
 
 
+@pytest.mark.parametrize("pooling", ["last", "first", "mean"])
+def test_each_summary_equals_that_of_transformers_text_by_text(pooling):
+    theirs, ours = both(summary_type=pooling)
+    ids, _, mask = padded([12, 12, 5, 1], left=False)
+    with torch.no_grad():
+        alone = torch.cat([theirs(row[real][None]).logits for row, real in zip(ids, mask, strict=True)])
+        assert_near(ours(Batch(ids, None, mask)), alone)
+        assert_near(ours(Batch(ids[:2])), theirs(ids[:2]).logits)
+
+
 def test_pooling_reads_the_last_real_token():
     theirs, ours = both()
     ids, types, mask = padded([20, 13, 1], left=False)
@@ -263,7 +273,7 @@ def test_configuration_file_is_the_published_model():
         ("clamp_len", 20),
         ("d_head", 5),
         ("ff_activation", "mish"),
-        ("summary_type", "mean"),
+        ("summary_type", "attn"),
         ("summary_use_proj", False),
         ("summary_activation", None),
     ],

@@ -224,7 +224,7 @@ def _feed_forward(config: EncoderConfig) -> tuple[str, str, str]:
 
 
 def _heads_of(config: EncoderConfig) -> str:
-    return f"{config.num_attention_heads} heads of {config.head_size}"
+    return f"{config.num_attention_heads} heads of {config.head_width}"
 
 
 def _attention(block: AttentionBlock, config: EncoderConfig, layer: int) -> tuple[str, str, str]:

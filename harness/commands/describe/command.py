@@ -1,18 +1,19 @@
-"""What one variant is: `python -m harness.describe model=albert scale=base [--out DIR]`.
+"""What one variant is: `python -m harness describe model=albert scale=base [--out DIR]`.
 
-Prints its difference from base and its parameters beside base's, and draws its architecture; no data is touched.
+Prints its difference from base and its parameters beside base's, those of the heads that its pretraining trains too, and draws
+its architecture; no data is touched.
 """
 
 import argparse
 import re
-import sys
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.commands.arguments import Parser, with_a_task
 from harness.commands.terminal import Row, table
-from harness.config.schema import RunConfig, TaskConfig
+from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from models.config import EncoderConfig
 
@@ -22,53 +23,45 @@ if TYPE_CHECKING:
 OUTPUTS = 2
 """Classes of the head where no task says it, as in the published counts."""
 
-FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_size")
-"""Properties of a config that are told where they differ, beside its keys."""
+FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_width")
+"""Properties of a config that are listed where they differ, beside its keys."""
 
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Own options, and what is left for Hydra."""
-    parser = argparse.ArgumentParser(
-        prog="python -m harness.describe",
-        description="Prints how a variant differs from base, counts its parameters and draws it.",
-        epilog="Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' model.KEY=VALUE",
-        allow_abbrev=False,
+    parser = Parser(
+        "describe",
+        "Prints how a variant differs from base, counts its parameters and draws it.",
+        "Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' model.KEY=VALUE",
     )
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("multirun", "describe"), help="folder of the pictures")
-    parser.add_argument("--config-dir", "-cd", metavar="DIR", help="adds your own conf/ files")
-    return parser.parse_known_args(arguments)
+    options, _, choices = parser.parse_composed(arguments)
+    return options, with_a_task(choices)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """0, or 2 and one line on stderr for what cannot be composed or written."""
-    from harness.config import compose  # heavy imports stay out of --help
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be composed or written."""
+    options, choices = parse(arguments)
+    from harness.config import compose  # Hydra, which --help does not need
 
-    options, choices = parse(sys.argv[1:] if arguments is None else arguments)
-    own = [f"--config-dir={options.config_dir}"] if options.config_dir else []
-    if not any(choice.startswith("task=") for choice in choices):
-        choices.append("task=bag")  # the default is a set of tasks, which would compose the same model for each of them
-
-    def describe_each(cells: list[RunConfig]) -> int:
-        variants = {(cell.label, cell.scale_name): cell for cell in cells}
-        for cell in variants.values():
-            print(describe(cell, compose.base_model(cell.scale_name, options.config_dir), options.out))
+    def describe_each(configs: list[RunConfig]) -> int:
+        variants = {(config.label, config.scale_name): config for config in configs}
+        for config in variants.values():
+            print(describe(config, compose.base_model(config.scale_name, options.config_dir), options.out))
         return 0
 
-    try:
-        return compose.main([*own, *choices], describe_each)
-    except InputError as error:
-        print(f"harness.describe: {error}", file=sys.stderr)
-        return 2
+    return compose.main(choices, describe_each)
 
 
-def describe(cell: RunConfig, base: EncoderConfig, out: Path) -> str:
-    """All that is printed of one variant; its pictures lie below `out` then."""
-    rows = difference(base, cell.model)
-    told = table(("key", "base", cell.label), rows, "lrr") if rows else "no difference from base"
-    parts = parameter_table(base, cell.model, cell.task)
-    written = write_pictures(cell, parts, out)
-    counts = table(("parameters", "base", cell.label, "change"), parts, "lrrr")
-    return "\n\n".join([f"{cell.label} at scale {cell.scale_name}", told, counts, "\n".join(map(str, written))])
+def describe(config: RunConfig, base: ModelConfig, out: Path) -> str:
+    """All that is printed of one variant; its pictures are below `out` then."""
+    rows = difference(base, config.model)
+    differences = table(("key", "base", config.label), rows, "lrr") if rows else "no difference from base"
+    parts = parameter_table(base, config.model, config.task)
+    written = "\n".join(map(str, write_pictures(config, parts, out)))
+    counts = table(("parameters", "base", config.label, "change"), parts, "lrrr")
+    title = f"{config.label} at scale {config.scale_name}"
+    return "\n\n".join([title, differences, counts, pretraining_heads(config, base), written])
 
 
 def difference(base: EncoderConfig, other: EncoderConfig) -> list[Row]:
@@ -92,6 +85,31 @@ def parameter_table(base: EncoderConfig, other: EncoderConfig, task: TaskConfig)
     """(component, base's parameters, its own, change) with the totals at the end; a dash where neither has any."""
     one, two = counts(base, task), counts(other, task)
     return [(name, number(one[name]), number(two[name]), change(one[name], two[name])) for name in one]
+
+
+def pretraining_heads(run: RunConfig, base: ModelConfig) -> str:
+    """The table of what the pretraining of each trains beside the encoder, or why the variant cannot be trained so."""
+    from harness.commands.describe import heads
+
+    try:
+        ours = heads.components(heads.shapes(run.model, run.pretrain))
+    except ValueError as error:
+        return f"no pretraining heads: {error}"
+    try:
+        plain = heads.components(heads.shapes(base, run.pretrain))
+    except ValueError:  # an objective of the variant's alone
+        plain = {}
+    objectives = [heads.objective_of(model, run.pretrain).value for model in (base, run.model)]
+    titles = ("pretraining heads", f"base ({objectives[0]})", f"{run.variant} ({objectives[1]})", "change")
+    rows = [_head_row(name, plain.get(name, 0), ours.get(name, 0)) for name in {**plain, **ours}]
+    return table(titles, rows, "lrrr")
+
+
+def _head_row(name: str, before: int | str, after: int | str) -> Row:
+    """A word in place of a number counts no parameters."""
+    words = [value if isinstance(value, str) else number(value) for value in (before, after)]
+    counted = [0 if isinstance(value, str) else value for value in (before, after)]
+    return name, *words, "=" if before == after else change(*counted)
 
 
 def shapes(config: EncoderConfig, task: TaskConfig) -> "Classifier":
@@ -123,7 +141,7 @@ def change(before: int, after: int) -> str:
     return f"{100 * (after - before) / before:+.1f} %" if after != before else "="
 
 
-def write_pictures(cell: RunConfig, parts: list[Row], out: Path) -> list[Path]:
+def write_pictures(config: RunConfig, parts: list[Row], out: Path) -> list[Path]:
     """The PNG and SVG files; InputError where `out` cannot be written."""
     from harness.commands.describe import architecture, picture
 
@@ -131,12 +149,12 @@ def write_pictures(cell: RunConfig, parts: list[Row], out: Path) -> list[Path]:
     subtitle = f"{total[2]} parameters ({total[3]} against base)" if total[3] != "=" else f"{total[2]} parameters"
     if effective[2] != total[2]:
         subtitle += f", {effective[2]} with every use of a shared layer"
-    drawn = architecture.of(shapes(cell.model, cell.task), f"{cell.label}, scale {cell.scale_name}", subtitle)
-    name = re.sub(r"[^A-Za-z0-9_.+@-]+", "_", f"{cell.label}-{cell.scale_name}")
+    described = architecture.of(shapes(config.model, config.task), f"{config.label}, scale {config.scale_name}", subtitle)
+    name = re.sub(r"[^A-Za-z0-9_.+@-]+", "_", f"{config.label}-{config.scale_name}")
     try:
         out.mkdir(parents=True, exist_ok=True)
         paths = []
-        for ending, content in picture.files(drawn).items():
+        for ending, content in picture.files(described).items():
             paths.append(out / f"{name}.{ending}")
             paths[-1].write_bytes(content)
     except OSError as error:

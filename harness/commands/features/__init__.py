@@ -1,1 +1,1 @@
-"""The vectors that a model makes of a text: `python -m harness.features`."""
+"""The vectors that a model makes of a text: `python -m harness features`."""

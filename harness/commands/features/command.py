@@ -1,19 +1,17 @@
-"""Vectors of every token as data: `python -m harness.features run=RUN input=text.txt output=features.jsonl`.
+"""Vectors of every token as data: `python -m harness features run=RUN input=text.txt output=features.jsonl`.
 
-One text a line, two texts of a pair parted by ` ||| `. The model is a run of ours or a checkpoint, ours or a published one.
+One text a line, two texts of a pair separated by ` ||| `. The model is a run of ours or a checkpoint, ours or a published one.
 """
 
-import argparse
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.arguments import OF_MODEL, group_of, parted
+from harness.commands.arguments import OF_MODEL, Parser, group_of
 from harness.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 KEYS = {
     "run": "folder of a run of ours, or its id in the tracking store",
     "checkpoint": "folder of weights, ours or published, or a name on the hub",
-    "input": "text file in UTF-8, one text a line, the texts of a pair parted by ` ||| `",
+    "input": "text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `",
     "output": "file to write; an older one is replaced",
     "format": "jsonl, parquet or safetensors (the output's ending, else jsonl)",
     "layers": "such as [-1,-2,-3,-4], the default; 0 is the embeddings, 1 the first layer, -1 the last",
@@ -33,7 +31,7 @@ KEYS = {
     "runs": "folder of the runs, to find an id in (multirun)",
 }
 GROUPS = (*OF_MODEL, "tokenizer", "hardware", "tracking")
-"""What Hydra is told beside them: which model is expected, on what it runs, where an id is looked up."""
+"""Groups that Hydra composes beside them: which model is expected, the hardware, the store in which an id is looked up."""
 
 SHORTEST = 4
 """Tokens that a pair of one piece each would need, but for one."""
@@ -55,33 +53,33 @@ class Request:
     max_length: int | None
 
 
-def request_of(given: dict[str, str]) -> Request:
+def request_of(values: dict[str, str]) -> Request:
     """The request; InputError for a value that cannot be meant."""
     from harness.commands.features.files import FORMATS
 
     for key in ("input", "output"):
-        if not given.get(key):
+        if not values.get(key):
             raise InputError(f"{key}= is missing: expected {KEYS[key]}")
-    sources = [(key, given[key]) for key in ("run", "checkpoint") if given.get(key)]
+    sources = [(key, values[key]) for key in ("run", "checkpoint") if values.get(key)]
     if len(sources) != 1:
-        said = "run= and checkpoint= both name weights" if sources else "no weights are named"
-        raise InputError(f"{said}: give run=RUN or checkpoint=FOLDER, one of them")
-    text, output = Path(given["input"]), Path(given["output"])
+        problem = "run= and checkpoint= both name weights" if sources else "no weights are named"
+        raise InputError(f"{problem}: give run=RUN or checkpoint=FOLDER, one of them")
+    text, output = Path(values["input"]), Path(values["output"])
     if not text.is_file():
-        raise InputError(f"input={given['input']!r} is no file: expected {KEYS['input']}")
+        raise InputError(f"input={values['input']!r} is no file: expected {KEYS['input']}")
     if output.is_dir() or (output.exists() and output.samefile(text)):
-        raise InputError(f"output={given['output']!r} is a folder or the input itself: expected another file")
+        raise InputError(f"output={values['output']!r} is a folder or the input itself: expected another file")
     ending = output.suffix.removeprefix(".")
-    form = given.get("format", ending if ending in FORMATS else "jsonl")
+    form = values.get("format", ending if ending in FORMATS else "jsonl")
     if form not in FORMATS:
         raise unknown("format", form, FORMATS, "format")
-    layers = _layers(given["layers"]) if "layers" in given else None
-    longest = _number(given, "max_length", SHORTEST) if "max_length" in given else None
-    return Request(sources[0], text, output, form, layers, _number(given, "batch_size", 1, "32"), longest)
+    layers = _layers(values["layers"]) if "layers" in values else None
+    longest = _number(values, "max_length", SHORTEST) if "max_length" in values else None
+    return Request(sources[0], text, output, form, layers, _number(values, "batch_size", 1, "32"), longest)
 
 
-def _number(given: dict[str, str], key: str, least: int, default: str = "") -> int:
-    value = given.get(key, default)
+def _number(values: dict[str, str], key: str, least: int, default: str = "") -> int:
+    value = values.get(key, default)
     if not value.isdecimal() or int(value) < least:
         raise InputError(f"{key}={value!r} must be a whole number of at least {least}")
     return int(value)
@@ -99,18 +97,18 @@ def _layers(value: str) -> tuple[int, ...]:
 
 def texts_of(path: Path, advance: Callable[[int], object]) -> "Iterator[Text]":
     """A text or pair a line, one line in memory at a time; InputError for what is no UTF-8 and where no line has text."""
-    seen = False
+    has_text = False
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             try:
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             except UnicodeDecodeError as error:
                 raise InputError(f"input={str(path)!r} line {number} is not UTF-8 text: {error.reason}") from error
-            seen = seen or bool(line)
-            one, parted, other = line.rpartition(" ||| ")
-            yield (one, other) if parted else line
+            has_text = has_text or bool(line)
+            one, pair, other = line.rpartition(" ||| ")
+            yield (one, other) if pair else line
             advance(len(raw))
-    if not seen:
+    if not has_text:
         raise InputError(f"input={str(path)!r} is empty: expected one text a line")
 
 
@@ -122,7 +120,7 @@ def batched(texts: "Iterable[Text]", size: int) -> "Iterator[list[Text]]":
 
 
 class Summary:
-    """What was written: the first texts one by one, and all together."""
+    """Sizes of what was written: of the first texts one by one, and of all together."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, ...]] = []
@@ -135,7 +133,7 @@ class Summary:
             self.rows.append((str(features.line), f"{pieces:,}", shown(features.values.shape), f"{written:,}"))
         self.texts, self.pieces, self.longest = self.texts + 1, self.pieces + pieces, max(self.longest, pieces)
 
-    def told(self, kind: str, size: int, shape: tuple[int, ...]) -> str:
+    def render(self, kind: str, size: int, shape: tuple[int, ...]) -> str:
         """The table; `kind` is what pieces are called, `size` the bytes of the file, `shape` that of one token."""
         from harness.commands.terminal import table
 
@@ -177,7 +175,7 @@ def write(extractor: "Extractor", request: Request) -> str:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
     kind = "WordPieces" if type(extractor.tokenizer.model).__name__ == "WordPiece" else "pieces"
-    return f"wrote {request.output}\n\n{summary.told(kind, request.output.stat().st_size, shape)}"
+    return f"wrote {request.output}\n\n{summary.render(kind, request.output.stat().st_size, shape)}"
 
 
 def _fill(file: "FeatureFile", extractor: "Extractor", batches: "Iterable[list[Text]]", summary: Summary) -> None:
@@ -190,44 +188,40 @@ def _fill(file: "FeatureFile", extractor: "Extractor", batches: "Iterable[list[T
 
 
 def extract(request: Request, config: "RunConfig", runs_folder: str, expected: bool) -> str:
-    """Does what is asked; `expected` says whether the model of the config was named."""
+    """Writes the file and returns what to print; `expected` says whether the model of the config was named."""
     from harness.commands.features.vectors import Extractor, refuse_other_model, source_of
 
-    key, given = request.source
-    source = source_of(key, given, config, runs_folder)
+    key, name = request.source
+    source = source_of(key, name, config, runs_folder)
     if expected:
-        refuse_other_model(source.encoder.config, config.model, f"{key}={given!r}")
+        refuse_other_model(source.encoder.config, config.model, f"{key}={name!r}")
     return write(Extractor(source, config.hardware, request.layers, request.max_length), request)
 
 
 def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     """Own keys, and what is left for Hydra; InputError for a key that nobody reads."""
-    parser = argparse.ArgumentParser(
-        prog="python -m harness.features",
-        description="Writes the vectors of every token of every line of a text file.",
-        epilog="model=, scale= and enhancement= say which model is expected; hardware= on what it runs.",
-        allow_abbrev=False,
+    parser = Parser(
+        "features",
+        "Writes the vectors of every token of every line of a text file.",
+        "model=, scale= and enhancement= say which model is expected; hardware= on what it runs.",
+        KEYS,
     )
-    own, choices = parted(arguments, KEYS, parser)
+    _, own, choices = parser.parse_composed(arguments)
     for choice in choices:
-        if not choice.startswith("--config-dir") and group_of(choice) not in GROUPS:
+        if not choice.startswith("-") and group_of(choice) not in GROUPS:
             raise unknown("key", group_of(choice), (*KEYS, *GROUPS), "the command line")
     return own, choices
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """0, or 2 and one line on stderr for what cannot be read, composed or written."""
-    try:
-        own, choices = parse(sys.argv[1:] if arguments is None else arguments)
-        request = request_of(own)
-        from harness.config import compose  # heavy imports stay out of --help
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be read, composed or written."""
+    own, choices = parse(arguments)
+    request = request_of(own)
+    from harness.config import compose  # Hydra, which --help does not need
 
-        def run(cells: "list[RunConfig]") -> int:
-            named = any(group_of(choice) in OF_MODEL for choice in choices)
-            print(extract(request, cells[0], own.get("runs", "multirun"), named))
-            return 0
+    def run(configs: "list[RunConfig]") -> int:
+        named = any(group_of(choice) in OF_MODEL for choice in choices)
+        print(extract(request, configs[0], own.get("runs", "multirun"), named))
+        return 0
 
-        return compose.main([*choices, "task=bag"], run)
-    except InputError as error:
-        print(f"harness.features: {error}", file=sys.stderr)
-        return 2
+    return compose.main([*choices, "task=bag"], run)

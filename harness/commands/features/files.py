@@ -148,13 +148,13 @@ class Safetensors:
     def _header(self, pieces: int) -> bytes:
         shape = [self._tokens, len(self._layout.layers), self._layout.hidden_size]
         kinds = {"values": ("F32", shape), "token_ids": ("I32", [self._tokens]), "lengths": ("I32", [self._texts])}
-        told: dict[str, object] = {"__metadata__": {"layers": json.dumps(self._layout.layers)}}
+        header: dict[str, object] = {"__metadata__": {"layers": json.dumps(self._layout.layers)}}
         end = 0
         for name, (dtype, dimensions) in (kinds | {"pieces": ("U8", [pieces])}).items():
             start, end = end, end + int(np.prod(dimensions)) * (1 if dtype == "U8" else 4)
-            told[name] = {"dtype": dtype, "shape": dimensions, "data_offsets": [start, end]}
+            header[name] = {"dtype": dtype, "shape": dimensions, "data_offsets": [start, end]}
         room = HEADER_BYTES - 8
-        return room.to_bytes(8, "little") + json.dumps(told).encode().ljust(room)
+        return room.to_bytes(8, "little") + json.dumps(header).encode().ljust(room)
 
 
 FORMATS: dict[str, Callable[[Path, Layout], FeatureFile]] = {

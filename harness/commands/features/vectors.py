@@ -24,14 +24,15 @@ DEFAULT_LENGTH = 128
 """Tokens of a text, where the model takes as many."""
 
 NOT_OF_ENCODER = (
-    *("vocab_size", "pad_token_id", "initializer_range", "hidden_dropout_prob", "attention_probs_dropout_prob"),
+    *("vocab_size", "pad_token_id", "initializer_range", "init", "hidden_dropout_prob"),
+    *("attention_probs_dropout_prob", "head_size", "mask_decoder"),
     *("pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout", "tie_masked_lm_head"),
     *("embedding_size", "embedding_fraction", "num_hidden_layers", "depth_fraction", "num_hidden_groups"),
     *("intermediate_size", "feed_forward_size"),
 )
 """Keys in which a checkpoint may differ from the model it is expected to be, or whose outcome is compared instead."""
 
-OUTCOMES = ("embedding_width", "depth", "groups", "feed_forward_width")
+OUTCOMES = ("embedding_width", "depth", "groups", "feed_forward_width", "head_width")
 
 Text = str | tuple[str, str]
 
@@ -44,30 +45,30 @@ class Source:
     tokenizer: "Tokenizer"
 
 
-def source_of(key: str, given: str, config: "RunConfig", runs_folder: str) -> Source:
+def source_of(key: str, name: str, config: "RunConfig", runs_folder: str) -> Source:
     """The encoder with its weights; InputError for weights or a tokenizer that are not there or do not fit each other."""
     from harness.checkpoints import find_run, huggingface, native
     from harness.data import tokenizer
     from models.encoder import Encoder
 
-    if key == "run" or (Path(given) / native.SHAPE).is_file():
-        folder = find_run.weights_folder(given, key, runs_folder, config.tracking.uri)
+    if key == "run" or (Path(name) / native.SHAPE).is_file():
+        folder = find_run.weights_folder(name, key, runs_folder, config.tracking.uri)
         state, shape = native.read(folder)
-        told = replace(config.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER))
+        settings = replace(config.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER))
     else:
-        folder = huggingface.folder_of(given, key)
+        folder = huggingface.folder_of(name, key)
         state, shape = huggingface.encoder_of(folder, key)
-        told = huggingface.tokenizer_of(config, folder)
+        settings = huggingface.tokenizer_of(config, folder)
     encoder = Encoder(shape)
     try:
         mine = {name.removeprefix("encoder."): tensor for name, tensor in state.items() if name.startswith("encoder.")}
         encoder.load_state_dict(mine)
     except RuntimeError as error:
-        raise InputError(f"{key}={given!r}: {' '.join(str(error).split())}") from error
-    reader = tokenizer.build(told, ())
+        raise InputError(f"{key}={name!r}: {' '.join(str(error).split())}") from error
+    reader = tokenizer.build(settings, ())
     pieces = reader.get_vocab_size()
     if pieces > shape.vocab_size:
-        raise InputError(f"{key}={given!r}: the tokenizer has {pieces} pieces, the model {shape.vocab_size} token embeddings")
+        raise InputError(f"{key}={name!r}: the tokenizer has {pieces} pieces, the model {shape.vocab_size} token embeddings")
     return Source(encoder.eval(), reader)
 
 
@@ -126,15 +127,15 @@ class Extractor:
             return torch.stack([states[layer] for layer in self.layers], dim=2).float().cpu().numpy()
 
 
-def chosen_layers(given: tuple[int, ...] | None, depth: int) -> tuple[int, ...]:
-    """As given, or the last ones; InputError, naming the choices, for a layer that is not there."""
-    for layer in given or ():
+def chosen_layers(layers: tuple[int, ...] | None, depth: int) -> tuple[int, ...]:
+    """These layers, or the last ones by default; InputError, naming the choices, for a layer that is not there."""
+    for layer in layers or ():
         if not -depth - 1 <= layer <= depth:
             raise InputError(
                 f"layers={layer} is not there; choices: 0 (the embeddings) to {depth} (the last layer), "
                 f"or from the end -1 to {-depth - 1}"
             )
-    return given or tuple(range(-1, -1 - min(DEFAULT_LAYERS, depth + 1), -1))
+    return layers or tuple(range(-1, -1 - min(DEFAULT_LAYERS, depth + 1), -1))
 
 
 def padded(rows: "list[Encoding]", pad_token_id: int) -> "Batch":

@@ -1,1 +1,1 @@
-"""What a model is given of one item, and where it looks: `python -m harness.inspect`."""
+"""The inputs of a model for one item, and its attention over them: `python -m harness inspect`."""

@@ -1,17 +1,15 @@
-"""What a model is given: `python -m harness.inspect task=mrpc item=3 [split=validation] [out=FOLDER] [attention=true run=RUN]`.
+"""The inputs of a model: `python -m harness inspect task=mrpc item=3 [split=validation] [out=FOLDER] [attention=true run=RUN]`.
 
-Prints pieces, segments, positions and labels of one item of a task as a table, and draws them; with weights, who looks at whom.
+Prints pieces, segments, positions and labels of one item of a task as a table, and a picture; with weights, the attention too.
 """
 
-import argparse
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.arguments import OF_MODEL, group_of, parted
+from harness.commands.arguments import OF_MODEL, Parser, group_of
 from harness.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -47,49 +45,49 @@ class Request:
 
 def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     """Own keys, and what is left for Hydra; InputError without a task."""
-    parser = argparse.ArgumentParser(
-        prog="python -m harness.inspect",
-        description="Shows what a model is given of one item of a task, as a table and as a picture.",
-        epilog="Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...",
-        allow_abbrev=False,
+    parser = Parser(
+        "inspect",
+        "Shows the inputs of a model for one item of a task, as a table and as a picture.",
+        "Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...",
+        KEYS,
     )
-    own, choices = parted(arguments, KEYS, parser)
+    _, own, choices = parser.parse_composed(arguments)
     if not any(choice.startswith("task=") for choice in choices):
         raise InputError("task= is missing: expected the task whose item is shown, such as task=mrpc")
     return own, choices
 
 
-def request_of(given: dict[str, str]) -> Request:
+def request_of(values: dict[str, str]) -> Request:
     """The request; InputError for a value that cannot be meant."""
-    if not given.get("item"):
+    if not values.get("item"):
         raise InputError(f"item= is missing: expected {KEYS['item']}")
-    sources = [(key, given[key]) for key in ("run", "checkpoint") if given.get(key)]
+    sources = [(key, values[key]) for key in ("run", "checkpoint") if values.get(key)]
     if len(sources) > 1:
         raise InputError("run= and checkpoint= both name weights: give one of them")
-    attention = _fact(given, "attention")
+    attention = _fact(values, "attention")
     if attention and not sources:
         raise InputError("attention=true needs weights: give run=RUN or checkpoint=FOLDER")
     return Request(
-        item=given["item"],
-        split=given.get("split", "validation"),
-        out=Path(given.get("out") or Path("multirun", "inspect")),
-        endings=("svg", "png") if _fact(given, "png") else ("svg",),
+        item=values["item"],
+        split=values.get("split", "validation"),
+        out=Path(values.get("out") or Path("multirun", "inspect")),
+        endings=("svg", "png") if _fact(values, "png") else ("svg",),
         attention=attention,
         source=sources[0] if sources else None,
-        runs=given.get("runs", "multirun"),
+        runs=values.get("runs", "multirun"),
     )
 
 
-def _fact(given: dict[str, str], key: str) -> bool:
-    value = given.get(key, "false").lower()
+def _fact(values: dict[str, str], key: str) -> bool:
+    value = values.get(key, "false").lower()
     if value not in ("true", "false"):
-        raise InputError(f"{key}={given[key]!r} must be true or false")
+        raise InputError(f"{key}={values[key]!r} must be true or false")
     return value == "true"
 
 
 def show(request: Request, config: "RunConfig", expected: bool) -> str:
-    """All that is printed; the pictures lie below `out` then. `expected` says whether the model of the config was named."""
-    from harness.commands.inspect.sequences import sequences_of, told
+    """All that is printed; the pictures are below `out` then. `expected` says whether the model of the config was named."""
+    from harness.commands.inspect.sequences import as_table, sequences_of
 
     source = None
     if request.source is not None:
@@ -99,17 +97,17 @@ def show(request: Request, config: "RunConfig", expected: bool) -> str:
     for sequence in sequences:
         for ending, name, content in _pictures(request, sequence, source):
             written.append(_written(request.out, f"{name}.{ending}", content))
-    return "\n\n".join([*map(told, sequences), "\n".join(map(str, written))])
+    return "\n\n".join([*map(as_table, sequences), "\n".join(map(str, written))])
 
 
 def _with_weights(request: Request, config: "RunConfig", expected: bool) -> "tuple[Source, RunConfig]":
     """The weights, and the config with their model's shape."""
     from harness.commands.features.vectors import refuse_other_model, source_of
 
-    key, given = request.source
-    source = source_of(key, given, config, request.runs)
+    key, name = request.source
+    source = source_of(key, name, config, request.runs)
     if expected:
-        refuse_other_model(source.encoder.config, config.model, f"{key}={given!r}")
+        refuse_other_model(source.encoder.config, config.model, f"{key}={name!r}")
     shape = {field.name: getattr(source.encoder.config, field.name) for field in fields(source.encoder.config)}
     return source, replace(config, model=replace(config.model, **shape))
 
@@ -127,9 +125,9 @@ def _pictures(request: Request, sequence: "InputSequence", source: "Source | Non
             maps = _maps(request, sequence, source)
             title = f"Attention: {sequence.title}"
             figures[f"{name}-attention"] = attention_picture.draw(maps, sequence.rows["piece"], title)
-        for drawn, figure in figures.items():
+        for stem, figure in figures.items():
             for ending in request.endings:
-                yield ending, drawn, picture.content(figure, ending)
+                yield ending, stem, picture.content(figure, ending)
 
 
 def _maps(request: Request, sequence: "InputSequence", source: "Source") -> "list[AttentionMap]":
@@ -137,8 +135,8 @@ def _maps(request: Request, sequence: "InputSequence", source: "Source") -> "lis
 
     maps = maps_of(source.encoder, sequence.batch)
     if not maps:
-        key, given = request.source
-        raise InputError(f"{key}={given!r} has no attention: leave attention=true out")
+        key, name = request.source
+        raise InputError(f"{key}={name!r} has no attention: leave attention=true out")
     return maps
 
 
@@ -151,39 +149,26 @@ def _written(folder: Path, name: str, content: bytes) -> Path:
     return folder / name
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """0, or 2 and one line on stderr for what cannot be read, composed or written."""
-    try:
-        own, choices = parse(sys.argv[1:] if arguments is None else arguments)
-        request = request_of(own)
-        from harness.config import compose, resolve  # heavy imports stay out of --help
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be read, composed or written."""
+    own, choices = parse(arguments)
+    request = request_of(own)
+    from harness.config import compose, mistakes, resolve, schema  # Hydra, which --help does not need
 
-        _refuse_unknown(choices)
-
-        def run(cells: "list[RunConfig]") -> int:
-            if len(cells) > 1:
-                raise InputError(f"the command line names {len(cells)} cells: expected one task and one model")
-            if not resolve.has_task(cells[0]):
-                raise InputError("task=none has no items: expected the task whose item is shown, such as task=mrpc")
-            print(show(request, _resolved(cells[0]), any(group_of(choice) in OF_MODEL for choice in choices)))
-            return 0
-
-        return compose.main(choices, run)
-    except InputError as error:
-        print(f"harness.inspect: {error}", file=sys.stderr)
-        return 2
-
-
-def _refuse_unknown(choices: list[str]) -> None:
-    """InputError that has our own keys among the choices, which Hydra has not."""
-    from harness.config.schema import RunConfig
-    from harness.paths import conf_directory
-
-    groups = [path.name for path in conf_directory().iterdir() if path.is_dir()]
-    known = {*KEYS, *groups, *(field.name for field in fields(RunConfig)), "hydra"}
+    known = {*KEYS, *mistakes.groups(), *(field.name for field in fields(schema.RunConfig)), "hydra"}
     for choice in choices:
         if not choice.startswith("-") and group_of(choice) not in known:
             raise unknown("key", group_of(choice), known, "the command line")
+
+    def run(configs: "list[RunConfig]") -> int:
+        if len(configs) > 1:
+            raise InputError(f"the command line names {len(configs)} runs: expected one task and one model")
+        if not resolve.has_task(configs[0]):
+            raise InputError("task=none has no items: expected the task whose item is shown, such as task=mrpc")
+        print(show(request, _resolved(configs[0]), any(group_of(choice) in OF_MODEL for choice in choices)))
+        return 0
+
+    return compose.main(choices, run)
 
 
 def _resolved(config: "RunConfig") -> "RunConfig":

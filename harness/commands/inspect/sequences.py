@@ -1,4 +1,4 @@
-"""What the model is given of one item of a task: its pieces and all that is told about each, as cells of a table.
+"""The inputs of the model for one item of a task: its pieces and what belongs to each, as columns of a table.
 
 An item is one sequence, of kind `spans` one a window. T pieces.
 """
@@ -47,7 +47,7 @@ class InputSequence:
     texts: tuple[tuple[str, str], ...]  # column of the data set and what stands in it
     rows: dict[str, tuple[str, ...]]  # piece, id, segment, position, mask, label: those that there are
     added: tuple[str, ...]  # rows whose vectors are summed: id, and of segment and position those that the model adds
-    notes: tuple[str, ...]  # what is told beside, a line each
+    notes: tuple[str, ...]  # beside the table, a line each
     batch: "Batch"
 
 
@@ -122,16 +122,16 @@ def _sequence(
     labels, of_labels = _labels(config.task, split, window)
     if labels:
         rows["label"] = labels
-    notes = [f"label: {of_labels}", of_segments, of_places, f"attention: {seen(config.model)}", _summed(config.model)]
+    notes = [f"label: {of_labels}", of_segments, of_places, f"attention: {attention_note(config.model)}", _summed(config.model)]
     names = [config.task.fields[0]] if config.task.kind is TaskKind.tokens else config.task.fields
     texts = [" ".join(example.texts[0])] if config.task.kind is TaskKind.tokens else example.texts[0]
     several = f", window {window + 1} of {len(split)}" if len(split) > 1 else ""
-    told = tuple(note for note in notes if note)
-    return InputSequence(f"{title}{several}", tuple(zip(names, texts, strict=True)), rows, tuple(added), told, batch)
+    lines = tuple(note for note in notes if note)
+    return InputSequence(f"{title}{several}", tuple(zip(names, texts, strict=True)), rows, tuple(added), lines, batch)
 
 
 def _segments(model: EncoderConfig, types: list[int]) -> tuple[tuple[str, ...], str]:
-    """The cells, none where the model is not told, and a note."""
+    """The cells, none where the model does not read them, and a note."""
     if model.type_vocab_size == 1:
         return ("0",) * len(types), "segments: one vector for all pieces"
     if model.type_vocab_size:
@@ -153,20 +153,20 @@ def _places(model: EncoderConfig, length: int) -> tuple[tuple[str, ...], str]:
     return (), f"positions: {read.get(model.body, 'none')}"
 
 
-def seen(model: EncoderConfig) -> str:
+def attention_note(model: EncoderConfig) -> str:
     """Which pieces a piece may look at."""
     if model.body in (Body.lstm, Body.static):
         return "none"
     if model.attention_window is None:
         return "each piece sees itself and those before it" if model.causal else "each piece sees every piece"
     side = model.attention_window // 2
-    told = f"each piece sees {side} {'before it' if model.causal else 'to each side'}"
+    text = f"each piece sees {side} {'before it' if model.causal else 'to each side'}"
     if model.global_tokens:
-        told += f", the first {model.global_tokens} see and are seen by all"
+        text += f", the first {model.global_tokens} see and are seen by all"
     if model.global_layer_every is not None:
         everything = "all before it" if model.causal else "all"
-        told += f"; in layer 1 and every {model.global_layer_every} layers from there each sees {everything}"
-    return told
+        text += f"; in layer 1 and every {model.global_layer_every} layers from there each sees {everything}"
+    return text
 
 
 def _summed(model: EncoderConfig) -> str:
@@ -174,8 +174,8 @@ def _summed(model: EncoderConfig) -> str:
     if model.embedding_width != model.hidden_size:
         steps.append(f"projected from {model.embedding_width} to {model.hidden_size} features")
     times = f"token vectors times {model.embedding_width**0.5:.4g}" if model.embedding_scale else ""
-    told = f"the sum is {' and '.join(steps)}" if steps else ""
-    return "; ".join(part for part in (times, told) if part)
+    text = f"the sum is {' and '.join(steps)}" if steps else ""
+    return "; ".join(part for part in (times, text) if part)
 
 
 def _labels(task: TaskConfig, split: "Split", window: int) -> tuple[tuple[str, ...], str]:
@@ -207,7 +207,7 @@ def _span(split: "Split", window: int, first: int, last: int) -> tuple[tuple[str
     return tuple(cells), f"the answer is {answers[0]!r}"
 
 
-def told(sequence: InputSequence, width: int | None = None) -> str:
+def as_table(sequence: InputSequence, width: int | None = None) -> str:
     """All of it as text; a row that is longer than a line goes on further below."""
     width = width or shutil.get_terminal_size((120, 0)).columns
     head = [sequence.title, *(f"{name}: {text}" for name, text in sequence.texts), *sequence.notes]

@@ -1,17 +1,15 @@
-"""What a training step holds in memory: `python -m harness.memory model=albert scale=base batch_sizes=[1,4,8] [fits=2GB]`.
+"""What a training step holds in memory: `python -m harness memory model=albert scale=base batch_sizes=[1,4,8] [fits=2GB]`.
 
 Prints weights, gradients, optimiser state and activations of each batch size, measured and by formula, beside the peak of the
 process; what activation checkpointing saves and costs; and the largest batch that fits. Each batch size is a fresh process.
 """
 
-import argparse
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.commands.arguments import parted
+from harness.commands.arguments import Parser, with_a_task
 from harness.commands.terminal import Row, table
 from harness.config.schema import RunConfig
 from harness.errors import InputError, unknown
@@ -45,17 +43,15 @@ class Request:
 
 def parse(arguments: list[str]) -> tuple[Request, list[str]]:
     """Own keys, and what is left for Hydra; InputError for a value that cannot be meant."""
-    parser = argparse.ArgumentParser(
-        prog="python -m harness.memory",
-        description="Shows what a training step holds in memory, measured and by formula.",
-        epilog="Everything else chooses model and machine: model=albert scale=base hardware.threads=2 ...",
-        allow_abbrev=False,
+    parser = Parser(
+        "memory",
+        "Shows what a training step holds in memory, measured and by formula.",
+        "Everything else chooses model and machine: model=albert scale=base hardware.threads=2 ...",
+        KEYS,
     )
-    own, choices = parted(arguments, KEYS, parser)
-    if not any(choice.startswith("task=") for choice in choices):
-        choices.append("task=bag")  # the default is a set of tasks, which would compose the same model for each of them
+    _, own, choices = parser.parse_composed(arguments)
     length = [f"measure.length={own['length']}"] if "length" in own else []
-    return request_of(own), [*choices, *length]
+    return request_of(own), [*with_a_task(choices), *length]
 
 
 def request_of(given: dict[str, str]) -> Request:
@@ -80,23 +76,18 @@ def bytes_of(text: str) -> int:
     return int(float(found[1]) * UNITS[unit])
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """0, or 2 and one line on stderr for what cannot be composed or measured."""
-    from harness.config import compose  # heavy imports stay out of --help
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be composed or measured."""
+    request, choices = parse(arguments)
+    from harness.config import compose  # Hydra, which --help does not need
 
-    try:
-        request, choices = parse(sys.argv[1:] if arguments is None else arguments)
+    def show_each(cells: list[RunConfig]) -> int:
+        for cell in {(cell.label, cell.scale_name): cell for cell in cells}.values():
+            for part in shown(request, cell):
+                print(part, flush=True)
+        return 0
 
-        def show_each(cells: list[RunConfig]) -> int:
-            for cell in {(cell.label, cell.scale_name): cell for cell in cells}.values():
-                for part in shown(request, cell):
-                    print(part, flush=True)
-            return 0
-
-        return compose.main(choices, show_each)
-    except InputError as error:
-        print(f"harness.memory: {error}", file=sys.stderr)
-        return 2
+    return compose.main(choices, show_each)
 
 
 def shown(request: Request, cell: RunConfig) -> Iterator[str]:

@@ -1,13 +1,13 @@
-"""The command of `python -m harness.profile`: what it is told, and what it prints and writes."""
+"""`python -m harness profile model=base,windowed scale=mini [--trace [DIR]] [--json FILE]`: arguments, output and files."""
 
 import argparse
 import json
 import re
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.commands.arguments import SWEEP, Parser, with_a_task
 from harness.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,18 +30,12 @@ IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Own options, and what is left for Hydra."""
-    parser = argparse.ArgumentParser(
-        prog="python -m harness.profile",
-        description="Parameters, FLOPs, latency and memory of variants side by side, without data and training.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    description = "Parameters, FLOPs, latency and memory of variants side by side, without data and training."
+    parser = Parser("profile", description, EPILOG)
     parser.add_argument("--trace", metavar="DIR", nargs="?", const=str(TRACE), help=f"time by component too ({TRACE})")
     parser.add_argument("--json", metavar="FILE", type=Path, help="writes the raw values")
     parser.add_argument("--rounds", metavar="N", type=int, help=f"launches of every variant ({ROUNDS}, or 1 of a single one)")
-    parser.add_argument("--config-dir", "-cd", metavar="DIR", help="adds your own conf/ files")
-    options, choices = parser.parse_known_args(arguments)
+    options, _, choices = parser.parse_composed(arguments)
     if options.trace and "=" in options.trace:  # what follows a bare --trace
         choices.insert(0, options.trace)
         options.trace = str(TRACE)
@@ -50,27 +44,14 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     return options, choices
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """0; 1 when something could not be measured; 2 and one line on stderr for what cannot be composed or written."""
-    try:
-        options, choices = parse(sys.argv[1:] if arguments is None else arguments)
-        from harness.config import compose  # heavy imports stay out of --help
+def main(arguments: list[str]) -> int:
+    """0; 1 when something could not be measured; InputError for what cannot be composed or written."""
+    options, choices = parse(arguments)
+    from harness.config import compose  # Hydra, which --help does not need
 
-        with tempfile.TemporaryDirectory() as folder:  # of Hydra, which wants one for a sweep
-            return compose.main(
-                [*for_hydra(options, choices), f"hydra.sweep.dir={folder}"], lambda cells: profile(options, cells)
-            )
-    except InputError as error:
-        print(f"harness.profile: {error}", file=sys.stderr)
-        return 2
-
-
-def for_hydra(options: argparse.Namespace, choices: list[str]) -> list[str]:
-    """The choices as a sweep of one task: any column is a cell of it."""
-    own = [f"--config-dir={options.config_dir}"] if options.config_dir else []
-    sweep = [] if {"-m", "--multirun"} & set(choices) else ["-m"]
-    task = [] if any(choice.startswith("task=") for choice in choices) else ["task=bag"]
-    return [*own, *sweep, *choices, *task]
+    sweep = [] if set(SWEEP) & set(choices) else ["-m"]  # any column is a run of it
+    with tempfile.TemporaryDirectory() as folder:  # Hydra needs one for a sweep
+        return compose.main([*sweep, *with_a_task(choices), f"hydra.sweep.dir={folder}"], lambda cells: profile(options, cells))
 
 
 def profile(options: argparse.Namespace, composed: "list[RunConfig]") -> int:

@@ -39,6 +39,17 @@ def test_a_head_on_every_token_costs_as_often_as_there_are_tokens():
     assert flops.counted(ONE_LAYER, C, 1, T, backward=False, head=TokenClassifier) == encoder + T * 2 * D * C
 
 
+@pytest.mark.parametrize("head_size", [6, 40])
+@pytest.mark.parametrize("name", ["base", "modern", "longformer", "encoder_decoder", "t5", "deberta", "deberta_v3", "xlnet"])
+def test_count_and_formula_agree_for_heads_of_another_size(compose, name, head_size):
+    (config,) = compose(
+        "task=bag", "scale=tiny", f"model={name}", "model.num_attention_heads=3", f"model.head_size={head_size}"
+    )
+    assert config.model.attention_width == 3 * head_size
+    count = flops.counted(config.model, 2, 1, 128, backward=False)
+    assert count == flops.formula(config.model, 2, 1, 128, backward=False)
+
+
 def test_a_batch_costs_its_texts():
     one, many = (flops.counted(ONE_LAYER, 2, size, 16, backward=False) for size in (1, 5))
     assert many == 5 * one

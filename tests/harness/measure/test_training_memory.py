@@ -39,6 +39,9 @@ VARIANTS = {
     "causal": {"causal": True, "pooling": Pooling.last, "pooler": None},
     "causal without dropout": {"causal": True, **NO_DROPOUT},
     "rotary, one head": {**ROTARY, "num_attention_heads": 1},
+    "wide heads": {"head_size": 20},
+    "narrow heads without dropout": {"head_size": 6, "num_attention_heads": 3, **NO_DROPOUT},
+    "narrow heads, blocked window": {"head_size": 6, "attention_window": 8},
     "modern": {"attention_window": 8, "global_layer_every": 2, "rotary_global_theta": 1e5, **ROTARY, **PRE_NORM, **NO_DROPOUT},
 }
 UNKNOWN = {

@@ -1,4 +1,4 @@
-"""`python -m harness.profile` as it is typed: real processes, a tiny model."""
+"""`python -m harness profile` as it is typed: real processes, a tiny model."""
 
 import json
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.__main__ import main
 from harness.commands.profile import command, launch
 from harness.config.schema import Device
 
@@ -17,7 +18,7 @@ TINY = ("scale=tiny", "model.vocab_size=300", "measure.length=16", "measure.batc
 
 def said(capsys, *arguments: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr."""
-    code = command.main(list(arguments))
+    code = main(["profile", *arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -92,8 +93,8 @@ def test_choice_behind_a_bare_trace_is_no_folder():
 
 def test_help_loads_nothing_heavy():
     code = (
-        "import runpy, sys; sys.argv = ['x', '--help']\n"
-        "try: runpy.run_module('harness.commands.profile', run_name='__main__')\n"
+        "import runpy, sys; sys.argv = ['x', 'profile', '--help']\n"
+        "try: runpy.run_module('harness', run_name='__main__')\n"
         "except SystemExit: pass\n"
         "print([name for name in ('torch', 'hydra', 'mlflow', 'numpy', 'omegaconf') if name in sys.modules])"
     )

@@ -118,7 +118,7 @@ def test_test_split_has_the_rows_of_the_file(compose, shared_data, tmp_path, nam
 def test_archive_holds_the_files_of_all_runs_and_says_what_is_missing(task, tmp_path, run_module):
     for name in ("wnli", "cola"):
         answered(tmp_path / name, task(name), 1)
-    done = run_module("harness.tasks.glue_submission", "wnli", "cola", "--output", "all.zip")
+    done = run_module("harness", "submission", "wnli", "cola", "--output", "all.zip")
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 of 10 files; missing: SST-2.tsv, MRPC.tsv, QQP.tsv" in done.stdout
     with zipfile.ZipFile(tmp_path / "all.zip") as packed:
@@ -137,6 +137,6 @@ def test_two_runs_of_one_task_are_refused(task, tmp_path):
 
 def test_run_without_answers_is_one_line(tmp_path, run_module):
     (tmp_path / "run").mkdir()
-    done = run_module("harness.tasks.glue_submission", "run")
+    done = run_module("harness", "submission", "run")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "harness: run holds no answers: run it with finetune.submit=true\n"
+    assert done.stderr == "harness submission: run holds no answers: run it with finetune.submit=true\n"

@@ -13,18 +13,20 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from harness import paths
+from harness.__main__ import main
 from harness.checkpoints import native
-from harness.commands.export import export, main
+from harness.commands.export import by_our_reader, by_transformers, check, export
 from harness.config.choices import TokenizerKind
 from harness.config.schema import ModelConfig, TokenizerConfig
 from harness.data.tokenizer import build, special_ids
+from harness.errors import InputError
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead, Pooler, SequenceClassifier
 from models.huggingface import config_of, load
 
-CONF = Path(__file__).resolve().parents[2] / "conf" / "model"
+CONF = Path(__file__).resolve().parents[3] / "conf" / "model"
 TEXTS = ["the cat sat on the mat", "A dog", "cats and dogs and mats sat still on a log", "log"]
 TINY = {
     "hidden_size": 32,
@@ -49,6 +51,11 @@ FAMILY = {
     "gpt2": "gpt2",
 }
 MASKED = [name for name in FAMILY if not name.startswith("gpt")]
+UNTYPED = {"bert": {}, "roberta": {"position_offset": 1}, "albert": {"embedding_size": 16}, "electra": {"pooler": "gelu"}}
+"""Family -> what makes a BERT without token types one of it."""
+
+WIDE_HEADS = {"gated_feed_forward": True, "hidden_act": "gelu_tanh", "head_size": 12, "num_attention_heads": 3}
+T5 = {"t5": {}, "t5 with wide heads": WIDE_HEADS, "t5 with its decoder": {"body": "encoder_decoder"}}
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +137,43 @@ def test_transformers_gives_the_same_hidden_states_and_ids(name, tokenizer, tmp_
         again = theirs(**padded).last_hidden_state
     single = Batch(padded["input_ids"], padded.get("token_type_ids"), padded["attention_mask"].bool())
     assert (model.encoder(single) - again)[single.attention_mask].abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize("family", UNTYPED)
+def test_model_without_token_types_runs_in_a_family_that_has_them(family, tokenizer, tmp_path):
+    shape = shape_of("base", tokenizer, type_vocab_size=0, **UNTYPED[family])
+    model = Trained(shape)
+    checkpoint = lay_out(tmp_path / "run", shape, tokenizer, model.state_dict())
+    assert export(checkpoint, tmp_path / "out", family).family == family
+    for heads, wanted in (
+        ("AutoModel", model.encoder),
+        ("AutoModelForMaskedLM", lambda b: model.masked_head(model.encoder(b))),
+    ):
+        theirs, report = getattr(transformers, heads).from_pretrained(tmp_path / "out", output_loading_info=True)
+        assert "embeddings.token_type_embeddings.weight" not in report["missing_keys"]
+        batch = batch_of(tokenizer, types=False)
+        with torch.no_grad():
+            found = theirs.eval()(**told(batch))[0]
+            torch.testing.assert_close(found[batch.attention_mask], wanted(batch)[batch.attention_mask], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("name", T5)
+def test_t5_gives_the_same_hidden_states_in_transformers(name, tied, tokenizer, tmp_path):
+    shape = shape_of("t5", tokenizer, tie_masked_lm_head=tied, **T5[name])
+    model = Trained(shape, spread=0.15)
+    folder, family = exported(tmp_path, shape, tokenizer, model)
+    assert family == "t5"
+    both = "body" in T5[name]
+    kind = transformers.T5Model if both else transformers.T5EncoderModel
+    theirs, report = kind.from_pretrained(folder, output_loading_info=True)
+    assert report["missing_keys"] == set()
+    batch = batch_of(tokenizer, types=False)
+    given = told(batch)
+    decoder = {f"decoder_{key}": value for key, value in given.items()} if both else {}
+    with torch.no_grad():
+        wanted, found = model.encoder(batch), theirs.eval()(**given, **decoder).last_hidden_state
+    assert (wanted - found)[batch.attention_mask].abs().max() <= 1e-5
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -214,25 +258,55 @@ def test_every_kind_of_tokenizer_gives_the_same_ids(kind, tmp_path):
     assert {role: getattr(reading, f"{role}_token_id") for role in roles} == special_ids(tokenizer)
 
 
+# The checkpoint runs before it gets its name
+
+
+@pytest.mark.parametrize("read", [by_transformers, by_our_reader])
+@pytest.mark.parametrize("name", FAMILY)
+def test_checkpoint_is_run_and_held_against_the_model(name, read, tokenizer, tmp_path):
+    shape = shape_of(name, tokenizer)
+    folder, _ = exported(tmp_path, shape, tokenizer, model := Trained(shape, SPREAD.get(name, 0.25)))
+    state = {key: tensor for key, tensor in model.state_dict().items() if key.startswith("encoder.")}
+    reader = f"transformers {transformers.__version__}" if read is by_transformers else "our own reader"
+    assert check(folder, state, shape, read).startswith(reader)
+    other = state | {"encoder.embeddings.token_embedding.weight": torch.ones(shape.vocab_size, shape.embedding_width)}
+    with pytest.raises(InputError, match=rf"nothing is written: read by {reader}.*, hidden states differ from the model's by"):
+        check(folder, other, shape, read)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"nothing is written: the checkpoint does not run \(\w+Error: .*model.safetensors"):
+        check(folder, state, shape, read)
+
+
+def test_what_does_not_run_as_the_model_leaves_nothing(tokenizer, tmp_path, capsys):
+    shape = shape_of("base", tokenizer)
+    state = Trained(shape).state_dict()
+    state["encoder.embeddings.norm.weight"].fill_(float("nan"))
+    lay_out(tmp_path, shape, tokenizer, state)
+    assert "hidden states differ from the model's by nan" in refused(capsys, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [paths.WEIGHTS]
+
+
 # The command
 
 
 def test_command_writes_beside_the_weights_and_refuses_to_again(tokenizer, tmp_path, capsys):
     shape = shape_of("base", tokenizer)
     lay_out(tmp_path, shape, tokenizer, Trained(shape).state_dict())
-    assert main([str(tmp_path)]) == 0
-    assert capsys.readouterr().out.startswith(f"wrote {tmp_path / 'export'}: bert, ")
+    assert main(["export", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"wrote {tmp_path / 'export'}: bert, ")
+    assert f"loaded and run once by transformers {transformers.__version__}: hidden states differ from the model's by " in out
     names = {path.name for path in (tmp_path / "export").iterdir()}
     assert names == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-    assert main([str(tmp_path)]) == 2
+    assert main(["export", str(tmp_path)]) == 2
     assert "is there already; expected a new or an empty folder" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
-    assert main([str(tmp_path / paths.WEIGHTS), "--out", str(tmp_path / "empty"), "--family", "bert"]) == 0
+    assert main(["export", str(tmp_path / paths.WEIGHTS), "--out", str(tmp_path / "empty"), "--family", "bert"]) == 0
 
 
 def refused(capsys: pytest.CaptureFixture, *arguments: object) -> str:
     """The one line of a refusal."""
-    assert main([str(argument) for argument in arguments]) == 2
+    assert main(["export", *map(str, arguments)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     return err
@@ -273,7 +347,7 @@ def test_run_is_found_by_its_id_in_the_tracking_store(tokenizer, output, capsys)
     for cell in cells:
         lay_out(output / "study" / cell["name"], shape, tokenizer, Trained(shape).state_dict())
         (output / "study" / cell["name"] / "run.json").write_text(json.dumps(cell))
-    assert main([ids[1], "--output", str(output)]) == 0
+    assert main(["export", ids[1], "--output", str(output)]) == 0
     assert capsys.readouterr().out.startswith(f"wrote {output / 'study' / 'b' / 'export'}: bert")
     assert "cannot be looked up: " in refused(capsys, "0" * 32, "--output", output)
     (output / "study" / "a" / "run.json").unlink()

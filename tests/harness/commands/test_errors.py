@@ -40,19 +40,15 @@ class Told:
 @pytest.fixture
 def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Told]:
     """Runs the command in this process, in an empty folder."""
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(supervisor, "_run", lambda item, label: pytest.fail(f"{label} was run"))
 
     def command(*arguments: str) -> Told:
-        monkeypatch.setattr(sys, "argv", ["harness", *arguments, f"output={tmp_path / 'out'}"])
-        with pytest.raises(SystemExit) as left:
-            main()
+        monkeypatch.setattr(sys, "argv", ["harness"])
+        code = main([*arguments, f"output={tmp_path / 'out'}"])
         out, err = capsys.readouterr()
         files = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()]
-        return Told(
-            left.value.code, out, err, [str(path) for path in files if path.suffix != ".lock" and path.parts[0] != ".hydra"]
-        )
+        return Told(code, out, err, [str(path) for path in files if path.suffix != ".lock" and path.parts[0] != ".hydra"])
 
     return command
 
@@ -91,6 +87,14 @@ TYPED = [
     (["seeds=1"], ["unknown key 'seeds'", "did you mean 'seed'", "finetune"]),
     (["model.atention_window=8"], ["unknown key 'model.atention_window'", "did you mean 'model.attention_window'"]),
     (["finetune.lr=1"], ["unknown key 'finetune.lr'", "finetune.learning_rate"]),
+    (["epochs=3"], ["unknown key 'epochs'", "did you mean 'finetune.epochs'?"]),
+    (["model=bert"], ["unknown model 'bert'", "did you mean 'base'?"]),
+    (["task=SST-2"], ["unknown task 'SST-2'", "did you mean 'sst2'?"]),
+    (["enhancement=[swiglu,sliding_window]"], ["'sliding_window'"]),
+    (["describ", "model=base"], ["unknown command 'describ'", "did you mean 'describe'?"]),
+    (["model=base", "describe"], ["'describe' is no setting", "a command only as the first word"]),
+    (["--multrun"], ["unknown option '--multrun'", "did you mean '--multirun'?"]),
+    (["--config-dir=nowhere"], ["nowhere"]),
     (["modle=base"], ["unknown key 'modle'", "did you mean 'model'"]),
     (["+new=1"], ["'new'"]),
     (["+new.key=1"], ["'new'"]),
@@ -132,10 +136,86 @@ def test_wrong_input_is_one_line(tell, arguments, fragments):
     assert_refused(tell(*arguments), *fragments)
 
 
-def test_a_user_folder_with_an_unknown_key_is_refused(tell, tmp_path):
+@pytest.mark.parametrize("option", ["--config-dir", "-cd", "--config-dir="])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_user_folder_with_an_unknown_key_is_refused(tell, tmp_path, option, place):
     (tmp_path / "conf" / "model").mkdir(parents=True)
     (tmp_path / "conf" / "model" / "mine.yaml").write_text("# mine\nhidden_sise: 128\n")
-    assert_refused(tell("--config-dir", str(tmp_path / "conf"), "model=mine"), "hidden_sise")
+    folder = str(tmp_path / "conf")
+    arguments = ["model=mine", "seed=1"]
+    arguments[place:place] = [option + folder] if option.endswith("=") else [option, folder]
+    assert_refused(tell(*arguments), "hidden_sise")
+
+
+def test_run_is_the_command_that_needs_no_name(capsys):
+    assert (main(["run", "modle=base"]), main(["modle=base"])) == (2, 2)
+    one, two = capsys.readouterr().err.splitlines()
+    assert one == two
+    assert one.startswith("harness: unknown key 'modle'")
+
+
+def test_option_without_its_value_is_one_line(capsys):
+    assert main(["model=base", "--config-dir"]) == 2
+    assert capsys.readouterr().err == "harness: --config-dir needs a value, such as --config-dir FOLDER\n"
+
+
+@pytest.mark.parametrize("words", [["epochs=3"], ["--out", "x", "epochs=3"]])
+def test_a_command_names_itself_in_its_errors(capsys, words):
+    assert main(["describe", *words]) == 2
+    assert capsys.readouterr().err.startswith("harness describe: unknown key 'epochs'; did you mean 'finetune.epochs'?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["describe", "--ot", "x"], "unknown option '--ot'; did you mean '--out'?"),
+        (["profile", "--rounds", "x"], "argument --rounds: invalid int value: 'x'"),
+        (["export"], "the following arguments are required: RUN"),
+        (["sync", "--nope"], "unrecognized arguments: --nope"),
+    ],
+)
+def test_wrong_option_of_a_command_is_one_line(capsys, arguments, message):
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"harness {arguments[0]}: {message}")
+
+
+def test_full_error_shows_the_traceback_before_the_line(monkeypatch, capsys):
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    assert main(["finetune.lr=1"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert any("omegaconf" in line and line.startswith("  File ") for line in lines), "Hydra's own frames are there"
+    assert lines[-1].startswith("harness: unknown key 'finetune.lr'")
+    assert main(["epochs=0"]) == 2
+    assert capsys.readouterr().err.startswith("Traceback")
+
+
+def test_a_value_that_no_run_can_use_has_a_traceback_too(monkeypatch, capsys):
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    assert main(["task=bag", "finetune.epochs=0"]) == 2
+    err = capsys.readouterr().err
+    assert "resolve.py" in err
+    assert err.splitlines()[-1] == "harness: finetune.epochs=0.0 must be above 0"
+
+
+def test_verbose_shows_the_traceback_and_what_hydra_logs(run_module):
+    done = run_module("harness", "task=bag", "finetune.epochs=0", "hydra.verbose=true")
+    assert done.returncode == 2
+    assert "[hydra._internal.hydra][DEBUG]" in done.stderr
+    assert "Traceback (most recent call last):" in done.stderr
+    assert done.stderr.splitlines()[-1] == "harness: finetune.epochs=0.0 must be above 0"
+
+
+@pytest.mark.parametrize("value", [None, "0"])
+def test_variables_of_the_user_are_left_alone(monkeypatch, capsys, value):
+    monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
+    if value is not None:
+        monkeypatch.setenv("HYDRA_FULL_ERROR", value)
+    assert main(["modle=base", "hydra.verbose=false"]) == 2
+    assert os.environ.get("HYDRA_FULL_ERROR") == value
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_one_bad_value_in_a_sweep_stops_all_of_it_in_a_process_too(run_module, tmp_path):
@@ -292,10 +372,7 @@ def test_interrupt_before_any_cell_leaves_with_130(monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compose, "main", interrupt)
-    monkeypatch.setattr(sys, "argv", ["harness"])
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert left.value.code == 130
+    assert main([]) == 130
     assert capsys.readouterr().err == "harness: interrupted\n"
 
 

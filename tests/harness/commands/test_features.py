@@ -1,10 +1,11 @@
-"""`python -m harness.features`: vectors as transformers gives them, the files' layouts, and what is refused."""
+"""`python -m harness features`: vectors as transformers gives them, the files' layouts, and what is refused."""
 
 import io
 import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,25 +17,26 @@ from pyarrow import parquet
 from safetensors.torch import load_file
 
 from harness import paths
+from harness.__main__ import main
 from harness.checkpoints import native
 from harness.commands.features import files
-from harness.commands.features.command import extract, main, parse, request_of
+from harness.commands.features.command import extract, parse, request_of
+from harness.commands.features.vectors import refuse_other_model
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
-from models.config import EncoderConfig
+from models.config import EncoderConfig, Init, Position
 from models.encoder import initialise
 from models.heads import SequenceClassifier
 
 PIECES = [*SPECIAL, "the", "cat", "sat", "on", "mat", "##s", "a", "dog", ".", "é", "##é"]
 TEXTS = ["the cat sat on the mats .", "a dog ||| the cats sat", "", "the élan dog", "a ||| b ||| cat", "dog"]
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
 def _command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "argv", ["features"])
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     monkeypatch.chdir(tmp_path)
 
 
@@ -174,7 +176,7 @@ def test_weights_of_ours_give_the_encoders_vectors(key, ours, text):
 def test_summary_tells_pieces_shapes_and_bytes(bert, tmp_path, capsys):
     path = tmp_path / "many.txt"
     path.write_text("the cat\n" * 13)
-    assert main([f"checkpoint={bert}", f"input={path}", "output=out.jsonl", "hardware.threads=1"]) == 0
+    assert main(["features", f"checkpoint={bert}", f"input={path}", "output=out.jsonl", "hardware.threads=1"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     lines = [len(line) + 1 for line in Path("out.jsonl").read_text().splitlines()]
     assert rows[2] == ["text", "WordPieces", "shape", "bytes"]
@@ -203,7 +205,7 @@ def peak_kb(folder: Path, ours: Path, lines: int) -> int:
     """Peak resident memory of the command in a process of its own."""
     path = folder / f"{lines}.txt"
     path.write_text(("the cat sat on the mats . a dog sat on a mat " + 4000 * "x" + "\n") * lines)
-    code = "import sys; from harness.commands.features.command import main; assert main(sys.argv[1:]) == 0; "
+    code = "import sys; from harness.__main__ import main; assert main(['features', *sys.argv[1:]]) == 0; "
     code += "print(open('/proc/self/status').read())"
     told = [f"run={ours}", f"input={path}", f"output={path}.jsonl", "hardware.threads=1"]
     done = subprocess.run([sys.executable, "-c", code, *told], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -234,7 +236,7 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
         named = {argument.partition("=")[0] for argument in arguments}
         kept = [value for key, value in given.items() if key not in named and key not in leave]
         if any(argument.startswith(HYDRA) for argument in arguments):
-            assert main([*kept, *arguments, "hardware.threads=1"]) == 2
+            assert main(["features", *kept, *arguments, "hardware.threads=1"]) == 2
         else:
             with pytest.raises(InputError) as error:
                 run(*kept, *arguments)
@@ -278,6 +280,13 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
 )
 def test_wrong_inputs_are_told_in_one_line(argument, told, refused):
     assert told in refused(argument)
+
+
+def test_keys_that_shape_no_vector_may_differ_and_the_width_of_heads_may_not():
+    shape = EncoderConfig(position=Position.disentangled)
+    refuse_other_model(replace(shape, mask_decoder=True, init=Init.scaled_by_depth), replace(shape, head_size=64), "run=r")
+    with pytest.raises(InputError, match=r"run=r has head_width=64, but the model that is named has 32"):
+        refuse_other_model(shape, replace(shape, head_size=32), "run=r")
 
 
 def test_run_that_is_not_there_is_told(refused, tmp_path):

@@ -1,4 +1,4 @@
-"""`python -m harness.inspect`: tables of made items of every kind, attention as the model has it, pictures, wrong inputs."""
+"""`python -m harness inspect`: tables of made items of every kind, attention as the model has it, pictures, wrong inputs."""
 
 import json
 import subprocess
@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from harness import paths
+from harness.__main__ import main
 from harness.checkpoints import native
 from harness.commands.inspect import attention_picture, picture
 from harness.commands.inspect.attention_maps import AttentionMap, maps_of
-from harness.commands.inspect.command import main, parse, request_of, show
-from harness.commands.inspect.sequences import InputSequence, seen, sequences_of, told
+from harness.commands.inspect.command import parse, request_of, show
+from harness.commands.inspect.sequences import InputSequence, as_table, attention_note, sequences_of
 from harness.config.choices import DataSource, TaskKind
 from harness.config.schema import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
@@ -28,7 +29,7 @@ from models.heads import SequenceClassifier
 
 PIECES = [*SPECIAL, "the", "cat", "sat", "on", "mat", "##s", "a", "dog", "."]
 SHAPE = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 8, "vocab_size": len(PIECES)}
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ROWS = {
     "pairs": [{"a": "the cat sat", "b": "dogs", "label": 1}, {"a": "the mats", "b": "a dog sat .", "label": 0}],
     "scale": [{"a": "the cat", "label": 2.5}],
@@ -95,14 +96,14 @@ def text_of(length: int) -> Batch:
 
 def test_pair_has_two_segments_and_one_label(config_of):
     (sequence,) = sequences_of(config_of("pairs"), "validation", "0", None)
-    assert told(sequence).split("\n\n")[1].splitlines() == [
+    assert as_table(sequence).split("\n\n")[1].splitlines() == [
         "piece     [CLS]  the  cat  sat  [SEP]  dog  ##s  [SEP]",
         "id            2    5    6    7      3   12   10      3",
         "segment       0    0    0    0      0    1    1      1",
         "position      0    1    2    3      4    5    6      7",
         "mask          1    1    1    1      1    1    1      1",
     ]
-    assert told(sequence).splitlines()[:4] == ["pairs, validation, item 0", "a: the cat sat", "b: dogs", "label: 1 (same)"]
+    assert as_table(sequence).splitlines()[:4] == ["pairs, validation, item 0", "a: the cat sat", "b: dogs", "label: 1 (same)"]
 
 
 def test_regression_has_its_number(config_of):
@@ -130,7 +131,7 @@ def test_answer_is_marked_in_the_window_that_holds_it(config_of):
 
 def test_long_table_goes_on_below_and_loses_nothing(config_of):
     (sequence,) = sequences_of(config_of("pairs"), "validation", "1", None)
-    blocks = told(sequence, 30).split("\n\n")[1:]
+    blocks = as_table(sequence, 30).split("\n\n")[1:]
     assert len(blocks) > 2
     assert max(len(line) for block in blocks for line in block.splitlines()) <= 30
     pieces = [cell for block in blocks for cell in block.splitlines()[0].split()[1:]]
@@ -177,7 +178,7 @@ def test_embeddings_of_the_rows_that_are_shown_are_what_the_model_sums(config_of
 
 def test_window_of_a_variant_is_told():
     shape = EncoderConfig(**SHAPE, attention_window=4, global_layer_every=3, global_tokens=1)
-    assert seen(shape) == (
+    assert attention_note(shape) == (
         "each piece sees 2 to each side, the first 1 see and are seen by all; "
         "in layer 1 and every 3 layers from there each sees all"
     )
@@ -437,7 +438,7 @@ def test_folder_that_cannot_be_written_is_told(config_of):
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, said):
-    assert main(arguments) == 2
+    assert main(["inspect", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -446,7 +447,7 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, said):
 
 
 def test_help_needs_nothing_heavy():
-    code = "import sys, inspect, harness.inspect.command as ours; ours.parse(['task=a']); "
+    code = "import sys, inspect, harness.commands.inspect.command as ours; ours.parse(['task=a']); "
     code += "print('torch' in sys.modules, inspect.__file__)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.startswith("False")

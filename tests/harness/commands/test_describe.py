@@ -1,19 +1,23 @@
-"""What `python -m harness.describe` prints and draws. The whole command runs, in this process."""
+"""What `python -m harness describe` prints and draws. The whole command runs, in this process."""
 
+import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
-from harness.commands.describe import architecture, picture
+from harness.__main__ import main
+from harness.commands.describe import architecture, heads, picture
 from harness.commands.describe import command as describe
 from harness.commands.describe.architecture import Box, Group, Pattern, Repeat, fold
+from harness.commands.describe.heads import TIED
 from harness.config.schema import ModelConfig, RunConfig
 from harness.measure.size import count, on_meta
 from models.config import EncoderConfig, NormPlace, Position, Sharing
 
-CONF = Path(__file__).parents[2] / "conf"
+CONF = Path(__file__).parents[3] / "conf"
 MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 LONG = "num_hidden_layers=6 hidden_size=32 num_attention_heads=2 intermediate_size=64 vocab_size=90"
 SMALL = {key: int(value) for key, value in (pair.split("=") for pair in LONG.split())}
@@ -21,7 +25,7 @@ SMALL = {key: int(value) for key, value in (pair.split("=") for pair in LONG.spl
 
 def said(capsys, *arguments: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr."""
-    code = describe.main(list(arguments))
+    code = main(["describe", *arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -71,6 +75,44 @@ def test_albert_is_told_by_its_difference_from_base(capsys, tmp_path):
     assert [[str(tmp_path / f"albert-base.{ending}")] for ending in ("png", "svg")] == lines[-2:]
     assert (tmp_path / "albert-base.png").read_bytes().startswith(b"\x89PNG")
     assert "one layer" in (tmp_path / "albert-base.svg").read_text()
+
+
+def heads_of(out: str) -> dict[str, list[str]]:
+    """Component -> what the table of pretraining heads says of base, of the variant and of their change."""
+    (table,) = (part.splitlines() for part in out.split("\n\n") if part.startswith("pretraining heads"))
+    return {name: columns for name, *columns in (re.split(r"\s{2,}", line) for line in table[2:])}
+
+
+def test_output_matrix_that_is_the_token_embedding_looks_unlike_one_of_its_own(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(picture, "files", lambda of: {})
+    told = ["model=roberta", "scale=base", "--out", str(tmp_path)]
+    tied, own = (heads_of(said(capsys, *told, *more)[1]) for more in ([], ["model.tie_masked_lm_head=false"]))
+    assert tied["masked_head.output"] == [TIED, TIED, "="]
+    assert own["masked_head.output"] == [TIED, "38,603,520", "new"]
+    assert tied["masked_head"] == own["masked_head"] == ["622,650", "642,393", "+3.2 %"]
+    small = heads_of(said(capsys, "scale=larger_bert", "--out", str(tmp_path))[1])
+    assert small["masked_head.output"] == ["19,200,000", "19,200,000", "="]
+    both = heads_of(said(capsys, "model=deberta", "scale=tiny", "pretrain=mlm", "--out", str(tmp_path))[1])
+    assert both["masked_head.decoder"] == ["-", "65,536", "new"]
+
+
+def test_heads_are_those_of_the_configured_objective_or_the_reason_why_not(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(picture, "files", lambda of: {})
+    told = ["scale=tiny", "pretrain=cbow", "--out", str(tmp_path)]
+    assert heads_of(said(capsys, *told, "model=static")[1])["lm_head.output"] == ["-", TIED, "-"]
+    _, out, _ = said(capsys, *told, "model=base")
+    assert "no pretraining heads: pretrain.objective=cbow cannot be combined with model.body=transformer" in out
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    "name", ["base", "albert", "distilbert", "electra", "deberta", "deberta_v3", "gpt2", "xlnet", "bilstm", "static"]
+)
+def test_heads_are_all_that_a_pretraining_trains_beside_the_encoder(name, tied):
+    model = replace(composed(name), tie_masked_lm_head=tied)
+    objective = heads.shapes(model, RunConfig().pretrain)
+    numbers = [value for value in heads.components(objective).values() if value != TIED]
+    assert sum(numbers) == count(objective) - count(objective.encoder) > 0
 
 
 def test_tables_are_aligned(capsys, tmp_path):
@@ -139,7 +181,7 @@ def test_every_model_can_be_described_to_the_last_parameter(tmp_path, monkeypatc
     seen = []
     monkeypatch.setattr(picture, "files", lambda of: seen.append(of) or {})
     out = describe.describe(RunConfig(arm=name, scale_name="tiny", model=composed(name)), composed("base"), tmp_path)
-    lines = out.partition("\nparameters")[2].strip().splitlines()[2:]
+    lines = out.partition("\nparameters")[2].partition("\n\n")[0].strip().splitlines()[2:]
     rows = {line.split()[0]: line.split()[2].replace(",", "") for line in lines}
     total = int(rows.pop("total"))
     assert int(rows.pop("effective")) >= total

@@ -1,0 +1,57 @@
+"""What a pretraining trains beside the encoder, by parameters: its heads, and the generator where there is one."""
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from harness.config.schema import ModelConfig, PretrainConfig
+from harness.measure.size import count
+from models.heads import MaskedLMHead
+from models.objectives.build import OBJECTIVES, refuse_misfit
+from models.objectives.config import ObjectiveName
+from models.objectives.masked import MaskedTokens
+from models.objectives.question import Objective, Vocabulary
+
+TIED = "tied to token embedding"
+"""In place of a number, for an output matrix that is the token embedding."""
+
+
+def objective_of(model: ModelConfig, pretrain: PretrainConfig) -> ObjectiveName:
+    """The configured one, or that of the model's paper where none is configured."""
+    return model.objective if pretrain.objective is ObjectiveName.none else pretrain.objective
+
+
+def shapes(model: ModelConfig, pretrain: PretrainConfig) -> Objective:
+    """The objective without values; of a distillation its student. ValueError where the model cannot be trained by it."""
+    config = replace(pretrain, objective=objective_of(model, pretrain))
+    refuse_misfit(config, model)
+    kind = MaskedTokens if config.objective is ObjectiveName.distillation else OBJECTIVES[config.objective]
+    with torch.device("meta"):
+        return kind(config, model, Vocabulary(model.vocab_size, 0, 0, 0, 0, torch.ones(model.vocab_size, dtype=torch.bool)))
+
+
+def components(objective: Objective) -> dict[str, int | str]:
+    """Component -> parameters that no component before it nor the encoder has, or TIED."""
+    known, found = {id(parameter) for parameter in objective.encoder.parameters()}, {}
+    for name, module in objective.named_children():
+        if module is objective.encoder:
+            continue
+        if isinstance(module, MaskedLMHead):
+            found |= _of_head(name, module, known)
+        else:
+            found[name] = _new(module, known)
+        known |= {id(parameter) for parameter in module.parameters()}
+    return found
+
+
+def _of_head(name: str, head: MaskedLMHead, known: set[int]) -> dict[str, int | str]:
+    """The output matrix and the mask decoder apart from the rest."""
+    matrix = TIED if id(head.output.weight) in known else head.output.weight.numel()
+    decoder = {} if head.decoder is None else {f"{name}.decoder": count(head.decoder)}
+    rest = _new(head, known) - count(head.decoder) - (0 if matrix == TIED else matrix)
+    return {name: rest, **decoder, f"{name}.output": matrix}
+
+
+def _new(module: nn.Module, known: set[int]) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if id(parameter) not in known)

@@ -1,0 +1,70 @@
+"""Errors of Hydra and OmegaConf as one line that names the key, what was given and the choices."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import get_args
+
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError
+
+from harness.config import nearest
+from harness.config.help import DERIVED
+from harness.config.schema import RunConfig
+from harness.errors import InputError, unknown
+from harness.paths import conf_directory
+
+
+def one_line(error: Exception, cause: BaseException) -> InputError:
+    """The error of Hydra, whose `cause` is an error of OmegaConf or itself."""
+    if isinstance(error, InputError):
+        return error
+    text = str(error)
+    choice = re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\n((?:\t\S+\n?)*)", text, re.DOTALL)
+    if choice:
+        group, given, listed = choice.groups()
+        return _unknown_choice(group, given, listed.split())
+    listed_choice = re.search(r"Could not load '([^']*)/([^'/]*)'", text)  # of a group that takes a list
+    if listed_choice:
+        group, given = listed_choice.groups()
+        return _unknown_choice(group, given, [path.stem for path in (conf_directory() / group).glob("*.yaml")])
+    override = re.search(r"Could not override '([^']*)'", text)
+    key = getattr(cause, "full_key", None) or (override.group(1) if override else "")
+    if key in groups() and "No match in the defaults list" in text:
+        return InputError(f"{key!r} has no default to replace: say +{key}=...")
+    if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
+        return unknown_key(key)
+    reason = " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
+    return InputError(f"{key}: {reason}" if key and key not in reason else reason)
+
+
+def _unknown_choice(group: str, given: str, names: list[str]) -> InputError:
+    return unknown(group, given, names, group, nearest.choices(group, given, names))
+
+
+def unknown_key(key: str) -> InputError:
+    """The error for a key that the config does not have."""
+    section = key.rpartition(".")[0]
+    while section not in ("", *_keys()):
+        section = section.rpartition(".")[0]
+    names = {name for name in _keys() if name.rpartition(".")[0] == section} | set([] if section else groups())
+    return unknown("key", key, names, section or "the command line", nearest.keys(key, {*_keys(), *groups()}))
+
+
+def groups() -> list[str]:
+    """Names of the config groups."""
+    return sorted(path.name for path in conf_directory().iterdir() if path.is_dir())
+
+
+@cache
+def _keys() -> tuple[str, ...]:
+    """Every key and section that a user may name."""
+    return tuple(key for key in _below(RunConfig) if key.partition(".")[0] not in DERIVED)
+
+
+def _below(schema: type, prefix: str = "") -> Iterator[str]:
+    for field in fields(schema):
+        yield prefix + field.name
+        section = next((kind for kind in (field.type, *get_args(field.type)) if is_dataclass(kind)), None)
+        if section is not None:
+            yield from _below(section, f"{prefix}{field.name}.")

@@ -1,0 +1,56 @@
+"""What was probably meant by an unknown key or choice: by its spelling, its last part, or its meaning."""
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from harness.config.synonyms import CHOICES, KEYS
+
+AT_MOST = 3
+"""Names in one suggestion."""
+
+FIRST = ("", "model", "finetune", "task", "hardware", "pretrain", "measure")
+"""Sections in the order in which they are suggested; the others follow. No section is the top."""
+
+
+def keys(unknown: str, known: Iterable[str]) -> list[str]:
+    """Keys that may be meant by an unknown one, `finetune.learning_rate` by `lr`, the likeliest first."""
+    section, _, name = unknown.strip("+~").rpartition(".")
+    known = sorted(known, key=_place)
+    siblings = [key for key in known if key.rpartition(".")[0] == section]
+    meant = {canonical for canonical, others in KEYS.items() if _plain(name) in others.split()}
+    found = [key for key in known if key.rpartition(".")[2] in meant] or [key for key in known if _last(key) == _plain(name)]
+    found = [key for key in found if section and key in siblings] or found
+    if section and not siblings:  # the section is misspelt too
+        found = difflib.get_close_matches(unknown, known, n=1) or found
+    if not found:
+        found = difflib.get_close_matches(unknown, siblings, n=1) or difflib.get_close_matches(unknown, known, n=1)
+    if not found:
+        near = difflib.get_close_matches(_plain(name), [_last(key) for key in known], n=1)
+        found = [key for key in known if _last(key) in near]
+    return found[:AT_MOST]
+
+
+def choices(group: str, unknown: str, known: Iterable[str]) -> list[str]:
+    """Choices of a group that may be meant by an unknown one: `base` by `model=bert`, `sst2` by `task=sst-2`."""
+    known = sorted(known)
+    meant = [choice for choice, others in CHOICES.get(group, {}).items() if _plain(unknown) in others.split()]
+    found = [choice for choice in known if _letters(choice) == _letters(unknown)] or [one for one in meant if one in known]
+    return found or difflib.get_close_matches(unknown, known, n=1)
+
+
+def _place(key: str) -> tuple[int, str]:
+    section = key.rpartition(".")[0]
+    return (FIRST.index(section) if section in FIRST else len(FIRST), key)
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-\s]", "_", name.lower())
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

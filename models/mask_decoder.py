@@ -1,0 +1,62 @@
+"""DeBERTa's enhanced mask decoder (arXiv:2006.03654, section 3.2): absolute positions enter before masked tokens are predicted.
+
+B sequences, T tokens, D hidden.
+"""
+
+from functools import partial
+
+from torch import Tensor, nn
+
+from models.attention import Context
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import Encoder
+from models.layers import AttentionBlock, FeedForwardBlock
+
+PASSES = 2
+"""How often the last layer runs in the decoder, as in the paper."""
+
+
+class MaskDecoder(nn.Module):
+    """Runs the encoder's last layer again: queries know their absolute position, keys and values are what that layer reads.
+
+    The layer's weights are the encoder's own; the table of positions alone is added.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.position_embedding = nn.Embedding(config.longest_text, config.hidden_size)
+
+    def forward(self, encoder: Encoder, keys: Tensor, batch: Batch) -> Tensor:
+        """(B, T, D) that the last layer reads -> (B, T, D); ValueError for a text longer than the table."""
+        stack = encoder.layers
+        context, blocks = stack.context(batch), stack.execution_order()[-1]
+        query = keys + self._positions(batch)
+        for _ in range(PASSES):
+            query = stack.through(partial(_one_pass, blocks, context, keys), query)
+        return query if stack.norm is None else stack.norm(query)
+
+    def _positions(self, batch: Batch) -> Tensor:
+        """(T, D) or (B, T, D)."""
+        T, longest = batch.input_ids.shape[1], self.position_embedding.num_embeddings
+        if batch.position_ids is not None:
+            return self.position_embedding(batch.position_ids)
+        if longest < T:
+            raise ValueError(f"{T} tokens are more than model.max_position_embeddings={longest} holds")
+        return self.position_embedding.weight[:T]
+
+    def flops(self, encoder: Encoder, length: int) -> int:
+        """Of one text."""
+        attention, feed_forward = encoder.layers.execution_order()[-1]
+        return PASSES * (attention.attention.flops(length) + feed_forward.feed_forward.flops(length))
+
+
+def _one_pass(blocks: tuple[AttentionBlock, FeedForwardBlock], context: Context, keys: Tensor, query: Tensor) -> Tensor:
+    """(B, T, D) -> (B, T, D)."""
+    attention, feed_forward = blocks
+    return feed_forward(attention(keys, context, query))
+
+
+def make_mask_decoder(config: EncoderConfig) -> MaskDecoder | None:
+    """None where the config has none."""
+    return MaskDecoder(config) if config.mask_decoder else None

@@ -1,0 +1,123 @@
+"""The help: every choice with its meaning, every key with its type, default and comment as composition has them."""
+
+import re
+from dataclasses import fields, is_dataclass
+from typing import get_args
+
+import pytest
+from omegaconf import OmegaConf
+
+from harness.__main__ import main
+from harness.commands import COMMANDS
+from harness.config.help import DERIVED, GROUPS, page
+from harness.config.help_of_keys import page as page_of
+from harness.config.schema import RunConfig, flatten, to_dict
+from harness.errors import InputError
+from harness.paths import conf_directory
+
+CHOICES = sorted(conf_directory().glob("*/*.yaml"))
+HELP = page({name: line for name, (_, line) in COMMANDS.items()})
+
+
+def test_every_group_is_explained():
+    assert set(GROUPS) == {path.name for path in conf_directory().iterdir() if path.is_dir()}
+
+
+@pytest.mark.parametrize("path", CHOICES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_choice_is_listed_with_its_meaning(path):
+    assert re.search(rf"^   [ *] {path.stem} +\w.*", HELP, re.MULTILINE), f"{path.name} says in no comment what it is"
+
+
+def test_default_choices_are_marked():
+    marked = re.findall(r"^   \* (\w+)", HELP, re.MULTILINE)
+    assert {"run", "base", "mini", "builtin", "hub", "standard", "quick", "cpu", "local", "wordpiece", "none"} == set(marked)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_listed_and_has_a_help_of_its_own(name, capsys):
+    assert re.search(rf"^   [ *] {name} +\w.*", HELP, re.MULTILINE)
+    if name != "run":
+        for arguments in ([name, "--help"], ["--help", name]):
+            with pytest.raises(SystemExit) as left:
+                main(arguments)
+            assert left.value.code == 0
+            assert capsys.readouterr().out.startswith(f"usage: python -m harness {name} ")
+
+
+def test_help_goes_to_stdout_and_leaves_with_0(run_module):
+    done = run_module("harness", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() == HELP.strip()
+
+
+def keys_of(schema: type, prefix: str = "") -> list[str]:
+    """Dotted keys of single values."""
+    found = []
+    for field in fields(schema):
+        section = next((kind for kind in (field.type, *get_args(field.type)) if is_dataclass(kind)), None)
+        found += keys_of(section, f"{prefix}{field.name}.") if section else [prefix + field.name]
+    return found
+
+
+KEYS = [key for key in keys_of(RunConfig) if key.partition(".")[0] not in DERIVED]
+
+
+def test_every_key_is_in_the_page_of_its_section():
+    for section in {key.rpartition(".")[0] for key in KEYS} - {""}:
+        listed = re.findall(rf"^  {re.escape(section)}\.(\w+)=", page_of(section), re.MULTILINE)
+        assert listed == [key.rpartition(".")[2] for key in KEYS if key.rpartition(".")[0] == section]
+
+
+def test_defaults_are_those_that_a_command_without_arguments_composes(compose):
+    """Of a task that is no set; what composition computes from other keys is null before it."""
+    resolved = {"measure.length", "pretrain.length", "pretrain.tokens", "tokenizer.trained_on"}
+    composed = flatten(to_dict(compose("task=bag")[0]))
+    for key in KEYS:
+        if key.partition(".")[0] in ("task", "arm") or key in resolved:
+            continue
+        typed = page_of(key).splitlines()[0].partition("=")[2]
+        value = eval(typed) if " / " in typed else OmegaConf.to_container(OmegaConf.from_dotlist([f"value={typed}"]))["value"]
+        assert (value or None) == (composed[key] or None), key
+
+
+def test_group_lists_its_choices_and_keys(capsys):
+    assert main(["--help", "finetune"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^   \* standard +two epochs", out, re.MULTILINE)
+    assert re.search(r"^  finetune\.learning_rate=3e-4 +float +\w", out, re.MULTILINE)
+    assert re.search(r"^  finetune\.max_steps=null +int or null +ends earlier", out, re.MULTILINE)
+    assert re.search(r"^  finetune\.keep_best=none +none, tune, validation", out, re.MULTILINE)
+
+
+def test_keys_of_a_model_are_under_the_headings_of_the_schema():
+    page = page_of("model")
+    assert re.search(r"^  Attention\n  model\.position=learned ", page, re.MULTILINE)
+    assert re.search(r"^  model\.hidden_size=256 +int$", page, re.MULTILINE), "the default scale is mini"
+
+
+def test_key_has_its_comment_and_its_choices_have_theirs(capsys):
+    assert main(["-h", "model.position"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("model.position=learned\n")
+    assert re.search(r"^ +rotary +turns queries and keys \(arXiv:2104\.09864\)$", out, re.MULTILINE)
+    assert page_of("model.attention_window").splitlines()[2].endswith("null: full attention (arXiv:2004.05150)")
+    assert page_of("task.grammar.depth").startswith("task.grammar.depth=3\n  int\n  of nesting")
+
+
+def test_scale_points_to_the_keys_that_it_sets():
+    assert page_of("scale").endswith("Each of them sets keys of model: --help model lists them.")
+
+
+@pytest.mark.parametrize(
+    ("topic", "near"),
+    [("finetune.lr", "finetune.learning_rate"), ("finetunes", "finetune"), ("task.gramar.seed", "task.grammar.seed")],
+)
+def test_unknown_topic_gets_the_nearest(topic, near, capsys):
+    assert main(["--help", topic]) == 2
+    assert f"did you mean '{near}'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("topic", ["nope", "seed.x", "model.", "published.hidden_size", "model_name"])
+def test_what_is_no_key_is_refused(topic):
+    with pytest.raises(InputError, match=f"unknown key '{topic}'"):
+        page_of(topic)
