@@ -5,14 +5,19 @@ the replicates of an arm. A key that one command sweeps is *lifted*: it belongs 
 with it. Runs are compared where their conditions agree, which are the facts that do not belong to the arm.
 """
 
+import functools
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
 from models.objectives.config import ObjectiveConfig
 
 Facts = dict[str, str]
+
+HASH_DIGITS = 8
+"""Of a hash that readers see."""
 
 SEEDS = ("seed", "pretrain.seed")
 """Keys of the two levels of replicates: fine-tunings, and pretrainings that they start from (arXiv:2106.16163)."""
@@ -42,28 +47,25 @@ OF_ARM = (
 
 def facts(params: Mapping[str, str]) -> Facts:
     """The settings among a run's parameters that shape its results, seeds left out."""
-    return {
-        key: value
-        for key, value in params.items()
-        if not within(key, (*NAMES, *BY_CONTENT, *WITHOUT_EFFECT, *NO_FACTS, *SEEDS))
-    }
+    out = _members(tuple(params), (*NAMES, *BY_CONTENT, *WITHOUT_EFFECT, *NO_FACTS, *SEEDS))
+    return {key: value for key, value in params.items() if key not in out}
 
 
 def of_arm(all_facts: Facts, lifted: Iterable[str]) -> Facts:
     """The facts that make a run's arm."""
-    keys = (*OF_ARM, *lifted)
-    return {key: value for key, value in all_facts.items() if within(key, keys)}
+    arm = _members(tuple(all_facts), (*OF_ARM, *lifted))
+    return {key: value for key, value in all_facts.items() if key in arm}
 
 
 def conditions(all_facts: Facts, lifted: Iterable[str]) -> Facts:
     """The facts that must agree for a comparison."""
-    keys = (*OF_ARM, *lifted)
-    return {key: value for key, value in all_facts.items() if not within(key, keys)}
+    arm = _members(tuple(all_facts), (*OF_ARM, *lifted))
+    return {key: value for key, value in all_facts.items() if key not in arm}
 
 
 def short_hash(some_facts: Facts) -> str:
-    """Eight hexadecimal digits that are equal where the facts are."""
-    return hashlib.sha256(json.dumps(some_facts, sort_keys=True).encode()).hexdigest()[:8]
+    """Hexadecimal digits that are equal where the facts are."""
+    return hashlib.sha256(json.dumps(some_facts, sort_keys=True).encode()).hexdigest()[:HASH_DIGITS]
 
 
 def varying(several: Iterable[Facts]) -> list[str]:
@@ -76,15 +78,42 @@ def varying(several: Iterable[Facts]) -> list[str]:
 def distinguish(labels: Mapping[str, str], arms: Mapping[str, Facts]) -> dict[str, str]:
     """Run id -> label, with as few ` key=value` added as it takes that no two different arms share one.
 
-    `labels` and `arms` are by run id; the keys that a reader knows best, such as the scale, are taken first.
+    `labels` and `arms` are by run id; the keys that a reader knows best, such as the scale, are taken first. Where even that
+    gives two arms one label, such as a value that reads like another setting, a hash of the arm's facts is added.
     """
     apart = dict(labels)
-    for label in dict.fromkeys(labels.values()):
-        runs = [run for run, named in labels.items() if named == label]
+    for runs in _by_label(labels):
         keys = _separating([arms[run] for run in runs])
         for run in runs:
-            apart[run] = " ".join([label, *(f"{short_name(key)}={arms[run].get(key, '-')}" for key in keys)])
+            apart[run] = " ".join([labels[run], *setting_texts(arms[run], keys)])
+    hashes = {run: short_hash(arms[run]) for run in apart}
+    for runs in _by_label(apart):
+        if len({hashes[run] for run in runs}) > 1:
+            apart |= {run: f"{apart[run]} #{hashes[run]}" for run in runs}
     return apart
+
+
+def _by_label(labels: Mapping[str, str]) -> list[list[str]]:
+    """Run ids that have the same label, together."""
+    found: dict[str, list[str]] = {}
+    for run, label in labels.items():
+        found.setdefault(label, []).append(run)
+    return list(found.values())
+
+
+def setting_texts(some_facts: Facts, keys: Iterable[str]) -> list[str]:
+    """`dtype=bf16` for each key, by its short name unless two of the keys share that; `-` where the key is missing.
+
+    Of a hash the first eight digits are shown.
+    """
+    named = list(keys)
+    short = [short_name(key) for key in named]
+    names = [name if short.count(name) == 1 else key for key, name in zip(named, short, strict=True)]
+    return [f"{name}={_value_text(key, some_facts.get(key, '-'))}" for key, name in zip(named, names, strict=True)]
+
+
+def _value_text(key: str, value: str) -> str:
+    return value[:HASH_DIGITS] if key.startswith("facts.") and re.fullmatch("[0-9a-f]{16,}", value) else value
 
 
 def _separating(several: list[Facts]) -> list[str]:
@@ -112,3 +141,9 @@ def short_name(key: str) -> str:
 def within(key: str, keys: Iterable[str]) -> bool:
     """Whether the key is one of these, or in a group of them that ends in a dot."""
     return any(key == one or (one.endswith(".") and key.startswith(one)) for one in keys)
+
+
+@functools.lru_cache(maxsize=256)
+def _members(keys: tuple[str, ...], groups: tuple[str, ...]) -> frozenset[str]:
+    """Those of the keys that are within the groups; a study's runs all have the same keys, so that few are computed."""
+    return frozenset(key for key in keys if within(key, groups))

@@ -1,1 +1,1 @@
-"""What a study means: reads the tracking store alone and writes tables, pictures and a summary to share."""
+"""The report on a study: reads the tracking store and writes tables, pictures and a summary."""

@@ -12,11 +12,16 @@ from reports.errors import ReportError
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; a wrong option ends with exit code 2."""
-    parser = argparse.ArgumentParser(
-        prog="python -m reports", description="Compare the variants of one study with its baseline."
-    )
+    parser = argparse.ArgumentParser(prog="python -m reports", description="Compare the arms of one study with its baseline.")
     parser.add_argument("--study", metavar="NAME", help="MLflow experiment to report on (default: the one with the newest run)")
-    parser.add_argument("--baseline", metavar="NAME", help="variant called 'before' (default: base, if the study has it)")
+    parser.add_argument("--baseline", metavar="NAME", help="arm that the others are compared with (default: base)")
+    parser.add_argument(
+        "--along",
+        metavar="KEY",
+        action="append",
+        default=[],
+        help="setting that arms may differ in, such as hardware.dtype or a group such as hardware; may be repeated",
+    )
     parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: multirun/reports/<study>)")
     parser.add_argument("--uri", help="tracking store (default: the SQLite file multirun/mlflow.db)")
     parser.add_argument("--with-wnli", action="store_true", help="count WNLI in the average over GLUE (default: left out)")
@@ -25,18 +30,18 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         metavar="METRIC=NUMBER",
         action="append",
         default=[],
-        help="quality whose cost is told, such as pretrain/masked_loss=6.5; may be given again (default: the baseline's end)",
+        help="quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (default: the baseline's end)",
     )
     return parser.parse_args(arguments)
 
 
 def default_out(study: str) -> Path:
-    """A folder of its own for every study, whatever characters its name has."""
+    """A folder for each study, with unusual characters of its name replaced."""
     return Path("multirun", "reports", re.sub(r"[^\w.-]|^\.+", "_", study))
 
 
 def write(files: dict[str, bytes], out: Path) -> None:
-    """Every file whole or not at all; ReportError where `out` cannot be written."""
+    """Writes complete files only; ReportError where `out` cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out, prefix=".writing-") as scratch:
@@ -49,21 +54,22 @@ def write(files: dict[str, bytes], out: Path) -> None:
 
 
 def report(options: argparse.Namespace) -> Path:
-    """The report.md that was written; ReportError, and nothing written, where the store cannot answer."""
-    from reports import compare, cost, cost_chapter, glue, render, scaling_chapter, store  # heavy imports stay out of --help
+    """Path of the report.md that was written; ReportError, with nothing written, where the store has no answer."""
+    # scipy, pandas and matplotlib take seconds to import: --help does without
+    from reports import compare, render, store
+    from reports.chapters import cost
+    from reports.study import Options, Study
 
-    targets = cost.parse(options.target)
+    cost.parse(options.target)  # a wrong target is refused before the store is read
     client = store.connect(options.uri or f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}")
     name, found = store.read_study(client, options.study)
     runs = store.with_launches(client, found)
     everything = sorted([*runs, *store.follow(client, runs)], key=lambda run: (run.started, run.run_id))
-    comparison = compare.compare(name, everything, options.baseline)
-    curves = {key: store.read_curves(client, comparison.runs, key) for key in {*render.CURVES, *cost.CURVES}}
-    lengths = {key: store.read_replicates(client, comparison.runs, key) for key in scaling_chapter.QUANTITIES}
-    chapters = [scaling_chapter.chapter(comparison, lengths), cost_chapter.chapter(comparison, curves, targets)]
-    files = render.render(comparison, curves, () if options.with_wnli else glue.LEFT_OUT, chapters)
+    comparison = compare.compare(name, everything, options.baseline, options.along)
+    of_chapters = Options(tuple(options.target), options.with_wnli)
+    study = Study(comparison, lambda metric: store.read_history(client, comparison.runs, metric), of_chapters)
     out = options.out or default_out(name)
-    write(files, out)
+    write(render.render(study), out)
     return out / "report.md"
 
 

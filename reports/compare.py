@@ -1,62 +1,77 @@
-"""Which runs are compared with which, and what changed: sections of rows, one section per task and protocol.
+"""Which runs are compared with which: sections of rows, one section per task and conditions, one row per arm.
 
-Runs of different protocols never meet in one section. A change is computed from the seeds that a variant shares with the
-baseline; a counted metric does not depend on the seed.
+Runs under different conditions never meet in one section. A change is computed from the replicates that an arm shares with
+the baseline; a counted metric does not depend on the seed.
 """
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness import metrics
+from harness import arms, metrics, tags
+from reports import labels as naming
 from reports import sessions
-from reports.changes import Change, change
 from reports.errors import ReportError, unknown
-from reports.sessions import Rows, Sessions
-from reports.statistics import Spread, spread
+from reports.sessions import Place, Rows, Sessions
+from reports.statistics import Change, Replicate, Spread, change, spread
 from reports.store import Run
 
-FREE_SETTINGS = ("environment.", "tracking.")
-"""Settings that may differ between the runs of one variant without changing what it is."""
+FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
+"""Settings, or groups of them, that may differ between the runs of one arm and are not reported."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """The finished runs of one variant in one section, by seed."""
+    """The finished runs of one arm in one section, by replicate."""
 
     label: str
-    runs: dict[str, Run]
+    runs: dict[Replicate, Run]
+    superseded: tuple[Run, ...] = ()  # older runs of the same replicates
 
-    def values(self, metric: str) -> dict[str, float]:
-        """Seed -> value, for the seeds that have one."""
-        return {seed: run.metrics[metric] for seed, run in self.runs.items() if metric in run.metrics}
+    def values(self, metric: str) -> dict[Replicate, float]:
+        """Of the replicates that have one."""
+        return {replicate: run.metrics[metric] for replicate, run in self.runs.items() if metric in run.metrics}
 
     def spread(self, metric: str) -> Spread | None:
-        """Over all of its own seeds, or over launches for what these measured; None where no run has the metric."""
+        """Over all replicates, or over launches for what these measured; None where no run has the metric."""
         values = list(self.values(metric).values())
         return sessions.timed_spread(self.runs.values(), metric) or (spread(values) if values else None)
 
     def mean(self, metric: str) -> float | None:
-        """Over all of its own seeds; None where no run has the metric."""
-        seen = self.spread(metric)
-        return seen.mean if seen else None
+        """Over all replicates; None where no run has the metric."""
+        found = self.spread(metric)
+        return found.mean if found else None
 
 
 @dataclass(frozen=True)
 class Section:
-    """All that may be compared: one task under one protocol, the baseline's row first where it exists."""
+    """All that may be compared: one task under the same conditions, the baseline's row first where it exists."""
 
-    task: str
-    protocol: str
+    place: Place
+    facts: arms.Facts  # the conditions themselves
     baseline: str
     rows: tuple[Row, ...]
-    superseded: tuple[Run, ...]
     sessions: Sessions  # of the whole study
+
+    @property
+    def task(self) -> str:
+        return self.place.task
+
+    @property
+    def conditions(self) -> str:
+        """Their short hash."""
+        return self.place.conditions
 
     @property
     def runs(self) -> list[Run]:
         return [run for row in self.rows for run in row.runs.values()]
+
+    @property
+    def superseded(self) -> list[Run]:
+        """Runs in whose place a newer one of the same arm and seeds counts."""
+        return [run for row in self.rows for run in row.superseded]
 
     @property
     def is_pretraining(self) -> bool:
@@ -65,7 +80,11 @@ class Section:
     @property
     def before(self) -> Row | None:
         """The baseline's row."""
-        return next((row for row in self.rows if row.label == self.baseline), None)
+        return self.row_of(self.baseline)
+
+    def row_of(self, label: str) -> Row | None:
+        """The arm's row, None where it has no run here."""
+        return next((row for row in self.rows if row.label == label), None)
 
     @property
     def headline(self) -> str | None:
@@ -83,12 +102,12 @@ class Section:
 
     def against(self, row: Row) -> Rows:
         """The baseline's runs and this row's, as their timings are compared."""
-        return Rows((self.task, self.protocol), self.baseline, self.before.runs if self.before else {}, row.runs)
+        return Rows(self.place, self.baseline, self.before.runs if self.before else {}, row.runs)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A whole study, made comparable."""
+    """All sections of a study."""
 
     study: str
     baseline: str
@@ -102,88 +121,106 @@ class Comparison:
         return [run for section in self.sections for run in section.runs]
 
     @property
+    def superseded(self) -> list[Run]:
+        """Superseded runs of all sections."""
+        return [run for section in self.sections for run in section.superseded]
+
+    @property
     def labels(self) -> list[str]:
         """Every row's label once, the baseline first."""
-        seen = dict.fromkeys(row.label for section in self.sections for row in section.rows)
-        return in_order(seen, self.baseline)
+        found = dict.fromkeys(row.label for section in self.sections for row in section.rows)
+        return in_order(found, self.baseline)
 
 
-def compare(study: str, runs: list[Run], baseline: str | None = None) -> Comparison:
-    """The study's comparison, of runs given oldest first; ReportError without a finished run or without the baseline."""
-    done = [run for run in runs if run.status == "finished"]
-    finished = [run for run in done if not run.is_twin]
+def compare(study: str, runs: list[Run], baseline: str | None = None, along: Iterable[str] = ()) -> Comparison:
+    """The study's comparison, of runs oldest first.
+
+    ReportError without a finished run, without the baseline, or for a key of `along` that no run has.
+    """
+    done = naming.with_newest_recipes([run for run in runs if run.status == "finished"])
+    finished = [run for run in done if not run.is_aa_replicate]
     left_out = tuple(run for run in runs if run.status != "finished")
     if not finished:
         states = ", ".join(f"{count} {status}" for status, count in sorted(Counter(run.status for run in runs).items()))
         raise ReportError(f"study {study!r} has no finished run ({states or 'no runs'}); a report needs at least one")
-    labels = label_runs(done)
-    timed = sessions.gather(done, labels)
+    keys = naming.along_keys(finished, along)
+    labels = naming.label_runs(done, keys)
+    lifted = naming.lifted_keys(done, keys)
+    facts = {run.run_id: arms.conditions(run.facts, lifted[run.task]) for run in done}
+    places = {run.run_id: Place(run.task, arms.short_hash(facts[run.run_id])) for run in done}
+    timed = sessions.gather(done, labels, places)
     chosen = choose_baseline(finished, labels, baseline)
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in finished:
-        groups.setdefault((run.tags["task"], run.tags[metrics.PROTOCOL_TAG]), []).append(run)
-    ordered = sorted(groups.values(), key=lambda group: not group[0].is_pretraining)
-    sections = tuple(_section(part, labels, baseline_of(part, finished, labels, chosen), timed) for part in ordered)
-    return Comparison(study, chosen, sections, left_out, timed)
+        groups.setdefault((run.task, json.dumps(facts[run.run_id], sort_keys=True)), []).append(run)
+    sections = []
+    tasks = list(naming.by_task(finished))
+    for group in sorted(groups.values(), key=lambda group: (not group[0].is_pretraining, tasks.index(group[0].task))):
+        first, own_baseline = group[0].run_id, baseline_of(group, finished, labels, chosen)
+        sections.append(Section(places[first], facts[first], own_baseline, _rows(group, labels, own_baseline), timed))
+    return Comparison(study, chosen, tuple(sections), left_out, timed)
 
 
-def label_runs(runs: list[Run]) -> dict[str, str]:
-    """Run id -> variant, or variant@scale in a study of several scales."""
-    several = len({run.tags["scale"] for run in runs}) > 1
-    return {run.run_id: f"{run.tags['variant']}@{run.tags['scale']}" if several else run.tags["variant"] for run in runs}
+def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None) -> str:
+    """The baseline's label: this name itself, or the one arm of that model with the fewest settings; arms of tasks first.
+
+    ReportError, listing the labels, where no arm or more than one fits.
+    """
+    searched = "base" if name is None else name
+    for pool in ([run for run in runs if not run.is_pretraining], runs):
+        fitting = _fitting(pool, labels, searched)
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise ReportError(f"baseline {searched!r} could be {' or '.join(fitting)}; choose one with --baseline")
+    choices = list(dict.fromkeys(labels[run.run_id] for run in runs))
+    if name is None:
+        raise ReportError(f"this study has no arm 'base' to compare with; choose one with --baseline: {', '.join(choices)}")
+    raise unknown("baseline", name, choices)
 
 
-def choose_baseline(runs: list[Run], labels: dict[str, str], given: str | None) -> str:
-    """The baseline's label; ReportError, listing the labels, for one that does not exist or could be several."""
-    choices = list(dict.fromkeys(labels.values()))
-    name = "base" if given is None else given
-    if name in choices:
-        return name
-    of_variant = _labels(runs, labels, lambda run: run.tags["variant"] == name)
-    fitting = of_variant or _labels(runs, labels, lambda run: run.tags.get("model") == name)  # base stands for base+mlm too
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise ReportError(f"baseline {name!r} could be {' or '.join(fitting)}; give one with --baseline")
-    if given is None:
-        raise ReportError(f"this study has no variant 'base' to compare with; name one with --baseline: {', '.join(choices)}")
-    raise unknown("baseline", given, choices)
+def _fitting(runs: list[Run], labels: dict[str, str], name: str) -> list[str]:
+    """Labels that may be meant by this name: itself, or those of that arm or model with the fewest settings."""
+    fitting = []
+    for run in runs:
+        label = labels[run.run_id]
+        if name in (label, naming.stem(label), run.tags[tags.ARM], run.tags[tags.MODEL]):
+            fitting.append(label)
+    if name in fitting:
+        return [name]
+    fewest = min(map(naming.settings, fitting), default=0)
+    return [label for label in dict.fromkeys(fitting) if naming.settings(label) == fewest]
 
 
 def baseline_of(group: list[Run], runs: list[Run], labels: dict[str, str], chosen: str) -> str:
-    """The study's baseline, or for pretrainings of a study whose baseline has none: the one pretraining of the same encoder."""
+    """The study's baseline; for pretrainings, which may lack it, the one of the same name or else of the same encoder."""
     if not group[0].is_pretraining or any(labels[run.run_id] == chosen for run in group):
         return chosen
     encoders = {_encoder(run) for run in runs if labels[run.run_id] == chosen}
-    alike = _labels(group, labels, lambda run: _encoder(run) in encoders)
+    named = [labels[run.run_id] for run in group if naming.stem(labels[run.run_id]) == naming.stem(chosen)]
+    alike = list(dict.fromkeys(named or [labels[run.run_id] for run in group if _encoder(run) in encoders]))
     return alike[0] if len(alike) == 1 else chosen
 
 
 def _encoder(run: Run) -> tuple[str, ...]:
-    return run.tags.get("model", run.tags["variant"]), run.tags["scale"], run.tags.get("enhancements", "")
+    return run.tags[tags.MODEL], run.tags[tags.SCALE], run.tags.get(tags.ENHANCEMENTS, "")
 
 
-def _labels(runs: list[Run], labels: dict[str, str], fits: Callable[[Run], bool]) -> list[str]:
-    return list(dict.fromkeys(labels[run.run_id] for run in runs if fits(run)))
-
-
-def _section(runs: list[Run], labels: dict[str, str], baseline: str, timed: Sessions) -> Section:
-    latest: dict[tuple[str, ...], Run] = {}
-    superseded = []
-    for run in runs:  # oldest first
-        if run.identity in latest:
-            superseded.append(latest[run.identity])
-        latest[run.identity] = run
-    rows: dict[str, dict[str, Run]] = {}
-    for run in sorted(latest.values(), key=lambda run: seed_order(run.tags["seed"])):
-        rows.setdefault(labels[run.run_id], {})[run.tags["seed"]] = run
-    first = runs[0].tags
-    ordered = tuple(Row(label, rows[label]) for label in in_order(rows, baseline))
-    return Section(first["task"], first[metrics.PROTOCOL_TAG], baseline, ordered, tuple(superseded), timed)
+def _rows(runs: list[Run], labels: dict[str, str], baseline: str) -> tuple[Row, ...]:
+    """Rows of a section; of runs of the same arm and seeds the newest counts. `runs` are oldest first."""
+    found: dict[str, dict[Replicate, list[Run]]] = {}
+    for run in runs:
+        found.setdefault(labels[run.run_id], {}).setdefault(run.replicate, []).append(run)
+    rows = []
+    for label in in_order(found, baseline):
+        attempts = {replicate: found[label][replicate] for replicate in sorted(found[label], key=replicate_order)}
+        counted = {replicate: runs[-1] for replicate, runs in attempts.items()}
+        rows.append(Row(label, counted, tuple(run for runs in attempts.values() for run in runs[:-1])))
+    return tuple(rows)
 
 
 def in_order(labels: Iterable[str], baseline: str) -> list[str]:
-    """The baseline first, the others by name with numbers by size: in which order they ran was drawn."""
+    """The baseline first, the others by name with numbers by size: the order in which they ran was random."""
     return sorted(labels, key=lambda label: (label != baseline, [_numbered(part) for part in re.split(r"(\d+)", label)]))
 
 
@@ -192,22 +229,17 @@ def _numbered(part: str) -> tuple[int, str]:
 
 
 def seed_order(seed: str) -> tuple[int, str]:
-    """Sorts seeds as numbers, and what is no number behind them."""
+    """Sorts seeds as numbers, and anything else after them."""
     return (int(seed), "") if seed.isdecimal() else (10**12, seed)
 
 
+def replicate_order(replicate: Replicate) -> tuple[tuple[int, str], ...]:
+    """Sorts by the seed of the pretraining, then by that of the fine-tuning."""
+    return seed_order(replicate.pretrain_seed), seed_order(replicate.seed)
+
+
 def differing_settings(runs: Iterable[Run]) -> dict[str, list[str]]:
-    """Dotted key -> its values where these runs differ, apart from the seed and from what may differ."""
+    """Dotted key -> its values where these runs differ, apart from seeds and from where results go."""
     settings = [run.params for run in runs]
-    keys = sorted(set().union(*settings)) if settings else []
-    watched = [key for key in keys if not key.startswith(FREE_SETTINGS) and key.rpartition(".")[2] != "seed"]
-    values = {key: list(dict.fromkeys(setting.get(key, "not set") for setting in settings)) for key in watched}
-    return {key: seen for key, seen in values.items() if len(seen) > 1}
-
-
-def differing_facts(sections: list[Section]) -> dict[str, list[object]]:
-    """Protocol fact -> its value in each of these sections (None where unknown), for the facts that differ."""
-    facts = [section.runs[0].facts for section in sections]
-    keys = sorted(set().union(*facts))
-    values = {key: [fact.get(key) for fact in facts] for key in keys}
-    return {key: seen for key, seen in values.items() if any(value != seen[0] for value in seen)}
+    keys = [key for key in arms.varying(settings) if not arms.within(key, FREE_SETTINGS)]
+    return {key: list(dict.fromkeys(setting.get(key, "not set") for setting in settings)) for key in keys}

@@ -1,10 +1,9 @@
-"""Measured in detail: what the before/after table leaves out, one row a variant, as values alone. Nothing here is judged."""
+"""Measured in detail: what the before/after table leaves out, one row an arm. Nothing here is judged."""
 
 from harness import metrics
-from reports import formats, timing
+from reports import formats, launches
 from reports.compare import Row, Section
-from reports.formats import DASH, escape
-from reports.notes import listed
+from reports.formats import DASH, escape, listed
 from reports.tables import present, value_text
 
 P50 = "inference/latency_ms_p50"
@@ -13,7 +12,7 @@ PEAKS = {"inference/mfu": "inference/peak_flops_per_s", "finetune/mfu": "hardwar
 """Share of a peak -> that peak."""
 ENERGY = "inference/energy_j_per_token"
 MILLION = 1e6
-"""Tokens that an energy is told of: that of one has too many zeros."""
+"""Tokens that an energy is shown for: that of one has too many zeros."""
 MEMORY = ("peak", "sampled_peak", "reserved_peak", "process_peak")
 
 COLUMNS = (
@@ -40,14 +39,14 @@ COLUMNS = (
 )
 
 INTRO = """\
-Mean over seeds, ± its sample standard deviation where several seeds ran; seeds share their launches, so that what these
-timed spreads over sessions."""
+Mean over replicates, ± its sample standard deviation where there are several; seeds share their launches, so that timings by
+launch spread over sessions."""
 SENTENCES = (
     ((P50,), "Latency is that of batch size 1{length}{launches}{threads}."),
-    (ENDS, "In brackets stands the 95 % interval of p50."),
+    (ENDS, "In brackets is the 95 % interval of p50."),
     (
         ("inference/first_call_ms", "setup/build_s", "setup/import_s"),
-        "First call and times to build and to import are medians over launches, each a fresh process.",
+        "First call and times to build and to import are medians over launches, each a new process.",
     ),
     (
         ("inference/padded_tokens_per_s", "inference/samples_per_s", "inference/padding_share"),
@@ -66,7 +65,7 @@ SENTENCES = (
     ),
     ((ENERGY, "finetune/energy_j"), "Energy is what the counters of the whole processor or GPU say."),
 )
-"""(metrics, what they are): told where a row has one of them."""
+"""(metrics, what they are): shown where a row has one of them."""
 
 
 def part(section: Section) -> list[str]:
@@ -74,11 +73,11 @@ def part(section: Section) -> list[str]:
     names = present(section, COLUMNS)
     if not names:
         return []
-    rows = [[escape(row.label), *(cell(row, name) for name in names)] for row in section.rows]
+    rows = [[escape(row.label), *(text_of(row, name) for name in names)] for row in section.rows]
     return [
         "### Measured in detail",
         intro(section, names),
-        formats.table(["variant", *(title(section, name) for name in names)], rows),
+        formats.table(["arm", *(title(section, name) for name in names)], rows),
     ]
 
 
@@ -88,8 +87,8 @@ def title(section: Section, name: str) -> str:
     return metrics.get(name).title + more.get(name, "")
 
 
-def cell(row: Row, name: str) -> str:
-    """Value with unit and spread; p50 with its interval, a utilisation with the peak that it is held against."""
+def text_of(row: Row, name: str) -> str:
+    """Value with unit and spread; p50 with its interval, a utilisation with the peak that it is a share of."""
     if name == P50:
         return _with_interval(row)
     if name == ENERGY:
@@ -100,9 +99,9 @@ def cell(row: Row, name: str) -> str:
 
 
 def _with_interval(row: Row) -> str:
-    """Without the interval where the runs were timed by several sessions: ends of several are not those of their mean."""
-    seen = {tuple(run.metrics.get(name) for name in (P50, *ENDS)) for run in row.runs.values() if P50 in run.metrics}
-    if len(seen) != 1 or None in (only := seen.pop()):
+    """Without the interval where the runs were timed by several sessions: their intervals are not that of the mean."""
+    measured = {tuple(run.metrics.get(name) for name in (P50, *ENDS)) for run in row.runs.values() if P50 in run.metrics}
+    if len(measured) != 1 or None in (only := measured.pop()):
         return value_text(row, P50) or DASH
     unit, (middle, *ends) = metrics.get(P50).unit, only
     digits = formats.decimals(middle)
@@ -110,21 +109,25 @@ def _with_interval(row: Row) -> str:
 
 
 def _of_a_million(row: Row) -> str:
-    seen = row.spread(ENERGY)
-    return DASH if seen is None else formats.value(MILLION * seen.mean, "J", None if seen.sd is None else MILLION * seen.sd)
+    spread = row.spread(ENERGY)
+    return (
+        DASH
+        if spread is None
+        else formats.value(MILLION * spread.mean, "J", None if spread.sd is None else MILLION * spread.sd)
+    )
 
 
 def intro(section: Section, names: list[str]) -> str:
-    """What each figure is, of those that are shown, with the numbers that the runs hold and no others."""
+    """What each of the shown figures is; numbers are those that the runs recorded."""
     words = {
-        "length": _worded(" and {} tokens", _given(section, "measure.length")),
-        "launches": _by(_launches(section), _given(section, "measure.repeats")),
-        "threads": _worded(", CPU threads: {}", _given(section, "measure.threads")),
-        "batches": _worded(" of {} texts", _given(section, "measure.batch_size")),
+        "length": _worded(" and {} tokens", _setting(section, "measure.length")),
+        "launches": _by(_launches(section), _setting(section, "measure.repeats")),
+        "threads": _worded(", CPU threads: {}", _setting(section, "measure.threads")),
+        "batches": _worded(" of {} texts", _setting(section, "measure.batch_size")),
     }
-    told = [sentence.format(**words) for needed, sentence in SENTENCES if present(section, needed)]
-    trained = _given(section, "environment.threads") if any(name.startswith("finetune/") for name in names) else ""
-    return " ".join([INTRO, *told, _worded("CPU threads of training: {}.", trained)]).rstrip()
+    sentences = [sentence.format(**words) for needed, sentence in SENTENCES if present(section, needed)]
+    trained = _setting(section, "environment.threads") if any(name.startswith("finetune/") for name in names) else ""
+    return " ".join([INTRO, *sentences, _worded("CPU threads of training: {}.", trained)]).rstrip()
 
 
 def _worded(text: str, known: str) -> str:
@@ -137,12 +140,12 @@ def _by(launches: str, calls: str) -> str:
     return f", {' of '.join(known)}" if known else ""
 
 
-def _given(section: Section, key: str) -> str:
+def _setting(section: Section, key: str) -> str:
     """The values that the runs have under this key, empty where none says."""
     return listed(run.params[key] for run in section.runs if run.params.get(key, "None") != "None")
 
 
 def _launches(section: Section) -> str:
     """How many each run has, as 5 or 5 to 10; empty where no run has any."""
-    counts = sorted({len(seen) for run in section.runs if (seen := run.launches.get(timing.LATENCY))})
+    counts = sorted({len(rounds) for run in section.runs if (rounds := run.launches.get(launches.LATENCY))})
     return " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else ""

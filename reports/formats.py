@@ -1,24 +1,34 @@
-"""Numbers and names as a person reads them; values come in base units. MB is 10^6 bytes, k, M, G are powers of ten."""
+"""Numbers and names formatted for readers; values come in base units. MB is 10^6 bytes, k, M, G are powers of ten."""
 
 import html
 import re
+from collections.abc import Iterable
 
 DASH = "–"
 MINUS = "−"
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "tokens": ""}
-"""Units that take a prefix, and what stands behind it."""
+"""Unit that takes a prefix -> what is written after it."""
 SHARES = ("score", "share")
 """Units of which a hundredth is a point."""
+SHOWN_VALUES = 5
 POINTS = 100
 """Points in one whole score."""
 
 
 def escape(text: object) -> str:
-    """Text that Markdown shows as it is, inside a table too: no markup, no cell ends, one line."""
+    """Text that Markdown shows literally, in tables too: one line, no markup, no `|` that ends a column."""
     line = html.escape(" ".join(str(text).split()), quote=False)
     line = re.sub(r"([\\`*\[\]|])", r"\\\1", line)
     return re.sub(r"(?<![^\W_])_+|_+(?![^\W_])", lambda found: found.group().replace("_", r"\_"), line)
+
+
+def listed(values: Iterable[str], most: int | None = SHOWN_VALUES) -> str:
+    """Each value once, escaped; of more than `most` the rest is counted."""
+    once = list(dict.fromkeys(values))
+    shown = once[:most]
+    more = f" and {len(once) - len(shown)} more" if len(once) > len(shown) else ""
+    return ", ".join(escape(value) for value in shown) + more
 
 
 def prefix(value: float) -> tuple[float, str]:
@@ -27,7 +37,7 @@ def prefix(value: float) -> tuple[float, str]:
 
 
 def decimals(value: float) -> int:
-    """Digits behind the point that leave about three that count."""
+    """Decimal places for about three significant digits."""
     size = abs(value)
     if size >= 1000 or size == 0:
         return 0
@@ -35,7 +45,7 @@ def decimals(value: float) -> int:
 
 
 def scaling(unit: str, value: float) -> tuple[float, str, int]:
-    """How to show values of this size: what to divide by, the unit behind the number, digits behind the point."""
+    """How to show values of this size: what to divide by, the unit after the number, decimal places."""
     if unit in SCALED:
         factor, letter = prefix(value)
         return factor, letter + SCALED[unit], decimals(value / factor) if factor > 1 else 0
@@ -53,7 +63,7 @@ def value(number: float, unit: str, sd: float | None = None) -> str:
 
 
 def plain(number: float, digits: int) -> str:
-    """Thousands set apart, and a real minus."""
+    """With thousands separators and a typographic minus."""
     text = f"{number:,.{digits}f}"
     return text.replace("-", MINUS) if float(text.replace(",", "")) else text.removeprefix("-")
 
@@ -83,6 +93,6 @@ def difference(number: float, unit: str, interval: tuple[float, float] | None = 
 
 
 def table(header: list[str], rows: list[list[str]], left: int = 1) -> str:
-    """A Markdown table of finished cells; the first `left` columns are set left, the others right."""
+    """A Markdown table of these texts; the first `left` columns are aligned left, the others right."""
     rule = [":--"] * left + ["--:"] * (len(header) - left)
     return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *rows])

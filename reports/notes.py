@@ -1,18 +1,13 @@
-"""What a reader must know beside the numbers: conditions, superseded runs, unpaired seeds, differing settings and protocols."""
+"""Notes on a section: missing baseline, seeds that differ, superseded runs, other conditions."""
 
-import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
+from harness import arms, tags
 from reports import formats
-from reports.compare import Comparison, Section, differing_facts, differing_settings, seed_order
-from reports.formats import escape
-from reports.store import Run
+from reports.compare import Comparison, Row, Section, differing_settings, replicate_order
+from reports.formats import DASH, escape, listed
+from reports.statistics import Replicate, pair
 
-SHOWN_VALUES = 5
-SAID_ELSEWHERE = ("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version")
-SAID_ELSEWHERE += ("energy_counter",)
-"""Facts of the environment that a header line of their own, or the protocol, tells already."""
 FACT_WORDS = {
     "pretrain.objective": "objective of pretraining",
     "pretrain.tokens": "pretraining budget in tokens",
@@ -30,61 +25,7 @@ FACT_WORDS = {
     "corpus.key": "content of the corpus",
     "tokenizer.trained_on": "text that the tokenizer was trained on",
 }
-"""Protocol fact -> what it is; other facts are told by their key alone."""
-
-
-def header(comparison: Comparison) -> str:
-    """What was run on what, as a Markdown list."""
-    runs = comparison.runs
-    facts = {
-        "study": escape(comparison.study),
-        "newest run": f"{datetime.fromtimestamp(max(run.started for run in runs) / 1000, UTC):%Y-%m-%d %H:%M} UTC",
-        "baseline": escape(comparison.baseline),
-        "variants": listed(comparison.labels, most=None),
-        "tasks": listed((section.task for section in comparison.sections if not section.is_pretraining), most=None) or "none",
-        "seeds": listed(sorted({run.tags["seed"] for run in runs}, key=seed_order), most=None),
-        "runs": f"{len(runs)} counted, {len(comparison.left_out)} left out",
-        "hardware": listed(run.tags.get("hardware", "not recorded") for run in runs),
-        "code": listed(_commit(run) for run in runs),
-    }
-    facts["load average"] = _load_range(runs)
-    facts |= _energy(runs)
-    facts["versions"] = ", ".join(
-        f"{escape(key.removeprefix('environment.'))} {listed(run.params.get(key, 'not recorded') for run in runs)}"
-        for key in sorted({key for run in runs for key in run.params if key.startswith("environment.")})
-        if key.removeprefix("environment.") not in SAID_ELSEWHERE
-    )
-    return "\n".join(f"- **{name}**: {fact}" for name, fact in facts.items())
-
-
-def listed(values: Iterable[str], most: int | None = SHOWN_VALUES) -> str:
-    """Each value once, escaped; of more than `most` the rest is counted."""
-    seen = list(dict.fromkeys(values))
-    shown = seen[:most]
-    more = f" and {len(seen) - len(shown)} more" if len(seen) > len(shown) else ""
-    return ", ".join(escape(value) for value in shown) + more
-
-
-def _load_range(runs: list[Run]) -> str:
-    """Load of the machine when the runs began: other work beside them disturbs what is timed."""
-    given = [run.params.get("environment.load_average", "") for run in runs]
-    loads = [float(value) for value in given if value.replace(".", "", 1).isdigit()]
-    return f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded"
-
-
-def _energy(runs: list[Run]) -> dict[str, str]:
-    """Which counters there are, where all runs say it."""
-    told = [run.params.get("environment.energy_counter") for run in runs]
-    if None in told:
-        return {}
-    if set(told) == {"None"}:
-        return {"energy": "not available, no counter on this machine (or none that may be read)"}
-    return {"energy": "counted by " + listed("no counter" if name == "None" else name for name in told)}
-
-
-def _commit(run: Run) -> str:
-    commit = run.tags.get("git_commit", "not recorded")[:12]
-    return f"{commit} with uncommitted changes" if run.tags.get("git_dirty") == "true" else commit
+"""Fact -> what it is; other facts are named by their key alone."""
 
 
 def section_notes(section: Section) -> list[str]:
@@ -92,6 +33,7 @@ def section_notes(section: Section) -> list[str]:
     return [
         *_missing_baseline(section),
         *_unpaired(section),
+        *_one_pretraining(section),
         *_differing(section),
         *_superseded(section),
     ]
@@ -104,17 +46,44 @@ def _missing_baseline(section: Section) -> list[str]:
 
 
 def _unpaired(section: Section) -> list[str]:
-    before = section.before
-    odd = [row for row in section.rows if before and set(row.runs) != set(before.runs)]
+    before, sentences = section.before, []
+    for row in section.rows if before else ():
+        pairs = pair(before.runs, row.runs)
+        if {one for one, _ in pairs} != set(before.runs) or {other for _, other in pairs} != set(row.runs):
+            shared = seeds_text(other for _, other in pairs) or "none of them"
+            sentences.append(
+                f"{escape(row.label)} ran {seeds_text(row.runs)}, the baseline {seeds_text(before.runs)}: changes use {shared} "
+                "(counted metrics do not depend on the seed)."
+            )
+    return sentences
+
+
+def seeds_text(replicates: Iterable[Replicate]) -> str:
+    """`seeds 0, 1`, or `seeds 0, 1 of pretraining 7` where there is pretraining; empty without a replicate."""
+    seeds: dict[str, dict[str, None]] = {}
+    for one in sorted(replicates, key=replicate_order):
+        seeds.setdefault(one.pretrain_seed, {})[one.seed] = None
+    found: dict[str, list[str]] = {}
+    for pretrain_seed, own in seeds.items():
+        found.setdefault(f"seed{'s' * (len(own) > 1)} {', '.join(map(escape, own))}", []).append(escape(pretrain_seed))
+    return " and ".join(f"{text} of pretraining {', '.join(of)}" if any(of) else text for text, of in found.items())
+
+
+def _one_pretraining(section: Section) -> list[str]:
+    """Rows whose interval is over the fine-tunings of a single pretraining."""
+    rows = [row.label for row in section.rows if not section.is_pretraining and _is_of_one_pretraining(section, row)]
+    if not rows:
+        return []
     return [
-        f"{escape(row.label)} ran seeds {_seeds(row.runs)}, the baseline {_seeds(before.runs)}: changes use "
-        f"{_seeds(row.runs.keys() & before.runs.keys()) or 'none of them'} (counted metrics do not depend on the seed)."
-        for row in odd
+        f"One pretraining only: intervals of {listed(rows, most=None)} are over fine-tuning seeds and hold for that "
+        "pretraining alone; another pretraining seed may give another result (arXiv:2106.16163)."
     ]
 
 
-def _seeds(seeds: Iterable[str]) -> str:
-    return ", ".join(escape(seed) for seed in sorted(seeds, key=seed_order))
+def _is_of_one_pretraining(section: Section, row: Row) -> bool:
+    before = section.before
+    pairs = pair(before.runs, row.runs) if before and row is not before else []
+    return len(pairs) > 1 and len({one.pretrain_seed or other.pretrain_seed for one, other in pairs} - {""}) == 1
 
 
 def _differing(section: Section) -> list[str]:
@@ -129,40 +98,47 @@ def _settings(settings: dict[str, list[str]]) -> str:
 
 
 def _superseded(section: Section) -> list[str]:
-    if not section.superseded:
+    pairs = [(old, row.runs[old.replicate]) for row in section.rows for old in row.superseded]
+    if not pairs:
         return []
-    counted = {run.identity: run for run in section.runs}
-    keys = {key for old in section.superseded for key in differing_settings([old, counted[old.identity]])}
-    count = len(section.superseded)
-    note = f"{count} older run{'s' * (count > 1)} of the same cell {'were' if count > 1 else 'was'} superseded by the latest."
-    return [note + (f" They had other settings: {listed(sorted(keys))}." if keys else "")]
+    runs = (
+        f"{len(pairs)} older runs of the same arm and seeds were"
+        if len(pairs) > 1
+        else "1 older run of the same arm and seeds was"
+    )
+    text = f"{runs} superseded by the latest."
+    if any(old.tags.get(tags.FINGERPRINT) != new.tags.get(tags.FINGERPRINT) for old, new in pairs):
+        text += " Code or versions had changed in between: the fingerprints differ."
+    keys = {key for pair_of_runs in pairs for key in differing_settings(pair_of_runs)}
+    return [text + (f" They had other settings: {listed(sorted(keys))}." if keys else "")]
 
 
-def protocol_differences(comparison: Comparison, section: Section) -> str | None:
-    """How the protocols of this section's task differ, as a table; None where the task has only one."""
+def conditions_differences(comparison: Comparison, section: Section) -> str | None:
+    """How the conditions of this section's task differ and how to compare along them; None where there is one section."""
     sections = [other for other in comparison.sections if other.task == section.task]
     if len(sections) < 2:
         return None
-    intro = f"**{escape(section.task)} was run under {len(sections)} protocols, which are not compared with one another.**"
-    facts = differing_facts(sections)
-    if not facts:
-        return f"{intro} What differs between them was not recorded."
-    rows = [[_fact_name(key), *(_fact(value) for value in values)] for key, values in facts.items()]
-    header = ["fact", *(escape(other.protocol) + " (this one)" * (other is section) for other in sections)]
-    return f"{intro} They differ in:\n\n{formats.table(header, rows, left=len(header))}"
+    keys = arms.varying(other.facts for other in sections)
+    header = [
+        "key",
+        *(escape(other.conditions) + " (this one)" * (other is section) for other in sections),
+        "to compare along it",
+    ]
+    rows = [[_fact_name(key), *(_fact(other, key) for other in sections), f"`{_flag(key)}`"] for key in keys]
+    intro = (
+        f"**{escape(section.task)} was run under {len(sections)} sets of conditions, which are not compared with one another.**"
+    )
+    advice = f"`python -m reports {' '.join(_flag(key) for key in keys)}` compares them in one table."
+    return f"{intro} They differ in:\n\n{formats.table(header, rows, left=len(header))}\n\n{advice}"
+
+
+def _flag(key: str) -> str:
+    return f"--along {key}"
 
 
 def _fact_name(key: str) -> str:
     return f"{FACT_WORDS[key]} ({escape(key)})" if key in FACT_WORDS else escape(key)
 
 
-def _fact(value: object) -> str:
-    if value is None:
-        return formats.DASH
-    return escape(value if isinstance(value, str) else json.dumps(value, sort_keys=True))
-
-
-def left_out(runs: Iterable[Run]) -> str:
-    """A table of the runs that do not count, by name and state."""
-    rows = [[run.name, *(run.tags.get(tag, formats.DASH) for tag in ("variant", "task", "seed")), run.status] for run in runs]
-    return formats.table(["run", "variant", "task", "seed", "state"], [[escape(text) for text in row] for row in rows], left=5)
+def _fact(section: Section, key: str) -> str:
+    return escape(section.facts[key]) if key in section.facts else DASH

@@ -1,19 +1,36 @@
-"""What a handful of seeds can carry: seeds are replicates, differences are paired by seed.
+"""Statistics of a handful of seeds, and the verdict on a change.
 
-No bootstrap: over a handful of seeds its intervals are far too narrow.
+Seeds are replicates, on two levels: pretrainings, and the fine-tunings that start from each. Differences are paired by both
+seeds. The fine-tunings of one pretraining share its luck, so that they are one cluster: intervals are over the means of the
+clusters (a nested model; why it matters: Multi-Bootstrap, arXiv:2106.16163). No bootstrap: over a handful of seeds its
+intervals are far too narrow.
 """
 
+import enum
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
+from harness.metrics import Direction, Metric
+
 CONFIDENCE = 0.95
 EXACT_LIMIT = 14
-"""Up to so many pairs all sign patterns are tried."""
+"""Largest number of pairs for which all sign patterns are tried."""
+
+
+class Replicate(NamedTuple):
+    """Which repetition of its arm a run is, by both levels of seeds."""
+
+    pretrain_seed: str  # empty without pretraining
+    seed: str
+
+
+Values = Mapping[Replicate, float]
 
 
 @dataclass(frozen=True)
@@ -29,12 +46,16 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean of the paired differences after - before; interval and p are None for a single pair."""
+    """Mean of the paired differences after - before; interval and p are None for a single pair.
+
+    `pretrainings` counts the clusters among the `n` pairs: 0 where neither side was pretrained.
+    """
 
     n: int
     mean: float
     interval: tuple[float, float] | None
     p: float | None
+    pretrainings: int = 0
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -45,24 +66,72 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(len(values), math.fsum(values) / len(values), sd, min(values), max(values))
 
 
-def paired(before: Sequence[float], after: Sequence[float]) -> Difference:
-    """Student's t interval of the paired differences, and their exact sign-flip p; ValueError unless the lengths agree."""
-    differences = [b - a for a, b in zip(before, after, strict=True)]
-    mean, interval = mean_interval(differences)
-    return Difference(len(differences), mean, interval, None if interval is None else sign_flip_p(differences))
+def pair(before: Iterable[Replicate], after: Iterable[Replicate]) -> list[tuple[Replicate, Replicate]]:
+    """(before, after) of the same seeds; where one side was not pretrained, of the same fine-tuning seed."""
+    earlier, later = list(before), list(after)
+    if all(one.pretrain_seed for one in earlier) == all(one.pretrain_seed for one in later):
+        known = set(earlier)
+        return [(one, one) for one in later if one in known]
+    return [(one, other) for other in later for one in earlier if one.seed == other.seed]
+
+
+def compare_paired(before: Values, after: Values) -> Difference | None:
+    """Mean difference and its t interval, with fine-tunings of one pretraining as one cluster; None without a pair."""
+    pairs = pair(before, after)
+    if not pairs:
+        return None
+    seeds = [(one.pretrain_seed or other.pretrain_seed, other.seed) for one, other in pairs]
+    differences = [after[other] - before[one] for one, other in pairs]
+    pretrainings = len({pretrain_seed for pretrain_seed, _ in seeds if pretrain_seed})
+    if pretrainings < 2:
+        mean, interval = mean_interval(differences)
+        p = None if interval is None else sign_flip_p(differences)
+        return Difference(len(pairs), mean, interval, p, pretrainings)
+    means = _group_means([pretrain_seed for pretrain_seed, _ in seeds], differences)
+    shared = len({seed for _, seed in seeds}) < len(seeds) and any(one != other for one, other in pairs)
+    if not shared:
+        mean, interval = mean_interval(means)
+        return Difference(len(pairs), mean, interval, sign_flip_p(means), pretrainings)
+    interval = _crossed_interval(means, _group_means([seed for _, seed in seeds], differences))
+    return Difference(len(pairs), spread(means).mean, interval, None, pretrainings)
+
+
+def _group_means(names: Sequence[str], values: Sequence[float]) -> list[float]:
+    groups: dict[str, list[float]] = {}
+    for name, value in zip(names, values, strict=True):
+        groups.setdefault(name, []).append(value)
+    return [math.fsum(group) / len(group) for group in groups.values()]
+
+
+def _crossed_interval(by_pretraining: list[float], by_seed: list[float]) -> tuple[float, float] | None:
+    """t interval of a mean that varies with the pretraining, and with the fine-tuning that all pretrainings are compared with.
+
+    The two variances are added, which counts a part of the noise twice, with Satterthwaite's degrees of freedom; None where
+    one fine-tuning seed says nothing of its own variance.
+    """
+    if len(by_seed) < 2:
+        return None
+    errors = [(spread(values).sd ** 2 / len(values), len(values) - 1) for values in (by_pretraining, by_seed)]
+    total = sum(error for error, _ in errors)
+    mean = spread(by_pretraining).mean
+    if total == 0:
+        return mean, mean
+    freedom = total**2 / sum(error**2 / freedom for error, freedom in errors)
+    half = t_quantile(freedom) * math.sqrt(total)
+    return mean - half, mean + half
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
     """Mean and Student's t interval of it, None for a single value; ValueError without values."""
-    seen = spread(values)
-    if seen.sd is None:
-        return seen.mean, None
-    half = t_quantile(seen.n - 1) * seen.sd / math.sqrt(seen.n)
-    return seen.mean, (seen.mean - half, seen.mean + half)
+    over = spread(values)
+    if over.sd is None:
+        return over.mean, None
+    half = t_quantile(over.n - 1) * over.sd / math.sqrt(over.n)
+    return over.mean, (over.mean - half, over.mean + half)
 
 
 @functools.cache
-def t_quantile(freedom: int) -> float:
+def t_quantile(freedom: float) -> float:
     """Of Student's t at CONFIDENCE, two-sided."""
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
 
@@ -80,3 +149,83 @@ def sign_flip_p(differences: Sequence[float]) -> float | None:
 def sign_flip_floor(n: int) -> float:
     """The smallest p that n pairs can reach."""
     return 2 / 2**n
+
+
+class Verdict(enum.Enum):
+    """What may be said of a change; DIRECTION_*: one seed or launch only, which is no evidence.
+
+    WITHIN_NOISE: a timing that differs no more than two equal things may; OPEN: a timing that nothing can judge.
+    """
+
+    BETTER = "better"
+    WORSE = "worse"
+    DIRECTION_BETTER = "direction better"
+    DIRECTION_WORSE = "direction worse"
+    EQUAL = "equal"
+    UNCLEAR = "unclear"
+    WITHIN_NOISE = "within noise"
+    OPEN = "no verdict"
+
+
+@dataclass(frozen=True)
+class Change:
+    """After minus before over the pairs, which `n` counts; None where it is not known.
+
+    Pairs are replicates, or rounds of launches (`by_round`). `pretrainings` counts the clusters that they form, 0 without
+    pretraining; `floor` is the noise of the session in percent, for a timing.
+    """
+
+    n: int
+    baseline_mean: float
+    absolute: float
+    interval: tuple[float, float] | None
+    p: float | None
+    verdict: Verdict | None
+    floor: float | None = None
+    by_round: bool = False
+    pretrainings: int = 0
+
+    @property
+    def percent(self) -> float | None:
+        """Of the baseline's size; None where the baseline is 0."""
+        return 100 * self.absolute / abs(self.baseline_mean) if self.baseline_mean else None
+
+
+def change(metric: Metric, before: Values, after: Values) -> Change | None:
+    """Of one metric; None where no pair of replicates has both."""
+    if metric.deterministic:
+        return _counted_change(metric, before, after)
+    found = compare_paired(before, after)
+    if found is None:
+        return None
+    pairs = pair(before, after)
+    sure = found.interval is not None
+    unclear = sure and found.interval[0] <= 0 <= found.interval[1] and any(before[one] != after[other] for one, other in pairs)
+    verdict = Verdict.UNCLEAR if unclear else judge(metric.direction, found.mean, sure)
+    if metric.direction is Direction.NEITHER:
+        verdict = None
+    earlier = _group_means(
+        [one.pretrain_seed or other.pretrain_seed for one, other in pairs], [before[one] for one, _ in pairs]
+    )
+    interval, pretrainings = found.interval, found.pretrainings
+    return Change(found.n, spread(earlier).mean, found.mean, interval, found.p, verdict, pretrainings=pretrainings)
+
+
+def _counted_change(metric: Metric, before: Values, after: Values) -> Change | None:
+    if not before or not after:
+        return None
+    earlier, later = spread(list(before.values())), spread(list(after.values()))
+    absolute = later.mean - earlier.mean
+    return Change(min(earlier.n, later.n), earlier.mean, absolute, None, None, judge(metric.direction, absolute, True))
+
+
+def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
+    """Better or worse by the metric's own direction; None for a metric that is no merit."""
+    if direction is Direction.NEITHER:
+        return None
+    if absolute == 0:
+        return Verdict.EQUAL
+    better = (absolute < 0) == (direction is Direction.LOWER)
+    if sure:
+        return Verdict.BETTER if better else Verdict.WORSE
+    return Verdict.DIRECTION_BETTER if better else Verdict.DIRECTION_WORSE

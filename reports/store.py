@@ -1,9 +1,10 @@
 """From the MLflow tracking store to plain data; the only file of reports that knows MLflow.
 
-The store is only read: a database file that does not exist is an error, never a fresh empty database.
+The store is only read: a database file that does not exist is an error and is not created.
 """
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -14,21 +15,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from harness import metrics
+from harness import arms, metrics, tags
 from reports.errors import ReportError, unknown
+from reports.statistics import Replicate
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-IDENTITY_TAGS = ("variant", "scale", "task", "seed", metrics.PROTOCOL_TAG)
-PRETRAINING = "pretraining"
-"""Task of a pretraining, and the tag of a run that starts from one: the fingerprint of that pretraining."""
+IDENTITY_TAGS = (tags.ARM, tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.CONDITIONS, tags.LIFTED)
+MISSING_TAGS = "unknown (tags missing)"
 PAGE = 1000
+
+History = dict[str, dict[int, list[float]]]
+"""Run id -> {step: values at that step, oldest first}, of one metric."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One cell of a study as it was logged; `started` in ms since 1970, metrics at their highest step."""
+    """One run of a study as it was logged; `started` in ms since 1970, metrics at their highest step."""
 
     run_id: str
     name: str
@@ -40,44 +44,55 @@ class Run:
     launches: dict[str, dict[int, float]] = field(default_factory=dict)  # metric -> round in its session -> value
 
     @property
+    def task(self) -> str:
+        return self.tags[tags.TASK]
+
+    @property
     def is_pretraining(self) -> bool:
-        return self.tags.get("task") == PRETRAINING
+        return self.tags.get(tags.TASK) == tags.PRETRAINING_TASK
 
     @property
     def session(self) -> str | None:
         """The series of launches in which it was timed."""
-        return self.tags.get(metrics.SESSION_TAG) or None
+        return self.tags.get(tags.SESSION) or None
 
     @property
-    def is_twin(self) -> bool:
-        """Whether it only measures a variant a second time in its session."""
-        return self.tags.get(metrics.TWIN_TAG) == "true"
+    def is_aa_replicate(self) -> bool:
+        """Whether it is only a second timing of an arm in its session."""
+        return self.tags.get(tags.REPLICATE) == "true"
 
     @property
     def origin(self) -> str | None:
         """Fingerprint of the pretraining that it starts from."""
-        return self.tags.get(PRETRAINING) or None
+        return self.tags.get(tags.PRETRAINING) or None
 
     @property
     def status(self) -> str:
-        """running, finished, failed or diverged; a run without its identity is told apart from all of these."""
-        if any(tag not in self.tags for tag in IDENTITY_TAGS if not (self.is_twin and tag == "seed")):
-            return "unknown (tags missing)"
-        return self.tags.get("status", "unknown (tags missing)")
+        """running, finished, failed or diverged; `unknown (tags missing)` for a run without its identity."""
+        missing = [tag for tag in IDENTITY_TAGS if tag not in self.tags and not (self.is_aa_replicate and tag == tags.SEED)]
+        if missing or self.lifted is None:
+            return MISSING_TAGS
+        return self.tags.get(tags.STATUS, MISSING_TAGS)
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        """What may occur once in a comparison: variant, scale, task, seed, protocol."""
-        return tuple(self.tags[tag] for tag in IDENTITY_TAGS)
+    def replicate(self) -> Replicate:
+        """Both of its seeds, which for a pretraining are the same."""
+        seed = self.tags.get(tags.SEED, "")
+        return Replicate(self.tags.get(tags.PRETRAIN_SEED, seed if self.is_pretraining else ""), seed)
 
     @property
-    def facts(self) -> dict[str, object]:
-        """What the protocol holds equal, by dotted key; empty where it was not recorded whole."""
+    def lifted(self) -> list[str] | None:
+        """Keys that vary between the arms of the command that ran it; None where the tag cannot be read."""
         try:
-            facts = json.loads(self.tags.get(metrics.PROTOCOL_FACTS_TAG, "{}"))
+            keys = json.loads(self.tags.get(tags.LIFTED, ""))
         except json.JSONDecodeError:
-            return {}
-        return facts if isinstance(facts, dict) else {}
+            return None
+        return keys if isinstance(keys, list) and all(isinstance(key, str) for key in keys) else None
+
+    @functools.cached_property
+    def facts(self) -> arms.Facts:
+        """The settings that shape its results, seeds left out."""
+        return arms.facts(self.params)
 
 
 def _require_database(uri: str) -> None:
@@ -96,9 +111,9 @@ def _require_database(uri: str) -> None:
 
 
 @contextlib.contextmanager
-def _asking() -> Iterator[None]:
+def _one_line_errors() -> Iterator[None]:
     """MLflow's own errors and a missing database driver, as one line."""
-    from mlflow.exceptions import MlflowException
+    from mlflow.exceptions import MlflowException  # a second of start-up, which comparing runs in memory does not need
 
     try:
         yield
@@ -117,15 +132,15 @@ def connect(uri: str) -> "MlflowClient":
         _require_database(uri)
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    from mlflow import MlflowClient
+    from mlflow import MlflowClient  # after the environment, which it reads at import
 
-    with _asking():
+    with _one_line_errors():
         return MlflowClient(uri)
 
 
 def read_study(client: "MlflowClient", name: str | None) -> tuple[str, list[Run]]:
     """The study's name and its runs, oldest first; without a name, the study with the newest run."""
-    with _asking():
+    with _one_line_errors():
         experiments = {experiment.name: experiment.experiment_id for experiment in client.search_experiments()}
         name = _newest_study(client, experiments) if name is None else name
         if name not in experiments:
@@ -139,17 +154,17 @@ def read_study(client: "MlflowClient", name: str | None) -> tuple[str, list[Run]
 def follow(client: "MlflowClient", runs: list[Run]) -> list[Run]:
     """Pretrainings that the finished runs start from and that ran in other studies: the newest of each fingerprint, once."""
     finished = [run for run in runs if run.status == "finished"]
-    here = {run.tags.get("fingerprint") for run in finished if run.is_pretraining}
-    wanted = dict.fromkeys(run.origin for run in finished if run.origin and run.origin not in here)
-    with _asking():
-        studies = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()} if wanted else {}
-        found = [run for fingerprint in wanted for run in _newest_pretraining(client, list(studies), fingerprint)]
+    here = {run.tags.get(tags.FINGERPRINT) for run in finished if run.is_pretraining}
+    origins = dict.fromkeys(run.origin for run in finished if run.origin and run.origin not in here)
+    with _one_line_errors():
+        studies = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()} if origins else {}
+        found = [run for fingerprint in origins for run in _newest_pretraining(client, list(studies), fingerprint)]
     return [replace(_plain(run), elsewhere=studies[run.info.experiment_id]) for run in found]
 
 
 def _newest_pretraining(client: "MlflowClient", experiments: list[str], fingerprint: str) -> list[object]:
-    wanted = {"fingerprint": fingerprint, "task": PRETRAINING, "status": "finished"}
-    where = " and ".join(f"tags.{tag} = '{value}'" for tag, value in wanted.items())
+    identity = {tags.FINGERPRINT: fingerprint, tags.TASK: tags.PRETRAINING_TASK, tags.STATUS: "finished"}
+    where = " and ".join(f"tags.{tag} = '{value}'" for tag, value in identity.items())
     return list(client.search_runs(experiments, where, max_results=1, order_by=["attributes.start_time DESC"]))
 
 
@@ -178,31 +193,28 @@ def _plain(run: object) -> Run:
     )
 
 
-def read_curves(client: "MlflowClient", runs: Iterable[Run], key: str) -> dict[str, dict[int, float]]:
-    """Run id -> {step: value} of the metric `key`, for the runs that logged it."""
-    with _asking():
+def read_history(client: "MlflowClient", runs: Iterable[Run], key: str) -> History:
+    """All values of the metric `key`, of the runs that logged it."""
+    with _one_line_errors():
         histories = {run.run_id: client.get_metric_history(run.run_id, key) for run in runs if key in run.metrics}
-    return {
-        run_id: {point.step: point.value for point in sorted(history, key=lambda point: (point.step, point.timestamp))}
-        for run_id, history in histories.items()
-    }
+    found: History = {run_id: {} for run_id in histories}
+    for run_id, history in histories.items():
+        for point in sorted(history, key=lambda point: (point.step, point.timestamp)):
+            found[run_id].setdefault(point.step, []).append(point.value)
+    return found
+
+
+def latest(history: History) -> dict[str, dict[int, float]]:
+    """Run id -> {step: its last value}."""
+    return {run_id: {step: values[-1] for step, values in steps.items()} for run_id, steps in history.items()}
 
 
 def with_launches(client: "MlflowClient", runs: list[Run]) -> list[Run]:
     """The same runs, the finished ones of a session with what each of its launches measured."""
     timed = [run for run in runs if run.session is not None and run.status == "finished"]
     keys = [key for key in metrics.METRICS if key.startswith(metrics.LAUNCHES)]
-    curves = {key: read_curves(client, timed, key) for key in keys}
-    launches = {run.run_id: {key: seen[run.run_id] for key, seen in curves.items() if run.run_id in seen} for run in timed}
+    curves = {key: latest(read_history(client, timed, key)) for key in keys}
+    launches = {
+        run.run_id: {key: of_runs[run.run_id] for key, of_runs in curves.items() if run.run_id in of_runs} for run in timed
+    }
     return [replace(run, launches=launches.get(run.run_id, {})) for run in runs]
-
-
-def read_replicates(client: "MlflowClient", runs: Iterable[Run], key: str) -> dict[str, dict[int, list[float]]]:
-    """Run id -> {step: all values of the metric `key` at that step, oldest first}, for the runs that logged it."""
-    found: dict[str, dict[int, list[float]]] = {}
-    with _asking():
-        histories = {run.run_id: client.get_metric_history(run.run_id, key) for run in runs if key in run.metrics}
-    for run_id, history in histories.items():
-        for point in sorted(history, key=lambda point: (point.step, point.timestamp)):
-            found.setdefault(run_id, {}).setdefault(point.step, []).append(point.value)
-    return found

@@ -1,14 +1,23 @@
-"""`summary.csv`: one row per task, protocol, variant, scale and metric, in base units; empty where unknown."""
+"""`summary.csv`: one row per task, conditions, arm and metric, in base units; empty where unknown."""
 
 import pandas as pd
 
-from harness import metrics
-from reports.changes import Change
+from harness import metrics, tags
 from reports.compare import Comparison, Row, Section
-from reports.statistics import Spread
+from reports.statistics import Change, Spread
 
-COLUMNS = ["task", "protocol", "variant", "scale", "metric", "unit", "direction", "n", "mean", "sd", "min", "max"]
-COLUMNS += ["baseline_mean", "change", "change_percent", "ci_low", "ci_high", "verdict", "noise_floor_percent"]
+COLUMNS = ["task", "conditions", "arm", "model", "scale", "metric", "unit", "direction", "n", "mean", "sd", "min", "max"]
+COLUMNS += [
+    "baseline_mean",
+    "change",
+    "change_percent",
+    "pairs",
+    "pretrainings",
+    "ci_low",
+    "ci_high",
+    "verdict",
+    "noise_floor_percent",
+]
 CURVES = {"finetune/loss", "finetune/learning_rate", "pretrain/loss"}
 """Curves by step: their last value is that of one batch, no result of a run."""
 SERIES = (metrics.LENGTHS, metrics.LAUNCHES, metrics.BATCHES)
@@ -18,8 +27,8 @@ Line = dict[str, object]
 """Column -> value."""
 
 
-def summary(comparison: Comparison, averages: list[Line]) -> bytes:
-    """The file's content, with averages over tasks at its end; the baseline's own rows have no change."""
+def summary(comparison: Comparison, more: list[Line]) -> bytes:
+    """The file's content, with `more` rows at its end; the baseline's own rows have no change."""
     lines = [
         line
         for section in comparison.sections
@@ -27,25 +36,32 @@ def summary(comparison: Comparison, averages: list[Line]) -> bytes:
         for metric in metrics.METRICS
         if metric not in CURVES and not metric.startswith(SERIES) and (line := _line(section, row, metric))
     ]
-    return pd.DataFrame([*lines, *averages], columns=COLUMNS).to_csv(index=False, lineterminator="\n").encode()
+    return pd.DataFrame([*lines, *more], columns=COLUMNS).to_csv(index=False, lineterminator="\n").encode()
 
 
 def _line(section: Section, row: Row, name: str) -> Line | None:
-    seen = row.spread(name)
-    if seen is None:
+    found = row.spread(name)
+    if found is None:
         return None
-    metric, tags = metrics.get(name), next(iter(row.runs.values())).tags
-    line = {"task": section.task, "protocol": section.protocol, "variant": tags["variant"], "scale": tags["scale"]}
+    metric = metrics.get(name)
+    line = {"task": section.task, "conditions": section.conditions} | arm_columns(row)
     line |= {"metric": name, "unit": metric.unit, "direction": metric.direction.value}
-    return line | spread_and_change(seen, section.change(row, name))
+    return line | spread_and_change(found, section.change(row, name))
 
 
-def spread_and_change(seen: Spread, change: Change | None) -> Line:
+def arm_columns(row: Row) -> Line:
+    """The arm by its label, and the choices that made its encoder."""
+    first = next(iter(row.runs.values())).tags
+    return {"arm": row.label, "model": first[tags.MODEL], "scale": first[tags.SCALE]}
+
+
+def spread_and_change(values: Spread, change: Change | None) -> Line:
     """Columns of a spread and of the change against the baseline, none of those where there is no change."""
-    line: Line = {"n": seen.n, "mean": seen.mean, "sd": seen.sd, "min": seen.minimum, "max": seen.maximum}
+    line: Line = {"n": values.n, "mean": values.mean, "sd": values.sd, "min": values.minimum, "max": values.maximum}
     if change:
         low, high = change.interval or (None, None)
         line |= {"baseline_mean": change.baseline_mean, "change": change.absolute, "change_percent": change.percent}
+        line |= {"pairs": change.n, "pretrainings": change.pretrainings or None}
         line |= {"ci_low": low, "ci_high": high, "noise_floor_percent": change.floor}
         line |= {"verdict": change.verdict.value if change.verdict else None}
     return line

@@ -1,14 +1,13 @@
-"""The report's tables, as Markdown. A column that no row has is left out; a cell without a number is a dash."""
+"""The report's tables, as Markdown. A column that no row has is left out; a missing number is a dash."""
 
 from collections.abc import Iterable
 
 from harness import metrics
 from harness.metrics import Direction, Metric
 from reports import formats
-from reports.changes import Change, Verdict
 from reports.compare import Comparison, Row, Section
 from reports.formats import DASH, SHARES, escape
-from reports.pretraining import ACCURACY, COLUMNS, LOSS, UNIGRAM
+from reports.statistics import CONFIDENCE, Change, Replicate, Verdict, pair, sign_flip_floor
 
 MEASURES = (
     "model/params_total",
@@ -20,6 +19,10 @@ MEASURES = (
     "finetune/duration_s",
     "finetune/peak_memory_bytes",
 )
+LOSS, ACCURACY, UNIGRAM = "pretrain/masked_loss", "pretrain/masked_accuracy", "pretrain/unigram_entropy"
+OF_PRETRAINING = ("model/params_total", "pretrain/tokens", "pretrain/flops", "pretrain/duration_s", "pretrain/tokens_per_s")
+OF_PRETRAINING += ("pretrain/peak_memory_bytes", LOSS, ACCURACY)
+"""Columns of a pretraining; `pretrain/loss` is an objective's own and compares with no other."""
 HEADLINE = "eval/score"
 MAJORITY = "eval/majority_score"
 MARKS = {
@@ -32,10 +35,14 @@ MARKS = {
     Verdict.WITHIN_NOISE: "≈",
     Verdict.OPEN: DASH,
 }
-
-
 WORDS = {verdict: verdict.value for verdict in (Verdict.EQUAL, Verdict.UNCLEAR, Verdict.WITHIN_NOISE, Verdict.OPEN)}
 """Verdicts that a table of differences spells out."""
+DIFFERENCES = """\
+Differences, arm minus {baseline}, paired by seed (launches by round, in percent): mean [{level:.0%} t interval],
+verdict{p}. No interval is corrected for the number of comparisons."""
+P = ", and p of the exact sign-flip test (which {pairs} pairs cannot bring below {floor:.2g})"
+CLUSTERS = """ With several pretrainings the interval is over pretrainings: differences are averaged over the fine-tunings
+of each first (nested model; see Multi-Bootstrap, arXiv:2106.16163)."""
 
 
 def present(section: Section, names: Iterable[str]) -> list[str]:
@@ -44,7 +51,7 @@ def present(section: Section, names: Iterable[str]) -> list[str]:
 
 
 def headline(section: Section) -> str:
-    """The metric that says how well: a task's headline score, of a pretraining the held-out masked accuracy."""
+    """The quality metric: a task's headline score, of a pretraining the held-out masked accuracy."""
     return ACCURACY if section.is_pretraining else HEADLINE
 
 
@@ -54,7 +61,7 @@ def columns(section: Section) -> list[str]:
     A pretraining's own loss is no column: losses of different objectives are not comparable.
     """
     if section.is_pretraining:
-        return present(section, COLUMNS)
+        return present(section, OF_PRETRAINING)
     other = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, f"eval/{section.headline}"}
     return present(section, (*MEASURES, HEADLINE, *(name for name in other if name not in hidden)))
@@ -83,17 +90,17 @@ def change_text(change: Change, unit: str) -> str:
 
 def value_text(row: Row, name: str) -> str | None:
     """Value and spread; n where it is not that of the whole row. None where no run has the metric."""
-    seen = row.spread(name)
-    if seen is None:
+    spread = row.spread(name)
+    if spread is None:
         return None
     metric = metrics.get(name)
-    counted_alike = _is_counted(metric) and seen.minimum == seen.maximum
-    text = formats.value(seen.mean, metric.unit, None if counted_alike else seen.sd)
+    counted_alike = _is_counted(metric) and spread.minimum == spread.maximum
+    text = formats.value(spread.mean, metric.unit, None if counted_alike else spread.sd)
     having = len(row.values(name))
     return text + (f" (n {having})" if having < len(row.runs) else "")
 
 
-def cell(section: Section, row: Row, name: str) -> str:
+def value_and_change(section: Section, row: Row, name: str) -> str:
     """Value and spread, and on a second line the change."""
     text, metric = value_text(row, name), metrics.get(name)
     if text is None:
@@ -105,17 +112,35 @@ def cell(section: Section, row: Row, name: str) -> str:
 
 
 def before_after(section: Section) -> str:
-    """One row a variant, one column a metric, and below what an answer gives that knows nothing of the text."""
+    """One row an arm, one column a metric, and below them the value that is reached without reading the text."""
     names = columns(section)
-    rows = [[escape(row.label), str(len(row.runs)), *(cell(section, row, name) for name in names)] for row in section.rows]
-    below, of, text = ignorant(section)
+    rows = [
+        [escape(row.label), replicates_text(row), *(value_and_change(section, row, name) for name in names)]
+        for row in section.rows
+    ]
+    below, of, text = constant(section)
     if text and of in names:
         rows.append([below, DASH, *(text if name == of else DASH for name in names)])
-    return formats.table(["variant", "seeds", *(title(section, name) for name in names)], rows)
+    return formats.table(["arm", "replicates", *(title(section, name) for name in names)], rows)
 
 
-def ignorant(section: Section) -> tuple[str, str, str | None]:
-    """(name, metric, value) of the answer that knows nothing of the text; no value where no run has it."""
+def replicates_text(row: Row) -> str:
+    """`5 seeds`, `3 pretrainings × 5 seeds`, or `3 pretrainings` where the runs are these."""
+    seeds: dict[str, int] = {}
+    for one in row.runs:
+        seeds[one.pretrain_seed] = seeds.get(one.pretrain_seed, 0) + 1
+    if all(run.is_pretraining for run in row.runs.values()):
+        return _counted_noun(str(len(seeds)), "pretraining")
+    each = _counted_noun(" to ".join(dict.fromkeys((str(min(seeds.values())), str(max(seeds.values()))))), "seed")
+    return each if not any(seeds) else f"{_counted_noun(str(len(seeds)), 'pretraining')} × {each}"
+
+
+def _counted_noun(count: str, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != '1')}"
+
+
+def constant(section: Section) -> tuple[str, str, str | None]:
+    """(name, metric, value) of the answer that ignores the text; no value where no run has it."""
     if not section.is_pretraining:
         return "*constant answer*", HEADLINE, majority(section)
     entropies = [value for row in section.rows for value in row.values(UNIGRAM).values()]
@@ -133,7 +158,7 @@ def _range(values: list[float], unit: str) -> str | None:
 
 
 def differences(section: Section) -> str | None:
-    """Paired differences with their interval, p and verdict; None where no variant shares two seeds with the baseline."""
+    """Paired differences with their interval, p and verdict; None where no arm shares two replicates with the baseline."""
     names = [name for name in columns(section) if not _is_counted(metrics.get(name))]
     rows = [[section.change(row, name) for name in names] for row in section.rows]
     shown = [name for index, name in enumerate(names) if any(row[index] and row[index].interval for row in rows)]
@@ -142,13 +167,51 @@ def differences(section: Section) -> str | None:
         pairs = zip(names, changes, strict=True)
         texts = {name: difference_text(change, metrics.get(name).unit) for name, change in pairs}
         if any(text != DASH for text in texts.values()):
-            seeds = max((change.n for change in changes if change and not change.by_round), default=None)
-            lines.append([escape(row.label), DASH if seeds is None else str(seeds), *(texts[name] for name in shown)])
-    return formats.table(["variant", "pairs", *(title(section, name) for name in shown)], lines) if lines else None
+            lines.append([escape(row.label), pairs_text(changes), *(texts[name] for name in shown)])
+    return formats.table(["arm", "pairs", *(title(section, name) for name in shown)], lines) if lines else None
+
+
+def pairs_text(changes: Iterable[Change | None]) -> str:
+    """`5`, `15 of 3 pretrainings` or `3 pretrainings`: the most pairs that any of these changes is computed from."""
+    of_seeds = [change for change in changes if change and not change.by_round]
+    if not of_seeds:
+        return DASH
+    most = max(of_seeds, key=lambda change: change.n)
+    if not most.pretrainings:
+        return str(most.n)
+    pretrainings = _counted_noun(str(most.pretrainings), "pretraining")
+    return pretrainings if most.n == most.pretrainings else f"{most.n} of {pretrainings}"
+
+
+def differences_intro(section: Section) -> str:
+    """How the differences are computed, and what the exact test can reach at best."""
+    most = most_pairs(section)
+    p = P.format(pairs=most, floor=sign_flip_floor(most)) if most > 1 else ""
+    several = any(len(_pretrain_seeds(pairs)) > 1 for pairs in _paired(section))
+    return DIFFERENCES.format(baseline=escape(section.baseline), level=CONFIDENCE, p=p) + CLUSTERS * several
+
+
+def most_pairs(section: Section) -> int:
+    """The most independent pairs that an arm shares with the baseline: pretrainings where there are several, or seeds."""
+    return max((_clusters(pairs) for pairs in _paired(section)), default=0)
+
+
+def _paired(section: Section) -> list[list[tuple[Replicate, Replicate]]]:
+    before = section.before
+    return [pair(before.runs, row.runs) for row in section.rows if before and row is not before]
+
+
+def _pretrain_seeds(pairs: list[tuple[Replicate, Replicate]]) -> set[str]:
+    return {one.pretrain_seed or other.pretrain_seed for one, other in pairs} - {""}
+
+
+def _clusters(pairs: list[tuple[Replicate, Replicate]]) -> int:
+    pretrainings = len(_pretrain_seeds(pairs))
+    return pretrainings if pretrainings > 1 else len(pairs)
 
 
 def _is_counted(metric: Metric) -> bool:
-    """Counted, if for every seed anew: an interval would say nothing."""
+    """Whether it is counted, of every seed separately or once: an interval would mean nothing."""
     return metric.deterministic or metric.unit in ("FLOP", "tokens")
 
 
@@ -164,46 +227,8 @@ def difference_text(change: Change | None, unit: str) -> str:
     return f"{formats.difference(change.absolute, unit, change.interval)}<br>{verdict}{p}"
 
 
-def component_names(phase: str) -> dict[str, str]:
-    """Metric -> column of a component table; `phase` is model or published."""
-    parts = {f"{phase}/params_component_{part}": text for part, text in metrics.PARAMETER_COMPONENTS.items()}
-    return parts | {f"{phase}/params_total": "total"}
-
-
-def component_counts(section: Section, phase: str) -> set[tuple[object, ...]]:
-    """(label, count of each component, total) of the rows that have any; empty where no run has them."""
-    rows = {(row.label, *(row.mean(name) for name in component_names(phase))) for row in section.rows}
-    return {row for row in rows if any(count is not None for count in row[1:])}
-
-
-def components(section: Section, phase: str) -> str | None:
-    """Parameters by component, rows are variants; None where no run has them. `phase` is model or published."""
-    parts, total = component_names(phase), f"{phase}/params_total"
-    names = present(section, parts)
-    if not names:
-        return None
-    effective = present(section, ["model/params_effective"]) if phase == "model" else []
-    header = ["variant", *(parts[name] for name in names), "change of total", *("effective" for _ in effective)]
-    rows = [
-        [escape(row.label), *_counts(row, names), _reduction(section, row, total), *_counts(row, effective)]
-        for row in section.rows
-        if any(row.values(name) for name in names)
-    ]
-    return formats.table(header, rows)
-
-
-def _counts(row: Row, names: list[str]) -> list[str]:
-    means = [row.mean(name) for name in names]
-    return [DASH if mean is None else formats.value(mean, "parameters") for mean in means]
-
-
-def _reduction(section: Section, row: Row, total: str) -> str:
-    change = section.change(row, total)
-    return formats.percent(change.percent) if change else DASH
-
-
 def overview(comparison: Comparison) -> str:
-    """One row a variant, one column a task's headline score or a pretraining's masked accuracy, and the parameters."""
+    """One row an arm, one column a task's headline score or a pretraining's masked accuracy, and the parameters."""
     shown = [section for section in comparison.sections if present(section, [headline(section)])]
     labels = comparison.labels
     rows = [[escape(label), _sizes(comparison, label), *(_score(section, label) for section in shown)] for label in labels]
@@ -211,7 +236,7 @@ def overview(comparison: Comparison) -> str:
     if any(text != DASH for text in constants):
         rows.append(["*constant answer*", DASH, *constants])
     heads = [f"{section_name(comparison, section)}: {escape(score_title(section))}" for section in shown]
-    return formats.table(["variant", "parameters", *heads], rows)
+    return formats.table(["arm", "parameters", *heads], rows)
 
 
 def _sizes(comparison: Comparison, label: str) -> str:
@@ -222,12 +247,12 @@ def _sizes(comparison: Comparison, label: str) -> str:
 
 
 def _score(section: Section, label: str) -> str:
-    row = next((row for row in section.rows if row.label == label), None)
-    seen = row.spread(headline(section)) if row else None
-    return formats.value(seen.mean, "score", seen.sd) if seen else DASH
+    row = section.row_of(label)
+    spread = row.spread(headline(section)) if row else None
+    return formats.value(spread.mean, "score", spread.sd) if spread else DASH
 
 
 def section_name(comparison: Comparison, section: Section) -> str:
-    """The task, and its protocol where the task has several; escaped."""
+    """The task, and its conditions where the task has several; escaped."""
     several = sum(other.task == section.task for other in comparison.sections) > 1
-    return escape(section.task) + (f" ({escape(section.protocol)})" if several else "")
+    return escape(section.task) + (f" ({escape(section.conditions)})" if several else "")

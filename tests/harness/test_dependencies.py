@@ -56,10 +56,11 @@ def test_measuring_knows_neither_studies_nor_commands_and_trains_in_one_file():
     assert training == ["training_step.py"]
 
 
-def test_reports_know_of_the_project_only_the_metrics_and_themselves():
+def test_reports_know_of_the_project_only_the_contract_and_themselves():
+    contract = ("harness.arms", "harness.metrics", "harness.tags")
     for path in files("reports"):
         inside = {name for name in imported(path) if name.split(".")[0] in PROJECT}
-        assert all(name.startswith(("harness.metrics", "reports.")) for name in inside), path
+        assert all(name.startswith((*contract, "reports.")) for name in inside), path
 
 
 def test_nothing_imports_a_main():

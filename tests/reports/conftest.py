@@ -1,6 +1,5 @@
 """Small real tracking stores: one empty template a session, copied for every test that logs runs."""
 
-import json
 import os
 import shutil
 import statistics
@@ -10,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from reports.store import Run
+from harness import tags
+from reports.compare import Comparison
+from reports.store import History, Run
+from reports.study import Options, Study
 
 PARTS = {"token_embedding": 1_000_000, "position_embedding": 16_384, "type_embedding": 256, "embedding_norm": 256}
 PARTS |= {"layers": 400_000, "pooler": 16_512, "head": 258}
@@ -30,17 +32,43 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(THIRD_PARTY))
 
 
+def identity(arm: str, seed: int, more: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Tags and parameters of an arm named `model+objective setting=value`, with the tags in `more`."""
+    model, _, objective = arm.partition(" ")[0].partition("+")
+    found = {tags.ARM: arm, tags.MODEL: model, tags.SCALE: "tiny", tags.TASK: "sst2", tags.SEED: str(seed)}
+    found |= {tags.CONDITIONS: "c1", tags.LIFTED: "[]", tags.STATUS: "finished"} | more
+    params = {"task.headline": "accuracy", "seed": found.get(tags.SEED, "None"), "model_name": found[tags.MODEL]}
+    params |= {"scale_name": found[tags.SCALE]} | ({"pretrain.objective": objective} if objective else {})
+    return found, params
+
+
 @pytest.fixture
 def make_run() -> Callable[..., Run]:
     """Builds one finished run in memory; later ones are newer."""
     made = []
 
-    def make(variant: str = "base", seed: int = 0, values: dict | None = None, **tags: str) -> Run:
-        made.append(variant)
-        identity = {"variant": variant, "scale": "tiny", "task": "sst2", "seed": str(seed), "protocol": "p1"}
-        tags = identity | {"status": "finished", "git_commit": "abc", "git_dirty": "false", "hardware": "1 CPU"} | tags
-        params = {"task.headline": "accuracy", "seed": str(seed)}
-        return Run(f"run{len(made)}", f"{variant}-{seed}", 1000 * len(made), tags, params, values or {})
+    def make(
+        arm: str = "base", seed: int = 0, values: dict | None = None, params: dict[str, str] | None = None, **more: str
+    ) -> Run:
+        made.append(arm)
+        found, known = identity(arm, seed, {"git_commit": "abc", "git_dirty": "false", "hardware": "1 CPU"} | more)
+        return Run(f"run{len(made)}", f"{arm}-{seed}", 1000 * len(made), found, known | (params or {}), values or {})
+
+    return make
+
+
+@pytest.fixture
+def study_of() -> Callable[..., Study]:
+    """Makes a study of a comparison in memory: metric -> run id -> {step: value} or {step: values}."""
+
+    def make(comparison: Comparison, histories: dict | None = None, **options: object) -> Study:
+        def read(metric: str) -> History:
+            return {
+                run: {step: value if isinstance(value, list) else [value] for step, value in steps.items()}
+                for run, steps in (histories or {}).get(metric, {}).items()
+            }
+
+        return Study(comparison, read, Options(**options))
 
     return make
 
@@ -49,13 +77,13 @@ def launches_of(times: list[float], reference: list[float] | None = None, cpus: 
     """Rounds of one session: latencies in ms, 128 tokens a call, beside a reference workload of 2 ms."""
     beside = [2.0] * len(times) if reference is None else reference
     rates = [128_000 / time for time in times]
-    seen = {"latency_ms": times, "tokens_per_s": rates, "reference_ms": beside, "load_average": [1.0] * len(times)}
-    seen |= {"foreign_cpus": [cpus] * len(times)}
-    return {f"timing/{name}": dict(enumerate(values)) for name, values in seen.items()}
+    measured = {"latency_ms": times, "tokens_per_s": rates, "reference_ms": beside, "load_average": [1.0] * len(times)}
+    measured |= {"foreign_cpus": [cpus] * len(times)}
+    return {f"timing/{name}": dict(enumerate(values)) for name, values in measured.items()}
 
 
 def summed_up(launches: dict[str, dict[int, float]]) -> dict[str, float]:
-    """What a run keeps of its launches."""
+    """The metrics of a run that sum up its launches."""
     latency, rate = (statistics.median(launches[f"timing/{name}"].values()) for name in ("latency_ms", "tokens_per_s"))
     ends = {name: list(values.values())[-1] for name, values in launches.items()}
     return ends | {"inference/latency_ms_p50": latency, "inference/tokens_per_s": rate, "inference/latency_ms_p90": latency}
@@ -63,11 +91,11 @@ def summed_up(launches: dict[str, dict[int, float]]) -> dict[str, float]:
 
 @pytest.fixture
 def timed(make_run: Callable[..., Run]) -> Callable[..., Run]:
-    """Builds one finished run with the launches of session s1; with twin="true" one that repeats a variant."""
+    """Builds one finished run with the launches of session s1; with replicate="true" an A/A replicate of an arm."""
 
-    def make(variant: str, times: list[float], seed: int = 0, values: dict | None = None, **more: object) -> Run:
+    def make(arm: str, times: list[float], seed: int = 0, values: dict | None = None, **more: object) -> Run:
         launches = launches_of(times, more.pop("reference", None), more.pop("cpus", 0.0))
-        run = make_run(variant, seed, summed_up(launches) | (values or {}), **{"session": "s1"} | more)
+        run = make_run(arm, seed, summed_up(launches) | (values or {}), **{"session": "s1"} | more)
         return replace(run, launches=launches)
 
     return make
@@ -77,19 +105,18 @@ def timed(make_run: Callable[..., Run]) -> Callable[..., Run]:
 def pretrained(make_run: Callable[..., Run]) -> Callable[..., Run]:
     """Builds one finished pretraining in memory, named `model+objective`."""
 
-    def make(variant: str = "base+mlm", seed: int = 0, seen: dict | None = None, **tags: str) -> Run:
-        model, _, objective = variant.partition("+")
-        run = make_run(
-            variant, seed, pretraining_values() if seen is None else seen, **{"task": "pretraining", "model": model} | tags
-        )
-        run.params.update(PRETRAINING | {"pretrain.objective": objective})
-        return run
+    def make(
+        arm: str = "base+mlm", seed: int = 0, ends: dict | None = None, params: dict[str, str] | None = None, **more: str
+    ) -> Run:
+        values = pretraining_values() if ends is None else ends
+        kind = {tags.TASK: tags.PRETRAINING_TASK, tags.PRETRAIN_SEED: str(seed)}
+        return make_run(arm, seed, values, PRETRAINING | (params or {}), **kind | more)
 
     return make
 
 
 class Store:
-    """A real SQLite tracking store that tests log runs into."""
+    """A real SQLite tracking store; tests log runs to it."""
 
     def __init__(self, folder: Path, template: Path):
         from mlflow import MlflowClient
@@ -101,59 +128,61 @@ class Store:
         self.client = MlflowClient(self.uri)
         self.logged = 0
 
-    def log(self, variant: str, seed: int = 0, values: dict | None = None, *, study: str = "before_after", **tags: str) -> str:
-        """One run with its tags, parameters, metrics and a short loss curve; gives the run's id."""
+    def log(
+        self,
+        arm: str,
+        seed: int = 0,
+        values: dict | None = None,
+        *,
+        study: str = "before_after",
+        params: dict[str, str] | None = None,
+        **more: str,
+    ) -> str:
+        """One run with its tags, parameters, metrics and a short loss curve; returns the run's id."""
         from mlflow.entities import Metric, Param
 
         self.logged += 1
         known = self.client.get_experiment_by_name(study)
         number = known.experiment_id if known else self.client.create_experiment(study, (self.path.parent / "art").as_uri())
-        identity = {"study": study, "variant": variant, "model": variant, "scale": "tiny", "enhancements": "", "task": "sst2"}
-        identity |= {"seed": str(seed), "protocol": "p1", "protocol_facts": json.dumps({"finetune.epochs": 1})}
-        identity |= {
-            "status": "finished",
-            "git_commit": "0123456789abcdef",
-            "git_dirty": "false",
-            "hardware": "AMD EPYC, 2 threads",
-        }
-        run = self.client.create_run(number, start_time=1_700_000_000_000 + self.logged * 60_000, tags=identity | tags)
-        params = {"task.headline": "accuracy", "seed": seed, "environment.torch": "2.13.0", "environment.python": "3.11"}
+        machine = {"git_commit": "0123456789abcdef", "git_dirty": "false", "hardware": "AMD EPYC, 2 threads"}
+        found, known_params = identity(arm, seed, {tags.STUDY: study, tags.ENHANCEMENTS: ""} | machine | more)
+        run = self.client.create_run(number, start_time=1_700_000_000_000 + self.logged * 60_000, tags=found)
+        settings = known_params | {"environment.torch": "2.13.0", "environment.python": "3.11"} | (params or {})
         curve = [Metric("finetune/loss", 0.7 / (1 + step / 20), 0, step) for step in range(40)]
         measured = [Metric(name, value, 0, 0) for name, value in (values if values is not None else typical_values()).items()]
-        entries = [Param(key, str(value)) for key, value in params.items()]
+        entries = [Param(key, value) for key, value in settings.items()]
         self.client.log_batch(run.info.run_id, metrics=curve + measured, params=entries)
         return run.info.run_id
 
-    def log_timed(self, variant: str, times: list[float], seed: int = 0, values: dict | None = None, **tags: str) -> str:
-        """One finished run of session s1 with a history of its launches; gives the run's id."""
+    def log_timed(self, arm: str, times: list[float], seed: int = 0, values: dict | None = None, **more: str) -> str:
+        """One finished run of session s1 with a history of its launches; returns the run's id."""
         from mlflow.entities import Metric
 
         launches = launches_of(times)
-        number = self.log(variant, seed, summed_up(launches) | (values or {}), **{"session": "s1"} | tags)
-        points = [Metric(name, value, 1, step) for name, seen in launches.items() for step, value in seen.items()]
+        number = self.log(arm, seed, summed_up(launches) | (values or {}), **{"session": "s1"} | more)
+        points = [Metric(name, value, 1, step) for name, rounds in launches.items() for step, value in rounds.items()]
         self.client.log_batch(number, metrics=points)
         return number
 
-    def log_pretraining(self, variant: str = "base+mlm", seed: int = 0, fingerprint: str = "f0", **tags: str) -> str:
-        """One finished pretraining in the store, with its curves; gives the run's id."""
-        from mlflow.entities import Metric, Param
+    def log_pretraining(
+        self, arm: str = "base+mlm", seed: int = 0, fingerprint: str = "f0", study: str = "before_after", **more: str
+    ) -> str:
+        """One finished pretraining in the store, with its curves; returns the run's id."""
+        from mlflow.entities import Metric
 
-        model, _, objective = variant.partition("+")
-        study = tags.pop("study", "before_after")
-        kind = {"task": "pretraining", "model": model, "fingerprint": fingerprint, "protocol": "q1"} | tags
-        number = self.log(variant, seed, pretraining_values(), study=study, **kind)
+        kind = {tags.TASK: tags.PRETRAINING_TASK, tags.PRETRAIN_SEED: str(seed), tags.FINGERPRINT: fingerprint} | more
+        number = self.log(arm, seed, pretraining_values(), study=study, params=PRETRAINING, **kind)
         points = [Metric("pretrain/loss", 5 - step / 100, 0, step) for step in range(1, 101)]
         for step in (50, 100):
             reached = {"pretrain/tokens": 1000.0 * step, "pretrain/duration_s": step / 4, "pretrain/flops": 1e9 * step}
             reached |= {"pretrain/masked_loss": 5 - step / 50, "pretrain/masked_accuracy": step / 400}
             points += [Metric(name, value, 0, step) for name, value in reached.items()]
-        settings = [Param(key, value) for key, value in (PRETRAINING | {"pretrain.objective": objective}).items()]
-        self.client.log_batch(number, metrics=points, params=settings)
+        self.client.log_batch(number, metrics=points)
         return number
 
 
 def typical_values(shrink: float = 1.0, score: float = 0.8) -> dict[str, float]:
-    """What a finished run of the harness holds; `shrink` divides sizes and times."""
+    """The metrics of a finished run of the harness; `shrink` divides sizes and times."""
     values = {f"model/params_component_{part}": count // shrink for part, count in PARTS.items()}
     values |= {f"published/params_component_{part}": 30 * count // shrink for part, count in PARTS.items()}
     values |= {"model/params_total": sum(PARTS.values()) // shrink, "model/params_effective": sum(PARTS.values()) // shrink}
@@ -165,16 +194,16 @@ def typical_values(shrink: float = 1.0, score: float = 0.8) -> dict[str, float]:
 
 def pretraining_values(loss: float = 3.0, changed: dict | None = None) -> dict[str, float]:
     """What a finished pretraining holds at its end."""
-    seen = {
+    values = {
         "pretrain/masked_loss": loss,
         "pretrain/masked_accuracy": 0.4,
         "pretrain/unigram_entropy": 6.4,
         "pretrain/probe_steps": 0.0,
         "pretrain/loss": 9 * loss,
     }
-    seen |= {"model/params_total": 4.4e6, "pretrain/tokens": 20e6, "pretrain/flops": 6e14, "pretrain/duration_s": 600.0}
-    seen |= {"corpus/tokens": 103e6, "corpus/documents": 28472.0}
-    return seen | (changed or {})
+    values |= {"model/params_total": 4.4e6, "pretrain/tokens": 20e6, "pretrain/flops": 6e14, "pretrain/duration_s": 600.0}
+    values |= {"corpus/tokens": 103e6, "corpus/documents": 28472.0}
+    return values | (changed or {})
 
 
 @pytest.fixture
@@ -202,6 +231,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tracking(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A fresh store in a fresh working directory, where `python -m reports` looks for it."""
+    """A new store in a new working directory, where `python -m reports` reads it."""
     monkeypatch.chdir(tmp_path)
     return Store(tmp_path, template)

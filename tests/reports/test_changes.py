@@ -5,8 +5,8 @@ import pytest
 from harness import metrics
 from harness.metrics import Direction
 from reports import tables
-from reports.changes import Verdict, change
 from reports.compare import compare
+from reports.statistics import Replicate, Verdict, change
 
 MATTHEWS = "eval/matthews"
 
@@ -22,7 +22,7 @@ MATTHEWS = "eval/matthews"
     ],
 )
 def test_percent_has_the_sign_of_the_change_even_below_zero(before: float, after: float, percent: float):
-    found = change(metrics.get(MATTHEWS), {"0": before}, {"0": after})
+    found = change(metrics.get(MATTHEWS), {Replicate("", "0"): before}, {Replicate("", "0"): after})
     assert found.percent == pytest.approx(percent)
     better = (percent > 0) == (metrics.get(MATTHEWS).direction is Direction.HIGHER)
     assert found.verdict is (Verdict.DIRECTION_BETTER if better else Verdict.DIRECTION_WORSE)

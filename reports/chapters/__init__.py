@@ -1,0 +1,31 @@
+"""The chapters of the report, in order: each is one file with a function `chapter(study) -> Chapter` and one line here."""
+
+from reports.chapters import (
+    components,
+    cost,
+    diagnostics,
+    glue,
+    left_out,
+    legend,
+    overview,
+    pictures,
+    pretraining,
+    scaling,
+    tasks,
+    timing,
+)
+
+CHAPTERS = (
+    overview.chapter,
+    diagnostics.chapter,
+    timing.chapter,
+    legend.chapter,
+    glue.chapter,
+    pretraining.chapter,
+    tasks.chapter,
+    scaling.chapter,
+    cost.chapter,
+    pictures.chapter,
+    components.chapter,
+    left_out.chapter,
+)

@@ -1,0 +1,133 @@
+"""Generated tasks whose winner is known beforehand: what theory expects of an arm, and what was found.
+
+A run has its expectation in its tags, as the harness computed it from the encoder's shape before training.
+"""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reports import formats
+from reports.compare import Comparison, Row, Section
+from reports.formats import DASH, escape
+from reports.notes import seeds_text
+from reports.statistics import Replicate
+from reports.store import Run
+from reports.study import Chapter, Study
+from reports.tables import section_name
+
+HEADING = "## Diagnostics: expected against found"
+INTRO = """\
+Theory says of some arms, by their shape alone, that they must solve a task or cannot. *solves*: the score is at or above
+the bar shown, three quarters of the way from the best score without what decides to the ceiling. *cannot*: at or below the bar
+shown, three standard errors above that score. *open*: theory says nothing at this shape and budget. Scores are means over
+replicates; each is compared with its bar."""
+SCORE = "eval/score"
+EXPECTED, REASON, LOW, HIGH = "expected", "expected_reason", "expected_low", "expected_high"
+CHANCE, CEILING = "expected_chance", "expected_ceiling"
+
+
+class Outcome(enum.Enum):
+    """Whether a score is as expected."""
+
+    AGREE = "agree"
+    DISAGREE = "**DISAGREE**"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One run that contradicts theory."""
+
+    task: str
+    label: str
+    replicate: Replicate
+    run: Run
+
+
+def outcome(run: Run) -> Outcome | None:
+    """None where nothing was expected, or no score was found."""
+    if EXPECTED not in run.tags or SCORE not in run.metrics:
+        return None
+    score, expected = run.metrics[SCORE], run.tags[EXPECTED]
+    if expected == "solves":
+        return Outcome.AGREE if score >= float(run.tags[HIGH]) else Outcome.DISAGREE
+    if expected == "cannot":
+        return Outcome.AGREE if score <= float(run.tags[LOW]) else Outcome.DISAGREE
+    return Outcome.OPEN
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where no run has an expectation."""
+    comparison = study.comparison
+    sections = [section for section in comparison.sections if any(outcome(run) for run in section.runs)]
+    if not sections:
+        return Chapter()
+    against = list(findings(comparison, sections))
+    warning = [_warning(against)] if against else []
+    reasons = "\n".join(f"- {line}" for line in dict.fromkeys(_reasons(sections)))
+    return Chapter([HEADING, *warning, INTRO, _table(comparison, sections), f"Why:\n\n{reasons}"])
+
+
+def findings(comparison: Comparison, sections: list[Section]) -> Iterator[Finding]:
+    """The runs that contradict theory."""
+    for section in sections:
+        for row in section.rows:
+            for replicate, run in row.runs.items():
+                if outcome(run) is Outcome.DISAGREE:
+                    yield Finding(section_name(comparison, section), escape(row.label), replicate, run)
+
+
+def _warning(against: list[Finding]) -> str:
+    heading = f"> **{len(against)} finding{'s' * (len(against) > 1)} against theory: a bug until explained.**"
+    return "\n".join([heading, ">", *(f"> - {_finding_text(finding)}" for finding in against)])
+
+
+def _finding_text(finding: Finding) -> str:
+    tags = finding.run.tags
+    found = formats.value(finding.run.metrics[SCORE], "score")
+    where = f"**{finding.label} on {finding.task}**, {seeds_text([finding.replicate])}"
+    return f"{where}: expected {_expected(finding.run)} ({escape(tags.get(REASON, 'no reason stated'))}), found {found}"
+
+
+def _expected(run: Run) -> str:
+    bars = {"solves": f"solves ≥ {_score(run, HIGH)}", "cannot": f"cannot ≤ {_score(run, LOW)}"}
+    return bars.get(run.tags[EXPECTED], "open")
+
+
+def _score(run: Run, tag: str) -> str:
+    return formats.value(float(run.tags[tag]), "score") if tag in run.tags else DASH
+
+
+def _table(comparison: Comparison, sections: list[Section]) -> str:
+    labels = [label for label in comparison.labels if any(row.label == label for part in sections for row in part.rows)]
+    lines = []
+    for section in sections:
+        rows = {row.label: row for row in section.rows}
+        first = next(run for run in section.runs if outcome(run))
+        texts = [_score_text(rows[label]) if label in rows else DASH for label in labels]
+        lines.append([section_name(comparison, section), _score(first, CHANCE), _score(first, CEILING), *texts])
+    return formats.table(["task", "chance", "ceiling", *(escape(label) for label in labels)], lines)
+
+
+def _score_text(row: Row) -> str:
+    """Score, expectation, and whether they agree; of several runs, how many do not."""
+    judged = [(run, result) for run in row.runs.values() if (result := outcome(run))]
+    if not judged:
+        return DASH
+    spread = row.spread(SCORE)
+    against = sum(result is Outcome.DISAGREE for _, result in judged)
+    result = Outcome.DISAGREE if against else judged[0][1]
+    of_runs = f" ({against} of {len(judged)} runs)" if against and len(judged) > 1 else ""
+    expected = "; ".join(dict.fromkeys(_expected(run) for run, _ in judged))
+    shown = "" if result is Outcome.OPEN else f"<br>{result.value}{of_runs}"
+    return f"{formats.value(spread.mean, 'score', spread.sd)}<br>{expected}{shown}"
+
+
+def _reasons(sections: list[Section]) -> Iterator[str]:
+    for section in sections:
+        for row in section.rows:
+            for run in row.runs.values():
+                if outcome(run):
+                    reason = escape(run.tags.get(REASON, "no reason stated"))
+                    yield f"{escape(section.task)}, {escape(row.label)}: {run.tags[EXPECTED]}, {reason}"

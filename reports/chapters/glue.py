@@ -1,0 +1,287 @@
+"""GLUE (arXiv:1804.07461): one table over its tasks with their average, computed from what the runs scored on validation data.
+
+A task's number is the mean of its scores, computed for each replicate; an average is computed for each replicate that has
+every task.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness import metrics
+from harness.metrics import Direction, Metric
+from reports import formats, tables
+from reports.compare import Comparison, Row, Section
+from reports.formats import DASH, escape, listed
+from reports.statistics import Change, Replicate, Spread, Values, change, spread
+from reports.store import Run
+from reports.study import Chapter, Study
+from reports.summary import arm_columns, spread_and_change
+
+SCORES = {
+    "cola": ("matthews",),
+    "sst2": ("accuracy",),
+    "mrpc": ("accuracy", "f1"),
+    "qqp": ("accuracy", "f1"),
+    "stsb": ("pearson", "spearman"),
+    "mnli": ("accuracy", "accuracy_mismatched"),
+    "qnli": ("accuracy",),
+    "rte": ("accuracy",),
+    "wnli": ("accuracy",),
+}
+"""Task -> the scores that its number is the mean of."""
+
+WHERE_THERE = ("accuracy_mismatched",)
+"""Scores that enter only where a run of the task has them; then all runs must."""
+
+LEFT_OUT = ("wnli",)
+"""Not in the average: its validation data contradicts its training data, so that the constant answer beats most models."""
+
+NUMBER = Metric("glue/task", "score", Direction.HIGHER, "task")
+AVERAGE = Metric("glue/average", "score", Direction.HIGHER, "GLUE average")
+SELECTED = "†"
+BY_WHAT_IT_REPORTS = (
+    "kept the state that scored best on the very data that the score is of (finetune.keep_best=validation): "
+    "the score is too good by an unknown amount"
+)
+LIMITED = "data.validation_examples"
+UNSET = ("", "None", "null")
+
+
+@dataclass(frozen=True)
+class Glue:
+    """The GLUE sections of a study, and which of them are averaged: none where fewer than two could be, or a task is twice."""
+
+    comparison: Comparison
+    sections: tuple[Section, ...]
+    counted: tuple[Section, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        """Arms with a run in any of the tasks, the baseline first."""
+        here = {row.label for section in self.sections for row in section.rows}
+        return [label for label in self.comparison.labels if label in here]
+
+    def average(self, label: str) -> Values:
+        """Of every replicate that has all counted tasks."""
+        numbers = [task_numbers(section, section.row_of(label)) for section in self.counted]
+        whole = [one for one in numbers[0] if all(one in of_task for of_task in numbers)] if numbers else []
+        return {one: sum(of_task[one] for of_task in numbers) / len(numbers) for one in whole}
+
+    def replicates(self, label: str) -> set[Replicate]:
+        """Those that any counted task was run with."""
+        return {one for section in self.counted if (row := section.row_of(label)) for one in row.runs}
+
+    def change(self, label: str) -> Change | None:
+        """Of the average against the baseline's, paired by seed; None for the baseline and where nothing can be paired."""
+        baseline = self.comparison.baseline
+        return None if label == baseline else change(AVERAGE, self.average(baseline), self.average(label))
+
+
+def glue_of(comparison: Comparison, left_out: tuple[str, ...] = LEFT_OUT) -> Glue | None:
+    """None where the study has fewer than two of the tasks."""
+    sections = tuple(section for section in comparison.sections if section.task in SCORES)
+    if len({section.task for section in sections}) < 2:
+        return None
+    ordered = tuple(sorted(sections, key=lambda section: list(SCORES).index(section.task)))
+    kept = tuple(section for section in ordered if section.task not in left_out)
+    once = len({section.task for section in kept}) == len(kept)
+    return Glue(comparison, ordered, kept if once and len(kept) > 1 else (), left_out)
+
+
+def scores_of(section: Section) -> tuple[str, ...]:
+    """The metrics that the task's number is the mean of."""
+    names = ((score, f"eval/{score}") for score in SCORES[section.task])
+    return tuple(name for score, name in names if score not in WHERE_THERE or any(name in run.metrics for run in section.runs))
+
+
+def task_numbers(section: Section, row: Row | None) -> Values:
+    """Of every replicate that has all of the task's scores."""
+    names = scores_of(section)
+    runs = row.runs if row else {}
+    whole = {one: run for one, run in runs.items() if all(name in run.metrics for name in names)}
+    return {one: sum(run.metrics[name] for name in names) / len(names) for one, run in whole.items()}
+
+
+def selected(runs: Iterable[Run]) -> bool:
+    """Whether a run kept its best weights by the score that it reports."""
+    return any(run.params.get("finetune.keep_best") == "validation" for run in runs)
+
+
+def table(glue: Glue) -> str:
+    """Rows are arms and last the constant answer, columns are tasks and their average where there is one."""
+    heads = ["arm", *(_head(glue, section) for section in glue.sections)] + ["average"] * bool(glue.counted)
+    rows = [[escape(label), *_texts(glue, label)] for label in glue.labels]
+    constants = [_constant(section) for section in glue.sections]
+    if any(text != DASH for text in constants):
+        rows.append(["*constant answer*", *constants, *[DASH] * bool(glue.counted)])
+    return formats.table(heads, rows)
+
+
+def _head(glue: Glue, section: Section) -> str:
+    return f"{tables.section_name(glue.comparison, section)}: {', '.join(_title(name) for name in scores_of(section))}"
+
+
+def _title(name: str) -> str:
+    known = metrics.METRICS.get(name)
+    return escape(known.title if known else name.removeprefix("eval/").replace("_", " "))
+
+
+def _texts(glue: Glue, label: str) -> list[str]:
+    first = label == glue.comparison.baseline
+    runs = [list(row.runs.values()) if (row := section.row_of(label)) else [] for section in glue.sections]
+    each = zip(glue.sections, runs, strict=True)
+    texts = [_text(_numbers(section, label), _mark(mine), _change(section, label), first) for section, mine in each]
+    if not glue.counted:
+        return texts
+    counted = [run for section, mine in zip(glue.sections, runs, strict=True) if section in glue.counted for run in mine]
+    return [*texts, _text((glue.average(label), len(glue.replicates(label))), _mark(counted), glue.change(label), first)]
+
+
+def _mark(runs: Iterable[Run]) -> str:
+    return f" {SELECTED}" if selected(runs) else ""
+
+
+def _numbers(section: Section, label: str) -> tuple[Values, int]:
+    """The task's numbers, and how many replicates ran."""
+    row = section.row_of(label)
+    return task_numbers(section, row), len(row.runs) if row else 0
+
+
+def _change(section: Section, label: str) -> Change | None:
+    before, row = section.before, section.row_of(label)
+    if before is None or row is None or row is before:
+        return None
+    return change(NUMBER, task_numbers(section, before), task_numbers(section, row))
+
+
+def _text(numbers: tuple[Values, int], mark: str, against: Change | None, is_baseline: bool) -> str:
+    """Mean and spread, how many replicates have it if not all, a mark, and below it the change."""
+    values, runs = numbers
+    over = _spread(values)
+    if over is None:
+        return DASH
+    text = formats.value(over.mean, "score", over.sd) + (f" (n {over.n})" if over.n < runs else "") + mark
+    if is_baseline:
+        return text
+    return f"{text}<br>{tables.change_text(against, 'score') if against else DASH}"
+
+
+def _spread(values: Values) -> Spread | None:
+    return spread(list(values.values())) if values else None
+
+
+def _constant(section: Section) -> str:
+    """The constant answer's headline score, which is named where it is not all of the task's number."""
+    text = tables.majority(section)
+    if text is None:
+        return DASH
+    headline = f"eval/{section.headline}"
+    return text if scores_of(section) == (headline,) else f"{text} ({escape(tables.score_title(section))})"
+
+
+def differences(glue: Glue) -> str | None:
+    """Paired differences of tasks and average with interval, verdict and p; None where no two replicates can be paired."""
+    found = {label: [_change(section, label) for section in glue.sections] for label in glue.labels}
+    if glue.counted:
+        found = {label: [*changes, glue.change(label)] for label, changes in found.items()}
+    lines = []
+    for label, changes in found.items():
+        texts = [tables.difference_text(one, "score") for one in changes]
+        if any(text != DASH for text in texts):
+            lines.append([escape(label), tables.pairs_text(changes), *texts])
+    heads = [tables.section_name(glue.comparison, section) for section in glue.sections] + ["average"] * bool(glue.counted)
+    return formats.table(["arm", "pairs", *heads], lines) if lines else None
+
+
+def rule(glue: Glue) -> str:
+    """The note below the table: how the average is computed, and what it is not."""
+    sentences = [f"**Average**: {_averaged(glue)}. A task's number is the mean of its scores, computed for each replicate."]
+    out = [section.task for section in glue.sections if section.task in glue.left_out]
+    if out:
+        sentences.append(f"Left out of the average: {listed(out)}.")
+    sentences.append("An arm that lacks a task of the others has no average, and a replicate that lacks one does not enter.")
+    sentences.append("All scores are of validation data, so none of them is a result of the benchmark's test.")
+    return " ".join(sentences) + _below(glue)
+
+
+def _below(glue: Glue) -> str:
+    """The footnote where a number is marked, and what was not scored on the official split."""
+    marked = selected(run for section in glue.sections for run in section.runs)
+    footnote = [f"{SELECTED} A run of this arm {BY_WHAT_IT_REPORTS}."] if marked else []
+    sliced = [
+        f"- {tables.section_name(glue.comparison, section)}: {note}" for section in glue.sections for note in slices(section)
+    ]
+    return "".join(f"\n\n{part}" for part in [*footnote, *(["\n".join(sliced)] if sliced else [])])
+
+
+def _averaged(glue: Glue) -> str:
+    if glue.counted:
+        return f"the unweighted mean over {len(glue.counted)} tasks, {listed((s.task for s in glue.counted), most=None)}"
+    kept = [section.task for section in glue.sections if section.task not in glue.left_out]
+    twice = [task for task in dict.fromkeys(kept) if kept.count(task) > 1]
+    return (
+        f"none, for {listed(twice)} was run under several sets of conditions"
+        if twice
+        else "none, for there is one task to average"
+    )
+
+
+def notes(section: Section) -> list[str]:
+    """Notes where a score is of other data than the official split, or weights were chosen by the reported score."""
+    if section.is_pretraining:
+        return []
+    chosen = [row.label for row in section.rows if selected(row.runs.values())]
+    return slices(section) + ([f"{listed(chosen, most=None)} {BY_WHAT_IT_REPORTS}."] if chosen else [])
+
+
+def slices(section: Section) -> list[str]:
+    """Which rows were scored or trained on a part of the official split."""
+    ending = ": not a GLUE score" if section.task in SCORES else ""
+    labels_of: dict[str, dict[str, None]] = {}
+    for row in section.rows:
+        for text in (text for run in row.runs.values() for text in (_scored_slice(run), _trained_slice(run)) if text):
+            labels_of.setdefault(text, {})[row.label] = None
+    return [f"{listed(labels, most=None)} {text}, not the official split{ending}." for text, labels in labels_of.items()]
+
+
+def _scored_slice(run: Run) -> str | None:
+    split, first = run.params.get("task.validation_split", ""), run.params.get(LIMITED, "")
+    if "[" in split:
+        return f"scored on a slice of {_sliced(split)}"
+    return None if first in UNSET else f"scored on the first {escape(first)} examples of the validation split"
+
+
+def _trained_slice(run: Run) -> str | None:
+    split = run.params.get("task.train_split", "")
+    return f"trained on a slice of {_sliced(split)}" if "[" in split else None
+
+
+def _sliced(split: str) -> str:
+    return f"{escape(split.partition('[')[0])} ({escape(split)})"
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where the study has fewer than two of the tasks."""
+    of_glue = glue_of(study.comparison, () if study.options.with_wnli else LEFT_OUT)
+    if of_glue is None:
+        return Chapter()
+    paragraphs, found = ["## GLUE", table(of_glue), rule(of_glue)], differences(of_glue)
+    if found:
+        paragraphs += [tables.differences_intro(max(of_glue.sections, key=tables.most_pairs)), found]
+    return Chapter(paragraphs, summary=summary_lines(of_glue))
+
+
+def summary_lines(glue: Glue) -> list[dict[str, object]]:
+    """The average of every arm that has one, as rows of summary.csv."""
+    return [line for label in glue.labels if (line := _summary_line(glue, label))]
+
+
+def _summary_line(glue: Glue, label: str) -> dict[str, object] | None:
+    over = _spread(glue.average(label))
+    if over is None:
+        return None
+    conditions = "+".join(dict.fromkeys(section.conditions for section in glue.counted))
+    line = {"task": "glue", "conditions": conditions} | arm_columns(glue.counted[0].row_of(label))
+    line |= {"metric": AVERAGE.name, "unit": AVERAGE.unit, "direction": AVERAGE.direction.value}
+    return line | spread_and_change(over, glue.change(label))

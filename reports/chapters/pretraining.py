@@ -1,0 +1,177 @@
+"""Pretraining: what was predicted how, on which text and budget, what it reached, and what starts from it."""
+
+from collections.abc import Callable, Iterable
+
+from harness import tags
+from reports import before_after, formats, plots
+from reports.chapters import pretraining_pictures, timing
+from reports.compare import Comparison, Row, Section
+from reports.formats import escape, listed
+from reports.labels import stem
+from reports.notes import seeds_text
+from reports.statistics import Replicate
+from reports.store import Run
+from reports.study import Chapter, Study
+
+PROBE, OVERLAP = "pretrain/probe_steps", "corpus/overlap"
+BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}
+"""Key of a budget -> its unit."""
+UNSET = ("None", "null", "")
+OVERLAP_LENGTH = 13
+"""Tokens of a run that counts as shared."""
+
+
+def chapter(study: Study) -> Chapter:
+    """Before and after of every pretraining, and the pictures; empty where nothing was pretrained."""
+    comparison, names = study.comparison, plots.panel_names(study.comparison)
+    sections = [section for section in comparison.sections if section.is_pretraining]
+    if not sections:
+        return Chapter()
+    paragraphs = []
+    for section in sections:
+        first, last = notes(comparison, section), timing.notes(section)
+        paragraphs += before_after.paragraphs(comparison, section, first, last)
+    files = plots.drawn(
+        {
+            "masked_loss.svg": plots.draw(pretraining_pictures.masked_loss, comparison, names, study),
+            "pretrain_loss.svg": plots.draw(pretraining_pictures.training_loss, comparison, names, study),
+        }
+    )
+    return Chapter([*paragraphs, *plots.pictured(pretraining_pictures.CAPTIONS, files)], files)
+
+
+def notes(comparison: Comparison, section: Section) -> list[str]:
+    """Sentences on a pretraining."""
+    return [*_same_encoder(comparison, section), *_text(section), *_heads(section), *_losses(section), *_elsewhere(section)]
+
+
+def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
+    """Sentences on what a task has to do with a pretraining."""
+    return [*_overlap(section), *_lost(comparison, section)]
+
+
+def _same_encoder(comparison: Comparison, section: Section) -> list[str]:
+    if stem(section.baseline) == stem(comparison.baseline):
+        return []
+    chosen, here = escape(comparison.baseline), escape(section.baseline)
+    return [f"The baseline {chosen} was not pretrained: changes here are against {here}, the same encoder."]
+
+
+def _text(section: Section) -> list[str]:
+    notes = [f"Budget: {_each(section, budget)}. Corpus: {_each(section, corpus)}."]
+    held_out = list(dict.fromkeys(text for run in section.runs if (text := _held_out(run))))
+    return notes + ([f"Masked loss and accuracy are of {' or '.join(held_out)}."] if held_out else [])
+
+
+def _each(section: Section, fact: Callable[[Run], str]) -> str:
+    """What `fact` says of the runs, with their arms where they differ."""
+    said: dict[str, list[str]] = {}
+    for row in section.rows:
+        for run in row.runs.values():
+            said.setdefault(fact(run), []).append(row.label)
+    if len(said) == 1:
+        return next(iter(said))
+    return "; ".join(f"{text} ({listed(labels, most=None)})" for text, labels in said.items())
+
+
+def budget(run: Run) -> str:
+    """The budget that was set, such as `20.0 M tokens`."""
+    values = {key: run.params.get(f"pretrain.{key}", "None") for key in BUDGETS}
+    amounts = [_amount(value, BUDGETS[key]) for key, value in values.items() if value not in UNSET]
+    return " and ".join(amounts) or "not recorded"
+
+
+def corpus(run: Run) -> str:
+    """Its name and size, such as `wikitext, 103.0 M tokens in 28,472 documents`."""
+    sizes = [run.metrics.get(f"corpus/{unit}") for unit in ("tokens", "documents")]
+    parts = [_amount(size, unit) for size, unit in zip(sizes, ("tokens", "documents"), strict=True) if size is not None]
+    return escape(run.params.get("corpus.name", "not recorded")) + (f", {' in '.join(parts)}" if parts else "")
+
+
+def _amount(number: str | float, unit: str) -> str:
+    try:
+        number = float(number)
+    except ValueError:
+        return f"{escape(number)} {unit}"
+    if unit in ("steps", "documents"):
+        return f"{number:,.0f} {unit}"
+    return formats.value(number, unit) + (" tokens" if unit == "tokens" else "")
+
+
+def _held_out(run: Run) -> str | None:
+    sequences, length = (run.params.get(f"pretrain.{key}", "") for key in ("eval_sequences", "length"))
+    if not (sequences.isdecimal() and length.isdecimal()):
+        return None
+    total = int(sequences) * int(length)
+    return f"at most {int(sequences):,} held-out sequences of {int(length):,} tokens ({total:,} tokens)"
+
+
+def _heads(section: Section) -> list[str]:
+    """Which head predicts the masked tokens of each row."""
+    heads: dict[float, list[str]] = {}
+    for row in section.rows:
+        for steps in dict.fromkeys(row.values(PROBE).values()):
+            heads.setdefault(steps, []).append(row.label)
+    return [f"{_head(steps)}: {listed(labels, most=None)}." for steps, labels in sorted(heads.items())]
+
+
+def _head(steps: float) -> str:
+    if not steps:
+        return "Masked tokens are predicted by the objective's own head"
+    return f"Masked tokens are predicted by a probe, a head trained for {steps:,.0f} steps on the frozen encoder"
+
+
+def _losses(section: Section) -> list[str]:
+    objectives = dict.fromkeys(pretraining_pictures.objective(run) for run in section.runs)
+    if len(objectives) < 2:
+        return []
+    return [
+        f"Training losses of different objectives ({listed(objectives, most=None)}) are not compared; held-out masked loss is."
+    ]
+
+
+def _elsewhere(section: Section) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for row in section.rows:
+        for study in dict.fromkeys(run.elsewhere for run in row.runs.values() if run.elsewhere is not None):
+            reused = [Replicate("", one.seed) for one, run in row.runs.items() if run.elsewhere == study]
+            found.setdefault(study, []).append(f"{row.label} ({seeds_text(reused)})")
+    return [f"Trained in study {escape(study)} and reused here: {listed(runs, most=None)}." for study, runs in found.items()]
+
+
+def _overlap(section: Section) -> list[str]:
+    said: dict[str, list[str]] = {}
+    for row in section.rows:
+        if shares := row.values(OVERLAP).values():
+            ends = dict.fromkeys(_percent(end) for end in (min(shares), max(shares)))
+            said.setdefault(" to ".join(ends), []).append(row.label)
+    text = f"of the evaluation items share a run of {OVERLAP_LENGTH} tokens with the pretraining corpus"
+    if len(said) == 1:
+        return [f"{next(iter(said))} % {text}."]
+    return [f"{shares} % {text} of {listed(labels, most=None)}." for shares, labels in said.items()]
+
+
+def _percent(share: float) -> str:
+    return formats.plain(100 * share, 2 if 0 < share < 0.01 else 1)
+
+
+def _lost(comparison: Comparison, section: Section) -> list[str]:
+    """Rows whose pretraining is not what the pretraining section shows."""
+    parts = [part for part in comparison.sections if part.is_pretraining]
+    shown = _fingerprints(run for part in parts for run in part.runs)
+    older = _fingerprints(run for part in parts for run in part.superseded)
+    replaced = _starting(section, lambda origin: origin in older - shown)
+    lost = _starting(section, lambda origin: origin not in older | shown)
+    starts = {"a later one superseded above": replaced, "the store does not hold": lost}
+    return [f"Started from a pretraining that {what}: {listed(rows, most=None)}." for what, rows in starts.items() if rows]
+
+
+def _fingerprints(runs: Iterable[Run]) -> set[str]:
+    return {run.tags[tags.FINGERPRINT] for run in runs if tags.FINGERPRINT in run.tags}
+
+
+def _starting(section: Section, fits: Callable[[str], bool]) -> list[str]:
+    def begins(row: Row) -> bool:
+        return any(run.origin and fits(run.origin) for run in row.runs.values())
+
+    return [row.label for row in section.rows if begins(row)]

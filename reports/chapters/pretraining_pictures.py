@@ -1,0 +1,189 @@
+"""Pictures of pretraining: what was learned for how many tokens, seconds and FLOPs.
+
+Curves are read by step; a cumulative curve (tokens, seconds, FLOPs) at the same step of the same run gives the position on the
+x axis.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from harness import metrics
+from reports.compare import Comparison, Row, Section
+from reports.formats import prefix
+from reports.plots import FAINT_LIMIT, ArmStyle, arm_styles, grid, handle, legend, mean_curve, scale_axis, smooth
+from reports.store import Run
+from reports.study import Study
+from reports.tables import ACCURACY, LOSS, UNIGRAM
+
+CAPTIONS = {
+    "masked_loss.svg": "Pretraining: loss and accuracy on masked held-out tokens against what was spent, mean over seeds",
+    "pretrain_loss.svg": "Pretraining: training loss against tokens, one panel an objective (losses of two do not compare)",
+}
+
+TRAINED, TOKENS = "pretrain/loss", "pretrain/tokens"
+COSTS = (TOKENS, "pretrain/duration_s", "pretrain/flops")
+MEASURES = (LOSS, ACCURACY)
+FAR = 8
+"""Largest over smallest cost of an arm from which an axis of costs is logarithmic."""
+TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
+"""(smallest number of seconds, seconds in one unit, name of the unit)."""
+
+
+def objective(run: Run) -> str:
+    """What was predicted; `own` means the objective of the model's configuration."""
+    name = run.params.get("pretrain.objective", "not recorded")
+    return run.params.get("model.objective", name) if name == "own" else name
+
+
+def join(cost: dict[int, float], measure: dict[int, float]) -> pd.DataFrame:
+    """(x, y) by step of one run, at the steps that both curves have."""
+    return pd.DataFrame({"x": pd.Series(cost, dtype=float), "y": pd.Series(measure, dtype=float)}).dropna().sort_index()
+
+
+def points(row: Row, cost: str, measure: str, study: Study) -> pd.DataFrame:
+    """(x, y), mean over the seeds at the steps that all have; seeds of as many evaluations are averaged one by one."""
+    known = study.curve(cost), study.curve(measure)
+    seeds = [join(known[0][run], known[1][run]) for run in _ids(row) if run in known[0] and run in known[1]]
+    seeds = [seed for seed in seeds if len(seed)]
+    if not seeds:
+        return pd.DataFrame({"x": [], "y": []})
+    if len({len(seed) for seed in seeds}) == 1:  # a budget in seconds ends at other steps for every seed
+        seeds = [seed.reset_index(drop=True) for seed in seeds]
+    together = pd.concat(seeds)
+    counts = together.groupby(level=0).size()
+    return together.groupby(level=0).mean()[counts == len(seeds)]
+
+
+def _ids(row: Row) -> list[str]:
+    return [run.run_id for run in row.runs.values()]
+
+
+Lines = dict[str, pd.DataFrame]
+"""Label -> its points (x, y)."""
+
+
+def lines_of(section: Section, cost: str, measure: str, study: Study) -> Lines:
+    """The rows that have any point."""
+    found = {row.label: points(row, cost, measure, study) for row in section.rows}
+    return {label: line for label, line in found.items() if len(line)}
+
+
+def masked_loss(comparison: Comparison, names: dict[int, str], study: Study) -> Figure | None:
+    """Held-out masked loss and accuracy, two rows of panels a section, against each cost; None without curves."""
+    of_panels = [(measure, cost) for measure in MEASURES for cost in COSTS]
+    sections = {names[index]: part for index, part in enumerate(comparison.sections) if part.is_pretraining}
+    lines = {name: [lines_of(part, cost, measure, study) for measure, cost in of_panels] for name, part in sections.items()}
+    lines = {name: of_section for name, of_section in lines.items() if any(of_section)}
+    if not lines:
+        return None
+    styles = arm_styles(comparison.labels)
+    figure, axes = grid(len(of_panels) * len(lines), wide=3.3, high=2.7)
+    entropy: list[Line2D] = []
+    for place, (name, of_section) in enumerate(lines.items()):
+        panels = axes[place * len(of_panels) :][: len(of_panels)]
+        for panel, (measure, cost), drawn in zip(panels, of_panels, of_section, strict=False):
+            _draw(panel, (cost, measure), drawn, styles)
+            entropy = _entropy(panel, sections[name], drawn) or entropy if measure == LOSS else entropy
+        panels[0].set_title(name if len(lines) > 1 else "", loc="left")
+    shown = [label for label in comparison.labels if any(label in drawn for part in lines.values() for drawn in part)]
+    legend(figure, [handle(label, styles[label], line=True, marked=True) for label in shown] + entropy)
+    return figure
+
+
+def _draw(axes: Axes, names: tuple[str, str], lines: Lines, styles: dict[str, ArmStyle]) -> None:
+    cost, measure = (metrics.get(name) for name in names)
+    factor, unit = _scale(axes, cost.name, list(lines.values()))
+    for label, line in lines.items():
+        arm = styles[label]
+        size, front = (9, 4) if arm.marker == "*" else (6, 3)
+        style = {"color": arm.colour, "linestyle": arm.line, "linewidth": 1.3, "markersize": size, "zorder": front}
+        axes.plot(line["x"] / factor, line["y"], marker=arm.marker, markeredgecolor="white", markeredgewidth=0.3, **style)
+    if axes.get_xscale() == "linear":
+        axes.set_xlim(left=0)
+    axes.set(xlabel=f"{cost.title} ({unit})" if unit else cost.title)
+    axes.set(ylabel=measure.title if measure.unit == "share" else f"{measure.title} ({measure.unit})")
+    axes.grid(alpha=0.25)
+
+
+def _scale(axes: Axes, cost: str, lines: list[pd.DataFrame]) -> tuple[float, str]:
+    """What to divide costs by and that unit's name; the axis is logarithmic where the ends of the arms are far apart."""
+    ends = [end for line in lines if (end := line["x"].max()) > 0]
+    if not ends:
+        return 1.0, metrics.get(cost).unit
+    far = max(ends) / min(ends) >= FAR
+    factor, unit = cost_unit(cost, min(ends) if far else max(ends))
+    scale_axis(axes, [x / factor for line in lines for x in line["x"] if x > 0] if far else [1.0])
+    return factor, unit
+
+
+def cost_unit(cost: str, size: float) -> tuple[float, str]:
+    """What to divide by, and the name of the unit, for costs of this size: `(60.0, 'min')`, `(1e6, 'M')`."""
+    unit = metrics.get(cost).unit
+    if unit == "s":
+        return next(((factor, name) for least, factor, name in TIMES if size >= least), (1.0, "s"))
+    factor, letter = prefix(size)
+    return factor, letter + ("" if unit == "tokens" else unit)
+
+
+def _entropy(axes: Axes, section: Section, lines: Lines) -> list[Line2D]:
+    """The line at the unigram entropy; a note in place of a line so far above that it would squeeze the curves."""
+    entropies = [value for row in section.rows for value in row.values(UNIGRAM).values()]
+    if not entropies or not lines:
+        return []
+    level, (low, high) = max(entropies), axes.get_ylim()
+    if level <= high + (high - low) / 2:
+        return [axes.axhline(level, color="0.4", linestyle=(0, (4, 3)), linewidth=1, label="unigram entropy")]
+    axes.set_ylim(low, high + 0.14 * (high - low))
+    place = {"xy": (0.98, 0.98), "xycoords": "axes fraction", "ha": "right", "va": "top"}
+    axes.annotate(f"\u2191 unigram entropy {level:.2f}", color="0.35", fontsize=7.5, **place)
+    return []
+
+
+def training_line(row: Row, study: Study) -> pd.DataFrame:
+    """(x, y): training loss, mean over the seeds at the steps that all have, against tokens, interpolated between steps."""
+    runs = [run.run_id for run in row.runs.values()]
+    losses = [curve for run in runs if (curve := study.curve(TRAINED).get(run))]
+    tokens = [curve for run in runs if (curve := study.curve(TOKENS).get(run))]
+    if not losses or not tokens:
+        return pd.DataFrame({"x": [], "y": []})
+    loss, known = mean_curve(losses), mean_curve([{0: 0.0} | curve for curve in tokens])
+    return pd.DataFrame({"x": np.interp(loss.index, known.index, known), "y": loss.to_numpy()})
+
+
+def training_loss(comparison: Comparison, names: dict[int, str], study: Study) -> Figure | None:
+    """Training loss against tokens, one panel an objective (losses of two do not compare); None without curves."""
+    sections = [(names[index], part) for index, part in enumerate(comparison.sections) if part.is_pretraining]
+    panels: dict[str, Lines] = {}
+    for name, section in sections:
+        for row in section.rows:
+            line = training_line(row, study)
+            if len(line) > 1:
+                of = objective(next(iter(row.runs.values())))
+                panels.setdefault(f"{of}, {name}" if len(sections) > 1 else of, {})[row.label] = line
+    if not panels:
+        return None
+    styles = arm_styles(comparison.labels)
+    figure, axes = grid(len(panels), wide=3.6, high=2.8)
+    for panel, (title, lines) in zip(axes, panels.items(), strict=True):
+        _train(panel, lines, styles)
+        panel.set_title(title)
+    shown = [label for label in comparison.labels if any(label in lines for lines in panels.values())]
+    legend(figure, [handle(label, styles[label], line=True) for label in shown])
+    return figure
+
+
+def _train(axes: Axes, lines: Lines, styles: dict[str, ArmStyle]) -> None:
+    factor, unit = cost_unit(TOKENS, max(line["x"].max() for line in lines.values()))
+    for label, line in lines.items():
+        arm = styles[label]
+        if len(lines) <= FAINT_LIMIT:
+            axes.plot(line["x"] / factor, line["y"], color=arm.colour, alpha=0.18, linewidth=0.8)
+        front = 4 if arm.marker == "*" else 3
+        axes.plot(line["x"] / factor, smooth(line["y"]), color=arm.colour, linestyle=arm.line, linewidth=1.5, zorder=front)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.set(xlabel=f"{metrics.get(TOKENS).title} ({unit})" if unit else metrics.get(TOKENS).title, ylabel="training loss")
+    axes.grid(alpha=0.25)

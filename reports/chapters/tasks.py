@@ -1,0 +1,23 @@
+"""Every task before and after: its table, notes, differences and details."""
+
+from reports import before_after
+from reports.chapters import glue, pretraining, timing
+from reports.study import Chapter, Study
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where the study has pretrainings alone."""
+    comparison = study.comparison
+    return Chapter(
+        [
+            paragraph
+            for section in comparison.sections
+            if not section.is_pretraining
+            for paragraph in before_after.paragraphs(
+                comparison,
+                section,
+                first=pretraining.notes_of_task(comparison, section),
+                last=[*timing.notes(section), *glue.notes(section)],
+            )
+        ]
+    )

@@ -1,0 +1,135 @@
+"""Timings: the sessions, the noise floor that each one's A/A replicate gives, and what was not timed side by side."""
+
+from collections.abc import Iterator
+
+from reports import formats, launches
+from reports.compare import Row, Section
+from reports.formats import DASH, escape, listed
+from reports.sessions import Pair, Series, Sessions, side_by_side
+from reports.study import Chapter, Study
+
+HEADING = "## Timings: sessions and noise floor"
+INTRO = """\
+Latency p50 and inference throughput are compared by launch: in every round of a session each arm ran once in a process of its
+own, in a new order, with a reference workload between its calls. A change is the mean over rounds of log(after / before), each
+divided by its reference, so that a slow phase of the machine cancels. The *A/A replicate* is a second timing of one arm; the
+*floor* is the larger end of the interval of its change. A timing differs only where its own interval leaves 0 out and it
+changed by more than the floor. Trainings are not interleaved: their times are paired by seed and must exceed the same floor."""
+SIDE_BY_SIDE = "run them in one command with the baseline, `python -m harness -m model=...,... rerun=true`"
+COLUMNS = {launches.LATENCY: "latency", launches.THROUGHPUT: "throughput"}
+
+
+def chapter(study: Study) -> Chapter:
+    """One row a session and A/A replicate; empty where no run was timed in a session."""
+    sessions = study.comparison.sessions
+    if not sessions.series:
+        return Chapter()
+    heads = ["session", "rounds", "A/A replicate"]
+    heads += [text for name in COLUMNS.values() for text in (f"{name}, A/A change", f"{name} floor")]
+    heads += ["launches beside other work", "reference, slowest over fastest"]
+    lines = [line for name in sessions.names for line in _lines(sessions, name)]
+    sentences = [f"- {text}" for name in sessions.names for text in _sentences(sessions, name)]
+    return Chapter([HEADING, INTRO, formats.table(heads, lines, left=3), *(["\n".join(sentences)] if sentences else [])])
+
+
+def _lines(sessions: Sessions, name: str) -> Iterator[list[str]]:
+    here = sessions.of(name)
+    rounds = {step for one in here for values in one.history.values() for step in values}
+    drift = launches.drift_percent(one.history for one in here)
+    ending = [_disturbed_share(here), formats.percent(drift)]
+    for pair in sessions.pairs(name) or [None]:
+        measured = [text for launch in COLUMNS for text in _measured(pair, launch)]
+        of = escape(_name(sessions, pair.first)) if pair else DASH
+        yield [escape(name), str(len(rounds)), of, *measured, *ending]
+
+
+def _name(sessions: Sessions, series: Series) -> str:
+    """The arm, and its task where the session has several."""
+    several = len({one.place for one in sessions.of(series.session)}) > 1
+    return f"{series.label} on {series.place.task}" if several else series.label
+
+
+def _measured(pair: Pair | None, launch: str) -> list[str]:
+    """The change of an A/A replicate with its interval, and the floor."""
+    ratio = pair.ratio(launch) if pair else None
+    if ratio is None:
+        return [DASH, DASH]
+    floor = launches.noise_floor(ratio)
+    shown = formats.difference(ratio.percent, "%", ratio.percents)
+    return [shown, DASH if floor is None else formats.value(launches.percent(floor), "%")]
+
+
+def _disturbed_share(here: list[Series]) -> str:
+    watched = sum(len(one.history.get(launches.FOREIGN_CPUS, {})) for one in here)
+    return f"{sum(len(launches.disturbed(one.history)) for one in here)} of {watched}" if watched else DASH
+
+
+def _sentences(sessions: Sessions, name: str) -> list[str]:
+    """On launches that other work disturbed, and on a session without a floor."""
+    here = sessions.of(name)
+    disturbed = [(one, rounds) for one in here if (rounds := launches.disturbed(one.history))]
+    each = [f"{escape(_called(sessions, one))} in round {_rounds(rounds)}" for one, rounds in disturbed]
+    notes = [f"Measured beside other work (over {launches.FOREIGN_LIMIT} CPUs), session {escape(name)}: {'; '.join(each)}."]
+    return (notes if each else []) + _unknown(sessions, name)
+
+
+def _called(sessions: Sessions, series: Series) -> str:
+    return _name(sessions, series) + (" (A/A replicate)" if series.is_aa_replicate else "")
+
+
+def _rounds(rounds: list[int]) -> str:
+    return ", ".join(str(number) for number in rounds)
+
+
+def _unknown(sessions: Sessions, name: str) -> list[str]:
+    missing = [text for launch, text in COLUMNS.items() if all(pair.floor(launch) is None for pair in sessions.pairs(name))]
+    if not missing:
+        return []
+    why = "its A/A replicate shares fewer than two rounds" if sessions.pairs(name) else "it has no A/A replicate"
+    return [f"No noise floor of {' and '.join(missing)} is known for session {escape(name)}: {why}."]
+
+
+def notes(section: Section) -> list[str]:
+    """Notes on rows whose timings have no verdict, or are compared with an A/A replicate of the baseline."""
+    before = section.before
+    if before is None:
+        return []
+    timed = [row for row in section.rows if row is not before and any(row.values(name) for name in launches.JUDGED)]
+    return [*_apart(section, timed), *_floorless(section, timed), *_against_replicate(section, timed)]
+
+
+def _apart(section: Section, timed: list[Row]) -> list[str]:
+    apart = [row.label for row in timed if side_by_side(section.sessions, section.against(row)) is None]
+    if not apart:
+        return []
+    return [
+        f"Not timed side by side with {escape(section.baseline)}: {listed(apart, most=None)}. Their changes of latency "
+        f"and inference throughput have no verdict; {SIDE_BY_SIDE}."
+    ]
+
+
+def _floorless(section: Section, timed: list[Row]) -> list[str]:
+    sides = {row.label: side_by_side(section.sessions, section.against(row)) for row in timed}
+    lacking: dict[str, list[str]] = {}
+    for label, pair in sides.items():
+        floors = [section.sessions.floor(pair[1].session, section.place, launch) for launch in COLUMNS] if pair else []
+        if any(floor is None for floor in floors):
+            lacking.setdefault(pair[1].session, []).append(label)
+    return [
+        f"Session {escape(session)} has no noise floor (it needs an A/A replicate of two rounds or more): changes of "
+        f"{listed(labels, most=None)} are shown with their interval and without a verdict."
+        for session, labels in lacking.items()
+    ]
+
+
+def _against_replicate(section: Section, timed: list[Row]) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for row in timed:
+        pair = side_by_side(section.sessions, section.against(row))
+        if pair and pair[0].is_aa_replicate:
+            found.setdefault(pair[1].session, []).append(row.label)
+    return [
+        f"Latency and throughput of {listed(labels, most=None)} are compared with the A/A replicate of "
+        f"{escape(section.baseline)} in session {escape(session)}."
+        for session, labels in found.items()
+    ]

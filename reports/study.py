@@ -1,0 +1,55 @@
+"""What every chapter reads, and what a chapter gives."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from reports.compare import Comparison
+from reports.store import History, latest
+
+Curve = dict[str, dict[int, float]]
+"""Run id -> {step: value}, of one metric."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says of single chapters."""
+
+    targets: tuple[str, ...] = ()  # qualities whose cost is shown, written METRIC=NUMBER
+    with_wnli: bool = False  # WNLI counts in the average over GLUE
+
+
+def _no_history(metric: str) -> History:
+    return {}
+
+
+@dataclass(frozen=True)
+class Study:
+    """The comparison, the launches of its sessions within it, and the history of every metric."""
+
+    comparison: Comparison
+    read: Callable[[str], History] = _no_history  # of a metric, from the store
+    options: Options = Options()
+
+    @functools.cached_property
+    def _known(self) -> dict[str, History]:
+        return {}
+
+    def history(self, metric: str) -> History:
+        """All values of a metric by run and step; read once."""
+        if metric not in self._known:
+            self._known[metric] = self.read(metric)
+        return self._known[metric]
+
+    def curve(self, metric: str) -> Curve:
+        """The last value of every step."""
+        return latest(self.history(metric))
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A part of the report; a chapter without paragraphs is left out."""
+
+    paragraphs: list[str] = field(default_factory=list)  # Markdown
+    files: dict[str, bytes] = field(default_factory=dict)  # written beside the report
+    summary: list[dict[str, object]] = field(default_factory=list)  # further rows of summary.csv

@@ -1,0 +1,80 @@
+"""Expected against found: what agrees, what does not, and that a finding against theory cannot be overlooked."""
+
+import pytest
+
+from reports.chapters import diagnostics
+from reports.chapters.diagnostics import Outcome, outcome
+from reports.compare import compare
+from reports.render import render
+from reports.study import Study
+
+
+@pytest.fixture
+def make(make_run):
+    """One finished run that carries an expectation with bars 0.6 and 0.9."""
+
+    def of(arm: str, expected: str, score: float, seed: int = 0, **tags: str):
+        known = {"expected": expected, "expected_reason": f"why {expected}", "expected_low": "0.6", "expected_high": "0.9"}
+        known |= {"expected_chance": "0.5", "expected_ceiling": "1", "task": "order"}
+        return make_run(arm, seed, {"eval/score": score}, **known | tags)
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("expected", "score", "result"),
+    [
+        ("solves", 0.9, Outcome.AGREE),
+        ("solves", 0.89, Outcome.DISAGREE),
+        ("cannot", 0.6, Outcome.AGREE),
+        ("cannot", 0.61, Outcome.DISAGREE),
+        ("open", 0.7, Outcome.OPEN),
+    ],
+)
+def test_score_is_held_against_its_bar(make, expected, score, result):
+    assert outcome(make("base", expected, score)) is result
+
+
+def test_report_without_expectations_has_no_section(make_run):
+    comparison = compare("study", [make_run("base", 0, {"eval/score": 0.8})])
+    assert diagnostics.chapter(Study(comparison)).paragraphs == []
+    assert "Diagnostics" not in render(Study(comparison))["report.md"].decode()
+
+
+def test_table_shows_expected_found_chance_and_ceiling_of_every_arm(make):
+    runs = [make("base", "solves", 0.99), make("static", "cannot", 0.52), make("bilstm", "open", 0.7)]
+    report = render(Study(compare("study", runs)))["report.md"].decode()
+    assert "## Diagnostics: expected against found" in report
+    assert "| task | chance | ceiling | base | bilstm | static |" in report
+    row = next(line for line in report.splitlines() if line.startswith("| order | 0.500 | 1.000 |"))
+    assert "0.990<br>solves ≥ 0.900<br>agree" in row
+    assert "0.520<br>cannot ≤ 0.600<br>agree" in row
+    assert "0.700<br>open |" in row
+    assert "against theory" not in report
+
+
+def test_finding_against_theory_stands_out_with_its_reason(make):
+    runs = [make("base", "solves", 0.99), make("static", "cannot", 0.95)]
+    _, warning, *_ = diagnostics.chapter(Study(compare("study", runs))).paragraphs
+    assert warning.startswith("> **1 finding against theory: a bug until explained.**")
+    assert "**static on order**, seed 0: expected cannot ≤ 0.600 (why cannot), found 0.950" in warning
+
+
+def test_one_seed_of_several_against_theory_is_not_averaged_away(make):
+    runs = [make("base", "solves", 1.0, seed) for seed in (1, 2)] + [make("base", "solves", 0.8, 3)]
+    text = "\n".join(diagnostics.chapter(Study(compare("study", runs))).paragraphs)
+    assert "**DISAGREE** (1 of 3 runs)" in text
+    assert "seed 3" in text
+
+
+def test_arm_without_a_run_on_a_task_has_a_dash(make):
+    runs = [make("base", "solves", 1.0), make("base", "solves", 1.0, task="bag"), make("static", "solves", 1.0, task="bag")]
+    text = "\n".join(diagnostics.chapter(Study(compare("study", runs))).paragraphs)
+    assert any(line.startswith("| order |") and line.endswith("| – |") for line in text.splitlines())
+
+
+def test_reason_of_a_stranger_cannot_break_the_table(make):
+    text = "\n".join(
+        diagnostics.chapter(Study(compare("study", [make("base", "solves", 0.1, expected_reason="a | b <script>")]))).paragraphs
+    )
+    assert "<script>" not in text

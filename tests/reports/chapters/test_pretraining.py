@@ -1,0 +1,227 @@
+"""Pretraining in the report: its section, its baseline and where it was trained."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from reports import compare as comparing
+from reports import notes, render, store, tables
+from reports.__main__ import main
+from reports.chapters import pretraining, pretraining_pictures
+from reports.errors import ReportError
+from reports.study import Study
+from reports.tables import ACCURACY, LOSS
+
+
+def texts(table: str, label: str) -> dict[str, str]:
+    """Column -> text of the row that begins with `label`."""
+    rows = [[text.strip() for text in row.strip("| ").split(" | ")] for row in table.splitlines()]
+    return dict(zip(rows[0], next(row for row in rows if row[0] == label), strict=True))
+
+
+def sentences(comparison, index: int = 0) -> str:
+    section = comparison.sections[index]
+    notes_of = pretraining.notes if section.is_pretraining else pretraining.notes_of_task
+    return "\n".join(notes_of(comparison, section))
+
+
+def test_section_of_a_pretraining_judges_held_out_loss_and_accuracy(pretrained, ended):
+    better = pretrained("albert+mlm_sop", ends=ended(2.7, {"pretrain/masked_accuracy": 0.42}))
+    section = comparing.compare("s", [pretrained(), better]).sections[0]
+    result = texts(tables.before_after(section), "albert+mlm_sop")
+    assert result["held-out masked loss"] == "2.700 nats<br>−10.0 % △ better?"
+    assert result["held-out masked accuracy"] == "0.420<br>+2.0 points (+5.0 %) △ better?"
+    assert result["tokens pretrained on"] == "20.0 M"
+    assert result["pretraining FLOPs"] == "600.0 TFLOP<br>0.0 % ="
+
+
+def test_unigram_entropy_stands_below_the_masked_losses(pretrained):
+    result = texts(tables.before_after(comparing.compare("s", [pretrained()]).sections[0]), "*unigram entropy*")
+    assert result.pop("held-out masked loss") == "6.400 nats"
+    assert set(result.values()) == {"*unigram entropy*", "–"}
+
+
+def test_training_losses_of_objectives_are_never_compared(pretrained, ended):
+    runs = [pretrained(seed=seed) for seed in (0, 1)]
+    runs += [pretrained("base+rtd", seed, ended(2.0, {"pretrain/probe_steps": 200.0})) for seed in (0, 1)]
+    result = comparing.compare("s", runs, "base+mlm")
+    files = render.render(Study(result))
+    for table in (tables.before_after(result.sections[0]), tables.differences(result.sections[0])):
+        assert "held-out masked loss" in table
+        assert "| pretraining loss |" not in table
+    assert "pretrain/loss" not in files["summary.csv"].decode()
+    assert "Training losses of different objectives (mlm, rtd) are not compared" in sentences(result)
+
+
+def test_metric_that_one_pretraining_lacks_is_a_dash(pretrained, ended):
+    short = ended()
+    del short[ACCURACY], short["pretrain/flops"]
+    result = texts(
+        tables.before_after(comparing.compare("s", [pretrained(), pretrained("gpt+clm", ends=short)]).sections[0]), "gpt+clm"
+    )
+    assert (result["held-out masked accuracy"], result["pretraining FLOPs"]) == ("–", "–")
+    assert "pretraining peak memory" not in result
+
+
+def test_counted_costs_have_no_interval(pretrained):
+    runs = [pretrained(name, seed) for name in ("base+mlm", "gpt+clm") for seed in (0, 1)]
+    header = tables.differences(comparing.compare("s", runs).sections[0]).splitlines()[0]
+    assert "pretraining time" in header
+    assert "FLOPs" not in header
+    assert "tokens pretrained" not in header
+
+
+def test_notes_say_budget_corpus_and_which_head_predicts(pretrained, ended):
+    result = comparing.compare("s", [pretrained(), pretrained("electra+rtd", ends=ended(3.0, {"pretrain/probe_steps": 200.0}))])
+    assert "Budget: 20.0 M tokens. Corpus: wikitext, 103.0 M tokens in 28,472 documents." in sentences(result)
+    assert "at most 256 held-out sequences of 128 tokens (32,768 tokens)" in sentences(result)
+    assert "the objective's own head: base+mlm." in sentences(result)
+    assert "a head trained for 200 steps on the frozen encoder: electra+rtd." in sentences(result)
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"pretrain.tokens": "None", "pretrain.steps": "5000"}, "5,000 steps"),
+        ({"pretrain.tokens": "None", "pretrain.flops": "1e15"}, "1.00 PFLOP"),
+        ({"pretrain.tokens": "None", "pretrain.seconds": "90"}, "90.0 s"),
+        ({"pretrain.tokens": "None"}, "not recorded"),
+        ({"pretrain.tokens": "a lot"}, "a lot tokens"),
+    ],
+)
+def test_budget_is_shown_in_its_own_unit(pretrained, params, text):
+    run = pretrained()
+    run.params.update(params)
+    assert pretraining.budget(run) == text
+
+
+def test_own_objective_has_its_name(pretrained):
+    run = pretrained()
+    run.params.update({"pretrain.objective": "own", "model.objective": "plm"})
+    assert pretraining_pictures.objective(run) == "plm"
+
+
+def test_base_means_the_only_arm_of_that_model(make_run):
+    runs = [make_run("albert+mlm_sop", model="albert"), make_run("base+mlm", model="base")]
+    assert comparing.compare("s", runs).baseline == "base+mlm"
+    assert comparing.compare("s", runs, "albert").baseline == "albert+mlm_sop"
+
+
+def test_baseline_of_that_name_comes_before_the_same_model_pretrained(make_run):
+    assert comparing.compare("s", [make_run("base+mlm", model="base"), make_run("base", model="base")]).baseline == "base"
+
+
+def test_baseline_of_several_pretrainings_must_be_chosen(make_run):
+    runs = [make_run("base+mlm", model="base"), make_run("base+rtd", model="base")]
+    for name in (None, "base"):
+        with pytest.raises(ReportError, match=r"baseline 'base' could be base\+mlm or base\+rtd; choose one with --baseline"):
+            comparing.compare("s", runs, name)
+
+
+def test_pretrainings_of_a_study_from_scratch_are_compared_with_the_same_encoder(make_run, pretrained):
+    runs = [
+        make_run("base", model="base"),
+        pretrained("albert+mlm_sop"),
+        pretrained("base+mlm"),
+        make_run("base+mlm", model="base"),
+    ]
+    result = comparing.compare("s", runs)
+    assert [(part.task, part.baseline) for part in result.sections] == [("pretraining", "base+mlm"), ("sst2", "base")]
+    assert "base was not pretrained: changes here are against base+mlm" in sentences(result)
+    assert "not pretrained" not in sentences(result, 1)
+
+
+def test_no_encoder_stands_in_where_two_could(make_run, pretrained):
+    section = comparing.compare("s", [make_run("base", model="base"), pretrained("base+mlm"), pretrained("base+rtd")]).sections[
+        0
+    ]
+    assert section.before is None
+    assert "no change can be computed" in notes.section_notes(section)[0]
+
+
+def test_pretraining_of_another_study_is_followed_once(tracking):
+    tracking.log_pretraining(study="older")
+    newest = tracking.log_pretraining(study="newer")
+    tracking.log_pretraining(study="broken", status="failed")
+    tracking.log_pretraining(study="other", fingerprint="f9")
+    for task in ("sst2", "cola"):
+        tracking.log("base+mlm", task=task, pretraining="f0", fingerprint=task, model="base")
+    client = store.connect(tracking.uri)
+    _, runs = store.read_study(client, "before_after")
+    assert [(run.run_id, run.elsewhere) for run in store.follow(client, runs)] == [(newest, "newer")]
+    assert main(["--study", "before_after", "--out", "here"]) == 0
+    text = Path("here", "report.md").read_text()
+    assert "Trained in study newer and reused here: base+mlm (seed 0)." in text
+    assert text.count("## pretraining: before and after") == 1
+
+
+def test_pretraining_of_the_study_itself_is_not_looked_for_elsewhere(tracking):
+    tracking.log_pretraining()
+    tracking.log_pretraining(study="newer")
+    tracking.log("base+mlm", pretraining="f0", fingerprint="t0", model="base")
+    client = store.connect(tracking.uri)
+    assert store.follow(client, store.read_study(client, "before_after")[1]) == []
+
+
+def test_pretraining_that_is_gone_is_said(make_run, pretrained):
+    result = comparing.compare("s", [make_run("base+mlm", model="base", pretraining="f7"), pretrained(fingerprint="f0")])
+    assert "Started from a pretraining that the store does not hold: base+mlm." in sentences(result, 1)
+
+
+def test_pretraining_that_was_superseded_is_said(make_run, pretrained):
+    runs = [pretrained(fingerprint="f0"), make_run("base+mlm", model="base", pretraining="f0"), pretrained(fingerprint="f1")]
+    assert "Started from a pretraining that a later one superseded above: base+mlm." in sentences(
+        comparing.compare("s", runs), 1
+    )
+
+
+def test_pretraining_that_is_shown_needs_no_word(make_run, pretrained):
+    runs = [pretrained(fingerprint="f0"), make_run("base+mlm", model="base", pretraining="f0")]
+    assert sentences(comparing.compare("s", runs), 1) == ""
+
+
+def test_overlap_is_said_in_the_section_of_its_task(make_run):
+    runs = [make_run("base"), make_run("base+mlm", values={"corpus/overlap": 0.0125})]
+    text = "% of the evaluation items share a run of 13 tokens with the pretraining corpus"
+    assert sentences(comparing.compare("s", runs)) == f"1.2 {text}."
+    runs.append(make_run("gpt+clm", values={"corpus/overlap": 0.0}))
+    assert sentences(comparing.compare("s", runs)) == f"1.2 {text} of base+mlm.\n0.0 {text} of gpt+clm."
+
+
+def test_overview_has_masked_accuracy_beside_the_scores(make_run, pretrained):
+    scores = {"eval/score": 0.8, "model/params_total": 4.3e6}
+    result = comparing.compare("s", [make_run("base", values=scores), pretrained(), make_run("base+mlm", values=scores)])
+    table = tables.overview(result)
+    assert list(texts(table, "base+mlm")) == [
+        "arm",
+        "parameters",
+        "pretraining: held-out masked accuracy",
+        "sst2: accuracy",
+    ]
+    assert list(texts(table, "base+mlm").values()) == ["base+mlm", "4.30 M", "0.400", "0.800"]
+    assert list(texts(table, "base").values()) == ["base", "4.30 M", "–", "0.800"]
+
+
+def test_conditions_that_differ_in_pretraining_say_it_in_words(make_run):
+    result = comparing.compare("s", [make_run(params={"pretrain.tokens": size, "x": size}) for size in "12"])
+    text = notes.conditions_differences(result, result.sections[0])
+    assert "| pretraining budget in tokens (pretrain.tokens) | 1 | 2 | `--along pretrain.tokens` |" in text
+    assert "| x | 1 | 2 | `--along x` |" in text
+
+
+def test_summary_has_the_ends_and_no_training_loss(tracking):
+    tracking.log_pretraining()
+    assert main(["--out", "here"]) == 0
+    table = pd.read_csv("here/summary.csv").set_index("metric")
+    assert table.loc[LOSS, "mean"] == 3.0
+    assert table.loc["pretrain/tokens", "mean"] == 100_000
+    assert not {"pretrain/loss", "finetune/loss"} & set(table.index)
+
+
+def test_report_of_a_real_store_shows_both_pictures(tracking):
+    tracking.log_pretraining()
+    tracking.log_pretraining("albert+mlm_sop", fingerprint="f1")
+    assert main(["--out", "here"]) == 0
+    text = Path("here", "report.md").read_text()
+    assert all(f"]({name})" in text and Path("here", name).stat().st_size for name in ("masked_loss.svg", "pretrain_loss.svg"))

@@ -1,0 +1,188 @@
+"""`python -m reports` from a real store: what it writes, and one line for what cannot be."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from reports import store
+from reports.__main__ import default_out, main
+
+
+def refused(capsys: pytest.CaptureFixture, *arguments: str) -> str:
+    """The one line on stderr of a command that must write nothing and end with 2."""
+    assert main(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert not Path("multirun", "reports").exists()
+    return err
+
+
+def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
+    for seed in (0, 1):
+        tracking.log("base", seed, typical(1, 0.8 + seed / 100))
+        tracking.log("small", seed, typical(2 + seed, 0.79 + seed / 100))
+    tracking.log("broken", status="failed")
+    assert main([]) == 0
+    report = Path(capsys.readouterr().out.strip())
+    assert report == Path("multirun/reports/before_after/report.md")
+    text = report.read_text()
+    for expected in (
+        "2023-11-14",
+        "AMD EPYC, 2 threads",
+        "0123456789ab",
+        "2.13.0",
+        "| broken | sst2 | 0 | failed |",
+        "▲ better",
+    ):
+        assert expected in text
+    names = {path.name for path in report.parent.iterdir()}
+    assert names == {"report.md", "summary.csv", "loss.svg", "parameters.svg", "score_latency.svg", "score_parameters.svg"}
+    assert all(f"]({name})" in text for name in names if name.endswith(".svg"))
+
+
+def test_summary_is_read_back_as_it_was(tracking):
+    for seed, score in enumerate((0.80, 0.84)):
+        tracking.log("base", seed, {"eval/score": score, "model/params_total": 100.0})
+        tracking.log("small", seed, {"eval/score": score + 0.02, "model/params_total": 40.0})
+    assert main(["--out", "here"]) == 0
+    table = pd.read_csv("here/summary.csv").set_index(["arm", "metric"])
+    score = table.loc[("small", "eval/score")]
+    assert score[["n", "mean", "baseline_mean", "change", "ci_low", "ci_high"]].tolist() == pytest.approx(
+        [2, 0.84, 0.82, 0.02, 0.02, 0.02]
+    )
+    assert score["sd"] == pytest.approx(0.04 / 2**0.5)
+    assert table.loc[("small", "model/params_total"), "change_percent"] == -60
+    assert table.loc[("base", "eval/score")][["change", "ci_low"]].isna().all()
+    assert table["unit"]["small"].to_dict() == {
+        "model/params_total": "parameters",
+        "eval/score": "score",
+    }
+
+
+def test_newest_study_is_the_default(tracking, capsys):
+    tracking.log("base", study="older")
+    tracking.log("base", study="newer")
+    assert main([]) == 0
+    assert "reports/newer/report.md" in capsys.readouterr().out
+
+
+def test_curves_come_back_in_order_of_steps(tracking):
+    number = tracking.log("base")
+    client = store.connect(tracking.uri)
+    _, runs = store.read_study(client, "before_after")
+    curve = store.latest(store.read_history(client, runs, "finetune/loss"))[number]
+    assert list(curve) == list(range(40))
+    assert curve[20] == pytest.approx(0.35)
+    assert runs[0].metrics["finetune/loss"] == pytest.approx(0.7 / (1 + 39 / 20))
+
+
+def test_missing_store_is_not_created(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert "no tracking store at" in refused(capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_that_is_no_store_is_left_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("x.db").write_text("no database, and long enough to be looked at twice")
+    assert "cannot be read" in refused(capsys, "--uri", "sqlite:///x.db")
+    Path("y.db").touch()
+    assert "is not a tracking store" in refused(capsys, "--uri", "sqlite:///y.db")
+    assert Path("y.db").stat().st_size == 0
+
+
+def test_store_address_without_scheme_is_refused(tracking, capsys):
+    assert "expected an address such as sqlite:///" in refused(capsys, "--uri", "multirun/mlflow.db")
+
+
+def test_unknown_study_lists_the_studies(tracking, capsys):
+    tracking.log("base")
+    line = refused(capsys, "--study", "before_aftr")
+    assert "(did you mean 'before_after'?); choices: Default, before_after" in line
+
+
+def test_empty_studies_are_refused(tracking, capsys):
+    assert "no runs in any study" in refused(capsys)
+    assert "study 'Default' has no runs" in refused(capsys, "--study", "Default")
+    tracking.log("base", status="diverged")
+    assert "no finished run (1 diverged)" in refused(capsys)
+
+
+def test_unknown_baseline_lists_the_arms(tracking, capsys):
+    tracking.log("base")
+    tracking.log("albert")
+    assert "unknown baseline 'albrt' (did you mean 'albert'?); choices: base, albert" in refused(capsys, "--baseline", "albrt")
+
+
+def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
+    tracking.log("base")
+    Path("taken").touch()
+    assert "--out 'taken' cannot be written" in refused(capsys, "--out", "taken")
+
+
+@pytest.mark.parametrize(("study", "folder"), [("a b/c", "a_b_c"), ("../up", "__up"), ("v1.2", "v1.2")])
+def test_study_name_stays_inside_the_reports_folder(study: str, folder: str):
+    assert default_out(study) == Path("multirun", "reports", folder)
+
+
+def run_python(*arguments: str, folder: Path) -> subprocess.CompletedProcess:
+    root = str(Path(__file__).parents[2])
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_command_ends_with_2_and_one_line(tmp_path):
+    done = run_python("-m", "reports", folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_help_loads_nothing_heavy(tmp_path):
+    code = "import sys, reports.__main__; print({'mlflow', 'pandas', 'matplotlib', 'scipy', 'numpy'} & set(sys.modules))"
+    assert run_python("-c", code, folder=tmp_path).stdout == "set()\n"
+
+
+def test_reports_know_the_contract_alone_and_mlflow_in_one_file():
+    folder = Path(__file__).parents[2] / "reports"
+    sources = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.py")}
+    assert "chapters/glue.py" in sources
+    imports = {
+        name: [line.split()[1:4] for line in io.StringIO(text) if line.lstrip().startswith(("import ", "from "))]
+        for name, text in sources.items()
+    }
+    assert {name for name, lines in imports.items() if any(line[0].startswith("mlflow") for line in lines)} == {"store.py"}
+    assert not any(line[0].split(".")[0] in ("torch", "models", "hydra") for lines in imports.values() for line in lines)
+    from_harness = [line for lines in imports.values() for line in lines if line[0].split(".")[0] == "harness"]
+    shared = {"arms", "metrics", "tags"}
+    assert all(line[0] == "harness.metrics" or line[1] == "import" for line in from_harness)
+    named = [
+        set(re.findall(r"\w+", text)) for text in re.findall("^from harness import (.*)$", "\n".join(sources.values()), re.M)
+    ]
+    assert named
+    assert all(names <= shared for names in named)
+
+
+def test_launches_are_read_from_the_store_and_the_aa_replicate_is_no_arm(tracking, capsys):
+    tracking.log_timed("base", [10.0, 10.1, 9.9])
+    tracking.log_timed("base", [10.1, 10.0, 10.0], replicate="true")
+    tracking.log_timed("slow", [15.0, 15.1, 14.9])
+    assert main(["--out", "here"]) == 0
+    text = Path("here/report.md").read_text()
+    assert "- **runs**: 2 counted, 0 left out" in text
+    assert "## Timings: sessions and noise floor" in text
+    table = pd.read_csv("here/summary.csv").set_index(["arm", "metric"])
+    latency = table.loc[("slow", "inference/latency_ms_p50")]
+    assert (latency["verdict"], latency["n"]) == ("worse", 3)
+    assert latency["change_percent"] == pytest.approx(50, abs=1)
+    assert 0 < latency["noise_floor_percent"] < 10

@@ -1,0 +1,62 @@
+"""Numbers and names as a person reads them."""
+
+import pytest
+
+from reports import formats
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "text"),
+    [
+        (4_390_000, "parameters", "4.39 M"),
+        (109_482_240, "parameters", "109.5 M"),
+        (258, "parameters", "258"),
+        (0, "parameters", "0"),
+        (12.34, "ms", "12.3 ms"),
+        (1.2e9, "FLOP", "1.20 GFLOP"),
+        (45.6e6, "bytes", "45.6 MB"),
+        (12_345.6, "tokens/s", "12,346 tokens/s"),
+        (0.81234, "score", "0.812"),
+        (-0.25, "score", "−0.250"),
+    ],
+)
+def test_value_has_unit_and_about_three_digits(number: float, unit: str, text: str):
+    assert formats.value(number, unit) == text
+
+
+def test_spread_is_shown_in_the_scale_of_the_mean():
+    assert formats.value(45.6e6, "bytes", 0.3e6) == "45.6 ± 0.3 MB"
+
+
+def test_score_differences_are_points_and_others_keep_their_unit():
+    assert formats.difference(-0.0125, "score") == "−1.2 points"
+    assert formats.difference(-1.5e6, "bytes", (-2.5e6, -0.5e6)) == "−1.50 [−2.50, −0.50] MB"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(-60.123, "−60.1 %"), (0.5, "+0.50 %"), (0.0, "0.0 %"), (-0.0001, "0.00 %"), (None, "–"), (1234, "+1,234 %")],
+)
+def test_percent_has_its_sign(number: float | None, text: str):
+    assert formats.percent(number) == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("a|b", r"a\|b"),
+        ("a\nb", "a b"),
+        ("<script>", "&lt;script&gt;"),
+        ("*x*", r"\*x\*"),
+        ("__x__", r"\_\_x\_\_"),
+        ("before_after", "before_after"),
+        ("[a](b)", r"\[a\](b)"),
+    ],
+)
+def test_escape_leaves_no_markup(raw: str, shown: str):
+    assert formats.escape(raw) == shown
+
+
+def test_table_keeps_every_row_on_one_line():
+    text = formats.table(["arm", "score"], [["base", "1"], ["x", "2"]])
+    assert text.splitlines() == ["| arm | score |", "| :-- | --: |", "| base | 1 |", "| x | 2 |"]

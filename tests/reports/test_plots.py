@@ -1,0 +1,60 @@
+"""Pictures: the same numbers give the same bytes, few or many arms."""
+
+import pytest
+
+from reports import plots
+from reports.compare import compare
+from reports.render import render
+from reports.study import Study
+
+VALUES = {"eval/score": 0.8, "model/params_total": 1e6, "inference/latency_ms_p50": 3.0, "eval/majority_score": 0.5}
+VALUES |= {"model/params_component_layers": 6e5, "model/params_component_token_embedding": 4e5}
+
+
+@pytest.fixture
+def study(make_run, study_of) -> Study:
+    """20 arms with curves."""
+    runs = [make_run("base" if index == 0 else f"variant_{index}", values=VALUES) for index in range(20)]
+    curves = {run.run_id: {step: 1 / (step + 1) for step in range(500)} for run in runs}
+    return study_of(compare("s", runs), {"finetune/loss": curves})
+
+
+def test_twenty_arms_render_to_the_same_bytes_again(study):
+    first, again = render(study), render(study)
+    assert sorted(first) == [
+        "loss.svg",
+        "parameters.svg",
+        "report.md",
+        "score_latency.svg",
+        "score_parameters.svg",
+        "summary.csv",
+    ]
+    assert first == again
+
+
+def test_every_arm_has_a_style_of_its_own():
+    labels = [f"v{index}" for index in range(25)]
+    styles = plots.arm_styles(labels).values()
+    assert len({(style.colour, style.marker) for style in styles}) == 25
+    assert len({(style.colour, style.line) for style in styles}) == 25
+
+
+def test_picture_without_numbers_is_left_out(make_run):
+    result = compare("s", [make_run(values={"model/params_total": 1.0})])
+    assert [name for name in render(Study(result)) if name.endswith(".svg")] == []
+
+
+def test_mean_curve_uses_the_steps_that_all_seeds_have():
+    curve = plots.mean_curve([{0: 1.0, 1: 2.0, 2: 9.0}, {0: 3.0, 1: 4.0}])
+    assert curve.to_dict() == {0: 2.0, 1: 3.0}
+
+
+def test_long_curve_is_binned_without_moving_its_mean():
+    curve = plots.mean_curve([{step: float(step) for step in range(5000)}])
+    assert len(curve) == plots.CURVE_POINTS
+    assert curve.mean() == pytest.approx(4999 / 2)
+    assert (curve.index == curve).all()
+
+
+def test_dollar_signs_in_names_are_no_formula(make_run):
+    assert render(Study(compare("s", [make_run("a$_{$b", values=VALUES)], "a$_{$b")))["score_parameters.svg"]
