@@ -15,10 +15,8 @@ from harness.hardware import facts as machine
 from harness.study.code import code_hash
 from harness.tasks.synthetic import theory
 
-PRETRAINING = "pretraining"
-"""Name that stands for the task of a pretraining."""
 
-CODE = {PRETRAINING: "harness.study.pretrain_run", "task": "harness.study.task_run"}
+CODE = {tags.PRETRAINING_TASK: "harness.study.pretrain_run", "task": "harness.study.task_run"}
 """Kind of a run -> the module whose code, with all that it imports, makes its results."""
 
 LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval", "torchmetrics")
@@ -82,7 +80,7 @@ def _fingerprint(config: RunConfig, inputs: Inputs, without: tuple[str, ...]) ->
     settings = {key: value for key, value in parameters(config, inputs).items() if not arms.within(key, ignored)}
     read = [inputs.data, inputs.corpus, inputs.pretraining]
     versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
-    code = code_hash(CODE[PRETRAINING if inputs.data is None else "task"])
+    code = code_hash(CODE[tags.PRETRAINING_TASK if inputs.data is None else "task"])
     return hashlib.sha256(json.dumps([settings, read, versions, code], sort_keys=True).encode()).hexdigest()
 
 
@@ -93,7 +91,7 @@ def seed_of(config: RunConfig, inputs: Inputs) -> int:
 
 def task_of(inputs: Inputs, config: RunConfig) -> str:
     """Name of the task, or what stands for it."""
-    return PRETRAINING if inputs.data is None else config.task.name
+    return tags.PRETRAINING_TASK if inputs.data is None else config.task.name
 
 
 def title(config: RunConfig, inputs: Inputs) -> str:
