@@ -28,6 +28,7 @@ from harness.config.schema import RunConfig, to_dict
 from harness.errors import InputError
 from harness.paths import conf_directory
 from models.config import EncoderConfig
+from models.keys import refuse_unread
 from models.objectives.config import ObjectiveName
 
 Run = Callable[[list[RunConfig]], int]
@@ -104,6 +105,8 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
     """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
     choices = HydraConfig.get().runtime.choices
     weights = config.model.init_from
+    if weights is None:
+        refuse_unread(config.model, _model_keys(overrides))
     names = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]
     if config.pretrain.objective is not ObjectiveName.none:
         names.append(config.pretrain.objective.value)
@@ -117,6 +120,12 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
         scale_name=choices["scale"],
         published=published_model(overrides),
     )
+
+
+def _model_keys(overrides: list[str]) -> list[str]:
+    """Keys of the model that the command line sets, without `model.`."""
+    keys = (override.lstrip("+").partition("=")[0] for override in overrides)
+    return [key.removeprefix("model.") for key in keys if key.startswith("model.")]
 
 
 def settings(overrides: list[str], swept: list[str]) -> dict[str, str]:

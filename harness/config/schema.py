@@ -197,7 +197,7 @@ class FinetuneConfig(OptimiserConfig):
     max_steps: int | None = None  # ends earlier than the epochs would
     eval_batch_size: int = 64  # examples of one batch of evaluation
     keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
-    keep: Keep = Keep.none  # weights that are left in the run's folder, for predict, features, inspect and export
+    keep: Keep | None = None  # weights left in the run's folder, for predict and export; None: last, or none in a sweep
     submit: bool = False  # leave the answers to the test split as the benchmark takes them
 
     def steps_per_epoch(self, examples: int) -> int:

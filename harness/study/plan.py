@@ -10,7 +10,7 @@ import numpy as np
 
 from harness import paths
 from harness.checkpoints import huggingface, pretrained, start, teacher
-from harness.config.choices import TrainedOn
+from harness.config.choices import Keep, TrainedOn
 from harness.config.resolve import Found, Vocabulary, has_task, is_pretrained, pretraining_of, resolve
 from harness.config.schema import RunConfig
 from harness.corpus import overlap, prepare, sequences
@@ -31,6 +31,8 @@ class PlannedRun:
     inputs: Inputs
     folder: Path
     needs: "PlannedRun | None" = None  # a pretraining of this command
+    needs_weights: bool = False  # a finished run without kept weights runs again
+    drops_weights: bool = False  # because nothing else is set
     lifted: list[str] = field(default_factory=list)  # facts that vary between the arms of this command
     note: str | None = None  # what the user must know before the run starts
 
@@ -49,7 +51,8 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     cache = Cache()
     for config in composed:
         for item in _runs(config, cache, planned):
-            planned.setdefault(item.folder, replace(item, note=_smaller_vocabulary(config, item.config)))
+            item.note = _smaller_vocabulary(config, item.config)
+            planned.setdefault(item.folder, item)
     runs = list(planned.values())
     by_task: dict[str, list[PlannedRun]] = {}
     for item in runs:
@@ -58,7 +61,18 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
         lifted = identity.lifted((item.config, item.inputs) for item in several)
         for item in several:
             item.lifted = lifted
+    _choose_what_is_kept([item for item in runs if item.inputs.data is not None])
     return in_turn(runs)
+
+
+def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
+    """Where finetune.keep is not set, a single run keeps its last weights, and the runs of a sweep keep none."""
+    default = Keep.last if len(runs) == 1 else Keep.none
+    for item in runs:
+        finetune = item.config.finetune
+        item.needs_weights = finetune.enabled and finetune.keep not in (None, Keep.none)
+        item.drops_weights = finetune.enabled and finetune.keep is None and default is Keep.none
+        item.config = replace(item.config, finetune=replace(finetune, keep=finetune.keep or default))
 
 
 def in_turn(planned: list[PlannedRun]) -> list[PlannedRun]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import processes, tags
+from harness import paths, processes, tags
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.study import run_folder
@@ -38,6 +38,8 @@ def run_study(configs: list[RunConfig]) -> int:
     planned = plan(configs)
     for note in dict.fromkeys(item.note for item in planned if item.note):
         print(note, flush=True)
+    if any(item.drops_weights for item in planned):
+        print("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them", flush=True)
     failed: list[PlannedRun] = []
     with _terminated_as_interrupt():
         session = Session(planned)
@@ -64,7 +66,9 @@ def _run_unless_done(item: PlannedRun, label: str, session: Session) -> bool:
             print(f"{label}: another process runs it; waiting", flush=True)
             stack.enter_context(FileLock(item.folder / ".lock"))
         result = run_log.result(item.folder)
-        if result is not None and not item.config.rerun:
+        if result is not None and item.needs_weights and not (item.folder / paths.WEIGHTS).is_dir():
+            print(f"{label}: finished without its weights, which finetune.keep asks for: runs again", flush=True)
+        elif result is not None and not item.config.rerun:
             print(f"{label}: {result['status']} already, skipped (rerun=true runs it again)", flush=True)
             return result["status"] == "finished"
         return _run(item, label, session) == "finished"

@@ -1,0 +1,99 @@
+"""The config that is saved and tracked is the one that the model which runs was built from, whatever it starts from."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+from harness.config import resolve
+from harness.config.schema import RunConfig, save
+from harness.corpus import sequences
+from harness.study import run_folder, task_run
+from harness.study.plan import PlannedRun, plan
+from harness.tasks import prepared
+from harness.training import pretrain
+from models.config import EncoderConfig
+from models.encoder import Encoder
+
+ROOT = Path(__file__).resolve().parents[3]
+VARIANTS = sorted(path.stem for path in (ROOT / "conf" / "model").glob("*.yaml"))
+TEXT = ["pretrain=mlm", "pretrain.steps=2", "corpus.documents=30", "tokenizer.vocab_size=300", "pretrain.length=16"]
+PIECES = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *"abcdefghijklmnopqrstuvwxyz",
+    *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"),
+]
+
+
+@pytest.fixture(scope="module")
+def shared_output(tmp_path_factory) -> Path:
+    """Prepared data of all variants: the same rows are prepared once."""
+    return tmp_path_factory.mktemp("out")
+
+
+def planned(compose, output: Path, *arguments: str) -> list[PlannedRun]:
+    data = ["task=bag", "scale=tiny", "task.grammar.train_examples=40", "task.grammar.validation_examples=20", "measure=none"]
+    return plan(compose(*data, f"output={output}", *arguments))
+
+
+def saved(item: PlannedRun, folder: Path) -> RunConfig:
+    """As the worker reads it back."""
+    folder.mkdir(exist_ok=True)
+    save(item.config, folder / "config.yaml")
+    return resolve.load(folder / "config.yaml")
+
+
+def assert_same(encoder: Encoder, config: RunConfig) -> None:
+    built = {field.name: getattr(encoder.config, field.name) for field in fields(EncoderConfig)}
+    assert built == {field.name: getattr(config.model, field.name) for field in fields(EncoderConfig)}
+    assert len(encoder.embeddings.token_embedding.weight) == config.model.vocab_size
+
+
+def test_every_variant_on_a_task(compose, shared_output, tmp_path):
+    items = planned(compose, shared_output, "-m", f"model={','.join(VARIANTS)}")
+    assert len(items) == len(VARIANTS)
+    for item in items:
+        config = saved(item, tmp_path / "run")
+        assert config == item.config
+        assert_same(task_run._build(config, item.inputs).encoder, config)
+        assert config.model.vocab_size == prepared.facts(config.output, item.inputs.data).vocab_size
+
+
+def test_pretraining_and_what_starts_from_it(compose, shared_output, tmp_path):
+    items = planned(compose, shared_output, "-m", "model=base,albert,modern,t5", *TEXT)
+    pretrainings = [item for item in items if item.inputs.data is None]
+    assert len(pretrainings) == 4
+    for item in pretrainings:
+        config = saved(item, tmp_path / "run")
+        corpus = sequences.read(config.output, item.inputs.corpus)
+        assert_same(pretrain.build(config, corpus.vocabulary()).encoder, config)
+        assert config.model.vocab_size == corpus.vocab_size
+        assert all(one.config.model.vocab_size == corpus.vocab_size for one in items if one.needs is item)
+        assert config.pretrain.seed == config.seed == 0
+
+
+def test_published_weights(compose, tmp_path):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    shape = BertConfig(vocab_size=len(PIECES), max_position_embeddings=96, **sizes)
+    folder = tmp_path / "small-bert"
+    BertForSequenceClassification(shape).save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(PIECES))
+    (item,) = planned(compose, tmp_path / "out", f"model.init_from={folder}", "task.max_length=64")
+    config = saved(item, tmp_path / "run")
+    assert_same(task_run._build(config, item.inputs).encoder, config)
+    assert (config.label, config.scale_name, config.model.vocab_size) == ("small-bert", "L2-H32", len(PIECES))
+
+
+def test_record_of_a_run_names_the_resolved_values(compose, shared_output):
+    (item,) = planned(compose, shared_output)
+    params = run_folder.record(item.config, item.inputs, item.lifted)["parameters"]
+    assert params["model.vocab_size"] == str(item.config.model.vocab_size)
+    assert int(params["model.vocab_size"]) < 1000  # that of the task, not BERT's 30,522
+    assert params["hardware.threads"].isdecimal()
