@@ -81,7 +81,7 @@ def test_mlflow_is_known_to_one_file_of_harness_and_one_of_reports():
 
 def test_transformers_is_for_tests_and_for_checking_an_export_alone():
     found = [path for package in PROJECT for path in importers(package, "transformers")]
-    assert found == ["harness/commands/export.py"]  # where it is installed, it runs the exported checkpoint once
+    assert found == ["harness/checkpoints/export.py"]  # where it is installed, it runs the exported checkpoint once
 
 
 def loaded_after(code: str, *libraries: str) -> list[str]:
