@@ -288,12 +288,12 @@ class EncoderConfig:
                 f"model.max_relative_distance={self.max_relative_distance} - 1: the other half is for farther tokens"
             )
         if self.position is Position.rotary and self.head_width % 2:
-            given = (
+            sizes = (
                 f"model.hidden_size={self.hidden_size} over model.num_attention_heads={self.num_attention_heads}"
                 if self.head_size is None
                 else f"model.head_size={self.head_size}"
             )
-            raise ValueError(f"model.position=rotary turns pairs: {given} must be even")
+            raise ValueError(f"model.position=rotary turns pairs: {sizes} must be even")
 
     def _refuse_impossible_pairs(self) -> None:
         own_attention = self.position in (Position.disentangled, Position.relative)

@@ -2,9 +2,13 @@
 
 import argparse
 import re
-from typing import NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
 
 from harness.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from harness.config.schema import RunConfig
 
 OF_MODEL = ("model", "scale", "enhancement")
 """Groups of choices that say which model is meant."""
@@ -54,3 +58,10 @@ def group_of(choice: str) -> str:
 def with_a_task(choices: list[str]) -> list[str]:
     """The choices with a task: the default is a set of tasks, which would compose the same model for each of them."""
     return choices if any(choice.startswith("task=") for choice in choices) else [*choices, "task=bag"]
+
+
+def compose_and_run(choices: list[str], run: "Callable[[list[RunConfig]], int]") -> int:
+    """The exit code of `run` for the configs that Hydra composes of the choices; InputError for what cannot be composed."""
+    from harness.config import compose  # Hydra takes 0.3 s, which --help does not need
+
+    return compose.main(choices, run)

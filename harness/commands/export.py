@@ -5,239 +5,27 @@ model.safetensors and the tokenizer; that of a fine-tuning has the head of its t
 its name: by transformers where that is installed, otherwise by our own reader.
 """
 
-import json
-import os
-import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.checkpoints import find_run
 from harness.commands.arguments import Parser
-from harness.errors import InputError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from models.config import EncoderConfig
-
-ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
-"""Keys of the config.json of a model that looks back only: its texts begin and end with these pieces here."""
-
-POOLED = ("bert", "albert", "roberta")
-"""Families whose bare model has a pooler."""
-
-TOLERANCE = 1e-3
-"""Hidden states of a checkpoint may differ from ours by so much of their largest value, as sums in another order do."""
-
-CHECKED_TOKENS = 16
-"""Tokens of the two texts that a checkpoint is run on, or as many as it reads."""
+    from harness.checkpoints.export import Export
 
 
-@dataclass(frozen=True)
-class Export:
+def summary(exported: "Export") -> str:
     """What was written, and what was not."""
-
-    folder: Path
-    family: str
-    tensors: int
-    heads: list[str]  # published names of the heads' tensors
-    left_out: list[str]  # our names that the family has no place for
-    fresh: list[str]  # parts that transformers will initialise anew
-    checked: str  # what loaded and ran it, and how far its hidden states are from ours
-
-    def told(self) -> str:
-        """For a person to read."""
-        lines = [
-            f"wrote {self.folder}: {self.family}, {self.tensors} tensors",
-            f"heads that went along: {', '.join(self.heads) or 'none'}",
-            f"left out, {self.family} has no place for it: {', '.join(self.left_out) or 'none'}",
-            f"transformers will initialise anew: {', '.join(self.fresh) or 'nothing'}",
-            f"loaded and run once by {self.checked}",
-        ]
-        return "\n".join(lines)
-
-
-def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
-    """Writes the checkpoint to `out`, whole or not at all.
-
-    InputError for weights that cannot be read, a shape that no family expresses, an `out` that holds something, or a checkpoint
-    that does not compute what the model does.
-    """
-    from harness.checkpoints import finetuned, native
-    from models.huggingface import exported, homeless, published
-    from models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
-
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"--out {str(out)!r} is there already; expected a new or an empty folder")
-    state, shape = native.read(checkpoint)
-    tokenizer = _tokenizer(checkpoint / native.TOKENIZER, shape)
-    task = finetuned.read_task(checkpoint) if finetuned.is_finetuned(checkpoint) else None
-    try:
-        given = published(shape, family)
-        head = {}
-        if task is not None and task.kind in ON_TOKENS:
-            head = token_head(state, task.kind, given["model_type"])
-            state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
-        found = exported(state, shape, given) | head
-        left_out = homeless(state, shape, given)
-    except ValueError as error:
-        raise InputError(f"{checkpoint} cannot be exported: {error}") from error
-    if task is not None:
-        given |= task_keys(task.kind, task.labels, task.num_outputs)
-    if shape.causal:
-        given |= {key: tokenizer.ids[piece] for key, piece in ENDS.items()}
-    read = by_transformers if find_spec("transformers") else by_our_reader
-    checked = _write(out, given, found, tokenizer, lambda folder: check(folder, _of_encoder(state), shape, read))
-    heads = [name for name in found if name not in exported(_of_encoder(state), shape, given)]
-    fresh = _fresh(given["model_type"], heads, state, left_out)
-    return Export(out, given["model_type"], len(found), heads, left_out, fresh, checked)
-
-
-def _of_encoder(state: "dict[str, Tensor]") -> "dict[str, Tensor]":
-    return {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
-
-
-def _fresh(family: str, heads: list[str], state: "dict[str, Tensor]", left_out: list[str]) -> list[str]:
-    """Parts of the family's models that the checkpoint lacks."""
-    from models.huggingface import expresses_masked_head
-
-    has = {name.partition(".")[0] for name in state if name not in left_out}
-    parts = {
-        "the pooler of AutoModel": family in POOLED and not any(".pooler." in name for name in heads),
-        "the head of AutoModelForMaskedLM": expresses_masked_head(family) and "masked_head" not in has,
-        "the head of AutoModelForSequenceClassification": "head" not in has
-        or family == "t5",  # theirs has a decoder and a dense layer
-    }
-    return [part for part, absent in parts.items() if absent]
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a checkpoint says of its tokenizer."""
-
-    text: str  # of tokenizer.json
-    config: dict[str, Any]  # tokenizer_config.json
-    ids: dict[str, int | None]  # of the special pieces
-
-
-def _tokenizer(path: Path, shape: "EncoderConfig") -> Told:
-    from tokenizers import Tokenizer
-
-    from harness.data.tokenizer import special_ids
-
-    try:
-        text = path.read_text()
-        tokenizer = Tokenizer.from_str(text)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): expected the tokenizer of the run") from error
-    except Exception as error:  # the library raises no narrower one
-        raise InputError(f"{path} is not a tokenizer: {error}") from error
-    if tokenizer.get_vocab_size() > shape.vocab_size:
-        raise InputError(f"{path} has {tokenizer.get_vocab_size()} pieces, the model {shape.vocab_size} token embeddings")
-    ids = special_ids(tokenizer)
-    types = ["token_type_ids"] if shape.type_vocab_size > 1 else []
-    lowercase = _lowercase(json.loads(text).get("normalizer"))
-    config = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": shape.longest_text,
-        "model_input_names": ["input_ids", *types, "attention_mask"],
-        "clean_up_tokenization_spaces": False,
-        **{f"{role}_token": tokenizer.id_to_token(number) for role, number in ids.items() if number is not None},
-        **({} if lowercase is None else {"do_lower_case": lowercase}),
-    }
-    return Told(text, config, ids)
-
-
-def _lowercase(normalizer: dict | None) -> bool | None:
-    """None where the tokenizer does not say."""
-    steps = [normalizer or {}, *(normalizer or {}).get("normalizers", [])]
-    if any(step.get("type") == "Lowercase" for step in steps):
-        return True
-    return next((step["lowercase"] for step in steps if step.get("type") == "BertNormalizer"), None)
-
-
-def _write(out: Path, given: dict, found: "dict[str, Tensor]", tokenizer: Told, checking: Callable[[Path], str]) -> str:
-    """What `checking` says of the folder before it gets its name; where that raises nothing is left."""
-    from safetensors.torch import save_file
-
-    building = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
-        (building / "config.json").write_text(json.dumps(given, indent=2) + "\n")
-        (building / "tokenizer.json").write_text(tokenizer.text)
-        (building / "tokenizer_config.json").write_text(json.dumps(tokenizer.config, indent=2) + "\n")
-        save_file(found, building / "model.safetensors", metadata={"format": "pt"})
-        checked = checking(building)
-        building.rename(out)
-    except OSError as error:
-        raise InputError(f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-    return checked
-
-
-Reader = Callable[[Path, "Tensor"], tuple[str, "Tensor"]]
-"""A checkpoint and ids (B, T) -> the reader's name and the last hidden states (B, T, D)."""
-
-
-def check(folder: Path, state: "dict[str, Tensor]", shape: "EncoderConfig", read: Reader) -> str:
-    """The reader's name and the largest difference of its hidden states from ours; InputError where it fails or they differ."""
-    import torch
-
-    from models.batch import Batch
-    from models.encoder import Encoder
-
-    encoder = Encoder(shape).eval()
-    encoder.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in state.items()})
-    length = min(CHECKED_TOKENS, shape.longest_text)
-    ids = torch.arange(2 * length).view(2, length) % shape.vocab_size
-    ids = ids.masked_fill(ids == shape.pad_token_id, (shape.pad_token_id + 1) % shape.vocab_size)
-    with torch.inference_mode():
-        ours = encoder(Batch(ids))
-        try:
-            reader, found = read(folder, ids)
-        except Exception as error:  # the libraries raise no narrower one
-            cause = " ".join(str(error).split())
-            raise InputError(f"nothing is written: the checkpoint does not run ({type(error).__name__}: {cause})") from error
-    difference = (ours - found).abs().max().item()
-    if not difference <= TOLERANCE * max(1.0, ours.abs().max().item()):
-        raise InputError(f"nothing is written: read by {reader}, hidden states differ from the model's by {difference:.2g}")
-    return f"{reader}: hidden states differ from the model's by {difference:.1g} at most"
-
-
-def by_transformers(folder: Path, ids: "Tensor") -> tuple[str, "Tensor"]:
-    """By the architecture that config.json names, or the bare model of its family."""
-    import transformers
-
-    (architecture,) = json.loads((folder / "config.json").read_text()).get("architectures", ["AutoModel"])
-    level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # parts that the checkpoint lacks are told by `Export`
-    transformers.logging.disable_progress_bar()
-    try:
-        model = getattr(transformers, architecture).from_pretrained(folder).eval()
-    finally:
-        transformers.logging.set_verbosity(level)
-        transformers.logging.enable_progress_bar()
-    both = {"decoder_input_ids": ids} if architecture == "T5Model" else {}
-    return f"transformers {transformers.__version__}", model(input_ids=ids, **both).last_hidden_state
-
-
-def by_our_reader(folder: Path, ids: "Tensor") -> tuple[str, "Tensor"]:
-    """As `model.init_from` reads it."""
-    from safetensors.torch import load_file
-
-    from models.batch import Batch
-    from models.heads import SequenceClassifier
-    from models.huggingface import config_of, load
-
-    given = json.loads((folder / "config.json").read_text())
-    model = SequenceClassifier(config_of(given), num_outputs=2).eval()
-    load(model, load_file(folder / "model.safetensors"), given)
-    return "our own reader, as transformers is not installed", model.encoder(Batch(ids))
+    family = exported.family
+    lines = [
+        f"wrote {exported.folder}: {family}, {exported.tensors} tensors",
+        f"heads included: {', '.join(exported.heads) or 'none'}",
+        f"left out, {family} has no place for it: {', '.join(exported.left_out) or 'none'}",
+        f"transformers will initialise randomly: {', '.join(exported.initialised) or 'nothing'}",
+        f"loaded and run once by {exported.checked}",
+    ]
+    return "\n".join(lines)
 
 
 def main(arguments: list[str]) -> int:
@@ -250,5 +38,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
     options = parser.parse_args(arguments)
     checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
-    print(export(checkpoint, options.out or checkpoint.parent / "export", options.family).told())
+    from harness.checkpoints.export import export  # torch takes 2 s, which --help does not need
+
+    print(summary(export(checkpoint, options.out or checkpoint.parent / "export", options.family)))
     return 0

@@ -13,7 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from harness.commands.arguments import Parser, group_of
+from harness.checkpoints import find_run
+from harness.commands.arguments import Parser, compose_and_run, group_of
 from harness.config.choices import TaskKind
 from harness.errors import InputError, unknown
 
@@ -184,8 +185,7 @@ def chunks(rows: Iterable[list[str]], size: int) -> Iterator[list[list[str]]]:
 
 def predict_file(request: Request, config: "RunConfig") -> str:
     """Writes the predictions; returns the line for the console."""
-    from harness.checkpoints import find_run  # here: torch stays out of --help
-    from harness.training.predictor import Predictor
+    from harness.training.predictor import Predictor  # torch: a wrong key is refused before it is loaded
 
     checkpoint = find_run.weights_folder(request.run, "run", request.runs, config.tracking.uri)
     predictor = Predictor(checkpoint, config.hardware, request.batch_size)
@@ -212,10 +212,9 @@ def main(arguments: list[str]) -> int:
     """0; InputError for what cannot be read, composed or written."""
     own, choices = parse(arguments)
     request = request_of(own)
-    from harness.config import compose  # Hydra, which --help does not need
+    return compose_and_run([*choices, "task=bag"], lambda configs: _predict(request, configs[0]))
 
-    def run(configs: "list[RunConfig]") -> int:
-        print(predict_file(request, configs[0]))
-        return 0
 
-    return compose.main([*choices, "task=bag"], run)
+def _predict(request: Request, config: "RunConfig") -> int:
+    print(predict_file(request, config))
+    return 0

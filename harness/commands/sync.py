@@ -12,18 +12,21 @@ from harness.tracking import run_log
 
 
 def sync(output: str, uri: str | None) -> int:
-    """Sends every finished run below `output`; returns how many there are. MlflowException when MLflow is unreachable."""
-    from harness.tracking.mlflow_store import Tracker  # MLflow takes a second, which --help does not need
+    """Sends every finished run below `output`; returns how many there are. InputError when MLflow is unreachable."""
+    from harness.tracking.mlflow_store import MlflowException, Tracker  # MLflow takes a second, which --help does not need
 
     folders = sorted(path.parent for path in Path(output).glob("*/*/result.json"))
     trackers: dict[str, Tracker] = {}
-    for folder in folders:
-        record, result = json.loads((folder / "run.json").read_text()), run_log.result(folder)
-        study = record["tags"]["study"]
-        trackers.setdefault(study, Tracker(uri, output, study))
-        run_id = trackers[study].open(record)
-        trackers[study].log(run_id, run_log.Reader(folder).new_entries())
-        trackers[study].close(run_id, folder, result["status"])
+    try:
+        for folder in folders:
+            record, result = json.loads((folder / "run.json").read_text()), run_log.result(folder)
+            study = record["tags"]["study"]
+            trackers.setdefault(study, Tracker(uri, output, study))
+            run_id = trackers[study].open(record)
+            trackers[study].log(run_id, run_log.Reader(folder).new_entries())
+            trackers[study].close(run_id, folder, result["status"])
+    except MlflowException as error:
+        raise InputError(f"MLflow is unreachable: {str(error).splitlines()[0]}") from error
     return len(folders)
 
 
@@ -35,10 +38,5 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if not Path(options.output).is_dir():
         raise InputError(f"--output={options.output!r} is not a folder")
-    from harness.tracking.mlflow_store import MlflowException  # MLflow, as above
-
-    try:
-        print(f"synced {sync(options.output, options.uri)} runs")
-    except MlflowException as error:
-        raise InputError(f"MLflow is unreachable: {str(error).splitlines()[0]}") from error
+    print(f"synced {sync(options.output, options.uri)} runs")
     return 0

@@ -8,6 +8,6 @@ def table(head: Row, rows: list[Row], aligned: str) -> str:
     lines = [head, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     sides = {"l": str.ljust, "r": str.rjust}
-    cells = ([sides[side](cell, width) for cell, side, width in zip(line, aligned, widths, strict=True)] for line in lines)
-    text = ["  ".join(line).rstrip() for line in cells]
-    return "\n".join([text[0], "-" * (sum(widths) + 2 * len(widths) - 2), *text[1:]])
+    texts = ([sides[side](text, width) for text, side, width in zip(line, aligned, widths, strict=True)] for line in lines)
+    printed = ["  ".join(line).rstrip() for line in texts]
+    return "\n".join([printed[0], "-" * (sum(widths) + 2 * len(widths) - 2), *printed[1:]])

@@ -1,6 +1,6 @@
 """Published checkpoints into our models and back: one module a family, each translating a config and the names of its tensors.
 
-A family module has `config(given)`, which makes an EncoderConfig from a checkpoint's config.json or raises a ValueError naming
+A family module has `config(config_json)`, which makes an EncoderConfig from a config.json or raises a ValueError naming
 the key that ours cannot express, and `tensors(state, config)`, which gives published tensors the names and shapes of ours.
 `publish` says what a family adds that can be written too. Equality with the published model is promised outside training:
 dropout sits in fewer places here.
@@ -31,41 +31,41 @@ SHOWN = 8
 """Names of each kind that an error lists."""
 
 
-def load(model: Classifier, state: dict[str, Tensor], given: dict) -> list[str]:
-    """Puts published tensors into the model; returns the names of a missing pooler or head, which keep their fresh values.
+def load(model: Classifier, state: dict[str, Tensor], config_json: dict) -> list[str]:
+    """Puts published tensors into the model; returns the names of a missing pooler or head, which stay randomly initialised.
 
     ValueError as `translated` raises it, before anything is copied.
     """
-    found, fresh = translated(model, state, given)
+    found, absent = translated(model, state, config_json)
     model.load_state_dict(found, strict=False)
-    return fresh
+    return absent
 
 
-def translated(model: Classifier, state: dict[str, Tensor], given: dict) -> tuple[dict[str, Tensor], list[str]]:
+def translated(model: Classifier, state: dict[str, Tensor], config_json: dict) -> tuple[dict[str, Tensor], list[str]]:
     """The published tensors under our names, and the names of a missing pooler or head; a model on the meta device will do.
 
     ValueError for tensors that are missing, left over or of another shape.
     """
-    wanted = model.state_dict()
-    found = module_of(given).tensors(state, model.encoder.config)
+    expected = model.state_dict()
+    found = module_of(config_json).tensors(state, model.encoder.config)
     if isinstance(model, TokenClassifier):  # which pools nothing
         found = {name: tensor for name, tensor in found.items() if not name.startswith("pooler.")}
-    shapes = {name: (tuple(tensor.shape), tuple(found[name].shape)) for name, tensor in wanted.items() if name in found}
-    fresh = [*_absent("pooler.", wanted, found), *_absent("head.", wanted, found)]
+    shapes = {name: (tuple(tensor.shape), tuple(found[name].shape)) for name, tensor in expected.items() if name in found}
+    absent = [*_absent("pooler.", expected, found), *_absent("head.", expected, found)]
     problems = {
-        "missing": sorted(wanted.keys() - found.keys() - set(fresh)),
-        "left over": sorted(found.keys() - wanted.keys()),
+        "missing": sorted(expected.keys() - found.keys() - set(absent)),
+        "left over": sorted(found.keys() - expected.keys()),
         "of another shape": [f"{name} {there} instead of {here}" for name, (here, there) in shapes.items() if here != there],
     }
     if any(problems.values()):
-        told = "; ".join(f"{kind}: {_shortened(names)}" for kind, names in problems.items() if names)
-        raise ValueError(f"model_type={given['model_type']!r} tensors do not fit the model: {told}")
-    return found, fresh
+        listed = "; ".join(f"{kind}: {_shortened(names)}" for kind, names in problems.items() if names)
+        raise ValueError(f"model_type={config_json['model_type']!r} tensors do not fit the model: {listed}")
+    return found, absent
 
 
-def _absent(prefix: str, wanted: Iterable[str], found: Iterable[str]) -> list[str]:
+def _absent(prefix: str, expected: Iterable[str], found: Iterable[str]) -> list[str]:
     """All of a part's names when none of them was found: half a part would be a mistake."""
-    return [] if any(name.startswith(prefix) for name in found) else [name for name in wanted if name.startswith(prefix)]
+    return [] if any(name.startswith(prefix) for name in found) else [name for name in expected if name.startswith(prefix)]
 
 
 def _shortened(names: list[str]) -> str:

@@ -148,14 +148,15 @@ FAMILY_DEFAULTS = {
 }
 
 
-def config(given: dict) -> EncoderConfig:
+def config(config_json: dict) -> EncoderConfig:
     """Of any of the five; ValueError naming a key that ours cannot express."""
-    refuse(given, {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"})
-    if given["model_type"] == "distilbert":
-        return _distilbert(given)
-    given = FAMILY_DEFAULTS[given["model_type"]] | given
-    shape = sizes(given)
-    return {"bert": _bert, "albert": _albert, "roberta": roberta, "electra": _electra}[given["model_type"]](given, shape)
+    refuse(config_json, {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"})
+    if config_json["model_type"] == "distilbert":
+        return _distilbert(config_json)
+    config_json = FAMILY_DEFAULTS[config_json["model_type"]] | config_json
+    shape = sizes(config_json)
+    family = {"bert": _bert, "albert": _albert, "roberta": roberta, "electra": _electra}[config_json["model_type"]]
+    return family(config_json, shape)
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
@@ -165,19 +166,20 @@ def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor
     return renamed(state, NAMES)
 
 
-def said(shape: EncoderConfig, family: str) -> dict:
+def config_json_of(shape: EncoderConfig, family: str) -> dict:
     """The config.json that comes nearest to a settled shape."""
     if family == "distilbert":
         return _said_distilbert(shape)
-    given = {key: getattr(shape, key) for key in DEFAULTS} | {"pad_token_id": shape.pad_token_id}
-    given["type_vocab_size"] = max(1, shape.type_vocab_size)  # their forward pass needs one row, of zeros where ours has none
-    given |= {"hidden_act": activation_name(shape.hidden_act), "tie_word_embeddings": shape.tie_masked_lm_head}
-    given["classifier_dropout_prob" if family == "albert" else "classifier_dropout"] = shape.classifier_dropout
+    config_json = {key: getattr(shape, key) for key in DEFAULTS} | {"pad_token_id": shape.pad_token_id}
+    # their forward pass needs one row, of zeros where ours has none
+    config_json["type_vocab_size"] = max(1, shape.type_vocab_size)
+    config_json |= {"hidden_act": activation_name(shape.hidden_act), "tie_word_embeddings": shape.tie_masked_lm_head}
+    config_json["classifier_dropout_prob" if family == "albert" else "classifier_dropout"] = shape.classifier_dropout
     if family == "roberta":
-        given["max_position_embeddings"] += shape.pad_token_id + 1
+        config_json["max_position_embeddings"] += shape.pad_token_id + 1
     if family == "albert":
-        given["num_hidden_groups"] = shape.groups
-    return given | {"embedding_size": shape.embedding_size} if family in PROJECTION else given
+        config_json["num_hidden_groups"] = shape.groups
+    return config_json | {"embedding_size": shape.embedding_size} if family in PROJECTION else config_json
 
 
 def _said_distilbert(shape: EncoderConfig) -> dict:
@@ -203,71 +205,73 @@ def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tup
     return unrenamed(state, LAYOUTS[family])
 
 
-def sizes(given: dict) -> dict:
+def sizes(config_json: dict) -> dict:
     """Fields that are called the same here and there."""
-    shape = {key: given.get(key, default) for key, default in DEFAULTS.items()}
+    shape = {key: config_json.get(key, default) for key, default in DEFAULTS.items()}
     return shape | {
-        "pad_token_id": given.get("pad_token_id") or 0,
-        "tie_masked_lm_head": given.get("tie_word_embeddings", True),
+        "pad_token_id": config_json.get("pad_token_id") or 0,
+        "tie_masked_lm_head": config_json.get("tie_word_embeddings", True),
     }
 
 
-def _bert(given: dict, shape: dict) -> EncoderConfig:
+def _bert(config_json: dict, shape: dict) -> EncoderConfig:
     return EncoderConfig(
-        **shape, hidden_act=activation(given, "hidden_act", "gelu"), classifier_dropout=given.get("classifier_dropout")
+        **shape,
+        hidden_act=activation(config_json, "hidden_act", "gelu"),
+        classifier_dropout=config_json.get("classifier_dropout"),
     )
 
 
-def _albert(given: dict, shape: dict) -> EncoderConfig:
-    refuse(given, {"inner_group_num": 1})
-    width = given.get("embedding_size", 128)
+def _albert(config_json: dict, shape: dict) -> EncoderConfig:
+    refuse(config_json, {"inner_group_num": 1})
+    width = config_json.get("embedding_size", 128)
     if width == shape["hidden_size"]:
         raise ValueError(f"embedding_size={width} cannot be expressed: a projection that changes no size is left out here")
     return EncoderConfig(
         **shape,
         embedding_size=width,
-        num_hidden_groups=given.get("num_hidden_groups", 1),
-        hidden_act=activation(given, "hidden_act", "gelu_new"),
-        classifier_dropout=given.get("classifier_dropout_prob", 0.1),
+        num_hidden_groups=config_json.get("num_hidden_groups", 1),
+        hidden_act=activation(config_json, "hidden_act", "gelu_new"),
+        classifier_dropout=config_json.get("classifier_dropout_prob", 0.1),
     )
 
 
-def roberta(given: dict, shape: dict) -> EncoderConfig:
+def roberta(config_json: dict, shape: dict) -> EncoderConfig:
     """Positions are numbered from the one after the padding token's id."""
     return EncoderConfig(
         **shape,
         position_offset=shape["pad_token_id"] + 1,
-        hidden_act=activation(given, "hidden_act", "gelu"),
-        classifier_dropout=given.get("classifier_dropout"),
+        hidden_act=activation(config_json, "hidden_act", "gelu"),
+        classifier_dropout=config_json.get("classifier_dropout"),
     )
 
 
-def _electra(given: dict, shape: dict) -> EncoderConfig:
+def _electra(config_json: dict, shape: dict) -> EncoderConfig:
     return EncoderConfig(
         **shape,
-        embedding_size=given.get("embedding_size", 128),
-        hidden_act=activation(given, "hidden_act", "gelu"),
-        classifier_dropout=given.get("classifier_dropout"),
+        embedding_size=config_json.get("embedding_size", 128),
+        hidden_act=activation(config_json, "hidden_act", "gelu"),
+        classifier_dropout=config_json.get("classifier_dropout"),
         pooler=Activation.gelu,
     )
 
 
-def _distilbert(given: dict) -> EncoderConfig:
+def _distilbert(config_json: dict) -> EncoderConfig:
     """Sinusoidal positions are published as a table like any other, so they load as one."""
     return EncoderConfig(
-        vocab_size=given.get("vocab_size", 30522),
-        max_position_embeddings=given.get("max_position_embeddings", 512),
-        hidden_size=given.get("dim", 768),
-        num_hidden_layers=given.get("n_layers", 6),
-        num_attention_heads=given.get("n_heads", 12),
-        intermediate_size=given.get("hidden_dim", 3072),
+        vocab_size=config_json.get("vocab_size", 30522),
+        max_position_embeddings=config_json.get("max_position_embeddings", 512),
+        hidden_size=config_json.get("dim", 768),
+        num_hidden_layers=config_json.get("n_layers", 6),
+        num_attention_heads=config_json.get("n_heads", 12),
+        intermediate_size=config_json.get("hidden_dim", 3072),
         type_vocab_size=0,
-        hidden_act=activation(given, "activation", "gelu"),
-        hidden_dropout_prob=given.get("dropout", 0.1),
-        attention_probs_dropout_prob=given.get("attention_dropout", 0.1),
-        classifier_dropout=given.get("seq_classif_dropout", 0.2),
-        initializer_range=given.get("initializer_range", 0.02),
-        pad_token_id=given.get("pad_token_id") or 0,
+        hidden_act=activation(config_json, "activation", "gelu"),
+        hidden_dropout_prob=config_json.get("dropout", 0.1),
+        attention_probs_dropout_prob=config_json.get("attention_dropout", 0.1),
+        classifier_dropout=config_json.get("seq_classif_dropout", 0.2),
+        initializer_range=config_json.get("initializer_range", 0.02),
+        pad_token_id=config_json.get("pad_token_id") or 0,
         pooler=Activation.relu,
-        tie_masked_lm_head=given.get("tie_word_embeddings", True),
+        tie_masked_lm_head=config_json.get("tie_word_embeddings", True),
     )

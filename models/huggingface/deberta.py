@@ -90,54 +90,54 @@ BIASES = {"query": "q_bias", "value": "v_bias"}
 """Of the first DeBERTa, whose three matrices are one; keys have none."""
 
 
-def config(given: dict) -> EncoderConfig:
+def config(config_json: dict) -> EncoderConfig:
     """Ours for a config.json; ValueError naming the key for what ours cannot express."""
-    family = given.get("model_type")
+    family = config_json.get("model_type")
     if family not in SIZES:
         raise ValueError(f"model_type={family} is none of {', '.join(SIZES)}")
     later = family == "deberta-v2"
-    values = {**DEFAULTS, **SIZES[family], **{key: given[key] for key in SAME if given.get(key) is not None}}
-    farthest, buckets = given.get("max_relative_positions", -1), given.get("position_buckets", -1) if later else -1
+    values = {**DEFAULTS, **SIZES[family], **{key: config_json[key] for key in SAME if config_json.get(key) is not None}}
+    farthest, buckets = config_json.get("max_relative_positions", -1), config_json.get("position_buckets", -1) if later else -1
     ours = EncoderConfig(
         **values,
         position=Position.disentangled,
         max_relative_distance=farthest if farthest > 0 else values.get("max_position_embeddings", 512),
         position_buckets=buckets if buckets > 0 else None,
-        share_position_projections=later and given.get("share_att_key", False),
-        position_terms=TERMS.get(_terms(given), PositionTerms.both),
+        share_position_projections=later and config_json.get("share_att_key", False),
+        position_terms=TERMS.get(_terms(config_json), PositionTerms.both),
         key_bias=later,
-        norm_relative_embeddings=later and "layer_norm" in given.get("norm_rel_ebd", "none").lower(),
-        hidden_act=activation(given, "hidden_act", "gelu"),
-        pooler=activation(given, "pooler_hidden_act", "gelu"),
-        classifier_dropout=given.get("cls_dropout"),
-        tie_masked_lm_head=given.get("tie_word_embeddings", True),
+        norm_relative_embeddings=later and "layer_norm" in config_json.get("norm_rel_ebd", "none").lower(),
+        hidden_act=activation(config_json, "hidden_act", "gelu"),
+        pooler=activation(config_json, "pooler_hidden_act", "gelu"),
+        classifier_dropout=config_json.get("cls_dropout"),
+        tie_masked_lm_head=config_json.get("tie_word_embeddings", True),
         mask_decoder=True,  # pretrained so, though the checkpoint of transformers' masked-LM head knows none
     )
-    _refuse(given, ours)
+    _refuse(config_json, ours)
     return ours
 
 
-def _terms(given: dict) -> tuple[str, ...]:
-    terms = given.get("pos_att_type") or []
+def _terms(config_json: dict) -> tuple[str, ...]:
+    terms = config_json.get("pos_att_type") or []
     terms = terms.lower().split("|") if isinstance(terms, str) else terms
     return tuple(sorted(term.strip() for term in terms))
 
 
-def _refuse(given: dict, ours: EncoderConfig) -> None:
+def _refuse(config_json: dict, ours: EncoderConfig) -> None:
     expressible = {
-        "relative_attention": given.get("relative_attention", False),
-        "position_biased_input": not given.get("position_biased_input", True),
-        "pos_att_type": _terms(given) in TERMS,
-        "talking_head": not given.get("talking_head", False),
-        "conv_kernel_size": given.get("conv_kernel_size", 0) <= 0,
-        "embedding_size": given.get("embedding_size", ours.hidden_size) == ours.hidden_size,
-        "attention_head_size": given.get("attention_head_size", ours.head_width) == ours.head_width,
-        "pooler_hidden_size": given.get("pooler_hidden_size", ours.hidden_size) == ours.hidden_size,
-        "pooler_dropout": given.get("pooler_dropout", 0) == 0,
+        "relative_attention": config_json.get("relative_attention", False),
+        "position_biased_input": not config_json.get("position_biased_input", True),
+        "pos_att_type": _terms(config_json) in TERMS,
+        "talking_head": not config_json.get("talking_head", False),
+        "conv_kernel_size": config_json.get("conv_kernel_size", 0) <= 0,
+        "embedding_size": config_json.get("embedding_size", ours.hidden_size) == ours.hidden_size,
+        "attention_head_size": config_json.get("attention_head_size", ours.head_width) == ours.head_width,
+        "pooler_hidden_size": config_json.get("pooler_hidden_size", ours.hidden_size) == ours.hidden_size,
+        "pooler_dropout": config_json.get("pooler_dropout", 0) == 0,
     }
     for key, fine in expressible.items():
         if not fine:
-            raise ValueError(f"{key}={given.get(key, 'left out')} has no counterpart here")
+            raise ValueError(f"{key}={config_json.get(key, 'left out')} has no counterpart here")
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
@@ -169,9 +169,9 @@ def _apart(name: str, value: Tensor, config: EncoderConfig) -> dict[str, Tensor]
     return {part: rows.flatten(0, 1).contiguous() for part, rows in found.items()}
 
 
-def said(shape: EncoderConfig, family: str) -> dict:
+def config_json_of(shape: EncoderConfig, family: str) -> dict:
     """The config.json that comes nearest to a settled shape."""
-    given = {key: getattr(shape, key) for key in SAME} | {
+    config_json = {key: getattr(shape, key) for key in SAME} | {
         "relative_attention": shape.position is Position.disentangled,
         "position_biased_input": False,
         "pos_att_type": next(list(theirs) for theirs, ours in TERMS.items() if ours is shape.position_terms),
@@ -188,7 +188,7 @@ def said(shape: EncoderConfig, family: str) -> dict:
         "share_att_key": shape.share_position_projections,
         "norm_rel_ebd": "layer_norm" if shape.norm_relative_embeddings else "none",
     }
-    return given | later if family == "deberta-v2" else given
+    return config_json | later if family == "deberta-v2" else config_json
 
 
 def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tuple[dict[str, Tensor], list[str]]:

@@ -23,14 +23,14 @@ FAMILIES = {
 """`model_type` of a checkpoint -> the module here that knows it."""
 
 
-def config_of(given: dict) -> EncoderConfig:
+def config_of(config_json: dict) -> EncoderConfig:
     """The shape of a published checkpoint; ValueError for a model type or a key that ours cannot express."""
-    return module_of(given).config(given)
+    return module_of(config_json).config(config_json)
 
 
-def module_of(given: dict) -> ModuleType:
+def module_of(config_json: dict) -> ModuleType:
     """The family module; ValueError listing the known ones."""
-    kind = given.get("model_type")
+    kind = config_json.get("model_type")
     if kind not in FAMILIES:
         raise ValueError(f"model_type={kind!r} is none of {', '.join(sorted(FAMILIES))}")
     return import_module(f"models.huggingface.{FAMILIES[kind]}")

@@ -38,43 +38,43 @@ TRANSPOSED = (".query_key_value.weight", ".output.weight", ".input.weight")
 """Matrices that are published as (inputs, outputs)."""
 
 
-def config(given: dict) -> EncoderConfig:
+def config(config_json: dict) -> EncoderConfig:
     """ValueError naming a key that ours cannot express."""
-    refuse(given, {"add_cross_attention": False, "scale_attn_by_inverse_layer_idx": False})
-    refuse(given, {"embd_pdrop": given.get("resid_pdrop", 0.1)})
-    first = given["model_type"] == "openai-gpt"
-    width = given.get("n_embd", 768)
+    refuse(config_json, {"add_cross_attention": False, "scale_attn_by_inverse_layer_idx": False})
+    refuse(config_json, {"embd_pdrop": config_json.get("resid_pdrop", 0.1)})
+    first = config_json["model_type"] == "openai-gpt"
+    width = config_json.get("n_embd", 768)
     return EncoderConfig(
-        vocab_size=given.get("vocab_size", 40478 if first else 50257),
-        max_position_embeddings=given.get("n_positions", 512 if first else 1024),
+        vocab_size=config_json.get("vocab_size", 40478 if first else 50257),
+        max_position_embeddings=config_json.get("n_positions", 512 if first else 1024),
         hidden_size=width,
-        num_hidden_layers=given.get("n_layer", 12),
-        num_attention_heads=given.get("n_head", 12),
-        intermediate_size=given.get("n_inner") or 4 * width,
+        num_hidden_layers=config_json.get("n_layer", 12),
+        num_attention_heads=config_json.get("n_head", 12),
+        intermediate_size=config_json.get("n_inner") or 4 * width,
         type_vocab_size=0,
-        pad_token_id=_padding(given),
+        pad_token_id=_padding(config_json),
         embedding_norm=False,
         norm_place=NormPlace.post if first else NormPlace.pre,
-        layer_norm_eps=given.get("layer_norm_epsilon", 1e-5),
-        hidden_act=_activation(given, first),
-        attention_scale=given.get("scale_attn_weights", True),
+        layer_norm_eps=config_json.get("layer_norm_epsilon", 1e-5),
+        hidden_act=_activation(config_json, first),
+        attention_scale=config_json.get("scale_attn_weights", True),
         causal=True,
-        hidden_dropout_prob=given.get("resid_pdrop", 0.1),
-        attention_probs_dropout_prob=given.get("attn_pdrop", 0.1),
-        initializer_range=given.get("initializer_range", 0.02),
+        hidden_dropout_prob=config_json.get("resid_pdrop", 0.1),
+        attention_probs_dropout_prob=config_json.get("attn_pdrop", 0.1),
+        initializer_range=config_json.get("initializer_range", 0.02),
         pooling=Pooling.last,
         pooler=None,
         classifier_bias=False,
         classifier_dropout=0.0,
-        tie_masked_lm_head=given.get("tie_word_embeddings", True),
+        tie_masked_lm_head=config_json.get("tie_word_embeddings", True),
     )
 
 
-def said(shape: EncoderConfig, family: str) -> dict:
+def config_json_of(shape: EncoderConfig, family: str) -> dict:
     """The config.json that comes nearest to a settled shape; texts end with a token that the tokenizer names."""
     first = family == "openai-gpt"
     act = "gelu" if first and shape.hidden_act is Activation.gelu_tanh else activation_name(shape.hidden_act)
-    given = {
+    config_json = {
         "vocab_size": shape.vocab_size,
         "n_positions": shape.max_position_embeddings,
         "n_embd": shape.hidden_size,
@@ -92,7 +92,7 @@ def said(shape: EncoderConfig, family: str) -> dict:
         "tie_word_embeddings": shape.tie_masked_lm_head,
     }
     only_second = {"n_inner": shape.intermediate_size, "scale_attn_weights": shape.attention_scale}
-    return given if first else given | only_second
+    return config_json if first else config_json | only_second
 
 
 def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tuple[dict[str, Tensor], list[str]]:
@@ -101,16 +101,16 @@ def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tup
     return unrenamed(turned, LAYOUTS[family])
 
 
-def _activation(given: dict, first: bool) -> Activation:
+def _activation(config_json: dict, first: bool) -> Activation:
     """The first GPT says gelu and means its approximation by tanh."""
-    chosen = activation(given, "afn", "gelu") if first else activation(given, "activation_function", "gelu_new")
+    chosen = activation(config_json, "afn", "gelu") if first else activation(config_json, "activation_function", "gelu_new")
     return Activation.gelu_tanh if first and chosen is Activation.gelu else chosen
 
 
-def _padding(given: dict) -> int:
-    """The token that ends a text stands for padding where none does."""
-    end = given.get("eos_token_id")
-    candidates = (given.get("pad_token_id"), end[0] if isinstance(end, list) else end, 0)
+def _padding(config_json: dict) -> int:
+    """The token that ends a text is used for padding where there is no padding token."""
+    end = config_json.get("eos_token_id")
+    candidates = (config_json.get("pad_token_id"), end[0] if isinstance(end, list) else end, 0)
     return next(token for token in candidates if token is not None)
 
 

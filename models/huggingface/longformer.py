@@ -16,15 +16,15 @@ GLOBAL = {
 NAMES = Names(prefix=r"longformer\.", modules=EMBEDDINGS | BERT_LAYER | GLOBAL | HEADS, ignored=r"^lm_head\.")
 
 
-def config(given: dict) -> EncoderConfig:
+def config(config_json: dict) -> EncoderConfig:
     """With global attention on the first token; ValueError for windows that differ from layer to layer."""
-    refuse(given, {"is_decoder": False, "position_embedding_type": "absolute"})
-    given = {"pad_token_id": 1} | given
-    windows = given.get("attention_window", 512)
+    refuse(config_json, {"is_decoder": False, "position_embedding_type": "absolute"})
+    config_json = {"pad_token_id": 1} | config_json
+    windows = config_json.get("attention_window", 512)
     windows = {windows} if isinstance(windows, int) else set(windows)
     if len(windows) > 1:
-        raise ValueError(f"attention_window={given['attention_window']} cannot be expressed: only one for all layers can")
-    return replace(roberta(given, sizes(given)), attention_window=windows.pop(), global_tokens=1)
+        raise ValueError(f"attention_window={config_json['attention_window']} cannot be expressed: only one for all layers can")
+    return replace(roberta(config_json, sizes(config_json)), attention_window=windows.pop(), global_tokens=1)
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:

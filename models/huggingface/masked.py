@@ -12,14 +12,14 @@ HEAD = "masked_head."
 EMBEDDING, OUTPUT = "encoder.embeddings.token_embedding.weight", f"{HEAD}output.weight"
 
 
-def masked_head_of(state: dict[str, Tensor], given: dict, config: EncoderConfig) -> dict[str, Tensor]:
+def masked_head_of(state: dict[str, Tensor], config_json: dict, config: EncoderConfig) -> dict[str, Tensor]:
     """Tensors of MaskedLMHead as `masked_head.`, its output matrix included, which is the token embedding where both are tied.
 
     ValueError for a family without such a head, for tensors that are missing or of another shape, and for a non-linearity
     that the family's head does not share with its layers.
     """
-    family = given["model_type"]
-    layout = getattr(module_of(given), "LAYOUTS", {}).get(family)
+    family = config_json["model_type"]
+    layout = getattr(module_of(config_json), "LAYOUTS", {}).get(family)
     if layout is None or not layout.masked:
         raise ValueError(f"model_type={family!r} has no head for masked tokens that ours can express")
     if layout.masked_act not in (None, config.hidden_act):

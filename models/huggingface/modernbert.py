@@ -28,46 +28,46 @@ THETA = {"full_attention": ("global_rope_theta", 160000.0), "sliding_attention":
 """Kind of layer -> the older key of its theta, and its default."""
 
 
-def config(given: dict) -> EncoderConfig:
+def config(config_json: dict) -> EncoderConfig:
     """ValueError naming a key that ours cannot express."""
-    refuse(given, {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_dropout": 0.0})
+    refuse(config_json, {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_dropout": 0.0})
     return EncoderConfig(
-        vocab_size=given.get("vocab_size", 50368),
-        max_position_embeddings=given.get("max_position_embeddings", 8192),
-        hidden_size=given.get("hidden_size", 768),
-        num_hidden_layers=given.get("num_hidden_layers", 22),
-        num_attention_heads=given.get("num_attention_heads", 12),
-        feed_forward_size=given.get("intermediate_size", 1152),
+        vocab_size=config_json.get("vocab_size", 50368),
+        max_position_embeddings=config_json.get("max_position_embeddings", 8192),
+        hidden_size=config_json.get("hidden_size", 768),
+        num_hidden_layers=config_json.get("num_hidden_layers", 22),
+        num_attention_heads=config_json.get("num_attention_heads", 12),
+        feed_forward_size=config_json.get("intermediate_size", 1152),
         gated_feed_forward=True,
-        hidden_act=activation(given, "hidden_activation", "gelu"),
-        feed_forward_bias=given.get("mlp_bias", False),
-        attention_bias=given.get("attention_bias", False),
-        attention_window=given.get("local_attention", 128) // 2 * 2,
-        global_layer_every=_global_layer_every(given),
+        hidden_act=activation(config_json, "hidden_activation", "gelu"),
+        feed_forward_bias=config_json.get("mlp_bias", False),
+        attention_bias=config_json.get("attention_bias", False),
+        attention_window=config_json.get("local_attention", 128) // 2 * 2,
+        global_layer_every=_global_layer_every(config_json),
         position=Position.rotary,
-        rotary_theta=_theta(given, "sliding_attention"),
-        rotary_global_theta=_theta(given, "full_attention"),
+        rotary_theta=_theta(config_json, "sliding_attention"),
+        rotary_global_theta=_theta(config_json, "full_attention"),
         type_vocab_size=0,
-        pad_token_id=given.get("pad_token_id", 50283) or 0,
+        pad_token_id=config_json.get("pad_token_id", 50283) or 0,
         norm_place=NormPlace.pre,
-        norm_bias=given.get("norm_bias", False),
-        layer_norm_eps=given.get("norm_eps", 1e-5),
+        norm_bias=config_json.get("norm_bias", False),
+        layer_norm_eps=config_json.get("norm_eps", 1e-5),
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        initializer_range=given.get("initializer_range", 0.02),
-        pooling=Pooling(given.get("classifier_pooling", "cls")),
-        pooler=activation(given, "classifier_activation", "gelu"),
-        pooler_bias=given.get("classifier_bias", False),
+        initializer_range=config_json.get("initializer_range", 0.02),
+        pooling=Pooling(config_json.get("classifier_pooling", "cls")),
+        pooler=activation(config_json, "classifier_activation", "gelu"),
+        pooler_bias=config_json.get("classifier_bias", False),
         pooler_norm=True,
-        classifier_dropout=given.get("classifier_dropout", 0.0),
+        classifier_dropout=config_json.get("classifier_dropout", 0.0),
     )
 
 
-def _global_layer_every(given: dict) -> int:
+def _global_layer_every(config_json: dict) -> int:
     """Distance between layers that see everything."""
-    kinds = given.get("layer_types")
+    kinds = config_json.get("layer_types")
     if kinds is None:
-        return given.get("global_attn_every_n_layers", 3)
+        return config_json.get("global_attn_every_n_layers", 3)
     seeing = [layer for layer, kind in enumerate(kinds) if kind == "full_attention"]
     every = seeing[1] if len(seeing) > 1 else len(kinds)
     if seeing != list(range(0, len(kinds), every)):
@@ -75,12 +75,12 @@ def _global_layer_every(given: dict) -> int:
     return every
 
 
-def _theta(given: dict, kind: str) -> float:
+def _theta(config_json: dict, kind: str) -> float:
     old_key, default = THETA[kind]
-    rope = (given.get("rope_parameters") or {}).get(kind) or {}
+    rope = (config_json.get("rope_parameters") or {}).get(kind) or {}
     refuse(rope, {"rope_type": "default"})
-    refuse(given, {"rope_scaling": None})
-    return rope.get("rope_theta") or given.get(old_key) or default
+    refuse(config_json, {"rope_scaling": None})
+    return rope.get("rope_theta") or config_json.get(old_key) or default
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:

@@ -63,7 +63,7 @@ def _our_name(name: str, names: Names) -> str | None:
 class Layout:
     """Where the parts of a checkpoint stand: tables of published modules -> ours, of one spelling each, as in Names."""
 
-    base: str  # what stands before the names of the bare encoder
+    base: str  # prefix of the names of the bare encoder
     inside: Mapping[str, str]  # of the bare encoder
     beside: Mapping[str, str]  # of a classifier; its names win over those inside where there is a head
     masked: Mapping[str, str]  # of the head for masked tokens, `masked_head.`; empty where the family has none like ours
@@ -104,9 +104,9 @@ def unrenamed(state: Mapping[str, Tensor], layout: Layout) -> tuple[dict[str, Te
     return found, homeless
 
 
-def activation(given: dict, key: str, default: str) -> Activation:
+def activation(config_json: dict, key: str, default: str) -> Activation:
     """The non-linearity that `key` names; ValueError with the choices."""
-    value = given.get(key, default)
+    value = config_json.get(key, default)
     if value not in ACTIVATIONS:
         raise ValueError(f"{key}={value!r} is none of {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[value]
@@ -117,8 +117,8 @@ def activation_name(chosen: Activation) -> str:
     return next(name for name, known in ACTIVATIONS.items() if known is chosen)
 
 
-def refuse(given: dict, allowed: Mapping[str, object]) -> None:
+def refuse(config_json: dict, allowed: Mapping[str, object]) -> None:
     """ValueError for a key that is there with another value than the one that ours can express."""
     for key, value in allowed.items():
-        if given.get(key, value) != value:
-            raise ValueError(f"{key}={given[key]!r} cannot be expressed: only {value!r} can")
+        if config_json.get(key, value) != value:
+            raise ValueError(f"{key}={config_json[key]!r} cannot be expressed: only {value!r} can")

@@ -1,6 +1,6 @@
 """Our models as checkpoints of published families: the way back from `config_of` and `load`.
 
-A family that can be written has LAYOUTS beside its tables, `said(shape, family)`, which makes the nearest config.json
+A family that can be written has LAYOUTS beside its tables, `config_json_of(shape, family)`, which makes the nearest config.json
 to a settled shape, and `publish(state, config, family)`, which gives our tensors their published names.
 """
 
@@ -29,23 +29,23 @@ OUTPUT, DECODER = "masked_head.output.", "masked_head.decoder."
 
 
 def published(config: EncoderConfig, family: str | None = None) -> dict:
-    """A config.json of a family that expresses the shape, of the given one or of the first that does.
+    """A config.json of a family that expresses the shape, of `family` or of the first that does.
 
     Reading it back gives a model that computes the same. ValueError with the families that were tried, and what the nearest
     of them lacks.
     """
-    wanted = settled(config)
+    expected = settled(config)
     if family is not None and family not in WRITTEN:
         raise ValueError(f"family={family!r} is none of {', '.join(WRITTEN)}")
     tried: dict[str, list[str]] = {}
     for name in (family,) if family else _candidates(config):
-        given = {"model_type": name} | module_of({"model_type": name}).said(wanted, name)
-        tried[name] = _lacking(wanted, given)
+        config_json = {"model_type": name} | module_of({"model_type": name}).config_json_of(expected, name)
+        tried[name] = _lacking(expected, config_json)
         if not tried[name]:
-            return given
+            return config_json
     nearest = min(tried, key=lambda name: len(tried[name]))
-    told = f"{nearest} cannot express {', '.join(tried[nearest])}"
-    raise ValueError(told if family else f"no family expresses this shape (tried {', '.join(tried)}): the nearest, {told}")
+    reason = f"{nearest} cannot express {', '.join(tried[nearest])}"
+    raise ValueError(reason if family else f"no family expresses this shape (tried {', '.join(tried)}): the nearest, {reason}")
 
 
 def _candidates(config: EncoderConfig) -> list[str]:
@@ -53,22 +53,22 @@ def _candidates(config: EncoderConfig) -> list[str]:
     return sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else list(WRITTEN)
 
 
-def _lacking(wanted: EncoderConfig, given: dict) -> list[str]:
-    """Our keys with the values that `given` does not say."""
+def _lacking(expected: EncoderConfig, config_json: dict) -> list[str]:
+    """Our keys with the values that `config_json` does not express."""
     try:
-        found = settled(config_of(given))
+        found = settled(config_of(config_json))
     except ValueError as error:
-        return [*_different(wanted, EncoderConfig()), str(error)]
-    return _different(wanted, found)
+        return [*_different(expected, EncoderConfig()), str(error)]
+    return _different(expected, found)
 
 
-def _different(wanted: EncoderConfig, found: EncoderConfig) -> list[str]:
+def _different(expected: EncoderConfig, found: EncoderConfig) -> list[str]:
     keys = [field.name for field in fields(EncoderConfig)]
-    if (wanted.type_vocab_size, found.type_vocab_size) == (0, 1):  # `_moved` adds a row of zeros
+    if (expected.type_vocab_size, found.type_vocab_size) == (0, 1):  # `_moved` adds a row of zeros
         keys.remove("type_vocab_size")
-    if wanted.gated_feed_forward != found.gated_feed_forward:  # says as much as the width of the gate
+    if expected.gated_feed_forward != found.gated_feed_forward:  # the width of the gate has the same information
         keys.remove("feed_forward_size")
-    return [f"model.{key}={_shown(getattr(wanted, key))}" for key in keys if getattr(wanted, key) != getattr(found, key)]
+    return [f"model.{key}={_shown(getattr(expected, key))}" for key in keys if getattr(expected, key) != getattr(found, key)]
 
 
 def _shown(value: object) -> object:
@@ -112,26 +112,26 @@ def settled(config: EncoderConfig) -> EncoderConfig:
     return EncoderConfig(**shape)
 
 
-def exported(state: dict[str, Tensor], config: EncoderConfig, given: dict) -> dict[str, Tensor]:
+def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: dict) -> dict[str, Tensor]:
     """Our tensors `encoder.`, `pooler.`, `masked_head.` and `head.` under published names, less what `homeless` names.
 
     An output matrix that is the token embedding is left out too: the family's loader ties it. ValueError for tensors of the
     encoder that are missing, left over or of another shape.
     """
     _refuse_other_encoder(state, config)
-    return _published(state, config, given)[0]
+    return _published(state, config, config_json)[0]
 
 
-def homeless(state: dict[str, Tensor], config: EncoderConfig, given: dict) -> list[str]:
+def homeless(state: dict[str, Tensor], config: EncoderConfig, config_json: dict) -> list[str]:
     """Our names that a checkpoint of the family has no place for."""
-    return _published(state, config, given)[1]
+    return _published(state, config, config_json)[1]
 
 
-def _published(state: dict[str, Tensor], config: EncoderConfig, given: dict) -> tuple[dict[str, Tensor], list[str]]:
-    module, family = module_of(given), given["model_type"]
+def _published(state: dict[str, Tensor], config: EncoderConfig, config_json: dict) -> tuple[dict[str, Tensor], list[str]]:
+    module, family = module_of(config_json), config_json["model_type"]
     layout = module.LAYOUTS[family]
     tied = config.tie_masked_lm_head
-    moved = _moved(state, config, config_of(given))
+    moved = _moved(state, config, config_of(config_json))
     # The head would answer otherwise: with another non-linearity, or without absolute positions.
     foreign = layout.masked_act not in (None, config.hidden_act) or any(name.startswith(DECODER) for name in state)
     heads = {name: tensor for name, tensor in moved.items() if name.startswith("masked_head.")}
@@ -165,12 +165,12 @@ def _moved(state: dict[str, Tensor], config: EncoderConfig, other: EncoderConfig
 
 def _refuse_other_encoder(state: dict[str, Tensor], config: EncoderConfig) -> None:
     with torch.device("meta"):
-        wanted = {f"encoder.{name}": tuple(tensor.shape) for name, tensor in Encoder(config).state_dict().items()}
+        expected = {f"encoder.{name}": tuple(tensor.shape) for name, tensor in Encoder(config).state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in state.items() if name.startswith("encoder.")}
-    wrong = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if wrong:
         one = wrong[0]
         raise ValueError(
             f"{len(wrong)} tensors do not fit the encoder, the first is {one}: "
-            f"{found.get(one, 'none')} instead of {wanted.get(one, 'none')}"
+            f"{found.get(one, 'none')} instead of {expected.get(one, 'none')}"
         )

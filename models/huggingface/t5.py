@@ -55,52 +55,52 @@ LAYOUTS = {"t5": Layout("", _modules(both=False, gated=False), HEAD, {})}
 """Of the encoder with a plain feed-forward; `publish` uses the table of the shape."""
 
 
-def config(given: dict) -> EncoderConfig:
-    """Pooled by the mean, as T5 has no token that stands for a text; ValueError naming a key that ours cannot express."""
-    refuse(given, {"is_decoder": False})
-    both, layers = given.get("architectures") == [BOTH], given.get("num_layers", 6)
-    if both and given.get("num_decoder_layers") is not None:
-        refuse(given, {"num_decoder_layers": layers})
-    gated, act = _feed_forward(given)
-    size, heads, head_size = given.get("d_model", 512), given.get("num_heads", 8), given.get("d_kv", 64)
+def config(config_json: dict) -> EncoderConfig:
+    """Pooled by the mean, as T5 has no token that represents a text; ValueError naming a key that ours cannot express."""
+    refuse(config_json, {"is_decoder": False})
+    both, layers = config_json.get("architectures") == [BOTH], config_json.get("num_layers", 6)
+    if both and config_json.get("num_decoder_layers") is not None:
+        refuse(config_json, {"num_decoder_layers": layers})
+    gated, act = _feed_forward(config_json)
+    size, heads, head_size = config_json.get("d_model", 512), config_json.get("num_heads", 8), config_json.get("d_kv", 64)
     return EncoderConfig(
         body=Body.encoder_decoder if both else Body.transformer,
-        vocab_size=given.get("vocab_size", 32128),
-        max_position_embeddings=given.get("n_positions", 512),
+        vocab_size=config_json.get("vocab_size", 32128),
+        max_position_embeddings=config_json.get("n_positions", 512),
         hidden_size=size,
         num_hidden_layers=layers,
         num_attention_heads=heads,
         head_size=None if heads * head_size == size else head_size,
-        initializer_range=given.get("initializer_range", 0.02),
-        feed_forward_size=given.get("d_ff", 2048),
+        initializer_range=config_json.get("initializer_range", 0.02),
+        feed_forward_size=config_json.get("d_ff", 2048),
         gated_feed_forward=gated,
         hidden_act=act,
         feed_forward_bias=False,
         attention_bias=False,
         attention_scale=False,
         position=Position.bucketed,
-        position_buckets=given.get("relative_attention_num_buckets", 32),
-        max_relative_distance=given.get("relative_attention_max_distance", 128),
+        position_buckets=config_json.get("relative_attention_num_buckets", 32),
+        max_relative_distance=config_json.get("relative_attention_max_distance", 128),
         type_vocab_size=0,
-        pad_token_id=given.get("pad_token_id") or 0,
+        pad_token_id=config_json.get("pad_token_id") or 0,
         embedding_norm=False,
         norm=Norm.rms,
         norm_place=NormPlace.pre,
-        layer_norm_eps=given.get("layer_norm_epsilon", 1e-6),
-        hidden_dropout_prob=given.get("dropout_rate", 0.1),
-        attention_probs_dropout_prob=given.get("dropout_rate", 0.1),
-        classifier_dropout=given.get("classifier_dropout", 0.0),
+        layer_norm_eps=config_json.get("layer_norm_epsilon", 1e-6),
+        hidden_dropout_prob=config_json.get("dropout_rate", 0.1),
+        attention_probs_dropout_prob=config_json.get("dropout_rate", 0.1),
+        classifier_dropout=config_json.get("classifier_dropout", 0.0),
         pooling=Pooling.mean,
         pooler=None,
-        tie_masked_lm_head=given.get("tie_word_embeddings", True),
+        tie_masked_lm_head=config_json.get("tie_word_embeddings", True),
     )
 
 
-def _feed_forward(given: dict) -> tuple[bool, Activation]:
+def _feed_forward(config_json: dict) -> tuple[bool, Activation]:
     """Whether it is gated, and by what; `gated-gelu` has always meant the approximation by tanh."""
-    said = given.get("feed_forward_proj", "relu")
-    gated = said.startswith("gated-")
-    name = "gelu_new" if said == "gated-gelu" else said.removeprefix("gated-")
+    kind = config_json.get("feed_forward_proj", "relu")
+    gated = kind.startswith("gated-")
+    name = "gelu_new" if kind == "gated-gelu" else kind.removeprefix("gated-")
     return gated, activation({"feed_forward_proj": name}, "feed_forward_proj", "relu")
 
 
@@ -115,7 +115,7 @@ def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor
     return renamed(state, Names(prefix=r"transformer\.", modules=modules, ignored=ignored))
 
 
-def said(shape: EncoderConfig, family: str) -> dict:
+def config_json_of(shape: EncoderConfig, family: str) -> dict:
     """The config.json that comes nearest to a settled shape."""
     act = activation_name(shape.hidden_act)
     gated = "gated-gelu" if shape.hidden_act is Activation.gelu_tanh else f"gated-{act}"

@@ -50,28 +50,28 @@ VECTORS = {
 """Published parameters that are one vector of all heads with ours."""
 
 
-def config(given: dict) -> EncoderConfig:
+def config(config_json: dict) -> EncoderConfig:
     """ValueError names the key that ours cannot express; `mem_len` is left out, for a text is read without the one before."""
-    refuse(given, ALLOWED)
-    if given.get("d_head") is not None:
-        refuse(given, {"d_head": given["d_model"] // given["n_head"]})
-    if given.get("summary_type", "last") not in POOLINGS:
-        raise ValueError(f"summary_type={given['summary_type']!r} is none of {', '.join(POOLINGS)}")
+    refuse(config_json, ALLOWED)
+    if config_json.get("d_head") is not None:
+        refuse(config_json, {"d_head": config_json["d_model"] // config_json["n_head"]})
+    if config_json.get("summary_type", "last") not in POOLINGS:
+        raise ValueError(f"summary_type={config_json['summary_type']!r} is none of {', '.join(POOLINGS)}")
     return EncoderConfig(
-        vocab_size=given["vocab_size"],
-        hidden_size=given["d_model"],
-        num_hidden_layers=given["n_layer"],
-        num_attention_heads=given["n_head"],
-        intermediate_size=given["d_inner"],
-        hidden_act=activation(given, "ff_activation", "gelu"),
-        hidden_dropout_prob=given.get("dropout", 0.1),
-        attention_probs_dropout_prob=given.get("dropout", 0.1),
-        classifier_dropout=given.get("summary_last_dropout", 0.1),
-        initializer_range=given.get("initializer_range", 0.02),
-        layer_norm_eps=given.get("layer_norm_eps", 1e-12),
-        pad_token_id=given.get("pad_token_id", 5),
-        pooling=POOLINGS[given.get("summary_type", "last")],
-        pooler=activation(given, "summary_activation", "tanh"),
+        vocab_size=config_json["vocab_size"],
+        hidden_size=config_json["d_model"],
+        num_hidden_layers=config_json["n_layer"],
+        num_attention_heads=config_json["n_head"],
+        intermediate_size=config_json["d_inner"],
+        hidden_act=activation(config_json, "ff_activation", "gelu"),
+        hidden_dropout_prob=config_json.get("dropout", 0.1),
+        attention_probs_dropout_prob=config_json.get("dropout", 0.1),
+        classifier_dropout=config_json.get("summary_last_dropout", 0.1),
+        initializer_range=config_json.get("initializer_range", 0.02),
+        layer_norm_eps=config_json.get("layer_norm_eps", 1e-12),
+        pad_token_id=config_json.get("pad_token_id", 5),
+        pooling=POOLINGS[config_json.get("summary_type", "last")],
+        pooler=activation(config_json, "summary_activation", "tanh"),
         position=Position.relative,
         type_vocab_size=0,
         embedding_norm=False,

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.commands import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ("harness", "models", "reports")
 
@@ -56,6 +58,21 @@ def test_measuring_knows_neither_studies_nor_commands_and_trains_in_one_file():
     assert training == ["training_step.py"]
 
 
+def test_checkpoints_know_no_commands():
+    for path in files("harness/checkpoints"):
+        assert not any(name.startswith("harness.commands") for name in imported(path)), path
+
+
+def test_imports_inside_functions_of_commands_have_a_reason():
+    for path in files("harness/commands"):
+        lines = path.read_text().splitlines()
+        functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+        inside = [
+            node for function in functions for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+        assert all("  # " in lines[node.end_lineno - 1] for node in inside), path
+
+
 def test_reports_know_of_the_project_only_the_contract_and_themselves():
     contract = ("harness.arms", "harness.metrics", "harness.tags")
     for path in files("reports"):
@@ -81,7 +98,7 @@ def test_mlflow_is_known_to_one_file_of_harness_and_one_of_reports():
 
 def test_transformers_is_for_tests_and_for_checking_an_export_alone():
     found = [path for package in PROJECT for path in importers(package, "transformers")]
-    assert found == ["harness/commands/export.py"]  # where it is installed, it runs the exported checkpoint once
+    assert found == ["harness/checkpoints/export.py"]  # where it is installed, it runs the exported checkpoint once
 
 
 def loaded_after(code: str, *libraries: str) -> list[str]:
@@ -113,9 +130,19 @@ def test_help_loads_nothing_heavy():
     assert loaded_after(after("--help", "model"), "hydra", "omegaconf", "numpy", *HEAVY) == []
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_loads_nothing_heavy(command):
+    assert loaded_after(after(command, "--help"), "hydra", "omegaconf", "numpy", *HEAVY) == []
+
+
 @pytest.mark.parametrize("wrong", ["modle=albert", "model=albrt", "model.hidden_size=big", "finetune.epochs=0"])
 def test_wrong_input_is_refused_by_hydra_alone(wrong):
     assert loaded_after(after(wrong), "hydra", "numpy", *HEAVY) == ["hydra"]
+
+
+@pytest.mark.parametrize("command", [("describe",), ("profile",), ("memory",), ("inspect", "task=bag", "item=0")])
+def test_wrong_model_is_refused_by_hydra_alone(command):
+    assert loaded_after(after(*command, "model=albrt"), "hydra", "numpy", *HEAVY) == ["hydra"]
 
 
 def test_completion_loads_hydra_alone():

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from tokenizers import Tokenizer
 
 from harness.checkpoints import finetuned
-from harness.commands.export import export
+from harness.checkpoints.export import export
 from harness.config.choices import TaskKind
 from harness.config.schema import ModelConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build

@@ -9,8 +9,9 @@ import torch
 from tokenizers import Tokenizer
 
 from harness import paths
+from harness.__main__ import main
 from harness.checkpoints import finetuned
-from harness.commands.predict import main, parse, predict_file, request_of
+from harness.commands.predict import parse, predict_file, request_of
 from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
@@ -128,13 +129,13 @@ def test_command_writes_and_refuses_in_one_line(tokenizer, tmp_path, capsys, mon
     monkeypatch.setattr("sys.argv", ["predict"])
     kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
     (tmp_path / "in.txt").write_text("a dog\n")
-    assert main(["run=run", "input=in.txt", "output=out.csv", "hardware.threads=1"]) == 0
+    assert main(["predict", "run=run", "input=in.txt", "output=out.csv", "hardware.threads=1"]) == 0
     assert "wrote out.csv: 1 predictions of task mine" in capsys.readouterr().out
     for arguments, message in (
         (["run=run", "input=in.txt", "output=out.csv", "model=albert"], "model"),
         (["run=nowhere", "input=in.txt", "output=out.csv"], "run='nowhere' is neither a folder nor the id of a run"),
     ):
-        assert main(arguments) == 2
+        assert main(["predict", *arguments]) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1
         assert message in error

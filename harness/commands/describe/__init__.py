@@ -1,1 +1,1 @@
-"""What one variant is, in words, numbers and a drawing: `python -m harness describe`."""
+"""What one variant is, in words, numbers and a picture: `python -m harness describe`."""

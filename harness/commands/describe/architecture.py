@@ -1,6 +1,6 @@
 """What a picture of one model shows: boxes from the tokens up to the scores, as the real modules state them.
 
-So the picture cannot say another thing than the model does. Layers that look the same are one group, with how often they run.
+So the picture agrees with the model. Equal layers are one group, with the number of times that they run.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from models.heads import Classifier
 
 @dataclass(frozen=True)
 class Box(Part):
-    """A part as it is drawn; `copies` modules of `parameters` each do its work in `uses` layers."""
+    """A part in the picture; `copies` modules of `parameters` each do its work in `uses` layers."""
 
     copies: int = 1
     uses: int = 1
@@ -22,14 +22,14 @@ class Box(Part):
 
 @dataclass(frozen=True)
 class Group:
-    """Layers that look the same, drawn once."""
+    """Equal layers, drawn once."""
 
     boxes: tuple[Box, ...]
     layers: int
 
     @property
     def note(self) -> str:
-        """What stands beside the bracket."""
+        """The text beside the bracket."""
         uses, copies = self.boxes[0].uses, {box.copies for box in self.boxes if box.parameters}
         if copies == {uses}:
             return f"× {self.layers}"
@@ -49,12 +49,11 @@ class Pattern:
 
 
 Item = Box | Pattern
-Look = tuple[Box, ...]
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What is drawn: one column, or two where the second also reads what the first says."""
+    """What the picture shows: one column, or two where the second also reads the output of the first."""
 
     title: str
     subtitle: str
@@ -80,27 +79,27 @@ def _boxes(parts: Sequence[Part]) -> tuple[Box, ...]:
 
 def _layers(column: Column) -> list[Pattern]:
     """The layers of a column, folded."""
-    order, looks = [layer.blocks for layer in column.layers], [_boxes(layer.parts) for layer in column.layers]
-    return [_pattern(part, looks, order) for part in fold(looks)]
+    order, layers = [layer.blocks for layer in column.layers], [_boxes(layer.parts) for layer in column.layers]
+    return [_pattern(part, layers, order) for part in fold(layers)]
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """Layers from `first` on, of which every one looks like the one `period` layers before it."""
+    """Layers from `first` on, each equal to the one `period` layers before it."""
 
     first: int
     period: int
     layers: int
 
 
-def fold(looks: Sequence[object]) -> list[Repeat]:
+def fold(items: Sequence[object]) -> list[Repeat]:
     """All layers in order, cut where the next part is the longest that repeats itself; the shortest period of those."""
     parts, first = [], 0
-    while first < len(looks):
+    while first < len(items):
         part = Repeat(first, 1, 1)
-        for period in range(1, (len(looks) - first) // 2 + 1):
+        for period in range(1, (len(items) - first) // 2 + 1):
             layers = period
-            while first + layers < len(looks) and looks[first + layers] == looks[first + layers - period]:
+            while first + layers < len(items) and items[first + layers] == items[first + layers - period]:
                 layers += 1
             if layers >= 2 * period and layers > part.layers:
                 part = Repeat(first, period, layers)
@@ -109,15 +108,15 @@ def fold(looks: Sequence[object]) -> list[Repeat]:
     return parts
 
 
-def _pattern(part: Repeat, looks: Sequence[Look], order: Sequence[tuple[nn.Module, ...]]) -> Pattern:
+def _pattern(part: Repeat, boxes: Sequence[tuple[Box, ...]], order: Sequence[tuple[nn.Module, ...]]) -> Pattern:
     groups, start = [], 0
     while start < part.period:
-        look, end = looks[part.first + start], start + 1
-        while end < part.period and looks[part.first + end] == look:
+        first, end = boxes[part.first + start], start + 1
+        while end < part.period and boxes[part.first + end] == first:
             end += 1
         layers = [part.first + layer for layer in range(part.layers) if start <= layer % part.period < end]
         copies = {place: len({order[layer][place] for layer in layers}) for place in range(len(order[layers[0]]))}
-        boxes = tuple(replace(box, copies=copies[box.place], uses=len(layers)) for box in look)
-        groups.append(Group(boxes, len(layers) if part.period == 1 else end - start))
+        copied = tuple(replace(box, copies=copies[box.place], uses=len(layers)) for box in first)
+        groups.append(Group(copied, len(layers) if part.period == 1 else end - start))
         start = end
     return Pattern(tuple(groups), -(-part.layers // part.period) if part.period > 1 else 1, not part.layers % part.period)

@@ -3,13 +3,13 @@
 import io
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 
 from harness.commands.describe.architecture import Architecture, Box, Group, Item, Pattern
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLOURS = {
     "embedding": "#D6E6F4",
@@ -31,24 +31,29 @@ TITLE = 52
 """Characters of a title in full size; a longer one is written smaller."""
 
 
-def draw(drawn: Architecture) -> "Figure":
+def draw(architecture: Architecture) -> Figure:
     """Columns side by side, their bottoms on one line."""
-    from matplotlib.figure import Figure
-
     step = LEFT + WIDTH + RIGHT
-    height = max(sum(_height(item) + GAP for item in column) for column in drawn.columns) + 1.45
-    figure = Figure(figsize=(step * len(drawn.columns), height))
+    height = max(sum(_height(item) + GAP for item in column) for column in architecture.columns) + 1.45
+    figure = Figure(figsize=(step * len(architecture.columns), height))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, step * len(drawn.columns)), ylim=(0, height))
+    axes.set(xlim=(0, step * len(architecture.columns)), ylim=(0, height))
     axes.set_axis_off()
-    axes.text(0.25, height - 0.3, drawn.title, fontsize=min(13, 13 * TITLE / len(drawn.title)), fontweight="bold", va="center")
-    axes.text(0.25, height - 0.6, drawn.subtitle, va="center", color="#444444")
-    pens = [Pen(axes, index * step + LEFT, 0.5) for index in range(len(drawn.columns))]
-    for pen, column in zip(pens, drawn.columns, strict=True):
-        pen.column(column, last=pen is pens[-1])
-    pens[0].label(0.25, "tokens")
-    if len(pens) == 2:
-        _join(axes, *pens)
+    axes.text(
+        0.25,
+        height - 0.3,
+        architecture.title,
+        fontsize=min(13, 13 * TITLE / len(architecture.title)),
+        fontweight="bold",
+        va="center",
+    )
+    axes.text(0.25, height - 0.6, architecture.subtitle, va="center", color="#444444")
+    painters = [ColumnPainter(axes, index * step + LEFT, 0.5) for index in range(len(architecture.columns))]
+    for painter, column in zip(painters, architecture.columns, strict=True):
+        painter.column(column, last=painter is painters[-1])
+    painters[0].label(0.25, "tokens")
+    if len(painters) == 2:
+        _join(axes, *painters)
     return figure
 
 
@@ -64,13 +69,13 @@ def _height(item: Item) -> float:
 
 
 @dataclass
-class Pen:
+class ColumnPainter:
     """Draws one column upward from `y`; `x` is the left edge of its boxes."""
 
-    axes: "Axes"
+    axes: Axes
     x: float
     y: float
-    crossing: float = 0.0  # height of the box that reads what the other column says
+    crossing: float = 0.0  # height of the box that reads the other column
     split: float = 0.0  # height above which the embeddings end
 
     @property
@@ -120,8 +125,6 @@ class Pen:
 
     def frame(self, x: float, y: float, width: float, height: float, colours: tuple[str, str], order: int) -> None:
         """A rounded rectangle."""
-        from matplotlib.patches import FancyBboxPatch
-
         face, edge = colours
         rounded = "round,pad=0,rounding_size=0.06"
         self.axes.add_patch(
@@ -129,7 +132,7 @@ class Pen:
         )
 
     def pattern(self, pattern: Pattern) -> None:
-        """Its groups once, with a bracket that says how often they come."""
+        """Its groups once, with a bracket that counts their repeats."""
         repeated = pattern.times > 1
         bottom = self.y
         self.y += PADDING if repeated else 0
@@ -137,8 +140,8 @@ class Pen:
             self.group(group)
         if repeated:
             self.y += PADDING
-            told = f"{pattern.times} times" + ("" if pattern.whole else ",\nthe last\nends early")
-            self.bracket(self.x - 0.85, bottom, self.y - GAP, told)
+            repeats = f"{pattern.times} times" + ("" if pattern.whole else ",\nthe last\nends early")
+            self.bracket(self.x - 0.85, bottom, self.y - GAP, repeats)
 
     def group(self, group: Group) -> None:
         """One layer in its frame."""
@@ -172,7 +175,7 @@ class Pen:
         self.axes.text(x - 0.14, middle + 3 * LINE * crossed, text, ha="right", va="center", fontsize=8.5)
 
 
-def _join(axes: "Axes", first: Pen, second: Pen) -> None:
+def _join(axes: Axes, first: ColumnPainter, second: ColumnPainter) -> None:
     """The embeddings go to both columns, and the top of the first to where the second reads it."""
     style = {"color": "#444444", "linewidth": 0.8}
     lane, low = first.x + WIDTH + 1.45, 0.25
@@ -185,13 +188,11 @@ def _join(axes: "Axes", first: Pen, second: Pen) -> None:
     axes.annotate("", (second.x, second.crossing), (lane, second.crossing), arrowprops=arrow)
 
 
-def files(drawn: Architecture) -> dict[str, bytes]:
+def files(architecture: Architecture) -> dict[str, bytes]:
     """Ending -> content; the same bytes for the same architecture."""
-    import matplotlib as mpl
-
     contents = {}
     with mpl.rc_context(STYLE):
-        figure = draw(drawn)
+        figure = draw(architecture)
         for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=ending, metadata=metadata, dpi=150)

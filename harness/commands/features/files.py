@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from harness.commands.features.request import FORMATS
+from harness.commands.features.vectors import Features
 
 DECIMALS = 6
 """Of the values in JSON lines."""
@@ -24,18 +29,8 @@ HEADER_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Features:
-    """One text: its number from 0, its pieces with their ids, and a float32 (T, L, D) array."""
-
-    line: int
-    tokens: list[str]
-    ids: list[int]
-    values: np.ndarray
-
-
-@dataclass(frozen=True)
 class Layout:
-    """What all texts of one file have in common: layers as they were asked for, D, and the pieces in the order of their ids."""
+    """What all texts of one file share: layers as numbered by the user, D, and the pieces in the order of their ids."""
 
     layers: tuple[int, ...]
     hidden_size: int
@@ -74,9 +69,6 @@ class Parquet:
     """One row a text: `linex_index`, `tokens`, and `layer_N`, a list of T vectors, for every layer."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet
-
         self._layout, self._held, self._bytes = layout, [], 0
         self._vectors = pa.list_(pa.list_(pa.float32(), layout.hidden_size))
         columns = [(f"layer_{layer}", self._vectors) for layer in layout.layers]
@@ -91,8 +83,6 @@ class Parquet:
         return features.values.nbytes
 
     def _flush(self) -> None:
-        import pyarrow as pa
-
         ends = pa.array(np.cumsum([0, *(len(features.tokens) for features in self._held)]), pa.int32())
         columns = [[features.line for features in self._held], [features.tokens for features in self._held]]
         columns += [self._column(ends, place) for place in range(len(self._layout.layers))]
@@ -101,8 +91,6 @@ class Parquet:
 
     def _column(self, ends: object, place: int) -> object:
         """Of one layer; numbers never become Python objects."""
-        import pyarrow as pa
-
         flat = np.concatenate([features.values[:, place] for features in self._held]).ravel()
         vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat, pa.float32()), self._layout.hidden_size)
         return pa.ListArray.from_arrays(ends, vectors, type=self._vectors)
@@ -157,8 +145,4 @@ class Safetensors:
         return room.to_bytes(8, "little") + json.dumps(header).encode().ljust(room)
 
 
-FORMATS: dict[str, Callable[[Path, Layout], FeatureFile]] = {
-    "jsonl": JsonLines,
-    "parquet": Parquet,
-    "safetensors": Safetensors,
-}
+WRITERS: dict[str, Callable[[Path, Layout], FeatureFile]] = dict(zip(FORMATS, (JsonLines, Parquet, Safetensors), strict=True))

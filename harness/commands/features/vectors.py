@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
+from tokenizers import Encoding, Tokenizer
+
+from harness.checkpoints import find_run, huggingface, native
+from harness.config.schema import HardwareConfig, RunConfig
+from harness.data import tokenizer
 from harness.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from tokenizers import Encoding, Tokenizer
-
-    from harness.commands.features.files import Features
-    from harness.config.schema import HardwareConfig, RunConfig
-    from models.batch import Batch
-    from models.config import EncoderConfig
-    from models.encoder import Encoder
+from harness.hardware.device import Machine
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import Encoder
 
 DEFAULT_LAYERS = 4
 """Layers that are written where none are named, the last first."""
@@ -38,19 +38,25 @@ Text = str | tuple[str, str]
 
 
 @dataclass(frozen=True)
+class Features:
+    """One text: its number from 0, its pieces with their ids, and a float32 (T, L, D) array."""
+
+    line: int
+    tokens: list[str]
+    ids: list[int]
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
 class Source:
     """A folder's encoder, not yet on its device, and its tokenizer."""
 
-    encoder: "Encoder"
-    tokenizer: "Tokenizer"
+    encoder: Encoder
+    tokenizer: Tokenizer
 
 
-def source_of(key: str, name: str, config: "RunConfig", runs_folder: str) -> Source:
-    """The encoder with its weights; InputError for weights or a tokenizer that are not there or do not fit each other."""
-    from harness.checkpoints import find_run, huggingface, native
-    from harness.data import tokenizer
-    from models.encoder import Encoder
-
+def source_of(key: str, name: str, config: RunConfig, runs_folder: str) -> Source:
+    """The encoder with its weights; InputError for weights or a tokenizer that are missing or do not fit each other."""
     if key == "run" or (Path(name) / native.SHAPE).is_file():
         folder = find_run.weights_folder(name, key, runs_folder, config.tracking.uri)
         state, shape = native.read(folder)
@@ -72,8 +78,8 @@ def source_of(key: str, name: str, config: "RunConfig", runs_folder: str) -> Sou
     return Source(encoder.eval(), reader)
 
 
-def refuse_other_model(found: "EncoderConfig", expected: "EncoderConfig", source: str) -> None:
-    """InputError that names the first key in which the checkpoint is not the model that the command line names."""
+def refuse_other_model(found: EncoderConfig, expected: EncoderConfig, source: str) -> None:
+    """InputError that names the first key in which the checkpoint differs from the model of the command line."""
     keys = [field.name for field in fields(type(found)) if field.name not in NOT_OF_ENCODER]
     for name in (*keys, *OUTCOMES):
         here, there = getattr(found, name), getattr(expected, name)
@@ -87,11 +93,8 @@ def refuse_other_model(found: "EncoderConfig", expected: "EncoderConfig", source
 class Extractor:
     """Texts to features. B texts, T tokens, L chosen layers, D hidden."""
 
-    def __init__(self, source: Source, hardware: "HardwareConfig", layers: tuple[int, ...] | None, longest: int | None) -> None:
-        """InputError for a layer or a device that is not there, or more tokens than the model takes."""
-        from harness.data.tokenizer import pad_token_id
-        from harness.hardware.device import Machine
-
+    def __init__(self, source: Source, hardware: HardwareConfig, layers: tuple[int, ...] | None, longest: int | None) -> None:
+        """InputError for a missing layer or device, or more tokens than the model takes."""
         room = source.encoder.config.longest_text
         if longest is not None and longest > room:
             raise InputError(f"max_length={longest} must be at most the {room} tokens that the model takes")
@@ -101,15 +104,11 @@ class Extractor:
         except RuntimeError as error:
             raise InputError(str(error)) from error
         self.encoder, self.tokenizer = source.encoder.to(self._machine.device), source.tokenizer
-        self._pad = pad_token_id(source.tokenizer) or 0
+        self._pad = tokenizer.pad_token_id(source.tokenizer) or 0
         self.tokenizer.enable_truncation(longest or min(DEFAULT_LENGTH, room))
 
-    def features(self, texts: list[Text], first: int) -> "Iterator[Features]":
+    def features(self, texts: list[Text], first: int) -> Iterator[Features]:
         """In the order of the texts, numbered from `first`; InputError for a text whose vectors are not finite."""
-        import numpy as np
-
-        from harness.commands.features.files import Features
-
         rows = self.tokenizer.encode_batch(texts)
         vectors = self._vectors(padded(rows, self._pad))
         for place, row in enumerate(rows):
@@ -118,17 +117,15 @@ class Extractor:
                 raise InputError(f"the vectors of line {first + place + 1} are not finite: the weights have diverged")
             yield Features(first + place, row.tokens, row.ids, values)
 
-    def _vectors(self, batch: "Batch") -> "np.ndarray":
+    def _vectors(self, batch: Batch) -> np.ndarray:
         """(B, T) -> float32 (B, T, L, D)."""
-        import torch
-
         with torch.inference_mode(), self._machine.autocast():
             states = self.encoder.hidden_states(batch.to(self._machine.device))
             return torch.stack([states[layer] for layer in self.layers], dim=2).float().cpu().numpy()
 
 
 def chosen_layers(layers: tuple[int, ...] | None, depth: int) -> tuple[int, ...]:
-    """These layers, or the last ones by default; InputError, naming the choices, for a layer that is not there."""
+    """These layers, or the last ones by default; InputError, naming the choices, for a layer that does not exist."""
     for layer in layers or ():
         if not -depth - 1 <= layer <= depth:
             raise InputError(
@@ -138,13 +135,8 @@ def chosen_layers(layers: tuple[int, ...] | None, depth: int) -> tuple[int, ...]
     return layers or tuple(range(-1, -1 - min(DEFAULT_LAYERS, depth + 1), -1))
 
 
-def padded(rows: "list[Encoding]", pad_token_id: int) -> "Batch":
-    """(B, T), no mask where nothing is padded; a text without tokens takes one place."""
-    import numpy as np
-    import torch
-
-    from models.batch import Batch
-
+def padded(rows: list[Encoding], pad_token_id: int) -> Batch:
+    """(B, T), no mask where nothing is padded; a text without tokens has one position."""
     lengths = np.array([len(row.ids) for row in rows])
     shape = len(rows), max(1, lengths.max())
     ids, types = np.full(shape, pad_token_id), np.zeros(shape, int)

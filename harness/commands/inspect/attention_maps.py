@@ -1,7 +1,7 @@
-"""Who looks at whom: the attention weights of every layer and head over one text, as the model itself computes them.
+"""The attention weights of every layer and head over one text, as the model itself computes them.
 
-Attention is linear in its values. With unit vectors for values, what the module gives out are its weights; so every kind of
-attention is asked in its own words, through its own masks, windows and biases, and the path that trains has no branch for it.
+Attention is linear in its values. With unit vectors for values, the output of the module is its weights. So this works
+for every kind of attention, with its masks, windows and biases, and the training path has no branch for it.
 H heads, T tokens, K head size, D hidden.
 """
 
@@ -62,14 +62,14 @@ def _titles(encoder: "Encoder") -> list[str]:
     return titles
 
 
-def weights(attention: nn.Module, given: tuple, heads: int) -> Tensor:
-    """(H, T, T) of an attention that is `given` what its forward takes, one text.
+def weights(attention: nn.Module, inputs: tuple, heads: int) -> Tensor:
+    """(H, T, T) of an attention for the inputs of its forward, one text.
 
     K unit vectors fit into the values of a pass, so there are T / K passes.
     """
-    T, D = given[0].shape[1:]
+    T, D = inputs[0].shape[1:]
     size = D // heads
-    parts = [_seen(attention, given, _unit_vectors(T, first, size, heads)) for first in range(0, T, size)]
+    parts = [_mixed(attention, inputs, _unit_vectors(T, first, size, heads)) for first in range(0, T, size)]
     joined = torch.cat([part.view(T, heads, size) for part in parts], dim=-1)
     return joined[..., :T].transpose(0, 1).float().cpu()
 
@@ -79,12 +79,12 @@ def _unit_vectors(length: int, first: int, size: int, heads: int) -> Tensor:
     return torch.eye(length, max(length, first + size))[:, first : first + size].repeat(1, heads)
 
 
-def _seen(attention: nn.Module, given: tuple, values: Tensor) -> Tensor:
-    """(T, D): what goes into the output projection when these are the values."""
-    seen: list[Tensor] = []
+def _mixed(attention: nn.Module, inputs: tuple, values: Tensor) -> Tensor:
+    """(T, D): the input of the output projection for these values."""
+    captured: list[Tensor] = []
 
     def replaced(parts: int) -> Callable[..., Tensor]:
-        return lambda module, inputs, output: torch.cat(
+        return lambda module, projected, output: torch.cat(
             [output[..., : -(output.shape[-1] // parts)], values.to(output).expand(*output.shape[:-1], -1)], dim=-1
         )
 
@@ -93,9 +93,11 @@ def _seen(attention: nn.Module, given: tuple, values: Tensor) -> Tensor:
             projection = getattr(attention, name, None)
             if projection is not None:
                 stack.enter_context(_hooked(projection.register_forward_hook, replaced(parts)))
-        stack.enter_context(_hooked(attention.output.register_forward_pre_hook, lambda module, inputs: seen.append(inputs[0])))
-        attention(*given)
-    return seen[0][0]
+        stack.enter_context(
+            _hooked(attention.output.register_forward_pre_hook, lambda module, projected: captured.append(projected[0]))
+        )
+        attention(*inputs)
+    return captured[0][0]
 
 
 @contextmanager

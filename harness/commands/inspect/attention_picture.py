@@ -1,14 +1,14 @@
 """Attention maps as a grid of heat maps, a row a layer and a column a head. The same bytes for the same weights."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from harness.commands.inspect.attention_maps import AttentionMap
 from harness.commands.inspect.picture import fitted
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 READABLE = 4.5
 """Points that a piece needs beside a map; of a text that leaves less the places are written."""
@@ -26,10 +26,8 @@ NEVER = "#DADADA"
 """Where the weight is zero: outside of a window, after a causal piece."""
 
 
-def draw(maps: Sequence[AttentionMap], pieces: Sequence[str], title: str) -> "Figure":
+def draw(maps: Sequence[AttentionMap], pieces: Sequence[str], title: str) -> Figure:
     """Each map scaled by its own largest weight; queries go down, keys to the right."""
-    from matplotlib.figure import Figure
-
     heads = len(maps[0].weights)
     side = LARGE if heads <= FEW else SIDE
     width = max(8, LEFT + heads * (side + GAP) + MARGIN)
@@ -51,15 +49,17 @@ def draw(maps: Sequence[AttentionMap], pieces: Sequence[str], title: str) -> "Fi
     return figure
 
 
-def _head(axes: "Axes", title: str, width: float, height: float) -> None:
+def _head(axes: Axes, title: str, width: float, height: float) -> None:
     text, size = fitted(title, width - 2 * MARGIN, 13, bold=True)
     axes.text(MARGIN, height - 0.28, text, fontsize=size, fontweight="bold", va="center")
-    told = "a row is a piece, its columns how much it looks at each; darker is more, each map by its own largest; grey is never"
-    told, size = fitted(told, width - 2 * MARGIN, 9)
-    axes.text(MARGIN, height - 0.55, told, fontsize=size, va="center", color="#444444")
+    caption = (
+        "a row is a piece, its columns how much it looks at each; darker is more, each map by its own largest; grey is never"
+    )
+    caption, size = fitted(caption, width - 2 * MARGIN, 9)
+    axes.text(MARGIN, height - 0.55, caption, fontsize=size, va="center", color="#444444")
 
 
-def _name(axes: "Axes", title: str, middle: float) -> None:
+def _name(axes: Axes, title: str, middle: float) -> None:
     axes.text(
         MARGIN - 0.05,
         middle,
@@ -72,11 +72,8 @@ def _name(axes: "Axes", title: str, middle: float) -> None:
     )
 
 
-def _map(axes: "Axes", weights: object, pieces: Sequence[str], sides: tuple[bool, bool], side: float) -> None:
-    """One heat map; `sides` says whether pieces are named at its left and below it."""
-    import numpy as np
-    from matplotlib import colormaps
-
+def _map(axes: Axes, weights: object, pieces: Sequence[str], sides: tuple[bool, bool], side: float) -> None:
+    """One heat map; `sides`: whether pieces are named at its left and below it."""
     values = np.asarray(weights)
     colours = colormaps["Blues"].with_extremes(bad=NEVER)
     axes.imshow(np.ma.masked_equal(values, 0), cmap=colours, vmin=0, vmax=values.max(), interpolation="nearest", aspect="auto")
@@ -90,7 +87,7 @@ def _named(pieces: Sequence[str], side: float) -> bool:
     return 72 * side / len(pieces) >= READABLE
 
 
-def _ticks(axes: "Axes", pieces: Sequence[str], sides: tuple[bool, bool], side: float) -> None:
+def _ticks(axes: Axes, pieces: Sequence[str], sides: tuple[bool, bool], side: float) -> None:
     """Pieces where each has room for its letters, else some places."""
     named = _named(pieces, side)
     places = range(0, len(pieces), 1 if named else -(-len(pieces) // 8))

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from textwrap import wrap
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.patches import FancyBboxPatch
+from matplotlib.textpath import TextPath
 
 from harness.commands.inspect.sequences import NOTHING, InputSequence
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 STYLE = {"svg.hashsalt": "harness", "font.family": "DejaVu Sans", "font.size": 9, "text.parse_math": False}
 FONT = "DejaVu Sans"
@@ -38,10 +39,8 @@ NAMES = {"id": "Token embeddings", "segment": "Segment embeddings", "position": 
 LETTERS = "AB"
 
 
-def draw(sequence: InputSequence) -> "Figure":
-    """Rows of up to ACROSS pieces below each other, what is told beside above them."""
-    from matplotlib.figure import Figure
-
+def draw(sequence: InputSequence) -> Figure:
+    """Rows of up to ACROSS pieces below each other, the notes above them."""
     count = len(sequence.rows["piece"])
     width = LEFT + STEP * max(12, min(ACROSS, count)) + MARGIN
     notes = [line for note in sequence.notes for line in wrap(drawable(note), int(width * 13))]
@@ -72,78 +71,76 @@ def _band_height(sequence: InputSequence) -> float:
 class Band:
     """Pieces side by side, drawn downward from `y`."""
 
-    axes: "Axes"
+    axes: Axes
     sequence: InputSequence
     pieces: slice
     y: float
 
     def draw(self) -> None:
         """The pieces, their labels, and the rows that are summed."""
-        self._row("Input", self._cells("piece"), [self._colour("piece", cell) for cell in self._cells("piece")], False)
+        self._row("Input", self._texts("piece"), [self._colour("piece", text) for text in self._texts("piece")], False)
         if "label" in self.sequence.rows:
-            self._labels(self._cells("label"))
+            self._labels(self._texts("label"))
         for number, name in enumerate(self.sequence.added):
             if number:
                 self._plus()
             else:
                 self.y -= APART
-            cells = self._cells(name)
-            told = self._cells("piece") if name == "id" else [_letter(cell) for cell in cells] if name == "segment" else cells
-            self._row(NAMES[name], told, [self._colour(name, cell) for cell in cells], True)
+            texts = self._texts(name)
+            shown = self._texts("piece") if name == "id" else [_letter(text) for text in texts] if name == "segment" else texts
+            self._row(NAMES[name], shown, [self._colour(name, text) for text in texts], True)
 
-    def _cells(self, name: str) -> Sequence[str]:
+    def _texts(self, name: str) -> Sequence[str]:
         return self.sequence.rows[name][self.pieces]
 
-    def _colour(self, name: str, cell: str) -> str:
+    def _colour(self, name: str, text: str) -> str:
         if name == "segment":
-            return SEGMENTS[int(cell) % len(SEGMENTS)]
+            return SEGMENTS[int(text) % len(SEGMENTS)]
         return INPUT if name == "piece" else COLOURS[name]
 
-    def _row(self, name: str, cells: Sequence[str], colours: Sequence[str], vectors: bool) -> None:
-        """Boxes under one name; an E with the cell below it where they stand for vectors."""
-        from matplotlib.patches import FancyBboxPatch
-
+    def _row(self, name: str, texts: Sequence[str], colours: Sequence[str], vectors: bool) -> None:
+        """Boxes under one name; an E with the text as its index for vectors."""
         middle = self.y - HEIGHT / 2
         self.axes.text(MARGIN, middle, name, va="center", fontsize=8, color="#444444")
-        for place, (cell, colour) in enumerate(zip(cells, colours, strict=True)):
+        for place, (text, colour) in enumerate(zip(texts, colours, strict=True)):
             x = LEFT + STEP * place
             rounded = FancyBboxPatch((x, self.y - HEIGHT), WIDTH, HEIGHT, "round,pad=0,rounding_size=0.05")
             rounded.set(facecolor=colour, edgecolor="#555555", linewidth=0.7)
             self.axes.add_patch(rounded)
-            self._inside(x + WIDTH / 2, middle, cell, vectors)
+            self._inside(x + WIDTH / 2, middle, text, vectors)
         self.y -= HEIGHT
 
-    def _inside(self, x: float, y: float, cell: str, vector: bool) -> None:
+    def _inside(self, x: float, y: float, text: str, vector: bool) -> None:
         before = breadth("E", 9) if vector else 0.0
-        text, size = fitted(cell, WIDTH - 0.08 - before, 7 if vector else 8.5)
+        shown, size = fitted(text, WIDTH - 0.08 - before, 7 if vector else 8.5)
         if not vector:
-            self.axes.text(x, y, text, ha="center", va="center", fontsize=size)
+            self.axes.text(x, y, shown, ha="center", va="center", fontsize=size)
             return
-        left = x - (before + breadth(text, size)) / 2
+        left = x - (before + breadth(shown, size)) / 2
         self.axes.text(left, y + 0.005, "E", va="center_baseline", fontsize=9)
-        self.axes.text(left + before, y - 0.045, text, va="center_baseline", fontsize=size)
+        self.axes.text(left + before, y - 0.045, shown, va="center_baseline", fontsize=size)
 
-    def _labels(self, cells: Sequence[str]) -> None:
-        """Below the pieces; a dash where nothing is asked."""
+    def _labels(self, texts: Sequence[str]) -> None:
+        """Below the pieces; a dash for a piece without label."""
         middle = self.y - LABELS / 2
         self.axes.text(MARGIN, middle, "Label", va="center", fontsize=8, color="#444444")
-        for place, cell in enumerate(cells):
-            text, size = fitted(cell, STEP - 0.04, 8, bold=True)
-            plain = cell in (NOTHING, "O")
+        for place, text in enumerate(texts):
+            shown, size = fitted(text, STEP - 0.04, 8, bold=True)
+            plain = text in (NOTHING, "O")
             style = {"color": "#999999" if plain else "#A33B00", "fontweight": "normal" if plain else "bold"}
-            self.axes.text(LEFT + STEP * place + WIDTH / 2, middle, text, ha="center", va="center", fontsize=size, **style)
+            self.axes.text(LEFT + STEP * place + WIDTH / 2, middle, shown, ha="center", va="center", fontsize=size, **style)
         self.y -= LABELS
 
     def _plus(self) -> None:
         """Between two rows."""
-        for place in range(len(self._cells("piece"))):
+        for place in range(len(self._texts("piece"))):
             x = LEFT + STEP * place + WIDTH / 2
             self.axes.text(x, self.y - PLUS / 2, "+", ha="center", va="center", fontsize=9, color="#444444")
         self.y -= PLUS
 
 
-def _letter(cell: str) -> str:
-    return LETTERS[int(cell)] if int(cell) < len(LETTERS) else cell
+def _letter(text: str) -> str:
+    return LETTERS[int(text)] if int(text) < len(LETTERS) else text
 
 
 def fitted(text: str, width: float, size: float, bold: bool = False) -> tuple[str, float]:
@@ -160,9 +157,6 @@ def fitted(text: str, width: float, size: float, bold: bool = False) -> tuple[st
 @lru_cache(maxsize=4096)
 def breadth(text: str, size: float, bold: bool = False) -> float:
     """Inches; a little more than the outline, as letters are drawn on whole pixels."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
-
     if not text.strip():
         return 0.0
     font = FontProperties(family=FONT, weight="bold" if bold else "normal")
@@ -177,12 +171,10 @@ def drawable(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _letters() -> frozenset[int]:
-    from matplotlib.font_manager import findfont, get_font
-
     return frozenset(get_font(findfont(FONT)).get_charmap())
 
 
-def content(figure: "Figure", ending: str) -> bytes:
+def content(figure: Figure, ending: str) -> bytes:
     """The file of a figure that was drawn under STYLE; the same bytes for the same figure."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=ending, metadata={"Date": None} if ending == "svg" else {"Software": None}, dpi=150)

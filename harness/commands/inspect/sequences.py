@@ -7,21 +7,21 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 import numpy as np
+from tokenizers import Tokenizer
 
-from harness.config.choices import TaskKind
+from harness import tasks
+from harness.config.choices import TaskKind, TrainedOn
 from harness.config.schema import RunConfig, TaskConfig
+from harness.data.tokenizer import build, pad_token_id
 from harness.errors import InputError
+from harness.tasks.base import Examples, Split
+from harness.tasks.batches import collate
 from harness.tasks.rows import HIDDEN, load_table
+from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-    from harness.tasks.base import Examples, Split
-    from models.batch import Batch
+from models.heads import IGNORED
 
 LISTED = 5
 """Ids of items that an error lists."""
@@ -41,20 +41,18 @@ NOT_ADDED = {
 
 @dataclass(frozen=True)
 class InputSequence:
-    """One sequence as the model reads it; every row has a cell a piece."""
+    """One sequence as the model reads it; every row has one text a piece."""
 
     title: str
-    texts: tuple[tuple[str, str], ...]  # column of the data set and what stands in it
+    texts: tuple[tuple[str, str], ...]  # column of the data set and its text
     rows: dict[str, tuple[str, ...]]  # piece, id, segment, position, mask, label: those that there are
     added: tuple[str, ...]  # rows whose vectors are summed: id, and of segment and position those that the model adds
     notes: tuple[str, ...]  # beside the table, a line each
-    batch: "Batch"
+    batch: Batch
 
 
-def sequences_of(config: RunConfig, split: str, item: str, tokenizer: "Tokenizer | None") -> list[InputSequence]:
-    """The item's sequences, by the config's tokenizer unless one is given; InputError where there is no such item."""
-    from harness import tasks
-
+def sequences_of(config: RunConfig, split: str, item: str, tokenizer: Tokenizer | None) -> list[InputSequence]:
+    """The item's sequences, by the tokenizer of the config unless one is passed; InputError for an unknown item."""
     kind = tasks.kind_of(config.task)
     tasks.refuse_impossible(config.task)
     examples = kind.examples(config.task, load_table(config, split))
@@ -67,7 +65,7 @@ def sequences_of(config: RunConfig, split: str, item: str, tokenizer: "Tokenizer
     return [_sequence(config, tokenizer, one, encoded, window, title) for window in range(len(encoded))]
 
 
-def _place(examples: "Examples", item: str, where: str) -> int:
+def _place(examples: Examples, item: str, where: str) -> int:
     for place, found in enumerate(examples.items):
         if str(found) == item:
             return place
@@ -76,21 +74,17 @@ def _place(examples: "Examples", item: str, where: str) -> int:
     raise InputError(f"item={item!r} is not among the {len(examples.items):,} of {where}; the first ids are {first}{more}")
 
 
-def _tokenizer(config: RunConfig, train: "Examples | None") -> "Tokenizer":
+def _tokenizer(config: RunConfig, train: Examples | None) -> Tokenizer:
     """As a run of the config has it."""
-    from harness import tasks
-    from harness.config.choices import TrainedOn
-    from harness.data import tokenizer
-
     if config.tokenizer.vocab_file or config.tokenizer.file:
-        return tokenizer.build(config.tokenizer, ())
+        return build(config.tokenizer, ())
     if config.tokenizer.trained_on is TrainedOn.corpus:
         raise InputError(
             "the tokenizer is trained on the corpus: name its run by run=, or its tokenizer.json by tokenizer.file="
         )
     if train is None:
         train = tasks.kind_of(config.task).examples(config.task, load_table(config, "train"))
-    return tokenizer.build(config.tokenizer, [text for texts in train.texts for text in texts])
+    return build(config.tokenizer, [text for texts in train.texts for text in texts])
 
 
 def _refuse_more_pieces(config: RunConfig) -> None:
@@ -101,11 +95,8 @@ def _refuse_more_pieces(config: RunConfig) -> None:
 
 
 def _sequence(
-    config: RunConfig, tokenizer: "Tokenizer", example: "Examples", split: "Split", window: int, title: str
+    config: RunConfig, tokenizer: Tokenizer, example: Examples, split: Split, window: int, title: str
 ) -> InputSequence:
-    from harness.data.tokenizer import pad_token_id
-    from harness.tasks.batches import collate
-
     batch = collate(split, np.array([window]), pad_token_id(tokenizer) or 0)
     ids = batch.input_ids[0].tolist()
     rows = {"piece": tuple(tokenizer.id_to_token(number) for number in ids), "id": tuple(map(str, ids))}
@@ -131,7 +122,7 @@ def _sequence(
 
 
 def _segments(model: EncoderConfig, types: list[int]) -> tuple[tuple[str, ...], str]:
-    """The cells, none where the model does not read them, and a note."""
+    """One text a piece, none where the model does not read segments, and a note."""
     if model.type_vocab_size == 1:
         return ("0",) * len(types), "segments: one vector for all pieces"
     if model.type_vocab_size:
@@ -154,7 +145,7 @@ def _places(model: EncoderConfig, length: int) -> tuple[tuple[str, ...], str]:
 
 
 def attention_note(model: EncoderConfig) -> str:
-    """Which pieces a piece may look at."""
+    """Which pieces a piece may attend to."""
     if model.body in (Body.lstm, Body.static):
         return "none"
     if model.attention_window is None:
@@ -178,12 +169,10 @@ def _summed(model: EncoderConfig) -> str:
     return "; ".join(part for part in (times, text) if part)
 
 
-def _labels(task: TaskConfig, split: "Split", window: int) -> tuple[tuple[str, ...], str]:
+def _labels(task: TaskConfig, split: Split, window: int) -> tuple[tuple[str, ...], str]:
     """The label of each piece, none where the text has one, and a note."""
     pieces = slice(split.starts[window], split.starts[window + 1])
     if task.kind is TaskKind.tokens:
-        from models.heads import IGNORED
-
         numbers = split.labels[pieces].tolist()
         names = {IGNORED: NOTHING, HIDDEN: "hidden"} | dict(enumerate(task.labels))
         return tuple(names[number] for number in numbers), "a tag at the first piece of each word"
@@ -195,23 +184,23 @@ def _labels(task: TaskConfig, split: "Split", window: int) -> tuple[tuple[str, .
     return (), "hidden" if label == HIDDEN else f"{label} ({task.labels[label]})"
 
 
-def _span(split: "Split", window: int, first: int, last: int) -> tuple[tuple[str, ...], str]:
+def _span(split: Split, window: int, first: int, last: int) -> tuple[tuple[str, ...], str]:
     answers = split.texts["answers"][0]
-    cells = [NOTHING] * split.lengths[window]
-    cells[first], cells[last] = "start", "end"
+    marks = [NOTHING] * split.lengths[window]
+    marks[first], marks[last] = "start", "end"
     if first == last:
-        cells[first] = "start, end"
+        marks[first] = "start, end"
     if first == split.numbers["cls"][window]:
         reason = f"the answer {answers[0]!r} is not whole in this window" if answers else "there is no answer"
-        return tuple(cells), f"{reason}: start and end are at the first piece"
-    return tuple(cells), f"the answer is {answers[0]!r}"
+        return tuple(marks), f"{reason}: start and end are at the first piece"
+    return tuple(marks), f"the answer is {answers[0]!r}"
 
 
 def as_table(sequence: InputSequence, width: int | None = None) -> str:
-    """All of it as text; a row that is longer than a line goes on further below."""
+    """All of it as text; a row that is longer than a line continues below."""
     width = width or shutil.get_terminal_size((120, 0)).columns
     head = [sequence.title, *(f"{name}: {text}" for name, text in sequence.texts), *sequence.notes]
-    lines = [line for said in head for line in wrap(said, width, subsequent_indent="    ")]
+    lines = [line for text in head for line in wrap(text, width, subsequent_indent="    ")]
     return "\n\n".join(["\n".join(lines), *_blocks(sequence.rows, width)])
 
 
@@ -219,9 +208,9 @@ def _blocks(rows: dict[str, Sequence[str]], width: int) -> list[str]:
     heads = max(map(len, rows))
     columns = list(zip(*rows.values(), strict=True))
     blocks: list[list[str]] = []
-    for cells in columns:
-        wide = max(map(len, cells))
+    for texts in columns:
+        wide = max(map(len, texts))
         if not blocks or len(blocks[-1][0]) + 2 + wide > width:
             blocks.append([name.ljust(heads) for name in rows])
-        blocks[-1] = [f"{line}  {cell.rjust(wide)}" for line, cell in zip(blocks[-1], cells, strict=True)]
+        blocks[-1] = [f"{line}  {text.rjust(wide)}" for line, text in zip(blocks[-1], texts, strict=True)]
     return ["\n".join(block) for block in blocks]

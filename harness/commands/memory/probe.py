@@ -43,7 +43,7 @@ class Fit:
 
 
 def probe(config: RunConfig, step: StepRequest, limit: int | None = None) -> Probe:
-    """Measures in a fresh process; that it was refused memory, or killed for it, is a result. RuntimeError otherwise."""
+    """Measures in a process of its own; that it was refused memory, or killed for it, is a result. RuntimeError otherwise."""
     with tempfile.TemporaryDirectory() as folder:
         request = Request(("training_step",), step=step, memory_limit=limit)
         return _result(step.batch_size, launch(config, request, Path(folder)))

@@ -1,1 +1,1 @@
-"""What a variant costs, without data and training: counts, times and memory of fresh processes, and time by component."""
+"""What a variant costs, without data and training: counts, times and memory from processes of their own, time by component."""

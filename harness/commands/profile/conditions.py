@@ -40,10 +40,10 @@ def notes(configs: dict[str, RunConfig], measured: dict[str, Column], rounds: in
     batch, calls = each(lambda config: config.measure.batch_size), each(lambda config: config.measure.repeats)
     lines = [
         "random weights, texts of random ids without padding; the vocabulary is that of the model's config, not of a tokenizer",
-        f"times: median over fresh processes (lowest to highest), {rounds} each, in turn in shuffled order; memory: one each",
+        f"times: median over processes (lowest to highest), {rounds} each, in turn in shuffled order; memory: one each",
         f"latency: batch 1, quantiles of {calls} calls a launch after a warm-up until steady",
         f"throughput: batch {batch}; time to import: from the start of the process until torch and the model's code are there",
-        f"peak memory: above a fresh process with its libraries; inference: batch {batch}",
+        f"peak memory: above a process with only its libraries loaded; inference: batch {batch}",
         f"training step, FLOPs and memory: batch {each(lambda config: config.finetune.batch_size)}",
         *(["ratio: median over rounds of the ratio within a round (lowest to highest)"] if len(configs) > 1 else []),
         *([COMPILED] if any(config.hardware.compile for config in configs.values()) else []),

@@ -1,4 +1,4 @@
-"""Fresh processes, one after the other: every round launches every variant, in an order of its own."""
+"""One process after the other: every round launches every variant, in an order of its own."""
 
 import random
 import tempfile
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from tqdm import tqdm
 
 from harness.config.schema import RunConfig
 from harness.measure.launch import TIMING, launch
@@ -88,7 +90,7 @@ def plan(labels: list[str], rounds: int, traced: bool) -> list[Step]:
 
 
 def run(configs: dict[str, RunConfig], rounds: int, traces: dict[str, Path]) -> dict[str, Column]:
-    """Label -> what was measured; `traces` says where the trace of each variant goes, and is empty for none."""
+    """Label -> what was measured; `traces`: the file of the trace of each variant, empty for none."""
     columns = {label: Column() for label in configs}
     for step in _shown(plan(list(configs), rounds, bool(traces))):
         with tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
@@ -108,8 +110,6 @@ def _plain_timing(config: RunConfig) -> RunConfig:
 
 def _shown(steps: list[Step]) -> Iterator[Step]:
     """With a bar on a terminal, and nothing elsewhere."""
-    from tqdm import tqdm
-
     with tqdm(steps, disable=None, leave=False) as bar:
         for step in bar:
             bar.set_description(f"{step.label}: {', '.join(step.instruments)}")

@@ -1,16 +1,15 @@
 """Time by component as horizontal bars, PNG and SVG: one bar for each variant, of the forward pass and of the training step."""
 
 import io
-from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from harness.commands.describe.picture import STYLE
 from harness.commands.profile.table import number, parts_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from harness.measure.records import Trace
+from harness.measure.records import Trace
 
 COLOURS = {
     "embeddings": "#8FBCE0",
@@ -22,7 +21,7 @@ COLOURS = {
     "other": "#BDBDBD",
 }
 HATCH = "////"
-"""Of what is spent on the way back."""
+"""Of the backward pass."""
 
 BAR, LEAST = 0.42, 0.05
 """Height of a bar in inches, and the share of the longest bar from which a part is wide enough for its number."""
@@ -33,10 +32,8 @@ TITLES = {
 }
 
 
-def draw(traced: "dict[str, Trace]") -> "Figure":
-    """Variant -> what was traced of it; its bars lie in one column a variant, the first one on top."""
-    from matplotlib.figure import Figure
-
+def draw(traced: dict[str, Trace]) -> Figure:
+    """Variant -> its trace; one bar a variant, the first on top."""
     panel = BAR * len(traced) + 0.75
     figure = Figure(figsize=(9, 2 * panel + 0.75), layout="constrained")
     figure.suptitle("time by component, under the profiler", fontweight="bold", fontsize=11)
@@ -47,7 +44,7 @@ def draw(traced: "dict[str, Trace]") -> "Figure":
     return figure
 
 
-def _panel(axes: "Axes", variants: dict[str, dict[str, dict[str, float]]]) -> None:
+def _panel(axes: Axes, variants: dict[str, dict[str, dict[str, float]]]) -> None:
     ends = dict.fromkeys(variants, 0.0)
     longest = max(sum(value for parts in one.values() for value in parts.values()) for one in variants.values())
     for phase, component in parts_of(list(variants.values())):
@@ -70,18 +67,14 @@ def _panel(axes: "Axes", variants: dict[str, dict[str, dict[str, float]]]) -> No
     axes.tick_params(axis="y", length=0)
 
 
-def _legend(figure: "Figure") -> None:
-    from matplotlib.patches import Patch
-
+def _legend(figure: Figure) -> None:
     patches = [Patch(facecolor=colour, label=name) for name, colour in COLOURS.items()]
     patches.append(Patch(facecolor="#EEEEEE", hatch=HATCH, edgecolor="#888888", label="backward"))
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), frameon=False, fontsize=8, handlelength=1.2)
 
 
-def files(traced: "dict[str, Trace]") -> dict[str, bytes]:
+def files(traced: dict[str, Trace]) -> dict[str, bytes]:
     """Ending -> content; the same bytes for the same times."""
-    import matplotlib as mpl
-
     contents = {}
     with mpl.rc_context(STYLE):
         figure = draw(traced)

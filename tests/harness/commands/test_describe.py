@@ -9,8 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from harness.__main__ import main
-from harness.commands.describe import architecture, heads, picture
-from harness.commands.describe import command as describe
+from harness.commands.describe import architecture, heads, picture, tables
 from harness.commands.describe.architecture import Box, Group, Pattern, Repeat, fold
 from harness.commands.describe.heads import TIED
 from harness.config.schema import ModelConfig, RunConfig
@@ -181,7 +180,7 @@ def test_folder_that_cannot_be_written_is_one_line(capsys, tmp_path):
 def test_every_model_can_be_described_to_the_last_parameter(tmp_path, monkeypatch, name):
     seen = []
     monkeypatch.setattr(picture, "files", lambda of: seen.append(of) or {})
-    out = describe.describe(RunConfig(arm=name, scale_name="tiny", model=composed(name)), composed("base"), tmp_path)
+    out = tables.describe(RunConfig(arm=name, scale_name="tiny", model=composed(name)), composed("base"), tmp_path)
     lines = out.partition("\nparameters")[2].partition("\n\n")[0].strip().splitlines()[2:]
     rows = {line.split()[0]: line.split()[2].replace(",", "") for line in lines}
     total = int(rows.pop("total"))

@@ -20,7 +20,9 @@ from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import native
 from harness.commands.features import files
-from harness.commands.features.command import extract, parse, request_of
+from harness.commands.features.command import parse
+from harness.commands.features.extract import extract
+from harness.commands.features.request import request_of
 from harness.commands.features.vectors import refuse_other_model
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build

@@ -16,8 +16,10 @@ from harness.__main__ import main
 from harness.checkpoints import native
 from harness.commands.inspect import attention_picture, picture
 from harness.commands.inspect.attention_maps import AttentionMap, maps_of
-from harness.commands.inspect.command import parse, request_of, show
+from harness.commands.inspect.command import parse
+from harness.commands.inspect.request import request_of
 from harness.commands.inspect.sequences import InputSequence, as_table, attention_note, sequences_of
+from harness.commands.inspect.show import show
 from harness.config.choices import DataSource, TaskKind
 from harness.config.schema import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from harness.__main__ import main
-from harness.commands.memory import command as memory
+from harness.commands.memory import tables
 from harness.commands.memory.probe import Fit, Probe
+from harness.commands.memory.request import bytes_of
 from harness.measure.flops import StepFlops
 from harness.measure.memory_formula import Parts
 from harness.measure.records import Peak, StepRequest, TrainingStepMemory
@@ -68,7 +69,7 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, told):
     [("2GB", 2_000_000_000), ("1.5GiB", 3 << 29), ("800 MB", 800_000_000), ("4096", 4096), ("3kb", 3000)],
 )
 def test_sizes_are_read_with_their_units(text, size):
-    assert memory.bytes_of(text) == size
+    assert bytes_of(text) == size
 
 
 def row(checkpointing: bool, activations: int | None, step_s: float, hardware: int) -> TrainingStepMemory:
@@ -87,27 +88,27 @@ def row(checkpointing: bool, activations: int | None, step_s: float, hardware: i
 
 def test_the_price_is_told_against_the_same_batch_without():
     rows = [row(False, 6_000_000, 0.5, 3 * 10**9), row(True, 1_000_000, 0.13, 4 * 10**9)]
-    last = memory.price_table(rows).splitlines()[-1].split()
+    last = tables.price_table(rows).splitlines()[-1].split()
     assert last == ["4", "yes", "130.0", "1.30x", "0.50x", "0.17x", "3.000", "4.000", "1.33x", "-", "-"]
 
 
 def test_utilisation_of_the_model_and_of_the_device_are_held_against_the_measured_peak():
     """4 GFLOP were done in 0.1 s where a product does 100 GFLOP/s, of which the model needs 3."""
     told = replace(row(True, 1_000_000, 0.1, 4 * 10**9), peak_flops_per_s=100e9)
-    assert memory.price_table([told]).splitlines()[-1].split()[-2:] == ["0.300", "0.400"]
+    assert tables.price_table([told]).splitlines()[-1].split()[-2:] == ["0.300", "0.400"]
     too_slow = replace(told, peak_flops_per_s=35e9)
-    assert memory.price_table([too_slow]).splitlines()[-1].split()[-2:] == ["0.857", "-"]
+    assert tables.price_table([too_slow]).splitlines()[-1].split()[-2:] == ["0.857", "-"]
 
 
 def test_a_missing_number_is_a_dash():
-    line = memory.parts_table([row(False, None, 0.1, 1)]).splitlines()[2].split()
+    line = tables.parts_table([row(False, None, 0.1, 1)]).splitlines()[2].split()
     assert line == ["measured", "4", "no", "1.0", "1.0", "2.0", "-", "-", "4.0", "-"]
 
 
 def test_both_sides_of_the_border_are_told():
     fitting, failing = Probe(4, row(False, 0, 0.1, 1)), Probe(5, None, "killed")
-    assert memory.fit_line(5_000_000, False, Fit(fitting, failing)) == (
+    assert tables.fit_line(5_000_000, False, Fit(fitting, failing)) == (
         "within 5.0 MB, checkpointing no: batch 4 (peak 4.0 MB) fits, batch 5 (killed) does not"
     )
-    assert memory.fit_line(5_000_000, True, Fit(None, failing)).endswith("no batch fits, batch 5 (killed) does not")
-    assert memory.fit_line(5_000_000, True, Fit(fitting, None)).endswith("fits, no larger one was tried")
+    assert tables.fit_line(5_000_000, True, Fit(None, failing)).endswith("no batch fits, batch 5 (killed) does not")
+    assert tables.fit_line(5_000_000, True, Fit(fitting, None)).endswith("fits, no larger one was tried")

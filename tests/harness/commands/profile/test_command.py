@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.__main__ import main
-from harness.commands.profile import command, launch
+from harness.commands.profile import command, compare, launch
 from harness.config.schema import Device
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -79,10 +79,10 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch
 def test_columns_are_named_by_what_differs(compose):
     (config,) = compose("scale=tiny", "task=bag", "hardware.threads=1")
     longer = replace(config, measure=replace(config.measure, length=32))
-    assert list(command.labelled([config, longer])) == ["base measure.length=128", "base measure.length=32"]
-    assert list(command.labelled([config, replace(config, scale_name="mini")])) == ["base tiny", "base mini"]
-    assert list(command.labelled([config, replace(config, arm="windowed")])) == ["base", "windowed"]
-    assert list(command.labelled([config, replace(config, seed=2)])) == ["base"]
+    assert list(compare.labelled([config, longer])) == ["base measure.length=128", "base measure.length=32"]
+    assert list(compare.labelled([config, replace(config, scale_name="mini")])) == ["base tiny", "base mini"]
+    assert list(compare.labelled([config, replace(config, arm="windowed")])) == ["base", "windowed"]
+    assert list(compare.labelled([config, replace(config, seed=2)])) == ["base"]
 
 
 def test_choice_behind_a_bare_trace_is_no_folder():

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import native
-from harness.commands.export import by_our_reader, by_transformers, check, export
+from harness.checkpoints.export import by_our_reader, by_transformers, check, export
+from harness.commands.export import summary
 from harness.config.choices import TokenizerKind
 from harness.config.schema import ModelConfig, TokenizerConfig
 from harness.data.tokenizer import build, special_ids
@@ -111,9 +112,9 @@ def batch_of(tokenizer: Tokenizer, types: bool) -> Batch:
     return Batch(ids, kinds if types else None, mask.bool())
 
 
-def told(batch: Batch) -> dict[str, Tensor]:
-    given = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask.long()}
-    return given if batch.token_type_ids is None else given | {"token_type_ids": batch.token_type_ids}
+def inputs_of(batch: Batch) -> dict[str, Tensor]:
+    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask.long()}
+    return inputs if batch.token_type_ids is None else inputs | {"token_type_ids": batch.token_type_ids}
 
 
 @pytest.mark.parametrize("name", FAMILY)
@@ -125,8 +126,8 @@ def test_transformers_gives_the_same_hidden_states_and_ids(name, tokenizer, tmp_
     theirs = transformers.AutoModel.from_pretrained(folder).eval()
     batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
     with torch.no_grad():
-        wanted, found = model.encoder(batch), theirs(**told(batch)).last_hidden_state
-    assert (wanted - found)[batch.attention_mask].abs().max() <= 1e-5
+        expected, found = model.encoder(batch), theirs(**inputs_of(batch)).last_hidden_state
+    assert (expected - found)[batch.attention_mask].abs().max() <= 1e-5
 
     reading = transformers.AutoTokenizer.from_pretrained(folder)
     rows = reading(TEXTS[0], TEXTS[1])
@@ -145,7 +146,7 @@ def test_model_without_token_types_runs_in_a_family_that_has_them(family, tokeni
     model = Trained(shape)
     checkpoint = lay_out(tmp_path / "run", shape, tokenizer, model.state_dict())
     assert export(checkpoint, tmp_path / "out", family).family == family
-    for heads, wanted in (
+    for heads, expected in (
         ("AutoModel", model.encoder),
         ("AutoModelForMaskedLM", lambda b: model.masked_head(model.encoder(b))),
     ):
@@ -153,8 +154,8 @@ def test_model_without_token_types_runs_in_a_family_that_has_them(family, tokeni
         assert "embeddings.token_type_embeddings.weight" not in report["missing_keys"]
         batch = batch_of(tokenizer, types=False)
         with torch.no_grad():
-            found = theirs.eval()(**told(batch))[0]
-            torch.testing.assert_close(found[batch.attention_mask], wanted(batch)[batch.attention_mask], rtol=0, atol=1e-5)
+            found = theirs.eval()(**inputs_of(batch))[0]
+            torch.testing.assert_close(found[batch.attention_mask], expected(batch)[batch.attention_mask], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -169,11 +170,11 @@ def test_t5_gives_the_same_hidden_states_in_transformers(name, tied, tokenizer, 
     theirs, report = kind.from_pretrained(folder, output_loading_info=True)
     assert report["missing_keys"] == set()
     batch = batch_of(tokenizer, types=False)
-    given = told(batch)
-    decoder = {f"decoder_{key}": value for key, value in given.items()} if both else {}
+    inputs = inputs_of(batch)
+    decoder = {f"decoder_{key}": value for key, value in inputs.items()} if both else {}
     with torch.no_grad():
-        wanted, found = model.encoder(batch), theirs.eval()(**given, **decoder).last_hidden_state
-    assert (wanted - found)[batch.attention_mask].abs().max() <= 1e-5
+        expected, found = model.encoder(batch), theirs.eval()(**inputs, **decoder).last_hidden_state
+    assert (expected - found)[batch.attention_mask].abs().max() <= 1e-5
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -186,10 +187,10 @@ def test_transformers_gives_the_same_logits_for_masked_tokens(name, tied, tokeni
     assert report["missing_keys"] == set()
     batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
     with torch.no_grad():
-        wanted = model.masked_head(model.encoder(batch))
-        found = theirs.eval()(**told(batch)).logits
-    assert wanted.abs().max() > 1
-    torch.testing.assert_close(found[batch.attention_mask], wanted[batch.attention_mask], rtol=0, atol=1e-5)
+        expected = model.masked_head(model.encoder(batch))
+        found = theirs.eval()(**inputs_of(batch)).logits
+    assert expected.abs().max() > 1
+    torch.testing.assert_close(found[batch.attention_mask], expected[batch.attention_mask], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", FAMILY)
@@ -203,7 +204,7 @@ def test_fine_tuned_classifier_answers_the_same(name, tokenizer, tmp_path):
     assert report["missing_keys"] == set()
     batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
     with torch.no_grad():
-        torch.testing.assert_close(theirs.eval()(**told(batch)).logits, model(batch), rtol=0, atol=1e-5)
+        torch.testing.assert_close(theirs.eval()(**inputs_of(batch)).logits, model(batch), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", FAMILY)
@@ -211,26 +212,26 @@ def test_checkpoint_starts_a_run_of_ours(name, tokenizer, tmp_path):
     shape = shape_of(name, tokenizer)
     model = Trained(shape)
     folder, _ = exported(tmp_path, shape, tokenizer, model)
-    given = json.loads((folder / "config.json").read_text())
-    again = SequenceClassifier(config_of(given), num_outputs=2).eval()
-    load(again, load_file(folder / "model.safetensors"), given)
+    config = json.loads((folder / "config.json").read_text())
+    again = SequenceClassifier(config_of(config), num_outputs=2).eval()
+    load(again, load_file(folder / "model.safetensors"), config)
     batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
     with torch.no_grad():
         assert torch.equal(again.encoder(batch), model.encoder(batch))
 
 
-def test_report_says_what_went_along_and_what_is_missing(tokenizer, tmp_path):
+def test_report_lists_the_heads_and_what_is_missing(tokenizer, tmp_path):
     shape = shape_of("base", tokenizer)
     state = Trained(shape).state_dict()
     both = export(lay_out(tmp_path / "a", shape, tokenizer, state | {"pair_head.weight": torch.ones(2, 32)}), tmp_path / "b")
     assert {"bert.pooler.dense.weight", "cls.predictions.bias"} < set(both.heads)
     assert both.left_out == ["pair_head.weight"]
-    assert both.fresh == ["the head of AutoModelForSequenceClassification"]
+    assert both.initialised == ["the head of AutoModelForSequenceClassification"]
 
     bare = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
     found = export(lay_out(tmp_path / "c", shape, tokenizer, bare), tmp_path / "d")
-    assert (found.heads, len(found.fresh)) == ([], 3)
-    assert "heads that went along: none" in found.told()
+    assert (found.heads, len(found.initialised)) == ([], 3)
+    assert "heads included: none" in summary(found)
     _, report = transformers.AutoModel.from_pretrained(tmp_path / "d", output_loading_info=True)
     assert report["missing_keys"] == {"pooler.dense.weight", "pooler.dense.bias"}
 
@@ -252,8 +253,8 @@ def test_every_kind_of_tokenizer_gives_the_same_ids(kind, tmp_path):
     folder, _ = exported(tmp_path, shape, tokenizer, Trained(shape))
     reading = transformers.AutoTokenizer.from_pretrained(folder)
     assert reading(texts)["input_ids"] == [row.ids for row in tokenizer.encode_batch(texts)]
-    pair, wanted = reading(texts[0], texts[4]), tokenizer.encode(texts[0], texts[4])
-    assert (pair["input_ids"], pair["token_type_ids"]) == (wanted.ids, wanted.type_ids)
+    pair, expected = reading(texts[0], texts[4]), tokenizer.encode(texts[0], texts[4])
+    assert (pair["input_ids"], pair["token_type_ids"]) == (expected.ids, expected.type_ids)
     roles = ("pad", "unk", "cls", "sep", "mask")
     assert {role: getattr(reading, f"{role}_token_id") for role in roles} == special_ids(tokenizer)
 
@@ -320,7 +321,7 @@ def test_shape_of_no_family_is_refused_and_leaves_nothing(tokenizer, tmp_path, c
     assert [path.name for path in tmp_path.iterdir()] == [paths.WEIGHTS]
 
 
-def test_wrong_inputs_are_told_in_one_line(tokenizer, tmp_path, capsys):
+def test_wrong_inputs_are_refused_in_one_line(tokenizer, tmp_path, capsys):
     assert "is neither a folder nor the id of a run" in refused(capsys, "nowhere")
     assert f"there is no tracking store sqlite:///{tmp_path}" in refused(capsys, "0" * 32, "--output", tmp_path)
     (tmp_path / "empty").mkdir()
@@ -342,11 +343,11 @@ def test_run_is_found_by_its_id_in_the_tracking_store(tokenizer, output, capsys)
     from harness.tracking.mlflow_store import Tracker
 
     shape = shape_of("base", tokenizer)
-    cells = [{"attempt": letter * 32, "name": letter, "started": 1, "tags": {}, "parameters": {}} for letter in "ab"]
-    ids = [Tracker(None, str(output), "study").open(cell) for cell in cells]
-    for cell in cells:
-        lay_out(output / "study" / cell["name"], shape, tokenizer, Trained(shape).state_dict())
-        (output / "study" / cell["name"] / "run.json").write_text(json.dumps(cell))
+    records = [{"attempt": letter * 32, "name": letter, "started": 1, "tags": {}, "parameters": {}} for letter in "ab"]
+    ids = [Tracker(None, str(output), "study").open(record) for record in records]
+    for record in records:
+        lay_out(output / "study" / record["name"], shape, tokenizer, Trained(shape).state_dict())
+        (output / "study" / record["name"] / "run.json").write_text(json.dumps(record))
     assert main(["export", ids[1], "--output", str(output)]) == 0
     assert capsys.readouterr().out.startswith(f"wrote {output / 'study' / 'b' / 'export'}: bert")
     assert "cannot be looked up: " in refused(capsys, "0" * 32, "--output", output)

@@ -1,0 +1,212 @@
+"""A model that was trained here as a checkpoint that transformers loads: config.json, model.safetensors and the tokenizer.
+
+A checkpoint is loaded and run once before it gets its name. B texts, T tokens, D hidden.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from harness.checkpoints import finetuned, native
+from harness.data.tokenizer import special_ids
+from harness.errors import InputError
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.encoder import Encoder
+from models.heads import SequenceClassifier
+from models.huggingface import config_of, exported, expresses_masked_head, homeless, load, published
+from models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
+
+ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
+"""Keys of the config.json of a causal model: its texts begin and end with these pieces here."""
+
+POOLED = ("bert", "albert", "roberta")
+"""Families whose bare model has a pooler."""
+
+TOLERANCE = 1e-3
+"""Hidden states of a checkpoint may differ from ours by so much of their largest value, as sums in another order do."""
+
+CHECKED_TOKENS = 16
+"""Tokens of the two texts that a checkpoint is run on, or as many as it reads."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written, and what was not."""
+
+    folder: Path
+    family: str
+    tensors: int
+    heads: list[str]  # published names of the heads' tensors
+    left_out: list[str]  # our names that the family has no place for
+    initialised: list[str]  # parts of the models of the family that are missing: transformers initialises them randomly
+    checked: str  # what loaded and ran it, and how far its hidden states are from ours
+
+
+def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
+    """Writes the checkpoint to `out`, whole or not at all.
+
+    InputError for weights that cannot be read, a shape that no family expresses, an `out` that is not empty, or a checkpoint
+    that does not compute what the model does.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"--out {str(out)!r} is there already; expected a new or an empty folder")
+    state, shape = native.read(checkpoint)
+    tokenizer = _tokenizer(checkpoint / native.TOKENIZER, shape)
+    task = finetuned.read_task(checkpoint) if finetuned.is_finetuned(checkpoint) else None
+    try:
+        config = published(shape, family)
+        head = {}
+        if task is not None and task.kind in ON_TOKENS:
+            head = token_head(state, task.kind, config["model_type"])
+            state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
+        found = exported(state, shape, config) | head
+        left_out = homeless(state, shape, config)
+    except ValueError as error:
+        raise InputError(f"{checkpoint} cannot be exported: {error}") from error
+    if task is not None:
+        config |= task_keys(task.kind, task.labels, task.num_outputs)
+    if shape.causal:
+        config |= {key: tokenizer.ids[piece] for key, piece in ENDS.items()}
+    read = by_transformers if find_spec("transformers") else by_our_reader
+    checked = _write(out, config, found, tokenizer, lambda folder: check(folder, _of_encoder(state), shape, read))
+    heads = [name for name in found if name not in exported(_of_encoder(state), shape, config)]
+    initialised = _missing_parts(config["model_type"], heads, state, left_out)
+    return Export(out, config["model_type"], len(found), heads, left_out, initialised, checked)
+
+
+def _of_encoder(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
+
+
+def _missing_parts(family: str, heads: list[str], state: dict[str, Tensor], left_out: list[str]) -> list[str]:
+    """Parts of the family's models that the checkpoint lacks."""
+    has = {name.partition(".")[0] for name in state if name not in left_out}
+    parts = {
+        "the pooler of AutoModel": family in POOLED and not any(".pooler." in name for name in heads),
+        "the head of AutoModelForMaskedLM": expresses_masked_head(family) and "masked_head" not in has,
+        "the head of AutoModelForSequenceClassification": "head" not in has
+        or family == "t5",  # theirs has a decoder and a dense layer
+    }
+    return [part for part, absent in parts.items() if absent]
+
+
+@dataclass(frozen=True)
+class TokenizerFiles:
+    """The tokenizer of a checkpoint."""
+
+    text: str  # of tokenizer.json
+    config: dict[str, Any]  # tokenizer_config.json
+    ids: dict[str, int | None]  # of the special pieces
+
+
+def _tokenizer(path: Path, shape: EncoderConfig) -> TokenizerFiles:
+    try:
+        text = path.read_text()
+        tokenizer = Tokenizer.from_str(text)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): expected the tokenizer of the run") from error
+    except Exception as error:  # the library raises no narrower one
+        raise InputError(f"{path} is not a tokenizer: {error}") from error
+    if tokenizer.get_vocab_size() > shape.vocab_size:
+        raise InputError(f"{path} has {tokenizer.get_vocab_size()} pieces, the model {shape.vocab_size} token embeddings")
+    ids = special_ids(tokenizer)
+    types = ["token_type_ids"] if shape.type_vocab_size > 1 else []
+    lowercase = _lowercase(json.loads(text).get("normalizer"))
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": shape.longest_text,
+        "model_input_names": ["input_ids", *types, "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        **{f"{role}_token": tokenizer.id_to_token(number) for role, number in ids.items() if number is not None},
+        **({} if lowercase is None else {"do_lower_case": lowercase}),
+    }
+    return TokenizerFiles(text, config, ids)
+
+
+def _lowercase(normalizer: dict | None) -> bool | None:
+    """None where the tokenizer does not define it."""
+    steps = [normalizer or {}, *(normalizer or {}).get("normalizers", [])]
+    if any(step.get("type") == "Lowercase" for step in steps):
+        return True
+    return next((step["lowercase"] for step in steps if step.get("type") == "BertNormalizer"), None)
+
+
+def _write(
+    out: Path, config: dict[str, Any], tensors: dict[str, Tensor], tokenizer: TokenizerFiles, checking: Callable[[Path], str]
+) -> str:
+    """The result of `checking` on the complete folder, before it gets its name; if that raises, nothing is left."""
+    building = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True)
+        (building / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        (building / "tokenizer.json").write_text(tokenizer.text)
+        (building / "tokenizer_config.json").write_text(json.dumps(tokenizer.config, indent=2) + "\n")
+        save_file(tensors, building / "model.safetensors", metadata={"format": "pt"})
+        checked = checking(building)
+        building.rename(out)
+    except OSError as error:
+        raise InputError(f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return checked
+
+
+Reader = Callable[[Path, Tensor], tuple[str, Tensor]]
+"""A checkpoint and ids (B, T) -> the reader's name and the last hidden states (B, T, D)."""
+
+
+def check(folder: Path, state: dict[str, Tensor], shape: EncoderConfig, read: Reader) -> str:
+    """The reader's name and the largest difference of its hidden states from ours; InputError where it fails or they differ."""
+    encoder = Encoder(shape).eval()
+    encoder.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in state.items()})
+    length = min(CHECKED_TOKENS, shape.longest_text)
+    ids = torch.arange(2 * length).view(2, length) % shape.vocab_size
+    ids = ids.masked_fill(ids == shape.pad_token_id, (shape.pad_token_id + 1) % shape.vocab_size)
+    with torch.inference_mode():
+        ours = encoder(Batch(ids))
+        try:
+            reader, found = read(folder, ids)
+        except Exception as error:  # the libraries raise no narrower one
+            cause = " ".join(str(error).split())
+            raise InputError(f"nothing is written: the checkpoint does not run ({type(error).__name__}: {cause})") from error
+    difference = (ours - found).abs().max().item()
+    if not difference <= TOLERANCE * max(1.0, ours.abs().max().item()):
+        raise InputError(f"nothing is written: read by {reader}, hidden states differ from the model's by {difference:.2g}")
+    return f"{reader}: hidden states differ from the model's by {difference:.1g} at most"
+
+
+def by_transformers(folder: Path, ids: Tensor) -> tuple[str, Tensor]:
+    """By the architecture that config.json names, or the bare model of its family."""
+    import transformers  # optional: may not be installed
+
+    (architecture,) = json.loads((folder / "config.json").read_text()).get("architectures", ["AutoModel"])
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()  # `Export` lists the parts that the checkpoint lacks
+    transformers.logging.disable_progress_bar()
+    try:
+        model = getattr(transformers, architecture).from_pretrained(folder).eval()
+    finally:
+        transformers.logging.set_verbosity(level)
+        transformers.logging.enable_progress_bar()
+    both = {"decoder_input_ids": ids} if architecture == "T5Model" else {}
+    return f"transformers {transformers.__version__}", model(input_ids=ids, **both).last_hidden_state
+
+
+def by_our_reader(folder: Path, ids: Tensor) -> tuple[str, Tensor]:
+    """As `model.init_from` reads it."""
+    config = json.loads((folder / "config.json").read_text())
+    model = SequenceClassifier(config_of(config), num_outputs=2).eval()
+    load(model, load_file(folder / "model.safetensors"), config)
+    return "our own reader, as transformers is not installed", model.encoder(Batch(ids))
