@@ -50,7 +50,6 @@ def main(folder: Path) -> None:
     config, data = resolve.load(folder / "config.yaml"), None
     if request.data is not None:
         data = cache.read(config, request.data)
-        config = cache.shaped(config, data)
     machine, measured = Machine(config.hardware), Measured()
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
