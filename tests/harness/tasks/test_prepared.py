@@ -17,7 +17,7 @@ from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.paths import conf_directory
 from harness.tasks import prepared as cache
-from harness.tasks.base import Answers
+from harness.tasks.base import Predictions
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal
 from harness.training.evaluation import predict, write_predictions, write_scores
@@ -66,7 +66,7 @@ def cell(tmp_path: Path) -> Callable[[TaskKind], RunConfig]:
     return make
 
 
-def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) -> Answers:
+def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) -> Predictions:
     """The answers of a small model after some epochs."""
     machine, journal = Machine(HardwareConfig(threads=1)), Journal(folder)
     kind = tasks.kind_of(config.task)
@@ -77,7 +77,7 @@ def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) ->
     budget = replace(config.finetune, epochs=epochs, learning_rate=3e-3, batch_size=8, accumulation=2)
     finetune(replace(config, finetune=budget), model, prepared, machine, journal, flops.of_training(model))
     logits = predict(model, prepared.validation, 7, prepared.pad_token_id, machine)
-    answers = kind.answers(config.task, prepared.validation, logits, prepared.majority)
+    answers = kind.predictions(config.task, prepared.validation, logits, prepared.majority)
     write_scores(config.task, answers, journal)
     journal.finish("finished")
     return answers
@@ -147,7 +147,7 @@ def test_splits_beside_the_validation_are_prepared_with_it(cell):
 
 def test_an_undefined_score_is_said_and_left_out(tmp_path, capsys):
     task = TaskConfig(name="numbers", kind=TaskKind.regression, scores=["pearson"], headline="pearson")
-    given = Answers(np.arange(3.0), np.ones(3), np.zeros(3), 0.5, {})
+    given = Predictions(np.arange(3.0), np.ones(3), np.zeros(3), 0.5, {})
     journal = Journal(tmp_path)
     write_scores(task, given, journal)
     journal.finish("finished")

@@ -224,7 +224,7 @@ def test_wrong_label_names_file_row_and_key(place, refused, kind, label, told):
 @pytest.mark.parametrize("kind", KINDS)
 def test_classes_without_names_are_listed(place, refused, kind):
     told = refused(place.file(kind, ROWS), labels=[])
-    assert told.endswith(f"train (train.{kind}): task.labels names no classes; column 'y' has: set task.labels=[neg,pos]")
+    assert told.endswith(f"train (train.{kind}): task.labels is empty; for column 'y' set task.labels=[neg,pos]")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -64,7 +64,7 @@ def logits_at(split: Split, spans: dict[int, tuple[int, int, float]]) -> np.ndar
 
 
 def answers(split: Split, logits: np.ndarray, majority: int = 0, **changes):
-    return tasks.kind_of(task()).answers(task(**changes), split, logits, majority)
+    return tasks.kind_of(task()).predictions(task(**changes), split, logits, majority)
 
 
 def test_windows_are_short_enough_and_hold_every_token_of_the_context(cut):
@@ -124,7 +124,7 @@ def test_right_logits_give_the_answers_in_the_words_of_the_text(cut, answerable_
     given = answers(split, logits, answerable_only=answerable_only)
     assert given.predicted[:2] == ["Rio de Janeiro", "Big Ben"]
     assert (given.predicted[2] == "") == (not answerable_only)
-    assert given.truth == ANSWERS
+    assert given.labels == ANSWERS
 
 
 def test_best_span_equals_a_search_through_all(cut):
@@ -205,16 +205,16 @@ def test_constant_answer_is_none_where_half_have_none_and_the_first_words_where_
 def test_constant_answer_is_cut_from_each_context(cut):
     split = encoded(cut)
     logits = np.zeros((len(split.ids), 2), dtype=np.float32)
-    assert answers(split, logits, majority=2).constant == ["Ann lives", "word0 and", "Nothing to"]
-    assert answers(split, logits, majority=0).constant == ["", "", ""]
+    assert answers(split, logits, majority=2).baseline == ["Ann lives", "word0 and", "Nothing to"]
+    assert answers(split, logits, majority=0).baseline == ["", "", ""]
 
 
 def test_an_empty_context_has_no_answer(cut):
     given = Table({"question": ["Who?"], "context": [""], "answers": [{"text": [], "answer_start": []}]}, [7], "here")
     kind = tasks.kind_of(task())
     split = kind.encode(task(), cut, kind.examples(task(), given))
-    found = kind.answers(task(answerable_only=True), split, np.ones((len(split.ids), 2), dtype=np.float32), 3)
-    assert found.predicted == found.constant == [""]
+    found = kind.predictions(task(answerable_only=True), split, np.ones((len(split.ids), 2), dtype=np.float32), 3)
+    assert found.predicted == found.baseline == [""]
     assert found.columns["score"] == [None]
 
 

@@ -56,7 +56,7 @@ def logits_of(split: Split, tags: list[list[int]]) -> np.ndarray:
 
 
 def answers(split: Split, tags: list[list[int]], **changes):
-    return tasks.kind_of(task()).answers(task(**changes), split, logits_of(split, tags), majority=0)
+    return tasks.kind_of(task()).predictions(task(**changes), split, logits_of(split, tags), majority=0)
 
 
 def test_a_label_stands_at_the_first_piece_of_its_word(pieces_of):
@@ -75,8 +75,8 @@ def test_a_label_stands_at_the_first_piece_of_its_word(pieces_of):
 def test_right_logits_give_the_tags_back_in_order(pieces_of):
     split = encoded(pieces_of)
     given = answers(split, [[0, 0, 1, 2, 2, 0], [0, 0], [0, 1]])
-    assert given.predicted == given.truth == [[LABELS[tag] for tag in tags] for tags in TAGS]
-    assert given.constant == [["O"] * len(tags) for tags in TAGS]
+    assert given.predicted == given.labels == [[LABELS[tag] for tag in tags] for tags in TAGS]
+    assert given.baseline == [["O"] * len(tags) for tags in TAGS]
 
 
 def test_words_that_are_cut_off_or_have_no_piece_are_predicted_outside(pieces_of):
@@ -87,7 +87,7 @@ def test_words_that_are_cut_off_or_have_no_piece_are_predicted_outside(pieces_of
     given = answers(split, [[1] * 6, [1] * 2, [1] * 2])
     assert given.predicted[0] == ["B-place" if word in seen else "O" for word in range(6)]
     assert given.predicted[2] == ["O", "B-place"]
-    assert given.truth[0] == [LABELS[tag] for tag in TAGS[0]]
+    assert given.labels[0] == [LABELS[tag] for tag in TAGS[0]]
 
 
 def test_one_row_a_word_with_its_own_item_and_no_logits_where_it_was_not_seen(pieces_of):
@@ -126,9 +126,9 @@ def test_pieces_of_a_step_weigh_by_their_labelled_words():
     labels = torch.tensor([[1, 2, 1, IGNORED], [IGNORED, 1, IGNORED, IGNORED]])
     batch = Batch(torch.zeros(2, 4, dtype=torch.int64), labels=labels)
     kind = tasks.kind_of(task())
-    step = step_of(batch, 2, kind.asked)
+    step = step_of(batch, 2, kind.num_targets)
     assert step.weights == [3 / 4, 1 / 4]
-    assert [kind.asked(piece) for piece in pieces(batch, 2)] == [3, 1]
+    assert [kind.num_targets(piece) for piece in pieces(batch, 2)] == [3, 1]
 
 
 @pytest.mark.parametrize(

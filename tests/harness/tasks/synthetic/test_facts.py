@@ -12,7 +12,7 @@ from harness.config.schema import GrammarConfig
 from harness.errors import InputError
 from harness.tasks.synthetic import FAMILIES, generate, theory_of
 from harness.tasks.synthetic.brackets import CLOSING, OPENING
-from harness.tasks.synthetic.pairs import counted
+from harness.tasks.synthetic.pairs import best_linear_accuracy
 from harness.tasks.synthetic.words import SYMBOLS, VERDICTS, WORDS
 
 ROWS = 2000
@@ -64,7 +64,7 @@ def test_counting_words_is_enough_where_theory_says_so(rule):
 
 @pytest.mark.parametrize("symbols", [2, 4, 8])
 def test_a_weighted_count_of_pairs_is_bounded(symbols):
-    assert counted_accuracy(Rule.pairs, symbols=symbols) <= at_most(counted(symbols))
+    assert counted_accuracy(Rule.pairs, symbols=symbols) <= at_most(best_linear_accuracy(symbols))
 
 
 def test_the_bound_of_counting_pairs_is_reached_by_some_weights():
@@ -73,7 +73,7 @@ def test_the_bound_of_counting_pairs_is_reached_by_some_weights():
     made = generate(config(Rule.pairs, symbols=4), "train")
     same = [sum(word in heavy for text in sentences(row) for word in text.split()) == 2 for row in made]
     right = np.mean([told == row["label"] for told, row in zip(same, made, strict=True)])
-    assert right == pytest.approx(counted(4), abs=0.04)
+    assert right == pytest.approx(best_linear_accuracy(4), abs=0.04)
 
 
 @pytest.mark.parametrize("rule", Rule)

@@ -70,9 +70,12 @@ def test_attention_without_positions_is_a_bag(verdict):
     [
         (("task=bag", "task.max_length=10"), "cut at task.max_length=10"),
         (("task=pairs", "finetune.max_steps=5"), "5 steps, fewer than"),
-        (("task=brackets",), "2 layers where"),
-        (("task=needle", "model=static"), "faintly"),
-        (("task=distance", "model=windowed", "data.validation_examples=10"), "too few"),
+        (("task=brackets",), "2 layers, the known construction has 3"),
+        (("task=needle", "model=static"), "theory does not say whether that is learned"),
+        (
+            ("task=distance", "model=windowed", "data.validation_examples=10"),
+            "too few to show that it cannot: it has a receptive field of 8 tokens",
+        ),
         (("task=order", "model=windowed", "tokenizer.trained_on=corpus"), "a word may be several"),
     ],
 )
