@@ -1,9 +1,9 @@
-"""Generated documents with structure of several kinds to learn, in the words of the built-in tasks and a few more.
+"""Generated documents with regularities on several levels, in the words of the built-in tasks and a few more.
 
-- within a word: plurals and the verb's ending;
-- within a sentence: the verb agrees with its subject, across whatever stands between them;
-- within a document: one hunter and its prey, one mood and one state of the gates hold from the first sentence to the last, and
-  the topic of a sentence is most often that of the sentence before.
+- within a word: endings of plurals and verbs;
+- within a sentence: the verb agrees with its subject, also across words between them;
+- within a document: hunter, prey, mood and the state of the gates are constant, and a sentence mostly has the topic of the one
+  before.
 """
 
 import random
@@ -26,15 +26,15 @@ NEAR = [word for word in FILLERS if word not in (*ADVERBS, "while")]
 IRREGULAR = {"fox": "foxes", "lynx": "lynxes", "wolf": "wolves", "mouse": "mice", "perch": "perch", "story": "stories"}
 
 SENTENCES = (14, 40)
-"""Fewest and most sentences of a document."""
+"""Minimum and maximum number of sentences of a document."""
 
-STAYS = 0.8
-"""Probability that a sentence keeps to the topic of the one before."""
+SAME_TOPIC = 0.8
+"""Probability that a sentence has the topic of the one before."""
 
 
 @dataclass
 class Scene:
-    """What a document is about."""
+    """The constants of a document."""
 
     hunter: str
     prey: str
@@ -46,7 +46,7 @@ class Scene:
 
 
 def generate(config: CorpusConfig, split: str) -> Iterator[str]:
-    """`corpus.documents` documents of `train`, or `corpus.validation_share` as many of `validation` from another rng."""
+    """`corpus.documents` documents of `train`, or that number times `corpus.validation_share` of `validation`."""
     count = config.documents if split == "train" else max(2, round(config.documents * config.validation_share))
     for number in range(count):
         yield _document(random.Random(derive(config.seed, "running text", split, number)))
@@ -65,7 +65,7 @@ def _document(rng: random.Random) -> str:
     topic = rng.choice(TOPICS)
     sentences = []
     for _ in range(rng.randint(*SENTENCES)):
-        if rng.random() > STAYS:
+        if rng.random() > SAME_TOPIC:
             topic = rng.choice(TOPICS)
         sentence = topic(rng, scene)
         sentences.append(f"{sentence[0].upper()}{sentence[1:]}{rng.choice('.......!')}")
@@ -78,19 +78,19 @@ def _plural(noun: str) -> str:
 
 
 def _bare(verb: str) -> str:
-    """The verb as it follows a plural: sees -> see, passes -> pass."""
+    """The verb after a plural: sees -> see, passes -> pass."""
     return verb[:-2] if verb.endswith(("sses", "ches")) else verb[:-1]
 
 
 def _noun(rng: random.Random, noun: str) -> tuple[str, bool]:
-    """The noun with its article, and whether it is many."""
+    """The noun with its article, and whether it is plural."""
     many = rng.random() < 0.4
     article = rng.choice(["the", "these"] if many else ["the", "this", "an" if noun[0] in "aeiou" else "a"])
     return f"{article} {_plural(noun) if many else noun}", many
 
 
 def _subject(rng: random.Random, noun: str) -> tuple[str, bool]:
-    """A subject, at times with a place of another number between it and its verb."""
+    """A subject and whether it is plural, in 30 % with a place between it and its verb."""
     subject, many = _noun(rng, noun)
     if rng.random() < 0.3:
         between, _ = _noun(rng, rng.choice(PLACES))

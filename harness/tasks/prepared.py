@@ -6,13 +6,11 @@ An entry of the cache is written atomically, under a lock, so that processes may
 
 import hashlib
 import json
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow
-from filelock import FileLock
 from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
@@ -20,6 +18,7 @@ from harness import paths, tasks
 from harness.config.choices import KeepBest
 from harness.config.schema import RunConfig
 from harness.data import tokenizer as tokenizers
+from harness.data.cache import write_once
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 from harness.tasks import glue_submission
@@ -66,10 +65,8 @@ def prepare(config: RunConfig) -> str:
     more_text = load_languages(config) if config.tokenizer.multilingual and is_trained else []
     key = _key(config, tables, more_text)
     folder = paths.cache_folder(config.output) / key
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            _write(config, splits, more_text, folder, _rows_hash(config, tables))
+    rows = _rows_hash(config, tables)
+    write_once(folder, lambda temporary: _fill(config, splits, more_text, temporary, rows))
     return key
 
 
@@ -130,18 +127,6 @@ def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Tabl
     for split, table in tables.items():
         columns = [table.columns[name] for name in (*config.task.fields, config.task.label)]
         digest.update(json.dumps([split, columns, table.items]).encode())
-
-
-def _write(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: str) -> None:
-    """Builds the entry in a temporary folder, which a killed process may have left, and renames it when it is complete."""
-    building = folder.with_name(f"{folder.name}.tmp")
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir()
-    try:
-        _fill(config, splits, more_text, building, rows)
-        building.rename(folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
 
 
 def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: str) -> None:

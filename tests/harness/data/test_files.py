@@ -55,7 +55,7 @@ def test_nul_byte_names_the_line(refused, name):
 def test_ragged_line_is_named(refused, kind, line, columns):
     content = b"text,y\na,pos\n" + line + b"\nd,neg\n"
     told = refused(f"a.{kind}", content if kind == "csv" else content.replace(b",", b"\t"))
-    assert f"(a.{kind}), line 3: {columns} columns, but the header has 2; mend the file of task.train_file" in told
+    assert f"(a.{kind}), line 3: {columns} columns, but the header has 2; fix the file of task.train_file" in told
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_tokenizer_that_cannot_be_built_leaves_nothing(small_config, monkeypatch
 
 def test_prepared_data_is_not_made_twice(small_config, monkeypatch):
     key = cache.prepare(small_config)
-    monkeypatch.setattr(cache, "_write", lambda *_: pytest.fail("written again"))
+    monkeypatch.setattr(cache, "_fill", lambda *_: pytest.fail("written again"))
     assert cache.prepare(small_config) == key
 
 

@@ -138,7 +138,7 @@ def test_row_ranges_are_slices_too(made):
 def test_row_in_two_splits_is_refused_whichever_is_asked_for(made, parts, keys):
     config = made({"a": numbered(10), "b": numbered(10)}, **parts)
     for split in ("train", "validation", *(["test"] if "test_split" in parts else []), *config.task.more_validation):
-        with pytest.raises(InputError, match="share rows: cut them apart") as error:
+        with pytest.raises(InputError, match="share rows: separate them") as error:
             load_table(config, split)
         assert all(key in str(error.value) for key in keys)
         assert "\n" not in str(error.value)
