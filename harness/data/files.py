@@ -107,4 +107,4 @@ def _refuse_ragged(path: Path, where: str, key: str) -> None:
         except csv.Error as error:
             raise InputError(f"{where}, line {reader.line_num}: {error}; fix the file of {key}") from error
     if len(set(header)) < len(header):
-        raise InputError(f"{where}: the header {header} repeats a column; fix the file of {key}")
+        raise InputError(f"{where}: two columns of the header {header} have the same name; fix the file of {key}")

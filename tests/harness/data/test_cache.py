@@ -1,4 +1,4 @@
-"""Folders of prepared data: written once, and never seen incomplete."""
+"""Folders of prepared data: written once, and never read incomplete."""
 
 import pytest
 
