@@ -1,1 +1,1 @@
-"""Running text: where documents come from, how they become a stream of ids, and the sequences that are drawn from it."""
+"""Text for pretraining: documents, their token ids on disk, and the sequences that are sampled from them."""

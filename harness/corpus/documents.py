@@ -1,4 +1,4 @@
-"""Running text as documents, one at a time: generated, from plain files, or from a data set. Lines are paragraphs."""
+"""The documents of a corpus: generated, from plain text files, or from a data set. A line is a paragraph."""
 
 import difflib
 import hashlib
@@ -13,25 +13,25 @@ from harness.errors import InputError
 
 
 def documents(config: RunConfig, split: str) -> Iterator[str]:
-    """The documents of `train` or `validation`, none of them empty, in an order that is always the same.
+    """The non-empty documents of `train` or `validation`, in a fixed order.
 
-    Where a corpus has no held-out part of its own, what is held out is decided by a document's text alone: two copies of one
-    text never lie on both sides. InputError for what is missing, is not text, or leaves no document.
+    Without a validation split of its own, the corpus is split by a hash of each document's text, so that copies of a text are
+    in the same split. InputError for files that are missing or not text, and for a split without documents.
     """
     corpus = config.corpus
     refuse_impossible(corpus)
     limit = corpus.train_documents if split == "train" else None
     text = None
-    for text in islice(_side(config, split), limit):
+    for text in islice(_all_documents(config, split), limit):
         yield text
     if text is None:
-        raise _nothing(corpus, split)
+        raise _no_documents(corpus, split)
 
 
 def refuse_impossible(corpus: CorpusConfig) -> None:
-    """InputError for the first value that no corpus could use."""
+    """InputError for an invalid value."""
     if not 0 < corpus.validation_share < 1:
-        raise InputError(f"corpus.validation_share={corpus.validation_share} must lie between 0 and 1")
+        raise InputError(f"corpus.validation_share={corpus.validation_share} must be above 0 and below 1")
     for key in ("train_documents", "documents"):
         value = getattr(corpus, key)
         if value is not None and value < 1:
@@ -39,30 +39,31 @@ def refuse_impossible(corpus: CorpusConfig) -> None:
 
 
 def held_out(text: str, share: float) -> bool:
-    """Whether a document of this text belongs to the held-out share, on every machine the same."""
+    """Whether a document with this text is held out; the same on every machine."""
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:8], "little") < share * 2**64
 
 
-def _side(config: RunConfig, split: str) -> Iterator[str]:
+def _all_documents(config: RunConfig, split: str) -> Iterator[str]:
     corpus = config.corpus
     if corpus.source is CorpusSource.builtin:
         return generated.generate(corpus, split)
     if corpus.source is CorpusSource.files:
-        read, own = _file_documents(corpus, split), bool(corpus.validation_files)
+        texts, has_validation = _file_documents(corpus, split), bool(corpus.validation_files)
     else:
-        read, own = loaded.documents(config, split), bool(corpus.validation_split)
-    if own:
-        return read
-    return (text for text in read if held_out(text, corpus.validation_share) == (split == "validation"))
+        texts, has_validation = loaded.documents(config, split), bool(corpus.validation_split)
+    if has_validation:
+        return texts
+    return (text for text in texts if held_out(text, corpus.validation_share) == (split == "validation"))
 
 
-def _nothing(corpus: CorpusConfig, split: str) -> InputError:
+def _no_documents(corpus: CorpusConfig, split: str) -> InputError:
     where = f"corpus {corpus.name!r}, {split}"
-    own = corpus.validation_files if corpus.source is CorpusSource.files else corpus.validation_split
-    if split == "validation" and not own:
-        told = f"no document is held out by corpus.validation_share={corpus.validation_share}"
-        return InputError(f"{where}: {told}; raise it or name a held-out part")
+    validation = corpus.validation_files if corpus.source is CorpusSource.files else corpus.validation_split
+    if split == "validation" and not validation:
+        key = "corpus.validation_files" if corpus.source is CorpusSource.files else "corpus.validation_split"
+        share = f"corpus.validation_share={corpus.validation_share}"
+        return InputError(f"{where}: {share} holds out no document; increase it or set {key}")
     return InputError(f"{where}: there are no documents, or all of them are empty")
 
 
@@ -71,7 +72,7 @@ def _file_documents(corpus: CorpusConfig, split: str) -> Iterator[str]:
         raise InputError(f"corpus {corpus.name!r} needs plain text files: set corpus.files=[a.txt,b.txt]")
     both = {Path(name).resolve() for name in corpus.files} & {Path(name).resolve() for name in corpus.validation_files}
     if both:
-        raise InputError(f"corpus.validation_files: {min(both)} is in corpus.files too, so it would be trained on")
+        raise InputError(f"corpus.validation_files: {min(both)} is in corpus.files too; remove it from one of them")
     key = "validation_files" if split == "validation" and corpus.validation_files else "files"
     for name in getattr(corpus, key):
         yield from _paragraphs_between_blanks(Path(name), f"corpus.{key}")
@@ -90,7 +91,7 @@ def _paragraphs_between_blanks(path: Path, key: str) -> Iterator[str]:
 
 
 def _lines(path: Path, key: str) -> Iterator[str]:
-    """Stripped lines; InputError says at which line and byte the file stops to be UTF-8 text."""
+    """Stripped lines; InputError names the first line and byte that are not UTF-8 text."""
     if not path.is_file():
         raise _no_file(path, key)
     begin = 0
@@ -103,7 +104,7 @@ def _lines(path: Path, key: str) -> Iterator[str]:
                 raise InputError(f"{key}: {path}, {place}: not UTF-8 text ({error.reason}); convert the file") from error
             if "\0" in text:
                 place = f"line {number}, byte {begin + raw.index(0)}"
-                raise InputError(f"{key}: {path}, {place}: a NUL byte; expected plain UTF-8 text")
+                raise InputError(f"{key}: {path}, {place}: there is a NUL byte; expected plain UTF-8 text")
             yield text.strip()
             begin += len(raw)
 

@@ -1,9 +1,9 @@
-"""Generated documents with structure of several kinds to learn, in the words of the built-in tasks and a few more.
+"""Generated documents with regularities on several levels, in the words of the built-in tasks and a few more.
 
-- within a word: plurals and the verb's ending;
-- within a sentence: the verb agrees with its subject, across whatever stands between them;
-- within a document: one hunter and its prey, one mood and one state of the gates hold from the first sentence to the last, and
-  the topic of a sentence is most often that of the sentence before.
+- within a word: endings of plurals and verbs;
+- within a sentence: the verb agrees with its subject, also across words between them;
+- within a document: hunter, prey, mood and the state of the gates are constant, and a sentence mostly has the topic of the one
+  before.
 """
 
 import random
@@ -26,15 +26,15 @@ NEAR = [word for word in FILLERS if word not in (*ADVERBS, "while")]
 IRREGULAR = {"fox": "foxes", "lynx": "lynxes", "wolf": "wolves", "mouse": "mice", "perch": "perch", "story": "stories"}
 
 SENTENCES = (14, 40)
-"""Fewest and most sentences of a document."""
+"""Minimum and maximum number of sentences of a document."""
 
-STAYS = 0.8
-"""Probability that a sentence keeps to the topic of the one before."""
+SAME_TOPIC = 0.8
+"""Probability that a sentence has the topic of the one before."""
 
 
 @dataclass
 class Scene:
-    """What a document is about."""
+    """The constants of a document."""
 
     hunter: str
     prey: str
@@ -46,29 +46,29 @@ class Scene:
 
 
 def generate(config: CorpusConfig, split: str) -> Iterator[str]:
-    """`corpus.documents` documents of `train`, or `corpus.validation_share` as many of `validation` from another stream."""
+    """`corpus.documents` documents of `train`, or that number times `corpus.validation_share` of `validation`."""
     count = config.documents if split == "train" else max(2, round(config.documents * config.validation_share))
     for number in range(count):
         yield _document(random.Random(derive(config.seed, "running text", split, number)))
 
 
-def _document(stream: random.Random) -> str:
+def _document(rng: random.Random) -> str:
     scene = Scene(
-        hunter=stream.choice(HUNTERS),
-        prey=stream.choice(PREY),
-        place=stream.choice(PLACES),
-        person=stream.choice(PEOPLE),
-        work=stream.choice(WORKS),
-        mood=stream.choice([PRAISE, BLAME]),
-        state=stream.choice([OPEN, SHUT]),
+        hunter=rng.choice(HUNTERS),
+        prey=rng.choice(PREY),
+        place=rng.choice(PLACES),
+        person=rng.choice(PEOPLE),
+        work=rng.choice(WORKS),
+        mood=rng.choice([PRAISE, BLAME]),
+        state=rng.choice([OPEN, SHUT]),
     )
-    topic = stream.choice(TOPICS)
+    topic = rng.choice(TOPICS)
     sentences = []
-    for _ in range(stream.randint(*SENTENCES)):
-        if stream.random() > STAYS:
-            topic = stream.choice(TOPICS)
-        sentence = topic(stream, scene)
-        sentences.append(f"{sentence[0].upper()}{sentence[1:]}{stream.choice('.......!')}")
+    for _ in range(rng.randint(*SENTENCES)):
+        if rng.random() > SAME_TOPIC:
+            topic = rng.choice(TOPICS)
+        sentence = topic(rng, scene)
+        sentences.append(f"{sentence[0].upper()}{sentence[1:]}{rng.choice('.......!')}")
     middle = len(sentences) // 2
     return "\n".join(" ".join(part) for part in (sentences[:middle], sentences[middle:]))
 
@@ -78,63 +78,63 @@ def _plural(noun: str) -> str:
 
 
 def _bare(verb: str) -> str:
-    """The verb as it follows a plural: sees -> see, passes -> pass."""
+    """The verb after a plural: sees -> see, passes -> pass."""
     return verb[:-2] if verb.endswith(("sses", "ches")) else verb[:-1]
 
 
-def _noun(stream: random.Random, noun: str) -> tuple[str, bool]:
-    """The noun with its article, and whether it is many."""
-    many = stream.random() < 0.4
-    article = stream.choice(["the", "these"] if many else ["the", "this", "an" if noun[0] in "aeiou" else "a"])
+def _noun(rng: random.Random, noun: str) -> tuple[str, bool]:
+    """The noun with its article, and whether it is plural."""
+    many = rng.random() < 0.4
+    article = rng.choice(["the", "these"] if many else ["the", "this", "an" if noun[0] in "aeiou" else "a"])
     return f"{article} {_plural(noun) if many else noun}", many
 
 
-def _subject(stream: random.Random, noun: str) -> tuple[str, bool]:
-    """A subject, at times with a place of another number between it and its verb."""
-    subject, many = _noun(stream, noun)
-    if stream.random() < 0.3:
-        between, _ = _noun(stream, stream.choice(PLACES))
-        subject = f"{subject} {stream.choice(NEAR)} {between}"
+def _subject(rng: random.Random, noun: str) -> tuple[str, bool]:
+    """A subject and whether it is plural, in 30 % with a place between it and its verb."""
+    subject, many = _noun(rng, noun)
+    if rng.random() < 0.3:
+        between, _ = _noun(rng, rng.choice(PLACES))
+        subject = f"{subject} {rng.choice(NEAR)} {between}"
     return subject, many
 
 
-def _hunt(stream: random.Random, scene: Scene) -> str:
-    subject, many = _subject(stream, scene.hunter)
-    verb = stream.choice(VERBS)
-    prey, several = _noun(stream, scene.prey)
-    end = stream.choice([stream.choice(TIMES), stream.choice(ADVERBS), f"{stream.choice(NEAR)} the {scene.place}"])
+def _hunt(rng: random.Random, scene: Scene) -> str:
+    subject, many = _subject(rng, scene.hunter)
+    verb = rng.choice(VERBS)
+    prey, several = _noun(rng, scene.prey)
+    end = rng.choice([rng.choice(TIMES), rng.choice(ADVERBS), f"{rng.choice(NEAR)} the {scene.place}"])
     sentence = f"{subject} {_bare(verb) if many else verb} {prey} {end}"
-    if stream.random() < 0.25:
-        other = stream.choice(VERBS)
+    if rng.random() < 0.25:
+        other = rng.choice(VERBS)
         back, whom = _bare(other) if several else other, "them" if many else "it"
-        sentence += f", while {prey} near the {scene.place} {stream.choice(ADVERBS)} {back} {whom}"
+        sentence += f", while {prey} near the {scene.place} {rng.choice(ADVERBS)} {back} {whom}"
     return sentence
 
 
-def _review(stream: random.Random, scene: Scene) -> str:
-    subject, many = _subject(stream, stream.choice([scene.work, scene.work, *PARTS]))
-    first, second = stream.sample(scene.mood, 2)
-    sentence = f"{subject} {'are' if many else 'is'} {stream.choice(DEGREES)} {first}"
-    if stream.random() < 0.5:
+def _review(rng: random.Random, scene: Scene) -> str:
+    subject, many = _subject(rng, rng.choice([scene.work, scene.work, *PARTS]))
+    first, second = rng.sample(scene.mood, 2)
+    sentence = f"{subject} {'are' if many else 'is'} {rng.choice(DEGREES)} {first}"
+    if rng.random() < 0.5:
         sentence += f" and {second}"
-    if stream.random() < 0.3:
+    if rng.random() < 0.3:
         sentence += f", the {scene.person} says"
     return sentence
 
 
-def _gate(stream: random.Random, scene: Scene) -> str:
-    gate, state = stream.choice(GATES), stream.choice(scene.state)
-    if stream.random() < 0.5:
-        return f"{stream.choice(TIMES)} the {scene.person} {stream.choice(ADVERBS)} finds the {gate} {state}"
-    subject, many = _subject(stream, gate)
-    return f"{subject} {'stay' if many else 'stays'} {state} {stream.choice(TIMES)}"
+def _gate(rng: random.Random, scene: Scene) -> str:
+    gate, state = rng.choice(GATES), rng.choice(scene.state)
+    if rng.random() < 0.5:
+        return f"{rng.choice(TIMES)} the {scene.person} {rng.choice(ADVERBS)} finds the {gate} {state}"
+    subject, many = _subject(rng, gate)
+    return f"{subject} {'stay' if many else 'stays'} {state} {rng.choice(TIMES)}"
 
 
-def _walk(stream: random.Random, scene: Scene) -> str:
-    subject, many = _subject(stream, scene.person)
-    verb = stream.choice(["walks", "waits", "rests", "sings"])
-    where = f"{stream.choice(NEAR)} the {scene.place}"
-    return f"{subject} {_bare(verb) if many else verb} {where} {stream.choice([*TIMES, *ADVERBS])}"
+def _walk(rng: random.Random, scene: Scene) -> str:
+    subject, many = _subject(rng, scene.person)
+    verb = rng.choice(["walks", "waits", "rests", "sings"])
+    where = f"{rng.choice(NEAR)} the {scene.place}"
+    return f"{subject} {_bare(verb) if many else verb} {where} {rng.choice([*TIMES, *ADVERBS])}"
 
 
 TOPICS: tuple[Callable[[random.Random, Scene], str], ...] = (_hunt, _review, _gate, _walk)

@@ -1,27 +1,25 @@
-"""Documents of a data set, read in batches of rows: from the hub by name, or from a local folder laid out as the hub's."""
+"""Documents of a data set, read in batches of rows: from the hub, or from a local folder with the layout of the hub."""
 
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-
-import pyarrow
-from pyarrow import parquet
 
 from harness.config.choices import DataSource
 from harness.config.schema import CorpusConfig, RunConfig
+from harness.data.files import torn_parquet
+from harness.data.sources import local_folder
 from harness.errors import InputError, unknown
 
 BATCH_ROWS = 1000
-"""Rows that are held at once."""
+"""Rows in memory at a time."""
 
 
 def documents(config: RunConfig, split: str) -> Iterator[str]:
-    """Rows joined to documents, blank rows dropped; InputError names what does not load, is missing or is not text."""
+    """Rows joined to documents, without blank rows; InputError names what cannot be loaded, is missing or is not text."""
     corpus = config.corpus
-    begins = _beginnings(corpus)
+    begins = _begins_document(corpus)
     lines: list[str] = []
     for text, mark in _rows(config, split):
         line = text.strip()
@@ -34,10 +32,12 @@ def documents(config: RunConfig, split: str) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _beginnings(corpus: CorpusConfig) -> Any:
-    """Whether a row begins a document: function of its text and of its value in column `corpus.document`."""
+def _begins_document(corpus: CorpusConfig) -> Callable[[str, object], bool]:
+    """Function of a row's text and of its value in column `corpus.document`: whether the row begins a document."""
     if corpus.document and corpus.heading:
-        raise InputError(f"corpus.document={corpus.document!r} and corpus.heading={corpus.heading!r} exclude each other")
+        raise InputError(
+            f"corpus.document={corpus.document!r} and corpus.heading={corpus.heading!r} exclude each other: set one of them"
+        )
     if corpus.heading:
         try:
             pattern = re.compile(corpus.heading)
@@ -46,12 +46,12 @@ def _beginnings(corpus: CorpusConfig) -> Any:
         return lambda text, mark: pattern.search(text) is not None
     if not corpus.document:
         return lambda text, mark: True
-    last: list[object] = []
+    last: object = None
 
     def changed(text: str, mark: object) -> bool:
-        other = last != [mark]
-        last[:] = [mark]
-        return other
+        nonlocal last
+        previous, last = last, mark
+        return mark != previous
 
     return changed
 
@@ -74,15 +74,15 @@ def _rows(config: RunConfig, split: str) -> Iterator[tuple[str, object]]:
 
 
 def _batches(config: RunConfig, split: str, where: str) -> Iterator[dict[str, list]]:
-    """Batches of rows; a local folder is streamed, a data set of the hub is fetched once and mapped to memory."""
+    """Batches of rows; a local folder is streamed, a data set of the hub is downloaded once and memory-mapped."""
     import datasets
     from datasets.exceptions import DatasetsError
 
     datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what does not load is told in one line, by us
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are our one line
     corpus, local = config.corpus, config.data.source is DataSource.local
     path, name = _path(config), _split_name(corpus, split)
-    with tempfile.TemporaryDirectory() as empty:  # the library's own cache overlooks that local files are others than before
+    with tempfile.TemporaryDirectory() as empty:  # the library's cache does not notice changed local files
         cache = empty if local else None
         try:
             rows = datasets.load_dataset(path, corpus.subset or None, split=name, streaming=local, cache_dir=cache)
@@ -98,42 +98,22 @@ def _split_name(corpus: CorpusConfig, split: str) -> str:
 
 
 def _path(config: RunConfig) -> str:
-    """What `load_dataset` is given; InputError when there is no such name or folder."""
+    """First argument of `load_dataset`; InputError when the name or the folder is missing."""
     corpus = config.corpus
     if config.data.source is DataSource.hub:
         if not corpus.hub:
             raise InputError(f"corpus {corpus.name!r} has no name on the hub (corpus.hub): use data=local data.root=FOLDER")
         return corpus.hub
-    if not config.data.root:
-        raise InputError("data=local needs the folder of the data: set data.root")
-    root = Path(config.data.root)
-    if not root.is_dir():
-        raise InputError(f"data.root={config.data.root!r} is not a folder")
-    if not corpus.folder:
-        raise InputError(f"corpus {corpus.name!r} has no folder below data.root={config.data.root!r}: set corpus.folder")
-    folder = root / corpus.folder
-    if not folder.is_dir():
-        raise unknown("corpus folder", corpus.folder, (path.name for path in root.iterdir() if path.is_dir()), "corpus.folder")
-    return str(folder)
+    return local_folder(config.data, corpus.folder, "corpus.folder")
 
 
 def _load_error(config: RunConfig, where: str, path: str, error: Exception) -> InputError:
-    """The one line for a data set that does not load: the torn file if there is one, else the loader's own reason."""
+    """The error for a data set that cannot be loaded: names the corrupt file if there is one, else the loader's reason."""
     reason = " ".join(str(error.__cause__ or error).split())
     if config.data.source is DataSource.local:
-        torn = _torn_file(Path(path))
+        torn = torn_parquet(Path(path))
         if torn:
             return InputError(f"{where}: {torn} is not a readable parquet file; restore it or change data.root")
     elif os.environ.get("HF_HUB_OFFLINE") == "1" or "offline" in reason or isinstance(error, ConnectionError):
         return InputError(f"{where}: the hub cannot be reached for {path!r}; use data=local data.root=FOLDER")
-    told = f"{path!r} with corpus.subset={config.corpus.subset!r} cannot be loaded"
-    return InputError(f"{where}: {told}: {reason}")
-
-
-def _torn_file(folder: Path) -> Path | None:
-    for path in sorted(folder.rglob("*.parquet")):
-        try:
-            parquet.read_metadata(path)
-        except (pyarrow.ArrowException, OSError):
-            return path
-    return None
+    return InputError(f"{where}: {path!r} with corpus.subset={config.corpus.subset!r} cannot be loaded: {reason}")

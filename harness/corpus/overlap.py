@@ -1,4 +1,4 @@
-"""How much of an evaluation set stands in the corpus word for word (arXiv:2005.14165, appendix C)."""
+"""Contamination: how much of an evaluation set occurs verbatim in the corpus (arXiv:2005.14165, appendix C)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,31 +10,32 @@ LENGTH = 13
 """Tokens of an n-gram, as in the paper."""
 
 CHUNK = 1_000_000
-"""Tokens of the corpus that are looked at together."""
+"""Tokens of the corpus that are hashed at a time."""
 
 SIEVE_BITS = 22
+"""Leading bits of a hash that index a table of candidates, which excludes most n-grams before the search."""
 
 
 def overlap(corpus: Corpus, items: Sequence[np.ndarray], n: int = LENGTH) -> float:
-    """Share of the items with at least one n-gram that stands in a training document, special pieces not counted in.
+    """Share of the items with at least one n-gram that occurs in a training document.
 
-    `items` are (tokens,) ids without special pieces. One shorter than n counts by its whole text, an empty one never. Memory is
-    bounded by the items; n-grams are compared by hashes of 64 bits. ValueError where there are no items.
+    `items` are (tokens,) ids without special pieces. An item shorter than n is compared as a whole, an empty one never matches.
+    Memory is bounded by the items; n-grams are compared by 64-bit hashes. ValueError without items.
     """
     if not len(items):
         raise ValueError("there are no evaluation items")
     lengths = sorted({min(len(item), n) for item in items if len(item)})
-    found = np.zeros(len(items), dtype=bool)
+    overlaps = np.zeros(len(items), dtype=bool)
     for length in lengths:
         owners = [number for number, item in enumerate(items) if min(len(item), n) == length]
         hashes = [_hashes(np.asarray(items[number]), length) for number in owners]
-        seen = _seen(corpus, np.unique(np.concatenate(hashes)), length)
-        found[owners] = [bool(np.isin(own, seen).any()) for own in hashes]
-    return float(found.mean())
+        in_corpus = _in_corpus(corpus, np.unique(np.concatenate(hashes)), length)
+        overlaps[owners] = [bool(np.isin(own, in_corpus).any()) for own in hashes]
+    return float(overlaps.mean())
 
 
 def _hashes(ids: np.ndarray, length: int) -> np.ndarray:
-    """(tokens - length + 1,) uint64, one for each n-gram of this length."""
+    """(tokens - length + 1,) uint64 hashes of all n-grams of this length."""
     factors = np.random.default_rng(length).integers(0, 2**63, size=length, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     mixed = _mix(ids.astype(np.uint64) + np.uint64(1))
     count = len(ids) - length + 1
@@ -45,27 +46,27 @@ def _hashes(ids: np.ndarray, length: int) -> np.ndarray:
 
 
 def _mix(values: np.ndarray) -> np.ndarray:
-    """Spreads numbers over all 64 bits, one to one (the finaliser of splitmix64)."""
+    """A bijection of 64-bit numbers that mixes all bits (the finaliser of splitmix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
-def _seen(corpus: Corpus, wanted: np.ndarray, length: int) -> np.ndarray:
-    """Those of the wanted hashes that the corpus has; `wanted` is sorted."""
+def _in_corpus(corpus: Corpus, targets: np.ndarray, length: int) -> np.ndarray:
+    """Those of the sorted `targets`, hashes of n-grams, that occur in the corpus."""
     shift = np.uint64(64 - SIEVE_BITS)
     sieve = np.zeros(2**SIEVE_BITS, dtype=bool)
-    sieve[wanted >> shift] = True
-    seen = np.zeros(len(wanted), dtype=bool)
+    sieve[targets >> shift] = True
+    found = np.zeros(len(targets), dtype=bool)
     for hashes in _corpus_hashes(corpus, length):
-        likely = hashes[sieve[hashes >> shift]]
-        places = np.minimum(np.searchsorted(wanted, likely), len(wanted) - 1)
-        seen[places[wanted[places] == likely]] = True
-    return wanted[seen]
+        candidates = hashes[sieve[hashes >> shift]]
+        indices = np.minimum(np.searchsorted(targets, candidates), len(targets) - 1)
+        found[indices[targets[indices] == candidates]] = True
+    return targets[found]
 
 
 def _corpus_hashes(corpus: Corpus, length: int) -> Iterator[np.ndarray]:
-    """Of every n-gram inside of a document, chunk by chunk."""
+    """Hashes of all n-grams that are within one document, chunk by chunk."""
     stream, starts = corpus.stream("train"), corpus.starts("train")
     for begin in range(0, len(stream) - length + 1, CHUNK):
         ids = stream[begin : begin + CHUNK + length - 1]

@@ -1,56 +1,52 @@
-"""Documents to one stream of token ids, once: cached by the hash of all that shapes it, written piece by piece."""
+"""The corpus as one stream of token ids: tokenised once, in batches, and cached under the hash of its text and tokenizer."""
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 from tokenizers import Tokenizer
 
 from harness import paths
 from harness.config.schema import RunConfig
 from harness.corpus.documents import documents
 from harness.data import tokenizer as tokenizers
+from harness.data.cache import write_once
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 
 PREPARE_VERSION = 2
-"""Raised when the same documents would be prepared otherwise; part of the cache key."""
+"""Part of the cache key; increased when the same documents are prepared differently."""
 
 SPLITS = ("train", "validation")
 
 BATCH_CHARACTERS = 1_000_000
-"""Text that is tokenised at once."""
+"""Characters of text that are tokenised at a time."""
 
 
 def prepare(config: RunConfig) -> str:
-    """Reads, checks and tokenises the corpus unless that is cached; returns its key.
+    """Reads, checks and tokenises the corpus unless it is cached; returns its key.
 
-    InputError for text that is missing or is not text, and for a tokenizer without the special pieces. Memory does not grow
-    with the corpus. Nothing is left half-written.
+    InputError for files that are missing or not text, and for a tokenizer without special pieces. Memory does not grow with the
+    corpus.
     """
     text = _text_hash(config)
     key = _key(config, text)
     folder = folder_of(config.output, key)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            _write(config, folder, text)
+    write_once(folder, lambda temporary: _fill(config, temporary, text))
     return key
 
 
 def folder_of(output: str, key: str) -> Path:
-    """Where the prepared corpus of this key lies."""
+    """Folder of the prepared corpus with this key."""
     return paths.cache_folder(output) / f"corpus-{key}"
 
 
 @dataclass
 class _Lines:
-    """The paragraphs of the documents, read anew at each pass."""
+    """The paragraphs of the documents; every iteration reads them again."""
 
     config: RunConfig
     split: str
@@ -62,25 +58,25 @@ class _Lines:
 
 @dataclass
 class _Counts:
-    """What is counted while a split is written."""
+    """Counts of one split."""
 
-    pieces: np.ndarray  # (V,) int64, how often each occurs
+    pieces: np.ndarray  # (V,) int64 occurrences of each piece
     documents: int = 0
     tokens: int = 0
 
 
 def _key(config: RunConfig, text: str) -> str:
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
-    told = asdict(config.tokenizer)
-    spec = {name: told[name] for name in ("kind", "train_characters", "vocab_size", "min_frequency", "lowercase")}
-    spec |= {"vocab_file": bool(told["vocab_file"]), "file": bool(told["file"]), "version": PREPARE_VERSION}
+    tokenizer = asdict(config.tokenizer)
+    spec = {name: tokenizer[name] for name in ("kind", "train_characters", "vocab_size", "min_frequency", "lowercase")}
+    spec |= {"vocab_file": bool(tokenizer["vocab_file"]), "file": bool(tokenizer["file"]), "version": PREPARE_VERSION}
     digest.update(json.dumps(spec, sort_keys=True, default=lambda kind: kind.name).encode())
     digest.update(text.encode())
     return digest.hexdigest()[:16]
 
 
 def _text_hash(config: RunConfig) -> str:
-    """Of all documents of both splits, whatever the tokenizer."""
+    """Hash of all documents of both splits, independent of the tokenizer."""
     digest = hashlib.sha256()
     for split in SPLITS:
         digest.update(f"\0{split}".encode())
@@ -89,24 +85,12 @@ def _text_hash(config: RunConfig) -> str:
     return digest.hexdigest()[:16]
 
 
-def _write(config: RunConfig, folder: Path, text: str) -> None:
-    """Builds the entry beside its place and moves it there whole; what a killed process left is swept away first."""
-    building = folder.with_name(f"{folder.name}.tmp")
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir()
-    try:
-        _fill(config, building, text)
-        building.rename(folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-
-
 def _fill(config: RunConfig, folder: Path, text: str) -> None:
     tokenizer = tokenizers.build(config.tokenizer, _Lines(config, "train"))
     special = _special(config, tokenizers.special_ids(tokenizer))
     tokenizer.save(str(folder / "tokenizer.json"))
     np.save(folder / "word_start.npy", tokenizers.word_starts(tokenizer))
-    tokenizer.encode_special_tokens = True  # a document that speaks of [SEP] does not end there
+    tokenizer.encode_special_tokens = True  # the text "[SEP]" in a document is not the special piece
     counts = {split: _write_split(tokenizer, documents(config, split), folder / split) for split in SPLITS}
     facts = {
         "text": text,
@@ -122,20 +106,22 @@ def _fill(config: RunConfig, folder: Path, text: str) -> None:
 
 
 def _special(config: RunConfig, ids: dict[str, int | None]) -> dict[str, int | None]:
-    """The ids; InputError for a tokenizer of others that lacks what sequences are framed and masked with."""
+    """The ids; InputError for a tokenizer without the special pieces of sequences and masks."""
     missing = [f"[{role.upper()}]" for role, number in ids.items() if number is None and role != "unk"]
     if missing:
-        raise InputError(f"tokenizer.file={config.tokenizer.file!r} has no piece for {', '.join(missing)}: add them")
+        raise InputError(
+            f"tokenizer.file={config.tokenizer.file!r} has no piece for {', '.join(missing)}: add them or change tokenizer.file"
+        )
     return ids
 
 
 def token_dtype(vocab_size: int) -> np.dtype:
-    """The smallest little-endian type that holds every id."""
+    """The smallest little-endian integer type for all ids."""
     return np.dtype("<u2" if vocab_size <= 2**16 else "<u4")
 
 
 def _write_split(tokenizer: "Tokenizer", texts: Iterable[str], path: Path) -> _Counts:
-    """Writes ids and where documents begin, (documents + 1,) int64; a document without any piece is none."""
+    """Writes the ids and the (documents + 1,) int64 starts of documents; a document without pieces is left out."""
     size = tokenizer.get_vocab_size()
     counts = _Counts(np.zeros(size, dtype=np.int64))
     with path.with_suffix(".tokens").open("wb") as tokens, path.with_suffix(".documents").open("wb") as starts:
@@ -149,7 +135,7 @@ def _write_split(tokenizer: "Tokenizer", texts: Iterable[str], path: Path) -> _C
             counts.tokens += len(ids)
             counts.documents += len(lengths)
     if not counts.documents:
-        raise InputError(f"corpus, {path.name}: no document holds a piece of the tokenizer")
+        raise InputError(f"corpus, {path.name}: no document has any token; check the text and the tokenizer")
     return counts
 
 
@@ -167,7 +153,7 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _encode(tokenizer: "Tokenizer", texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of all texts one after the other, and the number of each text's. Lines are cut on their own, side by side."""
+    """The concatenated ids of all texts, and the number of ids of each text. Lines are tokenised separately, in parallel."""
     lines = [text.splitlines() for text in texts]
     encodings = tokenizer.encode_batch_fast([line for part in lines for line in part], add_special_tokens=False)
     lengths = np.fromiter((len(encoding) for encoding in encodings), dtype=np.int64, count=len(encodings))
@@ -180,6 +166,6 @@ def _share(pieces: np.ndarray, unknown: int | None) -> float:
 
 
 def _entropy(pieces: np.ndarray) -> float:
-    """In nats: the loss of a model that knows how often each piece occurs and nothing else."""
+    """Entropy of the unigram distribution in nats: the loss of a model that predicts piece frequencies."""
     shares = pieces[pieces > 0] / pieces.sum()
     return float(-(shares * np.log(shares)).sum())

@@ -1,6 +1,6 @@
-"""Sequences of one length from a prepared corpus, in an order that is endless, shuffled and open at any place.
+"""Sequences of one length from a prepared corpus, in an endless shuffled order with random access.
 
-B sequences, T tokens. Nothing here grows with the tokens of the corpus: ids and offsets are mapped, not read.
+B sequences, T tokens. Memory does not grow with the corpus: ids and offsets are memory-mapped.
 """
 
 import json
@@ -19,16 +19,16 @@ from models.objectives.base import Vocabulary
 from models.objectives.config import PairKind
 
 BLOCK = 65_536
-"""Sequences that are shuffled among each other; blocks are shuffled too."""
+"""Sequences are shuffled within blocks of this many; the order of blocks is shuffled too."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A prepared corpus: its facts, and its streams on disk."""
+    """A prepared corpus: its facts, and its token ids on disk."""
 
     key: str
     folder: Path
-    text: str  # hash of the documents, whatever the tokenizer
+    text: str  # hash of the documents, independent of the tokenizer
     vocab_size: int
     pad: int
     unk: int | None
@@ -37,11 +37,11 @@ class Corpus:
     mask: int
     sentence_ends: list[int]  # ids of . ! ?
     unknown_share: float  # of the training tokens
-    unigram_entropy: float  # nats, of the held-out tokens
+    unigram_entropy: float  # nats, of the validation tokens
     counts: dict[str, dict[str, int]]  # documents and tokens of each split
 
     def vocabulary(self) -> Vocabulary:
-        """What objectives must know of the tokenizer."""
+        """What objectives need of the tokenizer."""
         starts = torch.from_numpy(np.load(self.folder / "word_start.npy"))
         return Vocabulary(self.vocab_size, self.pad, self.cls, self.sep, self.mask, starts)
 
@@ -50,20 +50,20 @@ class Corpus:
         return self.counts["documents"][split]
 
     def tokens(self, split: str) -> int:
-        """Number of tokens, without any special piece."""
+        """Number of tokens, without special pieces."""
         return self.counts["tokens"][split]
 
     def stream(self, split: str) -> np.ndarray:
-        """(tokens,) ids of all documents one after the other, mapped."""
+        """(tokens,) concatenated ids of all documents, memory-mapped."""
         return np.asarray(np.memmap(self.folder / f"{split}.tokens", dtype=token_dtype(self.vocab_size), mode="r"))
 
     def starts(self, split: str) -> np.ndarray:
-        """(documents + 1,) int64: document i is `stream[starts[i] : starts[i + 1]]`, mapped."""
+        """(documents + 1,) int64: document i is `stream[starts[i] : starts[i + 1]]`, memory-mapped."""
         return np.asarray(np.memmap(self.folder / f"{split}.documents", dtype="<i8", mode="r"))
 
 
 def read(output: str, key: str) -> Corpus:
-    """The prepared corpus of this key; FileNotFoundError when it is not there."""
+    """The prepared corpus with this key; FileNotFoundError when it is not cached."""
     folder = folder_of(output, key)
     facts = json.loads((folder / "facts.json").read_text())
     counts = {name: facts.pop(name) for name in ("documents", "tokens")}
@@ -71,11 +71,11 @@ def read(output: str, key: str) -> Corpus:
 
 
 class Sequences:
-    """All sequences of one length, numbered; the same for every variant of one seed.
+    """All sequences of one length, numbered; equal for all variants with one seed.
 
-    Without pairs: `[CLS]`, length - 2 places of the stream of documents with a `[SEP]` between them, `[SEP]`. With pairs:
-    `[CLS] A [SEP] B [SEP]`, where A and B come from one document, and half of the time do not follow each other. InputError
-    when the text is too short for one sequence.
+    Without pairs: `[CLS]`, length - 2 tokens of the documents joined by `[SEP]`, `[SEP]`. With pairs: `[CLS] A [SEP] B [SEP]`,
+    where A and B are successive segments of a document; half of the pairs are swapped, or have a B from another document.
+    InputError when the text is too short for one sequence.
     """
 
     def __init__(self, corpus: Corpus, split: str, length: int, pairs: PairKind | None, seed: int) -> None:
@@ -94,9 +94,8 @@ class Sequences:
         return self._source.left_out
 
     def chosen(self, position: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and epochs, both (count,) int64, of the sequences at these places of the endless order."""
-        places = np.arange(position, position + count)
-        epochs, within = np.divmod(places, len(self))
+        """Numbers and epochs, both (count,) int64, of `count` sequences from this position of the endless order."""
+        epochs, within = np.divmod(np.arange(position, position + count), len(self))
         ids = np.empty(count, dtype=np.int64)
         for epoch in np.unique(epochs):
             here = epochs == epoch
@@ -104,7 +103,7 @@ class Sequences:
         return ids, epochs
 
     def _ordered(self, epoch: int, within: np.ndarray) -> np.ndarray:
-        """Numbers of the sequences at ascending places of one epoch."""
+        """Numbers of the sequences at ascending positions of one epoch."""
         blocks = -(-len(self) // BLOCK)
         order = np.random.default_rng(derive(self.seed, "corpus", epoch)).permutation(blocks)
         ends = np.cumsum(np.minimum(BLOCK, len(self) - order * BLOCK))
@@ -117,7 +116,7 @@ class Sequences:
         return ids
 
     def _block(self, epoch: int, block: int) -> np.ndarray:
-        """The order within a block; the last one asked for is kept, because training goes through a block in small steps."""
+        """The order within a block; the last one is cached, because training reads a block in small steps."""
         if self._shuffled is None or self._shuffled[0] != (epoch, block):
             size = min(BLOCK, len(self) - block * BLOCK)
             order = np.random.default_rng(derive(self.seed, "corpus", epoch, block)).permutation(size)
@@ -125,49 +124,49 @@ class Sequences:
         return self._shuffled[1]
 
     def batch(self, ids: np.ndarray, epochs: np.ndarray) -> Batch:
-        """These sequences, (B, T) each without padding; what is drawn for a pair depends on its number and epoch alone."""
+        """(B, T) sequences without padding; the random choices of a pair depend only on its number and epoch."""
         return self._source.batch(ids, epochs)
 
 
 class _Windows:
-    """Consecutive windows of the stream, over the borders of documents."""
+    """Consecutive windows of the stream, across the boundaries of documents."""
 
     left_out = 0
 
     def __init__(self, corpus: Corpus, split: str, length: int) -> None:
-        self._corpus, self._places = corpus, length - 2
+        self._corpus, self._tokens = corpus, length - 2
         self._stream, self._starts = corpus.stream(split), corpus.starts(split)
         self._separators = corpus.documents(split) - 1
-        places = corpus.tokens(split) + self._separators
-        self._count = places // self._places
+        total = corpus.tokens(split) + self._separators
+        self._count = total // self._tokens
         if not self._count:
             raise InputError(
-                f"pretrain.length={length} is longer than the {split} text of {places + 2} tokens: shorten it or give more text"
+                f"pretrain.length={length} is longer than the {split} text of {total + 2} tokens: reduce it or add text"
             )
 
     def __len__(self) -> int:
         return self._count
 
     def batch(self, ids: np.ndarray, epochs: np.ndarray) -> Batch:
-        framed = np.full((len(ids), self._places + 2), self._corpus.sep, dtype=np.int64)
+        framed = np.full((len(ids), self._tokens + 2), self._corpus.sep, dtype=np.int64)
         framed[:, 0] = self._corpus.cls
         for row, number in enumerate(ids.tolist()):
-            framed[row, 1:-1] = self._window(number * self._places)
+            framed[row, 1:-1] = self._window(number * self._tokens)
         return Batch(torch.from_numpy(framed), tokens=framed.size)
 
     def _window(self, first: int) -> np.ndarray:
-        """The places from this one on of the stream in which separators count."""
-        before, until = self._separators_before(first), self._separators_before(first + self._places)
+        """The tokens from position `first` of the stream with separators."""
+        before, until = self._separators_before(first), self._separators_before(first + self._tokens)
         begin = first - before
-        ids = self._stream[begin : first + self._places - until].astype(np.int64)
+        ids = self._stream[begin : first + self._tokens - until].astype(np.int64)
         return np.insert(ids, self._starts[before + 1 : until + 1] - begin, self._corpus.sep)
 
-    def _separators_before(self, place: int) -> int:
-        return bisect_left(range(self._separators), place, key=lambda number: self._starts[number + 1] + number)
+    def _separators_before(self, position: int) -> int:
+        return bisect_left(range(self._separators), position, key=lambda number: self._starts[number + 1] + number)
 
 
 class _Pairs:
-    """Consecutive windows inside of documents; what is left of a document is not used."""
+    """Consecutive windows within documents; the remainder of a document is not used."""
 
     def __init__(self, corpus: Corpus, split: str, length: int, kind: PairKind, seed: int) -> None:
         self._corpus, self._kind, self._seed, self._tokens = corpus, kind, seed, length - 3
@@ -179,7 +178,7 @@ class _Pairs:
         if len(windows) - self.left_out < needed:
             raise InputError(
                 f"pretrain.length={length}: {needed} or more documents of the {split} text must have {self._tokens} tokens, "
-                f"and the longest has {int(np.diff(self._starts).max())}: shorten it or give longer documents"
+                f"the longest has {int(np.diff(self._starts).max())}: reduce it or add longer documents"
             )
 
     def __len__(self) -> int:
@@ -199,22 +198,22 @@ class _Pairs:
 
     def _pair(self, number: int, epoch: int) -> tuple[np.ndarray, np.ndarray, int]:
         """Both segments, and 1 where they were swapped or the second was replaced."""
-        stream = np.random.default_rng(derive(self._seed, "pairs", number, epoch))
+        rng = np.random.default_rng(derive(self._seed, "pairs", number, epoch))
         window = self._window(number)
-        cut = self._cut(window, int(stream.integers(1, self._tokens)))
+        cut = self._cut(window, int(rng.integers(1, self._tokens)))
         first, second = window[:cut], window[cut:]
-        if stream.random() < 0.5:
+        if rng.random() < 0.5:
             return first, second, 0
         if self._kind is PairKind.order:
             return second, first, 1
-        other = self._window(self._elsewhere(number, stream))
-        begin = int(stream.integers(0, len(first) + 1))
+        other = self._window(self._in_other_document(number, rng))
+        begin = int(rng.integers(0, len(first) + 1))
         return first, other[begin : begin + len(second)], 1
 
-    def _cut(self, window: np.ndarray, drawn: int) -> int:
-        """Behind the sentence end that is nearest to the drawn place; the place itself where no sentence ends."""
+    def _cut(self, window: np.ndarray, position: int) -> int:
+        """End of the sentence that ends nearest to `position`; `position` itself where no sentence ends."""
         ends = np.flatnonzero(np.isin(window[:-1], self._corpus.sentence_ends)) + 1
-        return int(ends[np.abs(ends - drawn).argmin()]) if len(ends) else drawn
+        return int(ends[np.abs(ends - position).argmin()]) if len(ends) else position
 
     def _document(self, number: int) -> int:
         return int(np.searchsorted(self._first, number, side="right")) - 1
@@ -224,9 +223,9 @@ class _Pairs:
         begin = int(self._starts[document] + (number - self._first[document]) * self._tokens)
         return self._stream[begin : begin + self._tokens]
 
-    def _elsewhere(self, number: int, stream: np.random.Generator) -> int:
-        """A window of another document."""
+    def _in_other_document(self, number: int, rng: np.random.Generator) -> int:
+        """Number of a random window of another document."""
         document = self._document(number)
-        own, until = int(self._first[document]), int(self._first[document + 1])
-        drawn = int(stream.integers(0, len(self) - (until - own)))
-        return drawn if drawn < own else drawn + until - own
+        begin, end = int(self._first[document]), int(self._first[document + 1])
+        other = int(rng.integers(0, len(self) - (end - begin)))
+        return other if other < begin else other + end - begin

@@ -1,1 +1,1 @@
-"""From rows of a data set to batches of token ids."""
+"""Data sets and tokenizers: loading, checking, and the cache of prepared data."""

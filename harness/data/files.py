@@ -1,6 +1,6 @@
-"""The user's own files of rows: .csv, .tsv, .jsonl and .parquet, looked through before a loader guesses at what is torn.
+"""The user's own files of rows: .csv, .tsv, .jsonl and .parquet, checked before a loader reads them.
 
-In a .tsv a quotation mark is a character like any other, as in GLUE's own files; in a .csv it quotes.
+In a .tsv a quotation mark is an ordinary character, as in the files of GLUE; in a .csv it quotes.
 """
 
 import csv
@@ -16,11 +16,11 @@ from pyarrow import parquet
 from harness.errors import InputError, unknown
 
 LOADERS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".parquet": "parquet"}
-"""Loader of `datasets` by the end of a file's name."""
+"""File extension -> loader of `datasets`."""
 
 
 def loader(path: Path, key: str) -> str:
-    """The loader for this file; InputError when there is no such file or no loader for it."""
+    """The loader of this file; InputError when the file is missing, empty or of an unknown kind."""
     if not path.is_file():
         raise InputError(f"{key}={str(path)!r} is not a file")
     if path.suffix.lower() not in LOADERS:
@@ -31,19 +31,20 @@ def loader(path: Path, key: str) -> str:
 
 
 def options(path: Path, columns: set[str]) -> dict[str, Any]:
-    """How the loader is to read it: nothing is guessed to be missing, and the columns that are used stay text."""
+    """Options of the loader: no value is read as missing, and the columns that are used stay text."""
     if LOADERS[path.suffix.lower()] != "csv":
         return {}
-    told = {"keep_default_na": False, "converters": dict.fromkeys(sorted(columns), str)}
-    return told | ({"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {})
+    as_text = {"keep_default_na": False, "converters": dict.fromkeys(sorted(columns), str)}
+    return as_text | ({"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {})
 
 
-def refuse_torn(path: Path, where: str, key: str) -> None:
-    """InputError that names the line, or the file where there are none, that is not what the file's name says."""
+def refuse_corrupt(path: Path, where: str, key: str) -> None:
+    """InputError for a file that is not of the kind that its name says; names the line, except for parquet."""
     if path.suffix.lower() == ".parquet":
         if torn_parquet(path):
             raise InputError(f"{where}: {path} is not a readable parquet file; restore it or change {key}")
-        _refuse_no_rows(path, where, key)
+        if not parquet.read_metadata(path).num_rows:
+            raise InputError(f"{where}: there are no rows in the file of {key}")
         return
     _refuse_other_bytes(path, where, key)
     if path.suffix.lower() == ".jsonl":
@@ -53,18 +54,15 @@ def refuse_torn(path: Path, where: str, key: str) -> None:
 
 
 def torn_parquet(place: Path) -> Path | None:
-    """The first file at or below this place that is not whole."""
+    """The first parquet file in this folder, or this file, that cannot be read; read in batches to bound memory."""
     for path in [place] if place.is_file() else sorted(place.rglob("*.parquet")):
         try:
-            parquet.read_table(path)
+            with parquet.ParquetFile(path) as file:
+                for _ in file.iter_batches():
+                    pass
         except (pyarrow.ArrowException, OSError):
             return path
     return None
-
-
-def _refuse_no_rows(path: Path, where: str, key: str) -> None:
-    if not parquet.read_metadata(path).num_rows:
-        raise InputError(f"{where}: there are no rows in the file of {key}")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -90,23 +88,23 @@ def _refuse_broken_json(path: Path, where: str, key: str) -> None:
         try:
             row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
         except json.JSONDecodeError as error:
-            raise InputError(f"{where}, line {number}: not JSON ({error.msg}); mend the file of {key}") from error
+            raise InputError(f"{where}, line {number}: not JSON ({error.msg}); fix the file of {key}") from error
         if not isinstance(row, dict):
-            raise InputError(f"{where}, line {number}: expected an object, got {line[:40]!r}; mend the file of {key}")
+            raise InputError(f"{where}, line {number}: expected an object, got {line[:40]!r}; fix the file of {key}")
 
 
 def _refuse_ragged(path: Path, where: str, key: str) -> None:
-    csv.field_size_limit(sys.maxsize)  # a text may be longer than the module's 131,072 characters
-    told = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {"strict": True}
+    csv.field_size_limit(sys.maxsize)  # the default limit of 131,072 characters is too low for texts
+    dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {"strict": True}
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, **told)
+        reader = csv.reader(file, **dialect)
         try:
             header = next((row for row in reader if row), [])
             for row in reader:
                 if row and len(row) != len(header):
                     columns = f"{len(row)} columns, but the header has {len(header)}"
-                    raise InputError(f"{where}, line {reader.line_num}: {columns}; mend the file of {key}")
+                    raise InputError(f"{where}, line {reader.line_num}: {columns}; fix the file of {key}")
         except csv.Error as error:
-            raise InputError(f"{where}, line {reader.line_num}: {error}; mend the file of {key}") from error
+            raise InputError(f"{where}, line {reader.line_num}: {error}; fix the file of {key}") from error
     if len(set(header)) < len(header):
-        raise InputError(f"{where}: two columns of the header {header} have one name; mend the file of {key}")
+        raise InputError(f"{where}: two columns of the header {header} have the same name; fix the file of {key}")

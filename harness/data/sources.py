@@ -1,4 +1,4 @@
-"""A task's data set as `datasets` reads it: from the hub, a local folder laid out as the hub's, or the user's own files."""
+"""The data set of a task, loaded by `datasets`: from the hub, a local folder with its layout, or the user's own files."""
 
 import glob
 import itertools
@@ -10,26 +10,26 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.choices import DataSource
-from harness.config.schema import RunConfig, TaskConfig
+from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import files as own_files
 from harness.errors import InputError, unknown
 
 OWN_SPLITS = ("train", "validation", "test")
-"""Splits that have a key for a file of the user's own."""
+"""Splits with a key `task.SPLIT_file`."""
 
 
 @dataclass
 class Loaded:
-    """Every column of one split."""
+    """All columns of one split."""
 
     columns: dict[str, list]
-    class_names: list[str] | None  # as the data set names the numbers in `task.label`, where it does
-    where: str  # how an error begins
+    class_names: list[str] | None  # names of the class numbers in `task.label`, if the data set has them
+    where: str  # prefix of error messages: task and split
 
 
 @dataclass
 class _Source:
-    """What the library is asked for."""
+    """Arguments of `load_dataset_builder`."""
 
     path: str
     subset: str | None
@@ -39,14 +39,14 @@ class _Source:
 
 
 def load(config: RunConfig, split: str) -> Loaded:
-    """The rows that `task` names for the split; InputError names what is missing, torn or in two splits at once."""
+    """The rows of a split; InputError for data that is missing, corrupt or in two splits."""
     import datasets
     from datasets.exceptions import DatasetsError
 
     datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what does not load is told in one line, by us
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are our one line
     part, source = _cut_of(config.task, split)[1], _source(config, split)
-    with tempfile.TemporaryDirectory() as empty:  # the library's own cache overlooks that local files are others than before
+    with tempfile.TemporaryDirectory() as empty:  # the library's cache does not notice changed local files
         cache = None if source.cached else empty
         try:
             builder = datasets.load_dataset_builder(source.path, source.subset, cache_dir=cache, **source.options)
@@ -61,9 +61,9 @@ def load(config: RunConfig, split: str) -> Loaded:
 
 
 def part_of(task: TaskConfig, split: str) -> str:
-    """The split's name in the data set, or a part in the library's notation; InputError when the task has none.
+    """The split in the notation of `datasets`, such as `train[:80%]`; InputError when the task does not have it.
 
-    `SUBSET:` before it names another subset of the data set.
+    A prefix `SUBSET:` names another subset of the data set.
     """
     parts = {"train": task.train_split, "tune": task.train_split, "validation": task.validation_split}
     parts |= {"test": task.test_split} | dict(task.more_validation) | dict(task.more_submission)
@@ -74,12 +74,12 @@ def part_of(task: TaskConfig, split: str) -> str:
 
 
 def text_of(language: str) -> str:
-    """Name of the split that `task.languages` names for the language."""
+    """Name of the split with the text of this language, from `task.languages`."""
     return f"text in {language}"
 
 
 def _cut_of(task: TaskConfig, split: str) -> tuple[str, str]:
-    """Subset of the data set, and the part of it in the library's notation."""
+    """Subset of the data set, and the split in the notation of `datasets`."""
     subset, part = re.fullmatch(r"(?:([^:\[+]+):)?(.*)", part_of(task, split), re.DOTALL).groups()
     return task.subset if subset is None else subset.strip(), part.strip()
 
@@ -97,14 +97,14 @@ def _names(part: str) -> list[str]:
 
 
 def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str, int]) -> None:
-    """InputError when this split is not there, or when rows of what is there would be in two splits."""
+    """InputError when this split does not exist, or when two splits share rows."""
     subset, part = _cut_of(task, split)
     for name in _names(part):
         if name not in sizes:
             raise unknown(f"split of {where}:", name, sizes, _part_key(split))
     spans = {split: _spans(part, sizes, where, _part_key(split))}
-    given = ("train", "validation", *(["test"] if task.test_split else []), *task.more_validation)
-    for other in given:
+    splits = ("train", "validation", *(["test"] if task.test_split else []), *task.more_validation)
+    for other in splits:
         other_subset, part = _cut_of(task, other)
         if other_subset == subset and set(_names(part)) <= set(sizes):
             spans[other] = _spans(part, sizes, where, _part_key(other))
@@ -112,25 +112,25 @@ def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str,
     for (one, ones), (two, twos) in itertools.combinations(spans.items(), 2):
         if any(a[0] == b[0] and max(a[1], b[1]) < min(a[2], b[2]) for a in ones for b in twos):
             keys = [f"{_part_key(name)}={part_of(task, name)!r}" for name in (one, two)]
-            raise InputError(f"task {task.name!r}: {' and '.join(keys)} share rows: cut them apart, as [:80%] and [80%:]")
+            raise InputError(f"task {task.name!r}: {' and '.join(keys)} share rows: separate them, as in [:80%] and [80%:]")
 
 
 def _spans(part: str, sizes: dict[str, int], where: str, key: str) -> list[tuple[str, int, int]]:
-    """Name, first row and the row behind the last of every piece."""
+    """Name, first row and end of every part."""
     from datasets import ReadInstruction
 
     try:
-        found = ReadInstruction.from_spec(part).to_absolute(sizes)
+        parts = ReadInstruction.from_spec(part).to_absolute(sizes)
     except (ValueError, AssertionError) as error:
         raise InputError(f"{where}: {key}={part!r} cannot be cut from {sizes}: {' '.join(str(error).split())}") from error
-    spans = [(piece.splitname, piece.from_, piece.to) for piece in found]
+    spans = [(piece.splitname, piece.from_, piece.to) for piece in parts]
     if all(last <= first for _, first, last in spans):
         raise InputError(f"{where}: there are no rows in {key}={part!r} of {sizes}")
     return spans
 
 
 def _class_names(feature: Any) -> list[str] | None:
-    """Names of a column of classes, or of lists of them."""
+    """Class names of a column of class numbers, or of lists of them."""
     return getattr(getattr(feature, "feature", feature), "names", None)
 
 
@@ -146,19 +146,19 @@ def _source(config: RunConfig, split: str) -> _Source:
         if not task.hub:
             raise InputError(f"{where}: task.hub names no data set: set it, or data=local data.root=FOLDER")
         return _Source(task.hub, subset or None, where, cached=True)
-    return _Source(_folder(config), subset or None, where)
+    return _Source(local_folder(config.data, task.folder, "task.folder"), subset or None, where)
 
 
 def _own(task: TaskConfig, split: str, where: str) -> _Source:
-    """The user's own files that this split is cut from."""
+    """The user's own files of this split."""
     files = {name: _file_of(task, name, where) for name in _names(part_of(task, split))}
     _refuse_one_file_twice(task)
     loaders = {own_files.loader(path, f"task.{name}_file") for name, path in files.items()}
     if len(loaders) > 1:
-        raise InputError(f"{where}: {', '.join(map(str, files.values()))} are of several kinds: give files of one kind")
+        raise InputError(f"{where}: {', '.join(map(str, files.values()))} are of several kinds: use files of one kind")
     where = f"{where} ({', '.join(path.name for path in files.values())})"
     for name, path in files.items():
-        own_files.refuse_torn(path, where, f"task.{name}_file")
+        own_files.refuse_corrupt(path, where, f"task.{name}_file")
     (first, *_) = files.values()
     columns = {column for text in task.fields for column in text.split("+")} | {*task.fields, task.label}
     escaped = {name: glob.escape(str(path.absolute())) for name, path in files.items()}
@@ -177,27 +177,28 @@ def _file_of(task: TaskConfig, name: str, where: str) -> Path:
 
 def _refuse_one_file_twice(task: TaskConfig) -> None:
     files = {f"task.{name}_file": getattr(task, f"{name}_file") for name in OWN_SPLITS}
-    given = {key: Path(path).resolve() for key, path in files.items() if path}
-    for (one, path), (two, other) in itertools.combinations(given.items(), 2):
+    resolved = {key: Path(path).resolve() for key, path in files.items() if path}
+    for (one, path), (two, other) in itertools.combinations(resolved.items(), 2):
         if path == other:
-            raise InputError(f"task {task.name!r}: {one} and {two} are both {files[one]}: give another file or cut this one")
+            raise InputError(
+                f"task {task.name!r}: {one} and {two} are both {files[one]}: set another file, or cut both splits from train"
+            )
 
 
-def _folder(config: RunConfig) -> str:
-    """The data set's local folder; InputError when it is not there."""
-    if not config.data.root:
+def local_folder(data: DataConfig, name: str, key: str) -> str:
+    """The folder of this name below data.root; InputError when it does not exist. `key` is the key with the name."""
+    if not data.root:
         raise InputError("data=local needs the folder of the data: set data.root")
-    root = Path(config.data.root)
+    root = Path(data.root)
     if not root.is_dir():
-        raise InputError(f"data.root={config.data.root!r} is not a folder")
-    folder = root / config.task.folder
-    if not folder.is_dir():
-        raise unknown("data folder", folder, (path.name for path in root.iterdir() if path.is_dir()), "task.folder")
-    return str(folder)
+        raise InputError(f"data.root={data.root!r} is not a folder")
+    if not name or not (root / name).is_dir():
+        raise unknown(f"folder of data.root={data.root!r}:", name, (path.name for path in root.iterdir() if path.is_dir()), key)
+    return str(root / name)
 
 
 def _load_error(config: RunConfig, source: _Source, error: Exception) -> InputError:
-    """The one line for a data set that does not load: the torn file if there is one, else the loader's own reason."""
+    """The error for a data set that cannot be loaded: names the corrupt file if there is one, else the loader's reason."""
     reason = " ".join(str(error.__cause__ or error).split())
     if "data_files" in source.options:
         return InputError(f"{source.where}: the file cannot be read: {reason}")
@@ -206,9 +207,8 @@ def _load_error(config: RunConfig, source: _Source, error: Exception) -> InputEr
         if torn:
             return InputError(f"{source.where}: {torn} is not a readable parquet file; restore it or change data.root")
         if "BatchSize" in reason:
-            reason = "a parquet file of it has no rows"
+            reason = "one of its parquet files has no rows"
     offline = os.environ.get("HF_HUB_OFFLINE") == "1" or "offline" in reason or isinstance(error, ConnectionError)
     if source.cached and offline:
         return InputError(f"{source.where}: the hub cannot be reached for {source.path!r}; use data=local data.root=FOLDER")
-    told = re.sub(r"\s+", " ", f"{source.path!r} with subset {source.subset or ''!r} cannot be loaded: {reason}")
-    return InputError(f"{source.where}: {told}")
+    return InputError(f"{source.where}: {source.path!r} with subset {source.subset or ''!r} cannot be loaded: {reason}")

@@ -1,4 +1,4 @@
-"""Text to ids: WordPiece, byte pairs or a unigram language model, trained on text or read from a file, through `tokenizers`."""
+"""Tokenizers, by `tokenizers`: WordPiece, byte-level BPE or a unigram model, trained on text or read from a file."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -26,23 +26,23 @@ NAMES = {
     "sep": ("[SEP]", "<sep>", "</s>"),
     "mask": ("[MASK]", "<mask>"),
 }
-"""Special pieces under the names that published tokenizers give them."""
+"""Names of the special pieces in published tokenizers."""
 
 LETTER_STEP = 1e-4
-"""The library scores letters that it had to add one such step apart."""
+"""Difference between the scores of successive letters that the unigram trainer adds to cover the alphabet."""
 
 
 def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    """A tokenizer that writes `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with segment numbers 0 and 1.
+    """A tokenizer that writes `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with token types 0 and 1.
 
-    `texts` may be passed over more than once and is never held. Training again gives the same pieces with the same ids, in
-    another process too. InputError when the vocabulary file is missing or lacks a special piece.
+    `texts` may be iterated several times and is not kept in memory. Training is deterministic, also across processes.
+    InputError when the vocabulary file is missing or lacks a special piece.
     """
     if config.file:
-        return _whole(config)
+        return _read_tokenizer(config)
     if iter(texts) is texts:
-        raise TypeError("texts must be something that can be iterated anew, not an iterator")
-    tokenizer = _read(config) if config.vocab_file else TRAINED[config.kind](config, texts)
+        raise TypeError("texts must be iterable several times, got an iterator")
+    tokenizer = _read_vocabulary(config) if config.vocab_file else TRAINED[config.kind](config, texts)
     tokenizer.add_special_tokens(list(SPECIAL))
     cls, sep = (("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]")))
     tokenizer.post_processor = TemplateProcessing(
@@ -52,7 +52,7 @@ def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 
 
 def vocabulary_bytes(config: TokenizerConfig) -> bytes:
-    """Content of the vocabulary or tokenizer file, empty without one; InputError when it cannot be read."""
+    """Content of the tokenizer or vocabulary file, empty without one; InputError when it cannot be read."""
     key, path = ("file", config.file) if config.file else ("vocab_file", config.vocab_file)
     if not path:
         return b""
@@ -62,32 +62,34 @@ def vocabulary_bytes(config: TokenizerConfig) -> bytes:
         raise InputError(f"tokenizer.{key}={path!r} cannot be read: {error.strerror}") from error
 
 
-def _whole(config: TokenizerConfig) -> Tokenizer:
-    """A tokenizer as its makers saved it, padding and truncation left to us."""
+def _read_tokenizer(config: TokenizerConfig) -> Tokenizer:
+    """The tokenizer in `tokenizer.file`, without its padding and truncation."""
     try:
         tokenizer = Tokenizer.from_str(vocabulary_bytes(config).decode("utf-8"))
     except Exception as error:
-        raise InputError(f"tokenizer.file={config.file!r} is not a tokenizer.json: {error}") from error
+        raise InputError(
+            f"tokenizer.file={config.file!r} is not a tokenizer.json of the library `tokenizers`: {error}"
+        ) from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
 
 
 def special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
-    """Ids of pad, unk, cls, sep and mask under any of their usual names, None where there is none."""
-    found = {role: [tokenizer.token_to_id(name) for name in names] for role, names in NAMES.items()}
-    return {role: next((number for number in ids if number is not None), None) for role, ids in found.items()}
+    """Ids of pad, unk, cls, sep and mask, None for a missing piece."""
+    ids = {role: [tokenizer.token_to_id(name) for name in names] for role, names in NAMES.items()}
+    return {role: next((number for number in of_role if number is not None), None) for role, of_role in ids.items()}
 
 
 def pad_token_id(tokenizer: Tokenizer) -> int | None:
-    """Id of the padding piece, None where there is none."""
+    """Id of the padding piece, None without one."""
     return special_ids(tokenizer)["pad"]
 
 
 def word_starts(tokenizer: Tokenizer) -> np.ndarray:
-    """(V,) bool, True for a piece that begins a word; punctuation and special pieces do.
+    """(V,) bool, True for a piece that begins a word, and for punctuation and special pieces.
 
-    Of a tokenizer whose pieces do not say it (GPT's mark the end of a word) every piece counts as a word.
+    All True for a tokenizer whose pieces do not mark the beginning of words (those of GPT mark the end).
     """
     marks = _marks(tokenizer)
     starts = np.ones(tokenizer.get_vocab_size(), dtype=bool)
@@ -99,13 +101,13 @@ def word_starts(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def sentence_ends(tokenizer: Tokenizer) -> list[int]:
-    """Ids of the pieces that are a full stop, an exclamation or a question mark and nothing else."""
+    """Ids of the pieces that are a single full stop, exclamation mark or question mark."""
     marks = _marks(tokenizer)
     return sorted(number for piece, number in tokenizer.get_vocab().items() if marks.surface(piece) in (".", "!", "?"))
 
 
 class _Marks:
-    """How the pieces of one tokenizer say where words begin: by a mark inside of words, or by one at their beginning."""
+    """How the pieces of a tokenizer mark words: by a prefix of pieces inside of words, or of pieces at the beginning."""
 
     def __init__(self, inside: str, beginning: str) -> None:
         self.inside, self.beginning = inside, beginning
@@ -118,27 +120,27 @@ class _Marks:
         return True
 
     def surface(self, piece: str) -> str:
-        """The piece as it reads."""
+        """The piece without its prefix."""
         return piece.removeprefix(self.inside).removeprefix(self.beginning)
 
     def _letter(self, character: str) -> bool:
-        """A letter or digit, or a byte of one: what is not ASCII is taken for one."""
+        """Whether it is a letter, a digit or not ASCII, which may be a byte of a letter."""
         return character.isalnum() or not character.isascii()
 
 
 def _marks(tokenizer: Tokenizer) -> _Marks:
-    told = json.loads(tokenizer.to_str())
-    inside = told["model"].get("continuing_subword_prefix")
+    spec = json.loads(tokenizer.to_str())
+    inside = spec["model"].get("continuing_subword_prefix")
     if inside:
         return _Marks(inside, "")
-    if told["model"].get("end_of_word_suffix") or told["model"]["type"] in ("WordPiece", "WordLevel"):
+    if spec["model"].get("end_of_word_suffix") or spec["model"]["type"] in ("WordPiece", "WordLevel"):
         return _Marks("", "")
-    bytewise = '"ByteLevel"' in json.dumps([told["pre_tokenizer"], told["decoder"]])
+    bytewise = '"ByteLevel"' in json.dumps([spec["pre_tokenizer"], spec["decoder"]])
     return _Marks("", "Ġ" if bytewise else "▁")
 
 
 def _limited(texts: Iterable[str], characters: int) -> Iterator[str]:
-    """The first so many characters."""
+    """The texts up to this total number of characters."""
     for text in texts:
         yield text[:characters]
         characters -= len(text)
@@ -154,8 +156,8 @@ def _words_of_bert(model: WordPiece | Unigram, lowercase: bool) -> Tokenizer:
 
 
 def _train_wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    """The trainer numbers the letters inside of words in the order of a hash map, other in every process, and merges ties by
-    number: so those letters are given to it in order, as if they were special.
+    """The trainer numbers letters inside of words in the order of a hash map, which differs between processes, and breaks ties
+    by these numbers. Passing the letters as special tokens, sorted, makes training deterministic.
     """
     learner = _words_of_bert(WordPiece(unk_token="[UNK]"), config.lowercase)
     trainer = WordPieceTrainer(
@@ -169,7 +171,7 @@ def _train_wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer
 
 
 def _inner_letters(learner: Tokenizer, texts: Iterable[str]) -> list[str]:
-    """`##` and each letter that stands behind another in a word, in order."""
+    """`##` and each letter that follows another one in a word, sorted."""
     pairs: set[tuple[str, str]] = set()
     for text in texts:
         pairs.update(pairwise(learner.normalizer.normalize_str(text)))
@@ -178,7 +180,7 @@ def _inner_letters(learner: Tokenizer, texts: Iterable[str]) -> list[str]:
 
 
 def _train_bpe(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    """Of bytes, so that nothing is unknown."""
+    """Byte-level, so that no text is unknown."""
     tokenizer = Tokenizer(BPE())
     if config.lowercase:
         tokenizer.normalizer = Lowercase()
@@ -200,15 +202,15 @@ def _train_unigram(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     trainer = UnigramTrainer(vocab_size=config.vocab_size, special_tokens=list(SPECIAL), unk_token="[UNK]", show_progress=False)
     learner.train_from_iterator(_limited(texts, config.train_characters), trainer)
     pieces = json.loads(learner.to_str())["model"]["vocab"][len(SPECIAL) :]
-    vocabulary = [(piece, 0.0) for piece in SPECIAL] + _in_order(pieces)
+    vocabulary = [(piece, 0.0) for piece in SPECIAL] + _sorted_pieces(pieces)
     return _marked_words(Unigram(vocabulary, unk_id=SPECIAL.index("[UNK]"), byte_fallback=False), config.lowercase)
 
 
-def _in_order(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The same pieces with the same scores in every process, best first.
+def _sorted_pieces(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The pieces with deterministic scores, best first.
 
-    The trainer adds in the order of a hash map, so scores differ in their last digits; and rare letters that it must keep
-    get scores a step apart in that order: all letters as rare as those get the lowest score.
+    The trainer sums in the order of a hash map, so the last digits of scores differ between processes: they are rounded. It
+    also scores the rare letters that it must keep in that order, LETTER_STEP apart: they all get the lowest score.
     """
     if not pieces:
         return []
@@ -219,7 +221,7 @@ def _in_order(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
 
 
 def _marked_words(model: Unigram, lowercase: bool) -> Tokenizer:
-    """The words that WordPiece sees, each with a mark before it unless it is punctuation."""
+    """The same words as for WordPiece, each with the prefix `▁` unless it is punctuation."""
     tokenizer = _words_of_bert(model, lowercase)
     unmarked = Split(Regex(r"▁(?=[\p{P}$+<=>^`|~])"), "removed")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([BertPreTokenizer(), Metaspace(), unmarked])
@@ -234,14 +236,14 @@ TRAINED = {
 }
 
 
-def _read(config: TokenizerConfig) -> Tokenizer:
+def _read_vocabulary(config: TokenizerConfig) -> Tokenizer:
     try:
         pieces = vocabulary_bytes(config).decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} is not UTF-8 text: {error.reason}") from error
     missing = [piece for piece in SPECIAL if piece not in pieces]
     if missing:
-        raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} lacks the pieces {', '.join(missing)}")
+        raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} lacks the pieces {', '.join(missing)}: add them")
     return _with_vocabulary({piece: index for index, piece in enumerate(pieces)}, config)
 
 

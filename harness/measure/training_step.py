@@ -66,7 +66,7 @@ class TrainingSteps:
         budget, limit = self.config.finetune, Limit("step", self._position.step + number)
         if checkpointing is not None:
             budget = replace(budget, activation_checkpointing=checkpointing)
-        step = step_of(self.batch, budget.accumulation, self._kind.asked)
+        step = step_of(self.batch, budget.accumulation, self._kind.num_targets)
         return Training(
             model=self.model,
             loss=self._loss,

@@ -1,4 +1,4 @@
-"""What a task asks of a model and of its data. Entries are the files of `conf/task/`; a module here is a kind of them."""
+"""Tasks: the kinds of tasks and the checks of their configs. Each file of `conf/task/` is a task, each module here a kind."""
 
 from harness import metrics
 from harness.config.choices import TaskKind
@@ -19,7 +19,7 @@ KINDS: dict[TaskKind, Kind] = {
 
 
 def kind_of(task: TaskConfig) -> Kind:
-    """What answers for the tasks of this kind."""
+    """The kind of this task."""
     return KINDS[task.kind]
 
 
@@ -29,7 +29,7 @@ def num_outputs(task: TaskConfig) -> int:
 
 
 def refuse_impossible(task: TaskConfig) -> None:
-    """InputError for an entry that no run could use."""
+    """InputError for an invalid task config."""
     choices = scores.of_kind(task.kind)
     if not task.scores:
         raise InputError(f"task.scores of task {task.name!r} is empty; choices: {', '.join(choices)}")
@@ -45,5 +45,5 @@ def refuse_impossible(task: TaskConfig) -> None:
         raise unknown("headline score", task.headline, task.scores, "task.headline")
     for name in task.more_validation:
         if name not in metrics.BESIDE:
-            raise unknown("name of a split that is scored beside the validation", name, metrics.BESIDE, "task.more_validation")
+            raise unknown("name of an additional validation split", name, metrics.BESIDE, "task.more_validation")
     kind_of(task).refuse_impossible(task)

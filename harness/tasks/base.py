@@ -1,6 +1,6 @@
-"""What every kind of task answers: what its labels are, how its texts become ids, and what its logits say.
+"""The interface of a kind of task: its labels, the encoding of its texts as ids, and predictions from its logits.
 
-A split has items, the rows of the data set, and sequences, which are what the model reads; only of kind `spans` are there more
+The items of a split are the rows of the data set, its sequences are the model's inputs; only tasks of kind `spans` have more
 sequences than items. N tokens of all sequences, S sequences, C outputs.
 """
 
@@ -21,12 +21,12 @@ from models.heads import Classifier, SequenceClassifier, TokenClassifier
 
 @dataclass
 class Examples:
-    """The checked rows of a split. `texts` has one or two strings a row, or the words of a row."""
+    """The checked rows of a split. `texts` has one or two strings per row, or the words of the row."""
 
     texts: list[list[str]]
     labels: list
-    items: list[int] | list[str]
-    where: str  # how an error begins
+    items: list[int] | list[str]  # ids of the rows
+    where: str  # prefix of error messages: task and split
 
 
 @dataclass
@@ -36,10 +36,10 @@ class Split:
     ids: np.ndarray  # (N,) int32
     types: np.ndarray  # (N,) uint8
     starts: np.ndarray  # (S + 1,) int64
-    labels: np.ndarray  # (S,) int64 or float32, (N,) int64 of tokens, or (S, 2) int64 places in the sequence
-    items: Sequence[int] | Sequence[str]  # the rows' own ids
-    numbers: dict[str, np.ndarray] = field(default_factory=dict)  # what the kind keeps beside
-    texts: dict[str, list] = field(default_factory=dict)  # the same, one entry an item
+    labels: np.ndarray  # (S,) int64 or float32, (N,) int64 of tokens, or (S, 2) int64 positions in the sequence
+    items: Sequence[int] | Sequence[str]  # ids of the rows
+    numbers: dict[str, np.ndarray] = field(default_factory=dict)  # additional arrays of this kind of task
+    texts: dict[str, list] = field(default_factory=dict)  # additional values of this kind, one per item
     labels_of_tokens: bool = False  # the labels are (N,)
 
     def __len__(self) -> int:
@@ -47,78 +47,78 @@ class Split:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each sequence."""
+        """(S,) tokens of each sequence."""
         return np.diff(self.starts)
 
     def ids_of_items(self) -> list[np.ndarray]:
-        """(tokens,) of each item, its sequences one after the other."""
+        """(tokens,) ids of each item, its sequences concatenated."""
         owners = self.numbers.get("owners", np.arange(len(self)))
         firsts = self.starts[np.flatnonzero(np.diff(owners, prepend=-1))]
         return np.split(self.ids, firsts[1:])
 
 
 @dataclass
-class Answers:
-    """What the model said of a split: as the scores take it, and as a table."""
+class Predictions:
+    """Predictions of a split: labels and predictions as the scores take them, and a table for predictions.parquet."""
 
-    truth: Any
+    labels: Any
     predicted: Any
-    constant: Any  # what the rule answers that does not look at the text
+    baseline: Any  # predictions of the majority baseline
     loss: float
     columns: dict[str, Any]  # column -> values
 
 
 class Kind(ABC):
-    """One kind of task. InputErrors begin with the split and name the row and the key."""
+    """One kind of task. InputErrors name the split, the row and the key."""
 
-    every_token: bool = False  # the head answers for every token
+    every_token: bool = False  # the head has outputs for every token
     labels_of_tokens: bool = False  # every token has a label
 
     @abstractmethod
     def num_outputs(self, task: TaskConfig) -> int:
-        """Outputs of the head."""
+        """Number of outputs of the head."""
 
     @abstractmethod
     def refuse_impossible(self, task: TaskConfig) -> None:
-        """InputError for fields or labels that no task of this kind has."""
+        """InputError for fields, labels or lengths that do not fit this kind of task."""
 
     @abstractmethod
     def examples(self, task: TaskConfig, table: Table) -> Examples:
-        """The rows, checked."""
+        """The checked rows of a split."""
 
     @abstractmethod
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
-        """The rows as ids."""
+        """The rows tokenised."""
 
     @abstractmethod
     def majority(self, task: TaskConfig, train: Examples) -> int:
-        """What the constant answer is, by the training split."""
+        """Parameter of the majority baseline, from the training split."""
 
     @abstractmethod
-    def answers(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Answers:
-        """(S, C) logits, or (N, C) where the head answers for every token, read as answers."""
+    def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
+        """Predictions from (S, C) logits, or from (N, C) where the head has outputs for every token."""
 
     def head(self) -> "type[Classifier]":
-        """What stands on the encoder."""
+        """The head on the encoder."""
         return TokenClassifier if self.every_token else SequenceClassifier
 
     def loss(self, model: "Classifier", batch: "Batch") -> Any:
-        """() loss of a batch, a mean over `asked`."""
+        """() loss of a batch, the mean over `num_targets` labels."""
         return model.loss(model(batch), batch.labels)
 
-    def asked(self, batch: "Batch") -> int:
-        """How many labels the mean is over."""
+    def num_targets(self, batch: "Batch") -> int:
+        """Number of labels that count in the loss of a batch."""
         return len(batch.input_ids)
 
 
-def logit_columns(logits: np.ndarray, seen: np.ndarray | None = None) -> dict[str, Any]:
-    """(R, C) as C columns, null where a row was not seen."""
-    mask = None if seen is None else ~seen
+def logit_columns(logits: np.ndarray, has_logits: np.ndarray | None = None) -> dict[str, Any]:
+    """(R, C) as C columns; null in rows for which the (R,) `has_logits` is False."""
+    mask = None if has_logits is None else ~has_logits
     return {f"logit_{index}": pyarrow.array(logits[:, index], mask=mask) for index in range(logits.shape[1])}
 
 
 def joined(encodings: Sequence["Encoding"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids, types and starts of a Split."""
+    """Ids, types and starts of a Split with these sequences."""
     lengths = [len(encoding.ids) for encoding in encodings]
     return (
         np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings]),

@@ -1,4 +1,4 @@
-"""Prepared examples to padded batches, grouped by length so that little is padded."""
+"""Padded batches of prepared examples, grouped by length to reduce padding."""
 
 from collections.abc import Iterator
 
@@ -11,40 +11,36 @@ from models.batch import Batch
 from models.heads import IGNORED
 
 POOL_BATCHES = 200
-"""Batches that are drawn together and sorted by length: more pad less, fewer mix better."""
+"""Batches that are shuffled, then sorted by length together. More means less padding, fewer means better mixing."""
 
 
 def collate(split: Split, chosen: np.ndarray, pad_token_id: int) -> Batch:
-    """The chosen examples padded to the longest of them; no mask where nothing is padded."""
+    """The chosen examples padded to the longest of them; without a mask where nothing is padded."""
     lengths = split.lengths[chosen]
     columns = np.arange(lengths.max())
     real = columns < lengths[:, None]  # (B, T)
-    places = np.where(real, split.starts[chosen][:, None] + columns, 0)
+    positions = np.where(real, split.starts[chosen][:, None] + columns, 0)
+    labels = np.where(real, split.labels[positions], IGNORED) if split.labels_of_tokens else split.labels[chosen]
     return Batch(
-        input_ids=torch.from_numpy(np.where(real, split.ids[places], pad_token_id).astype(np.int64)),
-        token_type_ids=torch.from_numpy(np.where(real, split.types[places], 0).astype(np.int64)),
+        input_ids=torch.from_numpy(np.where(real, split.ids[positions], pad_token_id).astype(np.int64)),
+        token_type_ids=torch.from_numpy(np.where(real, split.types[positions], 0).astype(np.int64)),
         attention_mask=None if real.all() else torch.from_numpy(real),
-        labels=torch.from_numpy(_labels(split, chosen, real, places)),
+        labels=torch.from_numpy(labels),
         tokens=int(lengths.sum()),
     )
 
 
-def _labels(split: Split, chosen: np.ndarray, real: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Of the chosen sequences, or (B, T) where every token has one."""
-    return np.where(real, split.labels[places], IGNORED) if split.labels_of_tokens else split.labels[chosen]
-
-
 def training_order(split: Split, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
     """Every example once, in batches of similar length; the order depends on seed and epoch alone."""
-    stream = np.random.default_rng(derive(seed, "order", epoch))
-    shuffled = stream.permutation(len(split))
+    rng = np.random.default_rng(derive(seed, "order", epoch))
+    shuffled = rng.permutation(len(split))
     pool = batch_size * POOL_BATCHES
     batches: list[np.ndarray] = []
     for start in range(0, len(shuffled), pool):
-        drawn = shuffled[start : start + pool]
-        drawn = drawn[np.argsort(split.lengths[drawn], kind="stable")]
-        batches += [drawn[i : i + batch_size] for i in range(0, len(drawn), batch_size)]
-    return [batches[i] for i in stream.permutation(len(batches))]
+        chosen = shuffled[start : start + pool]
+        chosen = chosen[np.argsort(split.lengths[chosen], kind="stable")]
+        batches += [chosen[i : i + batch_size] for i in range(0, len(chosen), batch_size)]
+    return [batches[i] for i in rng.permutation(len(batches))]
 
 
 def evaluation_order(split: Split, batch_size: int) -> list[np.ndarray]:
@@ -54,7 +50,7 @@ def evaluation_order(split: Split, batch_size: int) -> list[np.ndarray]:
 
 
 def training_batches(split: Split, batch_size: int, seed: int, pad_token_id: int) -> Iterator[Batch]:
-    """Endless epochs."""
+    """Batches of one epoch after the other, without end."""
     epoch = 0
     while True:
         for chosen in training_order(split, batch_size, seed, epoch):

@@ -1,4 +1,4 @@
-"""Answers to hidden labels as the benchmark takes them: GLUE's files of two columns, and the archive of them all."""
+"""Files of test predictions for GLUE's evaluation server: one TSV file per test set, and the zip archive of all."""
 
 import zipfile
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from harness.config.schema import TaskConfig
 from harness.errors import InputError, unknown
 
 FOLDER = "submission"
-"""Where a run leaves its files, in its own folder."""
+"""Subfolder of a run's folder with its files."""
 
 ROWS = {
     "CoLA": 1063,
@@ -23,21 +23,23 @@ ROWS = {
     "RTE": 3000,
     "WNLI": 146,
 }
-"""Rows of each file of GLUE (arXiv:1804.07461); the benchmark's diagnostic set AX is not among them."""
+"""Rows of each file of GLUE (arXiv:1804.07461), without the diagnostic set AX."""
 
 NAMED = ("MNLI-m", "MNLI-mm", "QNLI", "RTE")
-"""Files that want the names of classes; the others want numbers, WNLI too though its classes have the same names."""
+"""Files with names of classes; all others have class numbers, also WNLI, whose classes have the same names."""
 
 HIGHEST_SCORE = 5.0
-"""Of STS-B; its lowest is 0."""
+"""Highest score of STS-B; the lowest is 0."""
 
 
 def splits(task: TaskConfig) -> dict[str, str]:
-    """The split that answers each of the task's files, as `load_table` knows it; InputError when the task has no file."""
+    """File -> name of the split for `load_table`; InputError when the task has no file."""
     if not task.submission:
-        raise InputError(f"finetune.submit: task {task.name!r} is answered to no benchmark: task.submission names no file")
+        raise InputError(f"finetune.submit=true needs a task of GLUE: task {task.name!r} has no task.submission")
     if task.kind not in (TaskKind.classification, TaskKind.regression):
-        raise InputError(f"finetune.submit: task {task.name!r} is of kind {task.kind.value}, of which GLUE takes no answers")
+        raise InputError(
+            f"finetune.submit=true needs a classification or regression: task {task.name!r} is of kind {task.kind.value}"
+        )
     files = {task.submission: "test"} | {name: name for name in task.more_submission}
     for name in files:
         if name not in ROWS:
@@ -46,10 +48,10 @@ def splits(task: TaskConfig) -> dict[str, str]:
 
 
 def write(folder: Path, task: TaskConfig, items: Sequence[int], predictions: Sequence[float], name: str | None = None) -> Path:
-    """Writes `name`.tsv, task.submission where none is given, below the run's folder; returns its path.
+    """Writes `name`.tsv, by default task.submission, below the run's folder; returns its path.
 
-    `items` (N,) are the rows' own ids, in any order; `predictions` (N,) class numbers, or scores for a regression.
-    InputError when they are not each row of the benchmark's test set once.
+    `items` (N,) are the ids of the rows, in any order; `predictions` (N,) are class numbers, or scores of a regression.
+    InputError unless the items are the rows of the benchmark's test set, each once.
     """
     name = name or task.submission
     if name not in splits(task):
@@ -58,34 +60,35 @@ def write(folder: Path, task: TaskConfig, items: Sequence[int], predictions: Seq
     rows = sorted(zip(map(int, items), predictions, strict=True), key=lambda row: row[0])
     path = folder / FOLDER / f"{name}.tsv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ["index\tprediction", *(f"{item}\t{_answer(task, name, value)}" for item, value in rows)]
+    lines = ["index\tprediction", *(f"{item}\t{_formatted(task, name, value)}" for item, value in rows)]
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
 def refuse_other_rows(task: TaskConfig, name: str, items: Sequence[int]) -> None:
-    """InputError when the rows' own ids are not each row of the benchmark's file once."""
+    """InputError unless the items are the rows of the benchmark's file, each once."""
     if sorted(map(str, items)) != sorted(map(str, range(ROWS[name]))):
-        told = f"has the rows 0 to {ROWS[name] - 1}, the test split gave {len(items)}, first {next(iter(items), '-')}"
-        raise InputError(f"task {task.name!r}: {name}.tsv {told}; see task.test_split")
+        expected = f"expected the rows 0 to {ROWS[name] - 1}, each once"
+        found = f"the test split has {len(items)}, first {next(iter(items), '-')}"
+        raise InputError(f"task {task.name!r}, {name}.tsv: {expected}; {found}; change task.test_split or the data")
 
 
-def _answer(task: TaskConfig, name: str, value: float) -> str:
+def _formatted(task: TaskConfig, name: str, value: float) -> str:
     if task.kind is TaskKind.regression:
         return f"{min(max(float(value), 0.0), HIGHEST_SCORE):.3f}"
     return task.labels[int(value)] if name in NAMED else str(int(value))
 
 
 def pack(folders: list[Path], archive: Path) -> list[str]:
-    """Packs the files of several runs; returns the names that are still missing. InputError when two runs have one file."""
+    """Packs the files of several runs; returns the missing files. InputError when two runs have the same file."""
     found: dict[str, Path] = {}
     for folder in folders:
         files = sorted((folder / FOLDER).glob("*.tsv"))
         if not files:
-            raise InputError(f"{folder} holds no answers: run it with finetune.submit=true")
+            raise InputError(f"{folder} has no files to submit: run it with finetune.submit=true")
         for path in files:
             if path.name in found:
-                raise InputError(f"{found[path.name]} and {path} answer the same: give one run a task")
+                raise InputError(f"{found[path.name]} and {path} are of the same task: name one run per task")
             found[path.name] = path
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, path in sorted(found.items()):

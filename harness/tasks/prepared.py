@@ -1,18 +1,16 @@
-"""Rows to token ids, once: prepared splits are cached by the hash of all that shapes them, so workers only read arrays.
+"""Prepared splits: rows are tokenised once and cached under the hash of their data and settings; workers read arrays.
 
-The cache is written whole or not at all, under a lock, and may be shared by processes that run side by side. A split is
-`SPLIT.safetensors`, its arrays, and `SPLIT.parquet`, one row an item: its own id and the texts that its kind keeps.
+An entry of the cache is written atomically, under a lock, so that processes may share the cache. A split is
+`SPLIT.safetensors`, its arrays, and `SPLIT.parquet`, one row per item with its id and the texts of its kind.
 """
 
 import hashlib
 import json
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow
-from filelock import FileLock
 from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
@@ -20,6 +18,7 @@ from harness import paths, tasks
 from harness.config.choices import KeepBest
 from harness.config.schema import RunConfig
 from harness.data import tokenizer as tokenizers
+from harness.data.cache import write_once
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 from harness.tasks import glue_submission
@@ -27,10 +26,10 @@ from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_languages, load_table
 
 PREPARE_VERSION = 4
-"""Raised when the same rows would be prepared otherwise; part of the cache key."""
+"""Part of the cache key; increased when the same rows are prepared differently."""
 
 SHAPING = ("kind", "max_length", "stride", "max_answer_length", "answerable_only", "headline", "labels")
-"""Keys of a task that shape its prepared data; its columns and rows count by content."""
+"""Keys of a task in its cache key; columns and rows enter by content."""
 
 ARRAYS = ("ids", "types", "starts", "labels")
 
@@ -42,22 +41,22 @@ class Prepared:
     key: str  # hash of rows, tokenizer and length
     vocab_size: int
     pad_token_id: int
-    rows: str  # hash of the rows, whatever the tokenizer
-    majority: int  # what the constant answer is: most frequent class of train, or as the task's kind says
+    rows: str  # hash of the rows, independent of the tokenizer
+    majority: int  # parameter of the majority baseline, see Kind.majority
     train: Split
     validation: Split
-    tune: Split | None = None  # rows of train that are not trained on
-    more: dict[str, Split] = field(default_factory=dict)  # those of task.more_validation, and the test splits to submit
+    tune: Split | None = None  # rows held out from train
+    more: dict[str, Split] = field(default_factory=dict)  # splits of task.more_validation, and test splits to submit
 
 
 def prepare(config: RunConfig) -> str:
-    """Loads, checks and tokenises the task's data unless that is cached; returns its key.
+    """Loads, checks and tokenises the task's data unless it is cached; returns its key.
 
-    InputError for data that is missing, torn or does not fit the task. Nothing is left half-written.
+    InputError for data that is missing, corrupt or does not fit the task.
     """
     tasks.refuse_impossible(config.task)
     if config.finetune.keep_best is KeepBest.tune and not config.task.tune_share:
-        raise InputError("finetune.keep_best=tune needs rows kept apart from train: set task.tune_share, such as 0.1")
+        raise InputError("finetune.keep_best=tune needs rows held out from train: set task.tune_share, for example to 0.1")
     tables = {split: load_table(config, split) for split in split_names(config)}
     for file, split in _submitted(config).items():
         glue_submission.refuse_other_rows(config.task, file, tables[split].items)
@@ -66,30 +65,28 @@ def prepare(config: RunConfig) -> str:
     more_text = load_languages(config) if config.tokenizer.multilingual and is_trained else []
     key = _key(config, tables, more_text)
     folder = paths.cache_folder(config.output) / key
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            _write(config, splits, more_text, folder, _rows_hash(config, tables))
+    rows = _rows_hash(config, tables)
+    write_once(folder, lambda temporary: _fill(config, splits, more_text, temporary, rows))
     return key
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run must know of prepared data before it is read whole."""
+    """Facts of prepared data that are needed before its arrays are read."""
 
     vocab_size: int
     pad_token_id: int
     majority: int
-    rows: str  # hash of the rows, whatever the tokenizer
+    rows: str  # hash of the rows, independent of the tokenizer
 
 
 def facts(output: str, key: str) -> Facts:
-    """Of the prepared data of this key."""
+    """Facts of the prepared data with this key."""
     return Facts(**json.loads((paths.cache_folder(output) / key / "facts.json").read_text()))
 
 
 def read(config: RunConfig, key: str) -> Prepared:
-    """The prepared data of this key; FileNotFoundError when it is not there."""
+    """The prepared data with this key; FileNotFoundError when it is not cached."""
     folder = paths.cache_folder(config.output) / key
     facts = json.loads((folder / "facts.json").read_text())
     of_tokens = tasks.kind_of(config.task).labels_of_tokens
@@ -99,13 +96,13 @@ def read(config: RunConfig, key: str) -> Prepared:
 
 
 def split_names(config: RunConfig) -> list[str]:
-    """Of all splits that a run reads, train and validation first; InputError where answers are wanted that nobody takes."""
+    """Names of all splits that a run reads, train and validation first; InputError for finetune.submit without a GLUE task."""
     tune = ["tune"] if config.task.tune_share else []
     return ["train", "validation", *tune, *config.task.more_validation, *_submitted(config).values()]
 
 
 def _submitted(config: RunConfig) -> dict[str, str]:
-    """File -> split, where answers are left for a benchmark."""
+    """File -> split of the test predictions; empty without finetune.submit."""
     return glue_submission.splits(config.task) if config.finetune.submit else {}
 
 
@@ -120,7 +117,7 @@ def _key(config: RunConfig, tables: dict[str, Table], more_text: list[str]) -> s
 
 
 def _rows_hash(config: RunConfig, tables: dict[str, Table]) -> str:
-    """Of the rows that shape results: those whose labels are hidden do not."""
+    """Hash of the rows that influence results; test splits to submit do not."""
     digest, hidden = hashlib.sha256(), _submitted(config).values()
     _add_rows(digest, config, {split: table for split, table in tables.items() if split not in hidden})
     return digest.hexdigest()[:16]
@@ -130,18 +127,6 @@ def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Tabl
     for split, table in tables.items():
         columns = [table.columns[name] for name in (*config.task.fields, config.task.label)]
         digest.update(json.dumps([split, columns, table.items]).encode())
-
-
-def _write(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: str) -> None:
-    """Builds the entry beside its place and moves it there whole; what a killed process left is swept away first."""
-    building = folder.with_name(f"{folder.name}.tmp")
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir()
-    try:
-        _fill(config, splits, more_text, building, rows)
-        building.rename(folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
 
 
 def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: str) -> None:

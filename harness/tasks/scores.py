@@ -1,4 +1,4 @@
-"""Scores of predictions, by scikit-learn, scipy, seqeval and torchmetrics. An undefined score is None, never a number."""
+"""Scores of predictions, by scikit-learn, scipy, seqeval and torchmetrics. An undefined score is None."""
 
 import importlib
 import warnings
@@ -11,79 +11,79 @@ from harness.config.choices import TaskKind
 from harness.errors import unknown
 
 Compute = Callable[[Any, Any], float | None]
-"""`compute(truth, predicted)`: two arrays of class numbers or of numbers; for tokens the names of the tags of each item's
-words; for spans the texts of each item's gold answers, none where there is no answer, and its predicted text, empty for
+"""`compute(labels, predicted)`: two arrays of class numbers or of numbers. For kind tokens the names of the tags of each item's
+words. For kind spans the texts of each item's gold answers, an empty list for no answer, and its predicted text, empty for
 no answer.
 """
 
 
-def _accuracy(truth: np.ndarray, predicted: np.ndarray) -> float:
+def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
     from sklearn.metrics import accuracy_score
 
-    return float(accuracy_score(truth, predicted))
+    return float(accuracy_score(labels, predicted))
 
 
-def _f1(truth: np.ndarray, predicted: np.ndarray) -> float:
-    """F1 of class 1; 0 when it is never predicted, as GLUE counts it."""
+def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """F1 of class 1; 0 when it is never predicted, as in GLUE."""
     from sklearn.metrics import f1_score
 
-    return float(f1_score(truth, predicted, zero_division=0.0))
+    return float(f1_score(labels, predicted, zero_division=0.0))
 
 
-def _f1_macro(truth: np.ndarray, predicted: np.ndarray) -> float:
-    """Mean over the classes that occur, as SuperGLUE counts it; 0 for one that is never predicted."""
+def _f1_macro(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """Mean of F1 over the classes that occur, as in SuperGLUE; 0 for a class that is never predicted."""
     from sklearn.metrics import f1_score
 
-    return float(f1_score(truth, predicted, average="macro", zero_division=0.0))
+    return float(f1_score(labels, predicted, average="macro", zero_division=0.0))
 
 
-def _matthews(truth: np.ndarray, predicted: np.ndarray) -> float:
-    """0 when only one class is predicted or present, as GLUE counts it."""
+def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """Matthews correlation; 0 when only one class is predicted or present, as in GLUE."""
     from sklearn.metrics import matthews_corrcoef
 
-    return float(matthews_corrcoef(truth, predicted))
+    return float(matthews_corrcoef(labels, predicted))
 
 
 def _correlation(name: str) -> Compute:
-    def compute(truth: np.ndarray, predicted: np.ndarray) -> float | None:
+    def compute(labels: np.ndarray, predicted: np.ndarray) -> float | None:
         from scipy import stats
 
-        if len(truth) < 2 or np.ptp(truth) == 0 or np.ptp(predicted) == 0:
+        if len(labels) < 2 or np.ptp(labels) == 0 or np.ptp(predicted) == 0:
             return None  # undefined where one side is constant
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", stats.NearConstantInputWarning)
-            value = float(getattr(stats, name)(truth, predicted).statistic)
+            value = float(getattr(stats, name)(labels, predicted).statistic)
         return value if np.isfinite(value) else None
 
     return compute
 
 
 def _entities(name: str) -> Compute:
-    def compute(truth: list[list[str]], predicted: list[list[str]]) -> float | None:
-        """Over the entities of all items together, right where type and both ends are; 0 where none is predicted."""
+    def compute(labels: list[list[str]], predicted: list[list[str]]) -> float | None:
+        """Over the entities of all items; a correct entity has the right type and both ends. 0 where none is predicted."""
         from seqeval import metrics
 
-        if all(tag == "O" for tags in truth for tag in tags):
-            return None  # there is nothing to find
-        return float(getattr(metrics, name)(truth, predicted, zero_division=0))
+        if all(tag == "O" for tags in labels for tag in tags):
+            return None  # there are no entities
+        return float(getattr(metrics, name)(labels, predicted, zero_division=0))
 
     return compute
 
 
-def _token_accuracy(truth: list[list[str]], predicted: list[list[str]]) -> float:
+def _token_accuracy(labels: list[list[str]], predicted: list[list[str]]) -> float:
     from seqeval.metrics import accuracy_score
 
-    return float(accuracy_score(truth, predicted))
+    return float(accuracy_score(labels, predicted))
 
 
 def _squad(name: str) -> Compute:
-    def compute(truth: list[list[str]], predicted: list[str]) -> float:
-        """Of the nearest gold answer, after SQuAD's normalisation; where there is none, "no answer" alone is right."""
+    def compute(labels: list[list[str]], predicted: list[str]) -> float:
+        """Of the best matching gold answer, after SQuAD's normalisation; without one only "no answer" is correct."""
         from torchmetrics.functional.text import squad
 
-        given = [{"id": str(item), "prediction_text": text} for item, text in enumerate(predicted)]
-        golds = [{"id": str(item), "answers": {"text": texts or [""], "answer_start": []}} for item, texts in enumerate(truth)]
-        return squad(given, golds)[name].item() / 100
+        texts = [{"id": str(item), "prediction_text": text} for item, text in enumerate(predicted)]
+        golds = [{"id": str(item), "answers": {"text": gold or [""], "answer_start": []}} for item, gold in enumerate(labels)]
+        return squad(texts, golds)[name].item() / 100
 
     return compute
 
@@ -100,7 +100,7 @@ SCORES: dict[str, dict[TaskKind, Compute]] = {
     "entity_f1": {TaskKind.tokens: _entities("f1_score")},
     "exact_match": {TaskKind.spans: _squad("exact_match")},
 }
-"""Score -> how it is computed for the kinds of tasks that have it."""
+"""Score -> kind of task -> its function."""
 
 
 LIBRARIES = {
@@ -109,11 +109,11 @@ LIBRARIES = {
     TaskKind.tokens: "seqeval.metrics",
     TaskKind.spans: "torchmetrics.functional.text",
 }
-"""Kind of task -> the module that computes its scores."""
+"""Kind of task -> the library module that computes its scores."""
 
 
 def load_library(kind: TaskKind) -> None:
-    """Imports that module: before memory is measured, so that up to 80 MB of libraries do not count as training's."""
+    """Imports that module before memory is measured, so that its up to 80 MB do not count as memory of training."""
     importlib.import_module(LIBRARIES[kind])
 
 
@@ -122,8 +122,8 @@ def of_kind(kind: TaskKind) -> list[str]:
     return [name for name, kinds in SCORES.items() if kind in kinds]
 
 
-def compute(kind: TaskKind, name: str, truth: Any, predicted: Any) -> float | None:
-    """The score of this name, or None where it is undefined; InputError for a name that the kind has not."""
+def compute(kind: TaskKind, name: str, labels: Any, predicted: Any) -> float | None:
+    """The score of this name, None where it is undefined; InputError for a name that the kind does not have."""
     if name not in of_kind(kind):
         raise unknown(f"score of a task of kind {kind.value}", name, of_kind(kind), "task.scores")
-    return SCORES[name][kind](truth, predicted)
+    return SCORES[name][kind](labels, predicted)

@@ -1,7 +1,7 @@
-"""A class for every word, as entities are marked: O, or B- at the beginning and I- inside of an entity (arXiv:cmp-lg/9505040).
+"""A tag for every word in the BIO scheme: O, or B- at the beginning and I- inside of an entity (arXiv:cmp-lg/9505040).
 
-The label stands at the first piece of a word, the others are not asked about. A word that is cut off by the task's length, or
-that has no piece, is predicted O and scored like any other.
+Only the first piece of a word is labelled. A word that is truncated, or that has no piece, is predicted O and scored like
+any other.
 """
 
 import numpy as np
@@ -11,32 +11,32 @@ from torch.nn.functional import cross_entropy
 
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
-from harness.tasks.base import Answers, Examples, Kind, Split, joined, logit_columns
+from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
 from harness.tasks.classification import refuse_class, refuse_missing_texts
 from harness.tasks.rows import Table
 from models.batch import Batch
 from models.heads import IGNORED
 
 OUTSIDE = "O"
-"""Name of the class of a word that is in no entity."""
+"""Tag of a word outside of all entities."""
 
 
 class Tokens(Kind):
-    """`task.fields` names the column of words, `task.label` that of their tags."""
+    """`task.fields` names the column of words, `task.label` the column of their tags."""
 
     every_token = True
     labels_of_tokens = True
 
     def num_outputs(self, task: TaskConfig) -> int:
-        """One a class."""
+        """One output per tag."""
         return len(task.labels)
 
     def refuse_impossible(self, task: TaskConfig) -> None:
-        """InputError for more than one column, and for names of classes that do not mark entities."""
+        """InputError for more than one column, and for labels outside of the BIO scheme."""
         if len(task.fields) != 1:
             raise InputError(f"task.fields={task.fields} of task {task.name!r} must name the one column of words")
         if not task.labels:
-            return  # the rows say which there are: `load_table` tells them
+            return  # `load_table` names the labels of the rows in its error
         odd = [name for name in task.labels if name != OUTSIDE and not (name[:2] in ("B-", "I-") and name[2:])]
         if odd or OUTSIDE not in task.labels or len(task.labels) < 2:
             raise InputError(
@@ -44,67 +44,68 @@ class Tokens(Kind):
             )
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
-        """The rows; InputError for one without words, with another number of tags, or with a tag that there is not."""
+        """The checked rows; InputError for a row without words, with another number of tags, or with an unknown tag."""
         words, tags = table.columns[task.fields[0]], table.columns[task.label]
-        for row, (given, classes) in enumerate(zip(words, tags, strict=True)):
+        for row, (row_words, row_tags) in enumerate(zip(words, tags, strict=True)):
             where = f"{table.where}, row {row}"
-            if not isinstance(given, list) or not given:
-                raise InputError(f"{where}: expected a list of words in column {task.fields[0]!r}, task.fields, got {given!r}")
-            if not isinstance(classes, list) or len(classes) != len(given):
-                count = len(classes) if isinstance(classes, list) else repr(classes)
-                raise InputError(f"{where}: {len(given)} words, but {count} tags in column {task.label!r}, task.label")
-            for tag in classes:
+            if not isinstance(row_words, list) or not row_words:
+                column = f"column {task.fields[0]!r}, task.fields"
+                raise InputError(f"{where}: expected a list of words in {column}, got {row_words!r}")
+            if not isinstance(row_tags, list) or len(row_tags) != len(row_words):
+                count = len(row_tags) if isinstance(row_tags, list) else repr(row_tags)
+                raise InputError(f"{where}: {len(row_words)} words, but {count} tags in column {task.label!r}, task.label")
+            for tag in row_tags:
                 refuse_class(task, tag, where)
         refuse_missing_texts(words, table.where)
         return Examples(words, tags, table.items, table.where)
 
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
-        """One sequence a row; `numbers["words"]` is (N,) the place of the word that a token begins, -1 for other tokens."""
+        """One sequence per row. `numbers["words"]`: (N,) index of the word that a token begins, -1 for other tokens."""
         tokenizer.enable_truncation(task.max_length)
         encodings = tokenizer.encode_batch(examples.texts, is_pretokenized=True)
         parts = joined(encodings)
         words = np.concatenate([_first_pieces(encoding) for encoding in encodings])
         offsets = np.cumsum([0, *map(len, examples.labels)])[:-1]
-        places = np.repeat(offsets, np.diff(parts[2])) + words
+        positions = np.repeat(offsets, np.diff(parts[2])) + words
         tags = np.concatenate([np.asarray(tags, dtype=np.int64) for tags in examples.labels])
-        labels = np.where(words >= 0, tags[np.maximum(places, 0)], IGNORED)
+        labels = np.where(words >= 0, tags[np.maximum(positions, 0)], IGNORED)
         return Split(*parts, labels, examples.items, {"words": words}, {"tags": examples.labels}, True)
 
     def majority(self, task: TaskConfig, train: Examples) -> int:
-        """The most frequent class."""
+        """The most frequent tag."""
         return int(np.bincount([tag for tags in train.labels for tag in tags]).argmax())
 
-    def asked(self, batch: "Batch") -> int:
-        """Words that have a label."""
+    def num_targets(self, batch: "Batch") -> int:
+        """Number of labelled words."""
         return int((batch.labels != IGNORED).sum())
 
-    def answers(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Answers:
-        """One row a word: item, position, label, prediction, a logit for each class; no logits for a word that is cut off."""
+    def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
+        """Columns, one row per word: item, position, label, prediction, and one logit per tag, null for truncated words."""
         tags = split.texts["tags"]
         lengths = np.array([len(words) for words in tags])
         firsts = split.numbers["words"] >= 0
         owners = np.repeat(np.arange(len(split)), split.lengths)[firsts]
-        places = np.cumsum([0, *lengths])[owners] + split.numbers["words"][firsts]
-        seen = np.zeros(lengths.sum(), dtype=bool)
-        seen[places] = True
-        of_words = np.zeros((len(seen), logits.shape[1]), dtype=np.float32)
-        of_words[places] = logits[firsts]
+        positions = np.cumsum([0, *lengths])[owners] + split.numbers["words"][firsts]
+        has_logits = np.zeros(lengths.sum(), dtype=bool)
+        has_logits[positions] = True
+        of_words = np.zeros((len(has_logits), logits.shape[1]), dtype=np.float32)
+        of_words[positions] = logits[firsts]
         predicted = np.full(len(of_words), task.labels.index(OUTSIDE))
-        predicted[seen] = of_words[seen].argmax(axis=1)
-        loss = cross_entropy(from_numpy(logits), from_numpy(split.labels)).item() if seen.any() else 0.0
-        answers = (np.concatenate(tags), predicted, np.full_like(predicted, majority))
-        named = [_named(task, numbers, lengths) for numbers in answers]
+        predicted[has_logits] = of_words[has_logits].argmax(axis=1)
+        loss = cross_entropy(from_numpy(logits), from_numpy(split.labels)).item() if has_logits.any() else 0.0
+        labels = np.concatenate(tags)
+        named = [_named(task, numbers, lengths) for numbers in (labels, predicted, np.full_like(predicted, majority))]
         columns = {
             "item": np.repeat(np.array(split.items, dtype=object), lengths).tolist(),
             "position": np.concatenate([np.arange(length) for length in lengths]),
-            "label": answers[0],
+            "label": labels,
             "prediction": predicted,
         }
-        return Answers(*named, loss, columns | logit_columns(of_words, seen))
+        return Predictions(*named, loss, columns | logit_columns(of_words, has_logits))
 
 
 def _first_pieces(encoding: "Encoding") -> np.ndarray:
-    """(T,) the word of its first piece, -1 elsewhere."""
+    """(T,) index of the word at its first piece, -1 elsewhere."""
     words = np.array([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)
     first = np.ones(len(words), dtype=bool)
     first[1:] = words[1:] != words[:-1]
@@ -112,6 +113,6 @@ def _first_pieces(encoding: "Encoding") -> np.ndarray:
 
 
 def _named(task: TaskConfig, numbers: np.ndarray, lengths: np.ndarray) -> list[list[str]]:
-    """Names of the classes of each row's words."""
+    """Names of the tags of each row's words."""
     names = np.array(task.labels, dtype=object)[numbers]
     return [part.tolist() for part in np.split(names, np.cumsum(lengths)[:-1])]

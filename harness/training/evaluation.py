@@ -9,17 +9,17 @@ from harness import tasks
 from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.tasks import glue_submission, scores
-from harness.tasks.base import Answers, Split
+from harness.tasks.base import Predictions, Split
 from harness.tasks.batches import collate, evaluation_order
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal
 from models.heads import Classifier
 
 
-def evaluate_split(config: RunConfig, model: Classifier, split: Split, data: Prepared, machine: Machine) -> Answers:
+def evaluate_split(config: RunConfig, model: Classifier, split: Split, data: Prepared, machine: Machine) -> Predictions:
     """The model's predictions on a split with known labels."""
     logits = predict(model, split, config.finetune.eval_batch_size, data.pad_token_id, machine)
-    return tasks.kind_of(config.task).answers(config.task, split, logits, data.majority)
+    return tasks.kind_of(config.task).predictions(config.task, split, logits, data.majority)
 
 
 @torch.inference_mode()
@@ -45,7 +45,7 @@ def predict(model: Classifier, split: Split, batch_size: int, pad_token_id: int,
     return logits
 
 
-def write_scores(task: TaskConfig, answers: Answers, journal: Journal) -> None:
+def write_scores(task: TaskConfig, answers: Predictions, journal: Journal) -> None:
     """Writes the task's scores, its headline score, the loss, and the score of the constant prediction.
 
     An undefined score is printed and left out.
@@ -53,22 +53,22 @@ def write_scores(task: TaskConfig, answers: Answers, journal: Journal) -> None:
     write_more_scores(task, "", answers, journal)
     journal.value("eval/score", headline(task, answers))
     journal.value("eval/loss", answers.loss)
-    journal.value("eval/examples", len(answers.truth))
-    journal.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.truth, answers.constant))
+    journal.value("eval/examples", len(answers.labels))
+    journal.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.labels, answers.baseline))
 
 
-def write_more_scores(task: TaskConfig, suffix: str, answers: Answers, journal: Journal) -> None:
+def write_more_scores(task: TaskConfig, suffix: str, answers: Predictions, journal: Journal) -> None:
     """Writes the task's scores alone, under names with this suffix, as `_mismatched` of a split in task.more_validation."""
     for name in task.scores:
-        value = scores.compute(task.kind, name, answers.truth, answers.predicted)
+        value = scores.compute(task.kind, name, answers.labels, answers.predicted)
         if value is None:
             print(f"score {name}{suffix} is undefined for such labels or predictions, as constant ones")
         journal.value(f"eval/{name}{suffix}", value)
 
 
-def headline(task: TaskConfig, answers: Answers) -> float | None:
+def headline(task: TaskConfig, answers: Predictions) -> float | None:
     """The task's headline score, None where it is undefined."""
-    return scores.compute(task.kind, task.headline, answers.truth, answers.predicted)
+    return scores.compute(task.kind, task.headline, answers.labels, answers.predicted)
 
 
 def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machine, folder: Path) -> list[Path]:
@@ -81,7 +81,7 @@ def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machin
     return written
 
 
-def write_predictions(answers: Answers, path: Path) -> None:
+def write_predictions(answers: Predictions, path: Path) -> None:
     """One row per item, or per word of kind `tokens`; the columns are those of the kind."""
     import pyarrow  # here: takes 0.2 s, which profiling imports this module without needing
     from pyarrow import parquet

@@ -56,7 +56,7 @@ def training_of(config: RunConfig, model: Classifier, data: Prepared, cost: Cost
     return Training(
         model=model,
         loss=lambda batch: kind.loss(model, batch),
-        next_step=lambda position: step_of(next(batches), budget.accumulation, kind.asked, cost),
+        next_step=lambda position: step_of(next(batches), budget.accumulation, kind.num_targets, cost),
         limit=Limit("step", steps),
         planned_steps=steps,
         phase="finetune",

@@ -42,7 +42,7 @@ class Predictor:
         split = kind.encode(self.task, self._tokenizer, Examples(texts, unlabelled, numbers, "input"))
         logits = predict(self._model, split, self._batch_size, self._pad, self._machine)
         if tagged:
-            rows = zip(numbers, texts, kind.answers(self.task, split, logits, 0).predicted, strict=True)
+            rows = zip(numbers, texts, kind.predictions(self.task, split, logits, 0).predicted, strict=True)
             return [{"row": number, "words": words, "prediction": tags} for number, words, tags in rows]
         if self.task.kind is TaskKind.regression:
             return [{"row": number, "prediction": value} for number, value in zip(numbers, logits[:, 0].tolist(), strict=True)]

@@ -1,7 +1,7 @@
-"""The built-in suite: small generated tasks whose right answer is known beforehand, so that the harness can be tested itself.
+"""The built-in suite: small generated tasks with known labels, on which the harness itself is tested.
 
-One module a family says how rows are drawn and what theory knows of them; `sight` says what a variant's pooled vector can
-know of a text, `expected` who must solve a task and who cannot.
+One module per family generates the rows and states the theory of the task. `receptive_field` computes which tokens can
+influence a variant's pooled vector; `theory` derives from it whether the variant can solve a task.
 """
 
 import random
@@ -26,18 +26,18 @@ FAMILIES: dict[Rule, Family] = {
 
 
 def generate(config: GrammarConfig, split: str) -> list[Row]:
-    """Rows of `train` or `validation`, the same for the same config; InputError for a difficulty that cannot be drawn."""
+    """Rows of `train` or `validation`, the same for the same config; InputError for a difficulty that cannot be generated."""
     family = FAMILIES[config.rule]
     family.refuse(config)
     count = {"train": config.train_examples, "validation": config.validation_examples}[split]
     if count < 2:
         raise InputError(f"task.grammar.{split}_examples={count} must be at least 2")
-    stream = random.Random(derive(config.seed, config.rule.value, split))
-    return [{"idx": index, **family.make(stream, config)} for index in range(count)]
+    rng = random.Random(derive(config.seed, config.rule.value, split))
+    return [{"idx": index, **family.make(rng, config)} for index in range(count)]
 
 
 def theory_of(config: GrammarConfig) -> Theory:
-    """What is known of the task at this difficulty; InputError for one that cannot be drawn."""
+    """Theoretical properties of the task at this difficulty; InputError for a difficulty that cannot be generated."""
     family = FAMILIES[config.rule]
     family.refuse(config)
     return family.theory(config)

@@ -1,15 +1,15 @@
-"""Brackets of two kinds, nested up to `depth` deep: does every closing one fit the one that it closes.
+"""Brackets of two kinds, nested up to `depth` deep: does every closing bracket match the one that it closes?
 
-In a wrong row two closing brackets of different kinds have changed places: the words are the same, and so are the places where
-brackets open and close, so that neither a bag of words nor the pattern of openings tells. A bounded depth is within reach of
-two layers of attention that find the bracket to be closed (arXiv:2105.11115), and one more that gathers what each has found.
+In a negative row two closing brackets of different kinds are swapped. The words and the positions of opening and closing
+brackets stay the same, so neither a bag of words nor the pattern of openings predicts the label. For a bounded depth two
+attention layers find the matching bracket (arXiv:2105.11115), and a third one gathers the results.
 """
 
 import random
 
 from harness.config.schema import GrammarConfig
 from harness.errors import InputError
-from harness.tasks.synthetic.base import Family, Row, Steps, Theory
+from harness.tasks.synthetic.base import Distance, Family, Row, Theory
 from harness.tasks.synthetic.words import CLOSING, OPENING
 
 
@@ -20,11 +20,11 @@ def refuse(config: GrammarConfig) -> None:
         raise InputError(f"task.grammar.depth={config.depth} must be between 1 and task.grammar.pairs={config.pairs}")
 
 
-def make(stream: random.Random, config: GrammarConfig) -> Row:
-    label = stream.randint(0, 1)
-    pattern = _pattern(stream, config)
-    kinds = [0, 1] + [stream.randint(0, 1) for _ in range(config.pairs - 2)]
-    stream.shuffle(kinds)
+def make(rng: random.Random, config: GrammarConfig) -> Row:
+    label = rng.randint(0, 1)
+    pattern = _pattern(rng, config)
+    kinds = [0, 1] + [rng.randint(0, 1) for _ in range(config.pairs - 2)]
+    rng.shuffle(kinds)
     words, closing, opened = [], [], []
     for opens in pattern:
         if opens:
@@ -34,28 +34,28 @@ def make(stream: random.Random, config: GrammarConfig) -> Row:
             closing.append((len(words), opened[-1]))
             words.append(CLOSING[opened.pop()])
     if not label:
-        one, other = (stream.choice([place for place, kind in closing if kind == wanted]) for wanted in (0, 1))
+        one, other = (rng.choice([place for place, kind in closing if kind == swapped]) for swapped in (0, 1))
         words[one], words[other] = words[other], words[one]
     return {"sentence": " ".join(words), "label": label}
 
 
-def _pattern(stream: random.Random, config: GrammarConfig) -> list[bool]:
-    """Where brackets open (True) and close: all of them closed at the end, nested exactly `depth` deep."""
+def _pattern(rng: random.Random, config: GrammarConfig) -> list[bool]:
+    """A balanced sequence of opening (True) and closing brackets, nested exactly `depth` deep."""
     while True:
         pattern, heights = [], [0]
         for left in range(2 * config.pairs, 0, -1):
             height = heights[-1]
-            may = [True] * (height < min(config.depth, left)) + [False] * (height > 0)
-            pattern.append(stream.choice(may))
+            choices = [True] * (height < min(config.depth, left)) + [False] * (height > 0)
+            pattern.append(rng.choice(choices))
             heights.append(height + (1 if pattern[-1] else -1))
         if max(heights) == config.depth:
             return pattern
 
 
 def theory(config: GrammarConfig) -> Theory:
-    """One bracket alone says nothing; all 2 * `pairs` of them are needed to be sure."""
+    """A single bracket says nothing about the label; all 2 * `pairs` of them are needed."""
     words = 2 * config.pairs
-    return Theory(Steps(2, words), Steps(2, words), words + 2, words - 1, unreached=0.5, bag=0.5, linear=0.5, layers=3)
+    return Theory(Distance(2, words), Distance(2, words), words + 2, words - 1, unreached=0.5, bag=0.5, linear=0.5, layers=3)
 
 
 def oracle(row: Row, config: GrammarConfig) -> int:

@@ -1,14 +1,14 @@
-"""Keys with their values, then one of the keys again: which value stood behind it (arXiv:2209.11895, induction heads).
+"""Keys with their values, then one key again: which value followed it? (arXiv:2209.11895, induction heads)
 
-Half of the values are of one kind and half of the other, so that a bag of words says nothing; a token must be matched with
-an earlier one and what stands behind that be copied, which takes two layers of attention.
+Half of the values are of each kind, so a bag of words does not predict the label. The model must find the earlier occurrence of
+the key and copy the token after it, which takes two attention layers.
 """
 
 import random
 
 from harness.config.schema import GrammarConfig
 from harness.errors import InputError
-from harness.tasks.synthetic.base import Family, Row, Steps, Theory
+from harness.tasks.synthetic.base import Distance, Family, Row, Theory
 from harness.tasks.synthetic.words import SYMBOLS, VALUES
 
 
@@ -21,24 +21,26 @@ def refuse(config: GrammarConfig) -> None:
         )
 
 
-def make(stream: random.Random, config: GrammarConfig) -> Row:
-    keys = stream.sample(SYMBOLS[: config.symbols], config.pairs)
+def make(rng: random.Random, config: GrammarConfig) -> Row:
+    keys = rng.sample(SYMBOLS[: config.symbols], config.pairs)
     kinds = [0, 1] * (config.pairs // 2)
-    stream.shuffle(kinds)
-    words = [word for key, kind in zip(keys, kinds, strict=True) for word in (key, stream.choice(VALUES[kind]))]
-    asked = stream.randrange(config.pairs)
-    return {"sentence": " ".join([*words, keys[asked]]), "label": kinds[asked]}
+    rng.shuffle(kinds)
+    words = [word for key, kind in zip(keys, kinds, strict=True) for word in (key, rng.choice(VALUES[kind]))]
+    query = rng.randrange(config.pairs)
+    return {"sentence": " ".join([*words, keys[query]]), "label": kinds[query]}
 
 
 def theory(config: GrammarConfig) -> Theory:
-    """The key that is asked is the last word; from the end, who sees no key beside it guesses, the first one is farthest."""
+    """The queried key is the last word. A model that reaches no other key, the nearest 3 tokens before [SEP], must guess."""
     words = 2 * config.pairs + 1
-    return Theory(Steps(words, words), Steps(3, words), words + 2, words - 1, unreached=0.5, bag=0.5, linear=0.5, layers=2)
+    return Theory(
+        Distance(words, words), Distance(3, words), words + 2, words - 1, unreached=0.5, bag=0.5, linear=0.5, layers=2
+    )
 
 
 def oracle(row: Row, config: GrammarConfig) -> int:
-    *words, asked = str(row["sentence"]).split()
-    return int(words[words.index(asked) + 1] in VALUES[1])
+    *words, query = str(row["sentence"]).split()
+    return int(words[words.index(query) + 1] in VALUES[1])
 
 
 FAMILY = Family(make, theory, oracle, refuse, steps=None)

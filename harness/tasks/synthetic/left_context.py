@@ -1,29 +1,29 @@
-"""What the weather was at the very start, and nothing of import behind it.
+"""The weather, named at the start of a text; only fillers follow.
 
-The deciding word stands right of [CLS] and far left of the last token. A causal model that is pooled at [CLS] sees [CLS] alone
-there, the same in every row: it cannot. Pooled at its last token, as `gpt` and `gpt2` are, it sees everything and solves it as
-`base` does: no task that asks one question of a whole text can tell the two apart by sight.
+The deciding word is to the right of [CLS] and far to the left of the last token. A causal model pooled at [CLS] attends to
+[CLS] alone, which is the same in every row, and cannot solve the task. Pooled at the last token, as `gpt` and `gpt2` are, it
+attends to the whole text and solves it as `base` does.
 """
 
 import random
 
 from harness.config.schema import GrammarConfig
-from harness.tasks.synthetic.base import Family, Row, Steps, Theory
+from harness.tasks.synthetic.base import Distance, Family, Row, Theory
 from harness.tasks.synthetic.words import RAINY, SUNNY, fillers
 
-BEFORE, BEHIND = (0, 2), (8, 16)
-"""Fewest and most meaningless words on each side of the deciding one."""
+BEFORE, AFTER = (0, 2), (8, 16)
+"""Minimum and maximum number of fillers on each side of the deciding word."""
 
 
-def make(stream: random.Random, config: GrammarConfig) -> Row:
-    label = stream.randint(0, 1)
-    words = [*fillers(stream, *BEFORE), stream.choice(SUNNY if label else RAINY), *fillers(stream, *BEHIND)]
+def make(rng: random.Random, config: GrammarConfig) -> Row:
+    label = rng.randint(0, 1)
+    words = [*fillers(rng, *BEFORE), rng.choice(SUNNY if label else RAINY), *fillers(rng, *AFTER)]
     return {"sentence": " ".join(words), "label": label}
 
 
 def theory(config: GrammarConfig) -> Theory:
-    """One word decides."""
-    first, last = Steps(1 + BEFORE[0], 1 + BEFORE[1]), Steps(1 + BEHIND[0], 1 + BEHIND[1])
+    """A single word decides."""
+    first, last = Distance(1 + BEFORE[0], 1 + BEFORE[1]), Distance(1 + AFTER[0], 1 + AFTER[1])
     return Theory(first, last, tokens=first.most + last.most + 1, span=0, unreached=0.5, bag=1.0, linear=1.0)
 
 

@@ -1,23 +1,23 @@
-"""Does the hunter stand before its prey. Both classes hold the same words, so that counting them is worth nothing."""
+"""Does the hunter come before its prey? Both classes hold the same words, so counting them does not help."""
 
 import random
 
 from harness.config.schema import GrammarConfig
-from harness.tasks.synthetic.base import Family, Row, Steps, Theory
+from harness.tasks.synthetic.base import Distance, Family, Row, Theory
 from harness.tasks.synthetic.words import HUNTERS, PREY, VERBS, fillers
 
 
-def make(stream: random.Random, config: GrammarConfig) -> Row:
-    label = stream.randint(0, 1)
-    animals = [stream.choice(HUNTERS), stream.choice(PREY)]
+def make(rng: random.Random, config: GrammarConfig) -> Row:
+    label = rng.randint(0, 1)
+    animals = [rng.choice(HUNTERS), rng.choice(PREY)]
     first, second = animals if label else reversed(animals)
-    words = [*fillers(stream, 0, 2), first, stream.choice(VERBS), *fillers(stream, 0, 3), second, *fillers(stream, 0, 3)]
+    words = [*fillers(rng, 0, 2), first, rng.choice(VERBS), *fillers(rng, 0, 3), second, *fillers(rng, 0, 3)]
     return {"sentence": " ".join(words), "label": label}
 
 
 def theory(config: GrammarConfig) -> Theory:
-    """The first animal alone tells, and so does the last one: it lacks what decides who sees neither."""
-    return Theory(to_first=Steps(1, 8), to_last=Steps(1, 9), tokens=13, span=5, unreached=0.5, bag=0.5, linear=0.5)
+    """Each animal alone determines the label: only a model that reaches neither must guess."""
+    return Theory(to_first=Distance(1, 8), to_last=Distance(1, 9), tokens=13, span=5, unreached=0.5, bag=0.5, linear=0.5)
 
 
 def oracle(row: Row, config: GrammarConfig) -> int:

@@ -1,4 +1,4 @@
-"""What the pooled vector of a text can know of the text, from what the modules of a variant state."""
+"""Which tokens can influence the pooled vector of a text: the receptive field that the modules of a variant state."""
 
 import functools
 import math
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def reach_of(model: EncoderConfig) -> "Reach":
-    """Of any token that is not global, through all layers."""
+    """Receptive field, through all layers, of a token that is not global."""
     return _encoder(model).layers.receptive_field
 
 
 def _encoder(model: EncoderConfig) -> "Encoder":
-    """Its modules without weights; kept, because several properties of the same shape are read."""
+    """The encoder without weights, cached because several properties of one shape are read."""
     return _built(tuple(getattr(model, field.name) for field in fields(EncoderConfig)))
 
 
 @functools.lru_cache(maxsize=8)
 def _built(values: tuple) -> "Encoder":
-    import torch  # here, because it takes seconds to import, and only generated tasks need it
+    import torch  # here: takes seconds to import, and only generated tasks need it
 
     from models.encoder import Encoder
 
@@ -33,10 +33,10 @@ def _built(values: tuple) -> "Encoder":
         return Encoder(EncoderConfig(*values))
 
 
-def travels(model: EncoderConfig, theory: Theory) -> tuple[float, int, int]:
-    """(reach towards the pooled vector, fewest and most tokens that what decides must travel).
+def reach_and_distance(model: EncoderConfig, theory: Theory) -> tuple[float, int, int]:
+    """Receptive field of the pooled vector in tokens, and the minimum and maximum distance of the deciding words from it.
 
-    A mean or maximum takes every token, so that one token in the middle that reads all is enough.
+    Mean and max pooling read every token: there one token between the deciding words that reaches all of them is enough.
     """
     reach = reach_of(model)
     if model.pooling is Pooling.cls:
@@ -47,10 +47,10 @@ def travels(model: EncoderConfig, theory: Theory) -> tuple[float, int, int]:
 
 
 def is_order_free(model: EncoderConfig) -> bool:
-    """Whether any order of the same words gives the same answer.
+    """Whether the pooled vector is invariant to the order of the words.
 
-    Without positions attention is a function of a set, unless it is causal or windowed; the mean of static vectors with
-    positions added is the sum of two bags, unless a norm mixes word and position before.
+    Without positions attention is permutation-invariant, unless it is causal or windowed. The mean of static vectors with
+    added positions is the sum of two bags, unless a norm mixes word and position first.
     """
     encoder = _encoder(model)
     if encoder.layers.depends_on_order:
@@ -63,5 +63,5 @@ def is_order_free(model: EncoderConfig) -> bool:
 
 
 def is_linear(model: EncoderConfig) -> bool:
-    """Whether the answer is a weighted count of words: the mean of static vectors under the classifier alone."""
+    """Whether the logits are a weighted count of words: the mean of static vectors with a linear classifier."""
     return is_order_free(model) and model.body is Body.static and model.pooling is Pooling.mean and model.pooler is None

@@ -1,4 +1,4 @@
-"""The words of the generated tasks; no two lists share one, so that a word always means the same."""
+"""The words of the generated tasks. The lists are disjoint."""
 
 import random
 
@@ -47,6 +47,6 @@ WORDS = [*PRAISE, *BLAME, *HUNTERS, *PREY, *OPEN, *SHUT, *VERBS, *SUNNY, *RAINY,
 WORDS += [*OPENING, *CLOSING, *VERDICTS[0], *VERDICTS[1], *SAID, *FILLERS]
 
 
-def fillers(stream: random.Random, low: int, high: int) -> list[str]:
-    """Between `low` and `high` words that mean nothing."""
-    return stream.choices(FILLERS, k=stream.randint(low, high))
+def fillers(rng: random.Random, low: int, high: int) -> list[str]:
+    """Between `low` and `high` words without influence on the label."""
+    return rng.choices(FILLERS, k=rng.randint(low, high))

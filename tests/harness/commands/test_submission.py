@@ -89,13 +89,13 @@ def test_mismatched_genres_have_a_file_of_their_own(task, tmp_path):
 
 @pytest.mark.parametrize("items", [range(145), range(1, 147), [0] * 146, []])
 def test_other_rows_than_the_benchmarks_are_refused(task, tmp_path, items):
-    with pytest.raises(InputError, match=r"WNLI\.tsv has the rows 0 to 145, the test split gave"):
+    with pytest.raises(InputError, match=r"WNLI\.tsv: expected the rows 0 to 145, each once; the test split has"):
         glue_submission.write(tmp_path, task("wnli"), items, [0] * len(items))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_task_of_no_benchmark_is_refused(task):
-    with pytest.raises(InputError, match=r"task 'boolq' is answered to no benchmark: task\.submission"):
+    with pytest.raises(InputError, match=r"needs a task of GLUE: task 'boolq' has no task\.submission"):
         glue_submission.splits(task("boolq"))
 
 
@@ -130,7 +130,7 @@ def test_two_runs_of_one_task_are_refused(task, tmp_path):
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         answered(folder, task("wnli"), 1)
-    with pytest.raises(InputError, match=r"one/submission/WNLI\.tsv and .*two/submission/WNLI\.tsv answer the same"):
+    with pytest.raises(InputError, match=r"one/submission/WNLI\.tsv and .*two/submission/WNLI\.tsv are of the same task"):
         glue_submission.pack(folders, tmp_path / "all.zip")
     assert not (tmp_path / "all.zip").exists()
 
@@ -139,4 +139,4 @@ def test_run_without_answers_is_one_line(tmp_path, run_module):
     (tmp_path / "run").mkdir()
     done = run_module("harness", "submission", "run")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "harness submission: run holds no answers: run it with finetune.submit=true\n"
+    assert done.stderr == "harness submission: run has no files to submit: run it with finetune.submit=true\n"

@@ -146,14 +146,14 @@ def test_one_command_prepares_both_where_only_one_submits(mnli):
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (["task=bag", "finetune.submit=true"], "finetune.submit: task 'bag' is answered to no benchmark: task.submission"),
+        (["task=bag", "finetune.submit=true"], "finetune.submit=true needs a task of GLUE: task 'bag' has no task.submission"),
         (
             ["+task.more_validation.misplaced=train"],
             "'misplaced'; did you mean 'mismatched'? choices for `task.more_validation`",
         ),
         (
             ["finetune.submit=true", "task.test_split=test_matched[:9]"],
-            "MNLI-m.tsv has the rows 0 to 11, the test split gave 9",
+            "MNLI-m.tsv: expected the rows 0 to 11, each once; the test split has 9",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_what_cannot_be_done_is_one_line_before_any_run(mnli, settings, told):
 
 def test_answers_that_are_no_label_are_refused(compose):
     (config,) = compose("task=squad")
-    with pytest.raises(InputError, match="task 'squad' is of kind spans, of which GLUE takes no answers"):
+    with pytest.raises(InputError, match="needs a classification or regression: task 'squad' is of kind spans"):
         glue_submission.splits(replace(config.task, submission="CoLA"))
 
 

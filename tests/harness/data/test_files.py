@@ -14,9 +14,9 @@ KINDS = ("csv", "tsv", "jsonl", "parquet")
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[[str, bytes], str]:
-    """What is told, in one line, of a file of this name with these bytes."""
+    """The one-line error for a file of this name with these bytes."""
 
-    def told(name: str, content: bytes) -> str:
+    def message_of(name: str, content: bytes) -> str:
         (tmp_path / name).write_bytes(content)
         task = TaskConfig(name="own", fields=["text"], label="y", labels=["neg", "pos"], train_file=str(tmp_path / name))
         with pytest.raises(InputError) as error:
@@ -24,14 +24,14 @@ def refused(tmp_path: Path) -> Callable[[str, bytes], str]:
         assert "\n" not in str(error.value)
         return str(error.value)
 
-    return told
+    return message_of
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_empty_file_is_refused(refused, kind):
-    told = refused(f"a.{kind}", b"")
-    assert told.startswith("task.train_file=")
-    assert told.endswith(f"a.{kind}' is empty")
+    message = refused(f"a.{kind}", b"")
+    assert message.startswith("task.train_file=")
+    assert message.endswith(f"a.{kind}' is empty")
 
 
 @pytest.mark.parametrize(
@@ -39,34 +39,34 @@ def test_empty_file_is_refused(refused, kind):
     [("a.csv", b"text,y\nfine,pos\nna\xefve,neg\n"), ("a.jsonl", b'{"text": "a"}\n{}\n{"text": "na\xefve"}\n')],
 )
 def test_other_encoding_names_line_and_byte(refused, name, content):
-    told = refused(name, content)
-    assert told.startswith(f"task 'own', train ({name}), line 3: byte 0xef is not UTF-8")
-    assert "task.train_file" in told
+    message = refused(name, content)
+    assert message.startswith(f"task 'own', train ({name}), line 3: byte 0xef is not UTF-8")
+    assert "task.train_file" in message
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
 def test_nul_byte_names_the_line(refused, name):
-    told = refused(name, b"text,y\nfi\0ne,pos\n")
-    assert told == f"task 'own', train ({name}), line 2: there is a NUL byte; remove it from the file of task.train_file"
+    message = refused(name, b"text,y\nfi\0ne,pos\n")
+    assert message == f"task 'own', train ({name}), line 2: there is a NUL byte; remove it from the file of task.train_file"
 
 
 @pytest.mark.parametrize(("line", "columns"), [(b"c,pos,more", 3), (b"c", 1)])
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
 def test_ragged_line_is_named(refused, kind, line, columns):
     content = b"text,y\na,pos\n" + line + b"\nd,neg\n"
-    told = refused(f"a.{kind}", content if kind == "csv" else content.replace(b",", b"\t"))
-    assert f"(a.{kind}), line 3: {columns} columns, but the header has 2; mend the file of task.train_file" in told
+    message = refused(f"a.{kind}", content if kind == "csv" else content.replace(b",", b"\t"))
+    assert f"(a.{kind}), line 3: {columns} columns, but the header has 2; fix the file of task.train_file" in message
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [(b'text,y\n"open,pos\nb,neg\n', "unexpected end of data"), (b"text,y,y\na,pos,neg\n", "two columns of the header")],
 )
-def test_csv_that_is_none_is_one_line(refused, content, told):
-    assert told in refused("a.csv", content)
+def test_csv_that_is_none_is_one_line(refused, content, expected):
+    assert expected in refused("a.csv", content)
 
 
-@pytest.mark.parametrize(("line", "told"), [(b'{"text": "b", "y"', "not JSON"), (b'["b", "pos"]', "expected an object")])
-def test_broken_line_of_json_is_named(refused, line, told):
+@pytest.mark.parametrize(("line", "expected"), [(b'{"text": "b", "y"', "not JSON"), (b'["b", "pos"]', "expected an object")])
+def test_broken_line_of_json_is_named(refused, line, expected):
     content = b'{"text": "a", "y": "pos"}\n\n' + line + b"\n"
-    assert refused("a.jsonl", content).startswith(f"task 'own', train (a.jsonl), line 3: {told}")
+    assert refused("a.jsonl", content).startswith(f"task 'own', train (a.jsonl), line 3: {expected}")

@@ -37,8 +37,8 @@ def table(tmp_path: Path) -> Callable[..., RunConfig]:
         (folder.parent / "README.md").write_text(README)
         for split, columns in rows.items():
             parquet.write_table(pyarrow.table(columns), folder / f"{split}-00000-of-00001.parquet")
-        told = {"name": "tiny", "source": CorpusSource.data, "folder": "set", "subset": "tiny"} | keys
-        return RunConfig(corpus=CorpusConfig(**told), data=DataConfig(source=DataSource.local, root=str(tmp_path / "root")))
+        fields = {"name": "tiny", "source": CorpusSource.data, "folder": "set", "subset": "tiny"} | keys
+        return RunConfig(corpus=CorpusConfig(**fields), data=DataConfig(source=DataSource.local, root=str(tmp_path / "root")))
 
     return make
 
@@ -51,9 +51,9 @@ def files(tmp_path: Path) -> Callable[..., RunConfig]:
         paths = [tmp_path / f"text{number}.txt" for number in range(len(contents))]
         for path, content in zip(paths, contents, strict=True):
             path.write_bytes(content)
-        told = {"name": "own", "source": CorpusSource.files, "files": [str(paths[0])]}
-        told |= {"validation_files": [str(path) for path in paths[1:]]}
-        return RunConfig(corpus=CorpusConfig(**(told | keys)))
+        fields = {"name": "own", "source": CorpusSource.files, "files": [str(paths[0])]}
+        fields |= {"validation_files": [str(path) for path in paths[1:]]}
+        return RunConfig(corpus=CorpusConfig(**(fields | keys)))
 
     return make
 
@@ -175,15 +175,15 @@ def test_a_file_on_both_sides_is_refused(files):
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "expected"),
     [
         ({"files": []}, "corpus.files"),
         ({"validation_share": 1.0}, "corpus.validation_share=1.0"),
         ({"train_documents": 0}, "corpus.train_documents=0"),
     ],
 )
-def test_impossible_values_name_their_key(files, keys, told):
-    assert told in error_of(files(b"a fox", b"a wolf", **keys))
+def test_impossible_values_name_their_key(files, keys, expected):
+    assert expected in error_of(files(b"a fox", b"a wolf", **keys))
 
 
 def test_empty_text_is_refused(files):
@@ -192,7 +192,7 @@ def test_empty_text_is_refused(files):
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "expected"),
     [
         ({"text": "texts"}, "did you mean 'text'? choices for `corpus.text`: source, text"),
         ({"document": "sourc"}, "did you mean 'source'? choices for `corpus.document`"),
@@ -204,8 +204,8 @@ def test_empty_text_is_refused(files):
         ({"train_split": "training"}, "training"),
     ],
 )
-def test_wrong_keys_of_a_data_set_are_answered_in_one_line(table, keys, told):
-    assert told in error_of(table(**keys))
+def test_wrong_keys_of_a_data_set_are_answered_in_one_line(table, keys, expected):
+    assert expected in error_of(table(**keys))
 
 
 def test_a_row_that_is_not_text_is_named(table):
@@ -222,8 +222,8 @@ def test_a_torn_file_is_named(table, tmp_path):
 
 def test_a_missing_root_is_named(table):
     config = table()
-    for root, told in ((None, "set data.root"), ("/nowhere", "data.root='/nowhere' is not a folder")):
-        assert told in error_of(replace(config, data=DataConfig(source=DataSource.local, root=root)))
+    for root, expected in ((None, "set data.root"), ("/nowhere", "data.root='/nowhere' is not a folder")):
+        assert expected in error_of(replace(config, data=DataConfig(source=DataSource.local, root=root)))
 
 
 def test_a_corpus_without_a_name_on_the_hub_asks_for_a_folder(table):

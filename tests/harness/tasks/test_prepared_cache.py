@@ -57,7 +57,7 @@ def test_same_content_in_another_folder_has_the_same_key(local):
 
 
 def test_other_content_has_another_key(local):
-    """Even in a folder that differs from one seen before in its rows alone."""
+    """Even in a folder that differs from an earlier one only in its rows."""
     assert cache.prepare(local("here")) != cache.prepare(local("there", "a dull film"))
 
 
@@ -77,7 +77,7 @@ def test_tokenizer_and_length_are_part_of_the_key(small_config, tmp_path):
         TokenizerConfig(lowercase=False),
         TokenizerConfig(vocab_file=str(vocabulary)),
     ]
-    configs = [replace(small_config, tokenizer=told) for told in tokenizers]
+    configs = [replace(small_config, tokenizer=tokenizer) for tokenizer in tokenizers]
     configs.append(replace(small_config, task=replace(small_config.task, max_length=16)))
     keys = [cache.prepare(config) for config in configs]
     assert len(set(keys)) == len(keys)
@@ -170,7 +170,7 @@ def test_tokenizer_that_cannot_be_built_leaves_nothing(small_config, monkeypatch
 
 def test_prepared_data_is_not_made_twice(small_config, monkeypatch):
     key = cache.prepare(small_config)
-    monkeypatch.setattr(cache, "_write", lambda *_: pytest.fail("written again"))
+    monkeypatch.setattr(cache, "_fill", lambda *_: pytest.fail("written again"))
     assert cache.prepare(small_config) == key
 
 

@@ -11,7 +11,7 @@ from harness.config.choices import TaskKind
 from harness.errors import InputError
 from harness.tasks import scores
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TRUTH = np.array([1, 1, 1, 0, 0, 0, 0, 1])
 PREDICTED = np.array([1, 1, 0, 0, 0, 1, 0, 1])  # 3 true positives, 1 false positive, 1 false negative, 3 true negatives
 NUMBERS = np.array([1.0, 2.0, 3.0, 4.0])

@@ -23,8 +23,8 @@ TAGS = [[0, 0, 1, 2, 2, 0], [0, 0], [0, 1]]
 
 
 def task(**changes) -> TaskConfig:
-    told = {"scores": ["entity_f1", "accuracy"], "headline": "entity_f1", "max_length": 32} | changes
-    return TaskConfig(name="places", kind=TaskKind.tokens, fields=["words"], label="tags", labels=LABELS, **told)
+    fields = {"scores": ["entity_f1", "accuracy"], "headline": "entity_f1", "max_length": 32} | changes
+    return TaskConfig(name="places", kind=TaskKind.tokens, fields=["words"], label="tags", labels=LABELS, **fields)
 
 
 def table(words: list, tags: list) -> Table:
@@ -39,9 +39,9 @@ def pieces_of() -> Tokenizer:
 
 
 def encoded(cut: Tokenizer, **changes) -> Split:
-    told = task(**changes)
-    kind = tasks.kind_of(told)
-    return kind.encode(told, cut, kind.examples(told, table(WORDS, TAGS)))
+    config = task(**changes)
+    kind = tasks.kind_of(config)
+    return kind.encode(config, cut, kind.examples(config, table(WORDS, TAGS)))
 
 
 def logits_of(split: Split, tags: list[list[int]]) -> np.ndarray:
@@ -56,7 +56,7 @@ def logits_of(split: Split, tags: list[list[int]]) -> np.ndarray:
 
 
 def answers(split: Split, tags: list[list[int]], **changes):
-    return tasks.kind_of(task()).answers(task(**changes), split, logits_of(split, tags), majority=0)
+    return tasks.kind_of(task()).predictions(task(**changes), split, logits_of(split, tags), majority=0)
 
 
 def test_a_label_stands_at_the_first_piece_of_its_word(pieces_of):
@@ -74,20 +74,20 @@ def test_a_label_stands_at_the_first_piece_of_its_word(pieces_of):
 
 def test_right_logits_give_the_tags_back_in_order(pieces_of):
     split = encoded(pieces_of)
-    given = answers(split, [[0, 0, 1, 2, 2, 0], [0, 0], [0, 1]])
-    assert given.predicted == given.truth == [[LABELS[tag] for tag in tags] for tags in TAGS]
-    assert given.constant == [["O"] * len(tags) for tags in TAGS]
+    made = answers(split, [[0, 0, 1, 2, 2, 0], [0, 0], [0, 1]])
+    assert made.predicted == made.labels == [[LABELS[tag] for tag in tags] for tags in TAGS]
+    assert made.baseline == [["O"] * len(tags) for tags in TAGS]
 
 
 def test_words_that_are_cut_off_or_have_no_piece_are_predicted_outside(pieces_of):
     split = encoded(pieces_of, max_length=12)
-    seen = set(split.numbers["words"][: split.starts[1]].tolist()) - {-1}
-    assert 2 in seen
-    assert 4 not in seen
-    given = answers(split, [[1] * 6, [1] * 2, [1] * 2])
-    assert given.predicted[0] == ["B-place" if word in seen else "O" for word in range(6)]
-    assert given.predicted[2] == ["O", "B-place"]
-    assert given.truth[0] == [LABELS[tag] for tag in TAGS[0]]
+    kept_words = set(split.numbers["words"][: split.starts[1]].tolist()) - {-1}
+    assert 2 in kept_words
+    assert 4 not in kept_words
+    made = answers(split, [[1] * 6, [1] * 2, [1] * 2])
+    assert made.predicted[0] == ["B-place" if word in kept_words else "O" for word in range(6)]
+    assert made.predicted[2] == ["O", "B-place"]
+    assert made.labels[0] == [LABELS[tag] for tag in TAGS[0]]
 
 
 def test_one_row_a_word_with_its_own_item_and_no_logits_where_it_was_not_seen(pieces_of):
@@ -102,9 +102,9 @@ def test_one_row_a_word_with_its_own_item_and_no_logits_where_it_was_not_seen(pi
 def test_loss_is_the_mean_over_labelled_words(pieces_of):
     split = encoded(pieces_of)
     logits = logits_of(split, TAGS)
-    asked = split.labels != IGNORED
-    chances = np.exp(logits[asked]) / np.exp(logits[asked]).sum(axis=1, keepdims=True)
-    expected = -np.log(chances[np.arange(asked.sum()), split.labels[asked]]).mean()
+    labelled = split.labels != IGNORED
+    chances = np.exp(logits[labelled]) / np.exp(logits[labelled]).sum(axis=1, keepdims=True)
+    expected = -np.log(chances[np.arange(labelled.sum()), split.labels[labelled]]).mean()
     assert answers(split, TAGS).loss == pytest.approx(expected, rel=1e-5)
 
 
@@ -126,13 +126,13 @@ def test_pieces_of_a_step_weigh_by_their_labelled_words():
     labels = torch.tensor([[1, 2, 1, IGNORED], [IGNORED, 1, IGNORED, IGNORED]])
     batch = Batch(torch.zeros(2, 4, dtype=torch.int64), labels=labels)
     kind = tasks.kind_of(task())
-    step = step_of(batch, 2, kind.asked)
+    step = step_of(batch, 2, kind.num_targets)
     assert step.weights == [3 / 4, 1 / 4]
-    assert [kind.asked(piece) for piece in pieces(batch, 2)] == [3, 1]
+    assert [kind.num_targets(piece) for piece in pieces(batch, 2)] == [3, 1]
 
 
 @pytest.mark.parametrize(
-    ("words", "tags", "told"),
+    ("words", "tags", "expected"),
     [
         ([["a", "b"]], [[0, 3]], "row 0: label 3 is not among 0 to 2, task.labels"),
         ([["a"], ["a", "b"]], [[0], [0]], "row 1: 2 words, but 1 tags in column 'tags', task.label"),
@@ -142,13 +142,13 @@ def test_pieces_of_a_step_weigh_by_their_labelled_words():
         ([], [], "there are no rows"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused_by_row_and_key(words, tags, told):
-    with pytest.raises(InputError, match=f"^task 'places', train.*{told}"):
+def test_rows_that_do_not_fit_are_refused_by_row_and_key(words, tags, expected):
+    with pytest.raises(InputError, match=f"^task 'places', train.*{expected}"):
         tasks.kind_of(task()).examples(task(), table(words, tags))
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"labels": ["O", "place"]}, "task.labels"),
         ({"labels": ["B-place", "I-place"]}, "task.labels"),
@@ -156,9 +156,9 @@ def test_rows_that_do_not_fit_are_refused_by_row_and_key(words, tags, told):
         ({"scores": ["matthews"], "headline": "matthews"}, "task.scores: 'matthews' does not fit .* of kind tokens"),
     ],
 )
-def test_entries_that_no_run_could_use_are_refused(changes, told):
+def test_entries_that_no_run_could_use_are_refused(changes, expected):
     entry = task()
     for key, value in changes.items():
         setattr(entry, key, value)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=expected):
         tasks.refuse_impossible(entry)

@@ -12,7 +12,7 @@ from harness.config.schema import GrammarConfig
 from harness.errors import InputError
 from harness.tasks.synthetic import FAMILIES, generate, theory_of
 from harness.tasks.synthetic.brackets import CLOSING, OPENING
-from harness.tasks.synthetic.pairs import counted
+from harness.tasks.synthetic.pairs import best_linear_accuracy
 from harness.tasks.synthetic.words import SYMBOLS, VERDICTS, WORDS
 
 ROWS = 2000
@@ -64,16 +64,16 @@ def test_counting_words_is_enough_where_theory_says_so(rule):
 
 @pytest.mark.parametrize("symbols", [2, 4, 8])
 def test_a_weighted_count_of_pairs_is_bounded(symbols):
-    assert counted_accuracy(Rule.pairs, symbols=symbols) <= at_most(counted(symbols))
+    assert counted_accuracy(Rule.pairs, symbols=symbols) <= at_most(best_linear_accuracy(symbols))
 
 
 def test_the_bound_of_counting_pairs_is_reached_by_some_weights():
-    """Two of four symbols weigh more than half of the threshold: both equal pairs of them are told, their mixed pairs lost."""
+    """Two of four symbols weigh more than half of the threshold: both equal pairs of them are right, mixed pairs wrong."""
     heavy = set(SYMBOLS[:2])
     made = generate(config(Rule.pairs, symbols=4), "train")
     same = [sum(word in heavy for text in sentences(row) for word in text.split()) == 2 for row in made]
-    right = np.mean([told == row["label"] for told, row in zip(same, made, strict=True)])
-    assert right == pytest.approx(counted(4), abs=0.04)
+    right = np.mean([predicted == row["label"] for predicted, row in zip(same, made, strict=True)])
+    assert right == pytest.approx(best_linear_accuracy(4), abs=0.04)
 
 
 @pytest.mark.parametrize("rule", Rule)
@@ -90,12 +90,12 @@ def test_length_tells_nothing(rule):
 def test_no_single_place_tells_anything(rule):
     keys = {"pairs": 4, "symbols": 4}
     made = generate(config(rule, **keys), "train")
-    seen = defaultdict(Counter)
+    counts = defaultdict(Counter)
     for row in made:
         for part, text in enumerate(sentences(row)):
             for place, word in enumerate(text.split()):
-                seen[part, place, word][row["label"]] += 1
-    for where, labels in seen.items():
+                counts[part, place, word][row["label"]] += 1
+    for where, labels in counts.items():
         assert abs(labels[0] - labels[1]) < 5 * sum(labels.values()) ** 0.5, where
 
 
@@ -110,9 +110,9 @@ def test_one_sentence_of_a_pair_tells_nothing():
 
 def test_label_of_induction_is_what_stood_behind_the_key():
     for row in generate(config(Rule.induction), "train"):
-        *words, asked = row["sentence"].split()
-        assert words.count(asked) == 1
-        assert row["label"] == int(words[words.index(asked) + 1] in ("blue", "azure"))
+        *words, query = row["sentence"].split()
+        assert words.count(query) == 1
+        assert row["label"] == int(words[words.index(query) + 1] in ("blue", "azure"))
 
 
 @pytest.mark.parametrize(("pairs", "depth"), [(2, 1), (2, 2), (4, 3), (6, 2)])

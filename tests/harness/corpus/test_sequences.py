@@ -29,10 +29,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     (folder / "b.txt").write_text(" ".join(f"w{number}" for number in range(WORDS - 40, WORDS)))
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *(f"w{number}" for number in range(WORDS))]
     (folder / "vocab.txt").write_text("\n".join(pieces))
-    told = CorpusConfig(
+    corpus = CorpusConfig(
         name="own", source=CorpusSource.files, files=[str(folder / "a.txt")], validation_files=[str(folder / "b.txt")]
     )
-    config = RunConfig(corpus=told, tokenizer=TokenizerConfig(vocab_file=str(folder / "vocab.txt")), output=str(folder / "out"))
+    config = RunConfig(
+        corpus=corpus, tokenizer=TokenizerConfig(vocab_file=str(folder / "vocab.txt")), output=str(folder / "out")
+    )
     return sequences.read(config.output, prepare.prepare(config))
 
 
@@ -101,7 +103,7 @@ def test_the_seed_decides_the_order_and_the_pairs(corpus):
     assert not first.batch(ids, epochs).input_ids.equal(other.batch(ids, epochs).input_ids)
 
 
-def test_what_is_drawn_for_a_sequence_depends_on_its_number_and_epoch_alone(corpus):
+def test_the_random_choices_of_a_sequence_depend_on_its_number_and_epoch_alone(corpus):
     chosen = Sequences(corpus, "train", LENGTH, PairKind.next, 0)
     ids, epochs = np.arange(10), np.zeros(10, dtype=np.int64)
     whole, part = chosen.batch(ids, epochs), chosen.batch(ids[7:3:-1], epochs[7:3:-1])
@@ -140,8 +142,8 @@ def documents_of(corpus: Corpus) -> list[str]:
 
 def places(documents: list[str], segment: list[int]) -> set[int]:
     """Documents in which the segment stands."""
-    told = f",{','.join(map(str, segment))},"
-    return {number for number, document in enumerate(documents) if told in document}
+    text = f",{','.join(map(str, segment))},"
+    return {number for number, document in enumerate(documents) if text in document}
 
 
 @pytest.mark.parametrize("kind", PairKind)

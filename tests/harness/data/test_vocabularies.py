@@ -1,4 +1,4 @@
-"""The vocabulary that a model or scale stands for: what is trained, what is read, and what the user is told."""
+"""The vocabulary that a model or scale defines: what is trained, what is read, and what is printed."""
 
 import itertools
 import json
@@ -142,8 +142,8 @@ FOLDER = {
 
 def row(number: int, context: str) -> dict[str, object]:
     last = context if " " not in context else context.split()[-1]
-    given = {"text": [last], "answer_start": [context.index(last)]}
-    return {"id": f"q{number}", "question": "Who?", "context": context, "answers": given}
+    answers = {"text": [last], "answer_start": [context.index(last)]}
+    return {"id": f"q{number}", "question": "Who?", "context": context, "answers": answers}
 
 
 @pytest.fixture

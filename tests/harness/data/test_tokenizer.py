@@ -53,9 +53,9 @@ def test_training_in_another_process_gives_equal_tokenizers():
         subprocess.Popen([sys.executable, "-c", FRESH], env=os.environ | {"TOKENIZERS_PARALLELISM": parallel}, **pipes)
         for parallel in ("false", "true", "false")
     ]
-    told = [process.communicate()[0] for process in processes]
-    assert len(told[0].splitlines()) == 6
-    assert told[0] == told[1] == told[2]
+    outputs = [process.communicate()[0] for process in processes]
+    assert len(outputs[0].splitlines()) == 6
+    assert outputs[0] == outputs[1] == outputs[2]
 
 
 @pytest.mark.parametrize("kind", TokenizerKind)
@@ -112,14 +112,14 @@ def test_pieces_that_mark_the_end_of_a_word_count_as_words():
 
 @pytest.mark.parametrize("kind", TokenizerKind)
 def test_no_more_is_learned_from_than_told(kind):
-    told = TokenizerConfig(kind=kind, min_frequency=1, train_characters=sum(map(len, TEXTS)))
-    less = tokenizer.build(told, TEXTS)
-    assert tokenizer.build(told, [*TEXTS, "zebra zebra zebra"]).to_str() == less.to_str()
-    assert tokenizer.build(told, ["zebra zebra zebra", *TEXTS]).to_str() != less.to_str()
+    config = TokenizerConfig(kind=kind, min_frequency=1, train_characters=sum(map(len, TEXTS)))
+    less = tokenizer.build(config, TEXTS)
+    assert tokenizer.build(config, [*TEXTS, "zebra zebra zebra"]).to_str() == less.to_str()
+    assert tokenizer.build(config, ["zebra zebra zebra", *TEXTS]).to_str() != less.to_str()
 
 
 def test_texts_that_are_gone_after_one_pass_are_refused():
-    with pytest.raises(TypeError, match="iterated anew"):
+    with pytest.raises(TypeError, match="iterable several times, got an iterator"):
         tokenizer.build(TokenizerConfig(), iter(TEXTS))
 
 

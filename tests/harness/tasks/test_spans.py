@@ -21,8 +21,14 @@ ANSWERS = [["Rio de Janeiro", "Rio"], ["Big Ben"], []]
 
 
 def task(**changes) -> TaskConfig:
-    told = {"scores": ["exact_match", "f1"], "headline": "f1", "max_length": 48, "stride": 8, "max_answer_length": 12} | changes
-    return TaskConfig(name="where", kind=TaskKind.spans, fields=["question", "context"], label="answers", **told)
+    fields = {
+        "scores": ["exact_match", "f1"],
+        "headline": "f1",
+        "max_length": 48,
+        "stride": 8,
+        "max_answer_length": 12,
+    } | changes
+    return TaskConfig(name="where", kind=TaskKind.spans, fields=["question", "context"], label="answers", **fields)
 
 
 def pointed(context: str, texts: list[str]) -> dict[str, list]:
@@ -30,14 +36,14 @@ def pointed(context: str, texts: list[str]) -> dict[str, list]:
 
 
 def table(contexts: list[str] = CONTEXTS, answers: list | None = None) -> Table:
-    given = [pointed(*row) for row in zip(CONTEXTS, ANSWERS, strict=True)] if answers is None else answers
-    columns = {"question": QUESTIONS[: len(contexts)], "context": contexts, "answers": given}
+    answers = [pointed(*row) for row in zip(CONTEXTS, ANSWERS, strict=True)] if answers is None else answers
+    columns = {"question": QUESTIONS[: len(contexts)], "context": contexts, "answers": answers}
     return Table(columns, [f"q{row}" for row in range(len(contexts))], "task 'where', train")
 
 
 def examples(**changes) -> Examples:
-    told = task(**changes)
-    return tasks.kind_of(told).examples(told, table())
+    config = task(**changes)
+    return tasks.kind_of(config).examples(config, table())
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +61,7 @@ def windows_of(split: Split, item: int) -> list[slice]:
 
 
 def logits_at(split: Split, spans: dict[int, tuple[int, int, float]]) -> np.ndarray:
-    """(N, 2) logits, 0 but where a window's start and end are given a height."""
+    """(N, 2) logits, 0 but where a window's start and end have a height."""
     logits = np.zeros((len(split.ids), 2), dtype=np.float32)
     for window, (start, end, height) in spans.items():
         logits[split.starts[window] + start, 0] += height
@@ -64,7 +70,7 @@ def logits_at(split: Split, spans: dict[int, tuple[int, int, float]]) -> np.ndar
 
 
 def answers(split: Split, logits: np.ndarray, majority: int = 0, **changes):
-    return tasks.kind_of(task()).answers(task(**changes), split, logits, majority)
+    return tasks.kind_of(task()).predictions(task(**changes), split, logits, majority)
 
 
 def test_windows_are_short_enough_and_hold_every_token_of_the_context(cut):
@@ -72,8 +78,10 @@ def test_windows_are_short_enough_and_hold_every_token_of_the_context(cut):
     whole = cut.no_truncation() or cut.encode(LONG, add_special_tokens=False)
     assert split.lengths.max() == 48
     assert len(windows_of(split, 1)) > 3
-    seen = [tuple(pair) for window in windows_of(split, 1) for pair in split.numbers["offsets"][window].tolist() if pair[1] > 0]
-    assert set(seen) == set(whole.offsets)
+    found = [
+        tuple(pair) for window in windows_of(split, 1) for pair in split.numbers["offsets"][window].tolist() if pair[1] > 0
+    ]
+    assert set(found) == set(whole.offsets)
     assert sorted(set(split.numbers["owners"].tolist())) == [0, 1, 2]
 
 
@@ -107,10 +115,10 @@ def test_labels_point_at_the_whole_first_answer_or_at_cls(cut):
 def test_a_window_that_cuts_the_answer_off_points_at_cls(cut):
     first = encoded(cut).numbers["offsets"][windows_of(encoded(cut), 1)[0]]
     for begin, end in [(first[:, 1].max() - 6, first[:, 1].max() + 6), (first[:, 1].max() - 6, first[:, 1].max())]:
-        told = table()
-        told.columns["answers"][1] = {"text": [LONG[begin:end]], "answer_start": [int(begin)]}
+        rows = table()
+        rows.columns["answers"][1] = {"text": [LONG[begin:end]], "answer_start": [int(begin)]}
         kind = tasks.kind_of(task())
-        split = kind.encode(task(), cut, kind.examples(task(), told))
+        split = kind.encode(task(), cut, kind.examples(task(), rows))
         window = np.flatnonzero(split.numbers["owners"] == 1)[0]
         assert (split.labels[window] == split.numbers["cls"][window]).all() == (end > first[:, 1].max())
 
@@ -121,17 +129,17 @@ def test_right_logits_give_the_answers_in_the_words_of_the_text(cut, answerable_
     logits = logits_at(split, {window: (*places, 9.0) for window, places in enumerate(split.labels)})
     cls = split.starts[:-1] + split.numbers["cls"]
     logits[cls] -= 1.0 * (split.labels[:, :1] != split.numbers["cls"][:, None])
-    given = answers(split, logits, answerable_only=answerable_only)
-    assert given.predicted[:2] == ["Rio de Janeiro", "Big Ben"]
-    assert (given.predicted[2] == "") == (not answerable_only)
-    assert given.truth == ANSWERS
+    made = answers(split, logits, answerable_only=answerable_only)
+    assert made.predicted[:2] == ["Rio de Janeiro", "Big Ben"]
+    assert (made.predicted[2] == "") == (not answerable_only)
+    assert made.labels == ANSWERS
 
 
 def test_best_span_equals_a_search_through_all(cut):
     split, stream = encoded(cut), np.random.default_rng(0)
     for longest in (1, 3, 12):
         logits = stream.normal(size=(len(split.ids), 2)).astype(np.float32)
-        given = answers(split, logits, max_answer_length=longest, answerable_only=True)
+        made = answers(split, logits, max_answer_length=longest, answerable_only=True)
         for item in range(3):
             best = (-np.inf, "")
             for window in windows_of(split, item):
@@ -141,17 +149,17 @@ def test_best_span_equals_a_search_through_all(cut):
                     if 0 <= end - start < longest:
                         text = CONTEXTS[item][offsets[start, 0] : offsets[end, 1]]
                         best = max(best, (starts[start] + ends[end], text))
-            assert given.predicted[item] == best[1]
-            assert given.columns["score"][item] == pytest.approx(best[0])
-            assert given.columns["start_logit"][item] + given.columns["end_logit"][item] == pytest.approx(best[0])
+            assert made.predicted[item] == best[1]
+            assert made.columns["score"][item] == pytest.approx(best[0])
+            assert made.columns["start_logit"][item] + made.columns["end_logit"][item] == pytest.approx(best[0])
 
 
 def test_question_and_special_tokens_are_never_an_answer(cut):
     split = encoded(cut)
     logits = np.where(split.numbers["offsets"][:, :1] < 0, 50.0, 0.0).repeat(2, axis=1).astype(np.float32)
-    given = answers(split, logits, answerable_only=True)
-    assert all(text and text in context for text, context in zip(given.predicted, CONTEXTS, strict=True))
-    assert max(given.columns["score"]) == 0.0
+    made = answers(split, logits, answerable_only=True)
+    assert all(text and text in context for text, context in zip(made.predicted, CONTEXTS, strict=True))
+    assert max(made.columns["score"]) == 0.0
 
 
 def test_no_answer_needs_every_window_to_say_so(cut):
@@ -161,10 +169,10 @@ def test_no_answer_needs_every_window_to_say_so(cut):
     logits[split.starts[:-1] + split.numbers["cls"]] = 5.0
     assert answers(split, logits).predicted[1] == ""
     logits[split.starts[windows[1]] + split.numbers["cls"][windows[1]]] = -1.0
-    given = answers(split, logits)
-    assert given.predicted[1] != ""
-    assert given.columns["null_score"][1] == -2.0
-    assert given.predicted[0] == ""
+    made = answers(split, logits)
+    assert made.predicted[1] != ""
+    assert made.columns["null_score"][1] == -2.0
+    assert made.predicted[0] == ""
 
 
 def test_one_row_an_item_with_its_own_id(cut):
@@ -186,10 +194,10 @@ def test_loss_is_the_mean_of_both_cross_entropies_over_all_windows(cut):
 
 
 def test_a_long_question_leaves_room_for_context(cut):
-    given = table()
-    given.columns["question"] = ["why " * 200, "Who?", "Who?"]
+    rows = table()
+    rows.columns["question"] = ["why " * 200, "Who?", "Who?"]
     kind = tasks.kind_of(task())
-    split = kind.encode(task(), cut, kind.examples(task(), given))
+    split = kind.encode(task(), cut, kind.examples(task(), rows))
     window = windows_of(split, 0)[0]
     assert split.lengths.max() <= 48
     assert (split.numbers["offsets"][window][:, 1] > 0).sum() >= 48 - 24 - 3
@@ -205,21 +213,21 @@ def test_constant_answer_is_none_where_half_have_none_and_the_first_words_where_
 def test_constant_answer_is_cut_from_each_context(cut):
     split = encoded(cut)
     logits = np.zeros((len(split.ids), 2), dtype=np.float32)
-    assert answers(split, logits, majority=2).constant == ["Ann lives", "word0 and", "Nothing to"]
-    assert answers(split, logits, majority=0).constant == ["", "", ""]
+    assert answers(split, logits, majority=2).baseline == ["Ann lives", "word0 and", "Nothing to"]
+    assert answers(split, logits, majority=0).baseline == ["", "", ""]
 
 
 def test_an_empty_context_has_no_answer(cut):
-    given = Table({"question": ["Who?"], "context": [""], "answers": [{"text": [], "answer_start": []}]}, [7], "here")
+    rows = Table({"question": ["Who?"], "context": [""], "answers": [{"text": [], "answer_start": []}]}, [7], "here")
     kind = tasks.kind_of(task())
-    split = kind.encode(task(), cut, kind.examples(task(), given))
-    found = kind.answers(task(answerable_only=True), split, np.ones((len(split.ids), 2), dtype=np.float32), 3)
-    assert found.predicted == found.constant == [""]
+    split = kind.encode(task(), cut, kind.examples(task(), rows))
+    found = kind.predictions(task(answerable_only=True), split, np.ones((len(split.ids), 2), dtype=np.float32), 3)
+    assert found.predicted == found.baseline == [""]
     assert found.columns["score"] == [None]
 
 
 @pytest.mark.parametrize(
-    ("answers", "changes", "told"),
+    ("answers", "changes", "expected"),
     [
         (
             {"text": ["Oslo"], "answer_start": [3]},
@@ -232,8 +240,8 @@ def test_an_empty_context_has_no_answer(cut):
         ("Ann", {}, "expected lists `text` and `answer_start` in column 'answers', task.label"),
     ],
 )
-def test_answers_that_are_none_are_refused_by_row_and_key(answers, changes, told):
-    with pytest.raises(InputError, match=f"^task 'where', train, row 0: .*{told}"):
+def test_answers_that_are_none_are_refused_by_row_and_key(answers, changes, expected):
+    with pytest.raises(InputError, match=f"^task 'where', train, row 0: .*{expected}"):
         tasks.kind_of(task()).examples(task(**changes), table(CONTEXTS[:1], [answers]))
 
 
@@ -253,7 +261,7 @@ def test_a_tokenizer_without_cls_is_refused(cut):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"fields": ["context"]}, "task.fields"),
         ({"labels": ["yes", "no"]}, "task.labels"),
@@ -262,9 +270,9 @@ def test_a_tokenizer_without_cls_is_refused(cut):
         ({"max_answer_length": 0}, "task.max_answer_length=0"),
     ],
 )
-def test_entries_that_no_run_could_use_are_refused(changes, told):
+def test_entries_that_no_run_could_use_are_refused(changes, expected):
     entry = task()
     for key, value in changes.items():
         setattr(entry, key, value)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=expected):
         tasks.refuse_impossible(entry)

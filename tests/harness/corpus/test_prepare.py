@@ -30,8 +30,8 @@ def corpus_of(tmp_path: Path) -> Callable[..., RunConfig]:
         paths = {"files": tmp_path / folder / "a.txt", "validation_files": tmp_path / folder / "b.txt"}
         for path, text in zip(paths.values(), (train, "The hare sees a fox."), strict=True):
             path.write_text(text)
-        told = {key: [str(path)] for key, path in paths.items()}
-        corpus = CorpusConfig(name="own", source=CorpusSource.files, **told)
+        files = {key: [str(path)] for key, path in paths.items()}
+        corpus = CorpusConfig(name="own", source=CorpusSource.files, **files)
         return RunConfig(corpus=corpus, tokenizer=TokenizerConfig(min_frequency=1, **tokenizer), output=str(tmp_path / "out"))
 
     return make
@@ -48,9 +48,9 @@ def test_the_stream_is_every_document_in_order_without_special_pieces(corpus_of,
     corpus = sequences.read(config.output, prepare.prepare(config))
     tokenizer = Tokenizer.from_file(str(corpus.folder / "tokenizer.json"))
     stream, starts = corpus.stream("train"), corpus.starts("train")
-    told = [tokenizer.decode(stream[begin:end].tolist()) for begin, end in pairwise(starts)]
+    decoded = [tokenizer.decode(stream[begin:end].tolist()) for begin, end in pairwise(starts)]
     plain = ["".join(text.split()).lower() for text in TRAIN.split("\n\n")]
-    assert ["".join(text.split()).lower() for text in told] == plain
+    assert ["".join(text.split()).lower() for text in decoded] == plain
     assert not {corpus.pad, corpus.cls, corpus.sep, corpus.mask} & set(stream.tolist())
     assert corpus.documents("train") == 2
     assert corpus.tokens("train") == len(stream) == starts[-1]

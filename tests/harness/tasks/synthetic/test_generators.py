@@ -41,8 +41,8 @@ def test_train_and_validation_are_drawn_apart(rule):
     train, validation = ([texts(row) for row in rows(rule, split)] for split in ("train", "validation"))
     assert train[: len(validation)] != validation
     if rule not in (Rule.order, Rule.pairs, Rule.induction, Rule.brackets):  # short sentences of few words do repeat
-        seen = {tuple(row) for row in train}
-        assert sum(tuple(row) in seen for row in validation) < len(validation) / 20
+        train_rows = {tuple(row) for row in train}
+        assert sum(tuple(row) in train_rows for row in validation) < len(validation) / 20
 
 
 @pytest.mark.parametrize("rule", Rule)

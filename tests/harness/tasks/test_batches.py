@@ -55,9 +55,9 @@ def test_labels_do_not_move_the_order(split):
 
 
 def test_endless_batches_are_the_epochs_in_turn(split):
-    wanted = [chosen for epoch in (0, 1) for chosen in training_order(split, 32, 3, epoch)]
-    got = list(islice(training_batches(split, 32, 3, PAD), len(wanted)))
-    for batch, chosen in zip(got, wanted, strict=True):
+    expected = [chosen for epoch in (0, 1) for chosen in training_order(split, 32, 3, epoch)]
+    got = list(islice(training_batches(split, 32, 3, PAD), len(expected)))
+    for batch, chosen in zip(got, expected, strict=True):
         assert torch.equal(batch.labels, torch.from_numpy(split.labels[chosen]))
 
 

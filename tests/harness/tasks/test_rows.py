@@ -93,17 +93,17 @@ def test_scores_of_the_regression_are_numbers_from_0_to_5(real):
 
 
 @pytest.mark.parametrize(
-    ("name", "split", "told"),
+    ("name", "split", "expected"),
     [
         ("qnli", "train", "'train'; choices for `task.train_split`: test, validation"),
         ("qqp", "validation", "'validation'; choices for `task.validation_split`: train"),
         ("mnli", "mismatched", "'validation_mismatched'; did you mean 'validation_matched'"),
     ],
 )
-def test_part_that_the_data_lack_is_named_with_those_there(real, name, split, told):
+def test_part_that_the_data_lack_is_named_with_those_there(real, name, split, expected):
     with pytest.raises(InputError) as error:
         load_table(real(name), split)
-    assert f"unknown split of task '{name}', {split}: {told}" in str(error.value)
+    assert f"unknown split of task '{name}', {split}: {expected}" in str(error.value)
 
 
 def test_missing_train_is_cut_from_the_validation(real):
@@ -138,21 +138,21 @@ def test_row_ranges_are_slices_too(made):
 def test_row_in_two_splits_is_refused_whichever_is_asked_for(made, parts, keys):
     config = made({"a": numbered(10), "b": numbered(10)}, **parts)
     for split in ("train", "validation", *(["test"] if "test_split" in parts else []), *config.task.more_validation):
-        with pytest.raises(InputError, match="share rows: cut them apart") as error:
+        with pytest.raises(InputError, match="share rows: separate them") as error:
             load_table(config, split)
         assert all(key in str(error.value) for key in keys)
         assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("part", "told"),
+    ("part", "expected"),
     [("train[:5", "train[:5"), ("train[5:2]", "there are no rows"), ("train[0:0]", "there are no rows"), ("train[:x]", "x")],
 )
-def test_part_that_is_no_part_is_one_line(made, part, told):
+def test_part_that_is_no_part_is_one_line(made, part, expected):
     with pytest.raises(InputError) as error:
         load_table(made({"train": numbered(10), "validation": numbered(4)}, train_split=part), "train")
     assert "task.train_split" in str(error.value)
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -249,10 +249,11 @@ def test_tuning_rows_are_kept_out_of_generated_rows_too(small_config):
 
 
 @pytest.mark.parametrize(
-    ("share", "told"), [(1.0, "below 1"), (-0.1, "at least 0"), (0.0, "set the share of train"), (1e-9, "there are no rows")]
+    ("share", "expected"),
+    [(1.0, "below 1"), (-0.1, "at least 0"), (0.0, "set the share of train"), (1e-9, "there are no rows")],
 )
-def test_share_that_gives_no_tuning_rows_is_refused(made, share, told):
-    with pytest.raises(InputError, match=told) as error:
+def test_share_that_gives_no_tuning_rows_is_refused(made, share, expected):
+    with pytest.raises(InputError, match=expected) as error:
         load_table(made({"train": numbered(9), "validation": numbered(4)}, tune_share=share), "tune")
     assert "task.tune_share" in str(error.value)
 

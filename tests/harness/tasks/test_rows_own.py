@@ -1,4 +1,4 @@
-"""The user's own rows, in files or folders, with what is wrong with them told in one line."""
+"""The user's own rows, in files or folders, and their errors in one line."""
 
 import csv
 import io
@@ -47,8 +47,8 @@ class Place:
 
     def config(self, train: str | None, **keys: object) -> RunConfig:
         """The task `own` on this file, as its entry has it."""
-        told = {"name": "own", "fields": ["text"], "label": "y", "labels": ["neg", "pos"], "item": "id", "test_split": "test"}
-        task = TaskConfig(**told | {"train_file": train} | keys)
+        fields = {"name": "own", "fields": ["text"], "label": "y", "labels": ["neg", "pos"], "item": "id", "test_split": "test"}
+        task = TaskConfig(**fields | {"train_file": train} | keys)
         return RunConfig(task=task, data=DataConfig(source=DataSource.local, root=str(self.folder)))
 
     def table(self, train: str, split: str = "train", **keys: object) -> Table:
@@ -62,15 +62,15 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture
 def refused(place: Place) -> Callable[..., str]:
-    """What is told of this file, in one line."""
+    """The one-line error for this file."""
 
-    def told(train: str | None, split: str = "train", **keys: object) -> str:
+    def message_of(train: str | None, split: str = "train", **keys: object) -> str:
         with pytest.raises(InputError) as error:
             load_table(place.config(train, **keys), split)
         assert "\n" not in str(error.value)
         return str(error.value)
 
-    return told
+    return message_of
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -201,15 +201,15 @@ def test_entry_takes_all_from_the_command_line(compose, place):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_missing_column_names_the_nearest(place, refused, kind):
-    told = refused(place.file(kind, ROWS), fields=["texd"])
-    assert told.startswith(f"unknown column of task 'own', train (train.{kind}): 'texd'; did you mean 'text'?")
-    assert "`task.fields`: text, y" in told
+    message = refused(place.file(kind, ROWS), fields=["texd"])
+    assert message.startswith(f"unknown column of task 'own', train (train.{kind}): 'texd'; did you mean 'text'?")
+    assert "`task.fields`: text, y" in message
     assert "`task.label`" in refused(place.file(kind, ROWS), label="label")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("label", "told"),
+    ("label", "expected"),
     [
         ("postive", ", row 1: 'postive'; did you mean 'pos'? choices for `task.labels`: neg, pos"),
         ("7", ", row 1: label '7' is not among 0 to 1, task.labels"),
@@ -217,27 +217,27 @@ def test_missing_column_names_the_nearest(place, refused, kind):
         ("", ", row 1: ''; choices for `task.labels`: neg, pos"),
     ],
 )
-def test_wrong_label_names_file_row_and_key(place, refused, kind, label, told):
-    assert f"task 'own', train (train.{kind}){told}" in refused(place.file(kind, [("a", "pos"), ("b", label)]))
+def test_wrong_label_names_file_row_and_key(place, refused, kind, label, expected):
+    assert f"task 'own', train (train.{kind}){expected}" in refused(place.file(kind, [("a", "pos"), ("b", label)]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_classes_without_names_are_listed(place, refused, kind):
-    told = refused(place.file(kind, ROWS), labels=[])
-    assert told.endswith(f"train (train.{kind}): task.labels names no classes; column 'y' has: set task.labels=[neg,pos]")
+    message = refused(place.file(kind, ROWS), labels=[])
+    assert message.endswith(f"train (train.{kind}): task.labels is empty; for column 'y' set task.labels=[neg,pos]")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("label", ["nan", "much", ""])
 def test_regression_without_a_number_names_the_row(place, refused, kind, label):
-    told = refused(place.file(kind, [("a", "1.0"), ("b", label)]), kind=TaskKind.regression, labels=[])
-    assert f"train (train.{kind}), row 1: expected a number in column 'y' of task.label, got '{label}'" in told
+    message = refused(place.file(kind, [("a", "1.0"), ("b", label)]), kind=TaskKind.regression, labels=[])
+    assert f"train (train.{kind}), row 1: expected a number in column 'y' of task.label, got '{label}'" in message
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_missing_text_names_the_row(place, refused, kind):
-    told = refused(place.file(kind, [("a", "pos"), (None, "neg")]))
-    assert f"train (train.{kind}), row 1: expected text in every column of task.fields, got None in 'text'" in told
+    message = refused(place.file(kind, [("a", "pos"), (None, "neg")]))
+    assert f"train (train.{kind}), row 1: expected text in every column of task.fields, got None in 'text'" in message
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
@@ -262,8 +262,8 @@ def test_id_that_nothing_has_is_refused(place, refused):
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_nul_in_a_text_names_the_row(place, refused, kind):
-    told = refused(place.file(kind, [("a", "pos"), ("b\0c", "neg")]))
-    assert f"train (train.{kind}), row 1: there is a NUL byte in 'text' of task.fields" in told
+    message = refused(place.file(kind, [("a", "pos"), ("b\0c", "neg")]))
+    assert f"train (train.{kind}), row 1: there is a NUL byte in 'text' of task.fields" in message
 
 
 def test_torn_parquet_names_the_file(place, refused):
@@ -282,8 +282,8 @@ def test_file_that_is_not_there_or_not_known_is_told(place, refused):
 
 
 def test_missing_validation_says_how_to_cut_it(place, refused):
-    told = refused(place.file("csv", ROWS), "validation")
-    assert told == (
+    message = refused(place.file("csv", ROWS), "validation")
+    assert message == (
         "task 'own', validation: set task.validation_file, or cut it from train: "
         "task.train_split='train[:80%]' task.validation_split='train[80%:]'"
     )
@@ -291,10 +291,10 @@ def test_missing_validation_says_how_to_cut_it(place, refused):
 
 def test_one_file_for_two_splits_is_refused(place, refused):
     path = place.file("csv", ROWS)
-    told = refused(path, validation_file=str(place.folder / "." / "train.csv"))
-    assert "task.train_file and task.validation_file are both" in told
+    message = refused(path, validation_file=str(place.folder / "." / "train.csv"))
+    assert "task.train_file and task.validation_file are both" in message
 
 
 def test_overlapping_parts_of_a_file_are_refused(place, refused):
-    told = refused(place.file("csv", ROWS), train_split="train[:80%]", validation_split="train[60%:]")
-    assert "task.train_split='train[:80%]' and task.validation_split='train[60%:]' share rows" in told
+    message = refused(place.file("csv", ROWS), train_split="train[:80%]", validation_split="train[60%:]")
+    assert "task.train_split='train[:80%]' and task.validation_split='train[60%:]' share rows" in message

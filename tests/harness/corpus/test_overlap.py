@@ -21,10 +21,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     (folder / "a.txt").write_text("\n\n".join(texts))
     (folder / "b.txt").write_text("w1 w2")
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *(f"w{i}" for i in range(2000))]))
-    told = CorpusConfig(
+    corpus = CorpusConfig(
         name="own", source=CorpusSource.files, files=[str(folder / "a.txt")], validation_files=[str(folder / "b.txt")]
     )
-    config = RunConfig(corpus=told, tokenizer=TokenizerConfig(vocab_file=str(folder / "vocab.txt")), output=str(folder / "out"))
+    config = RunConfig(
+        corpus=corpus, tokenizer=TokenizerConfig(vocab_file=str(folder / "vocab.txt")), output=str(folder / "out")
+    )
     return sequences.read(config.output, prepare.prepare(config))
 
 

@@ -17,7 +17,7 @@ from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.paths import conf_directory
 from harness.tasks import prepared as cache
-from harness.tasks.base import Answers
+from harness.tasks.base import Predictions
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Journal
 from harness.training.evaluation import predict, write_predictions, write_scores
@@ -34,16 +34,16 @@ def tagged(row: int) -> dict[str, object]:
     return {"id": f"t{row}", "words": words, "tags": [int(word in NAMES) for word in words]}
 
 
-def asked(row: int) -> dict[str, object]:
+def answered(row: int) -> dict[str, object]:
     context = f"{'long ago ' * (row % 5)}the singer was {NAMES[row % 3]} they say"
     known = row % 4 > 0
-    given = {"text": [NAMES[row % 3]] * known, "answer_start": [context.index(NAMES[row % 3])] * known}
-    return {"id": f"s{row}", "question": "Who sang?" if known else "Who danced?", "context": context, "answers": given}
+    answers = {"text": [NAMES[row % 3]] * known, "answer_start": [context.index(NAMES[row % 3])] * known}
+    return {"id": f"s{row}", "question": "Who sang?" if known else "Who danced?", "context": context, "answers": answers}
 
 
 MADE = {
     TaskKind.tokens: (tagged, {"fields": ["words"], "label": "tags", "labels": ["O", "B-name"], "scores": ["entity_f1"]}),
-    TaskKind.spans: (asked, {"fields": ["question", "context"], "label": "answers", "scores": ["f1"]}),
+    TaskKind.spans: (answered, {"fields": ["question", "context"], "label": "answers", "scores": ["f1"]}),
 }
 
 
@@ -66,7 +66,7 @@ def cell(tmp_path: Path) -> Callable[[TaskKind], RunConfig]:
     return make
 
 
-def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) -> Answers:
+def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) -> Predictions:
     """The answers of a small model after some epochs."""
     machine, journal = Machine(HardwareConfig(threads=1)), Journal(folder)
     kind = tasks.kind_of(config.task)
@@ -77,7 +77,7 @@ def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) ->
     budget = replace(config.finetune, epochs=epochs, learning_rate=3e-3, batch_size=8, accumulation=2)
     finetune(replace(config, finetune=budget), model, prepared, machine, journal, flops.of_training(model))
     logits = predict(model, prepared.validation, 7, prepared.pad_token_id, machine)
-    answers = kind.answers(config.task, prepared.validation, logits, prepared.majority)
+    answers = kind.predictions(config.task, prepared.validation, logits, prepared.majority)
     write_scores(config.task, answers, journal)
     journal.finish("finished")
     return answers
@@ -93,7 +93,7 @@ def test_what_is_read_is_what_was_prepared(cell, kind):
     assert split.items == [MADE[kind][0](row)["id"] for row in range(40)]
     assert len(split.labels) == (len(split.ids) if kind is TaskKind.tokens else len(split))
     if kind is TaskKind.spans:
-        assert split.texts["answers"] == [asked(row)["answers"]["text"] for row in range(40)]
+        assert split.texts["answers"] == [answered(row)["answers"]["text"] for row in range(40)]
     else:
         assert split.texts["tags"] == [tagged(row)["tags"] for row in range(40)]
 
@@ -120,7 +120,7 @@ def test_predictions_are_written_for_every_item(cell, kind, tmp_path):
 @pytest.mark.parametrize(("key", "value"), [("stride", 4), ("answerable_only", True), ("max_length", 32)])
 def test_keys_that_shape_windows_are_part_of_the_key(cell, key, value):
     config = cell(TaskKind.spans)
-    rows = [asked(row) for row in range(41) if row % 4]
+    rows = [answered(row) for row in range(41) if row % 4]
     for name in ("train", "validation"):
         Path(getattr(config.task, f"{name}_file")).write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert cache.prepare(config) != cache.prepare(replace(config, task=replace(config.task, **{key: value})))
@@ -136,10 +136,10 @@ def test_changed_answers_are_another_key(cell):
 
 def test_splits_beside_the_validation_are_prepared_with_it(cell):
     config = cell(TaskKind.tokens)
-    told = replace(
+    task = replace(
         config.task, validation_split="train[:10]", train_split="train[10:]", more_validation={"mismatched": "validation"}
     )
-    config = replace(config, task=told)
+    config = replace(config, task=task)
     prepared = cache.read(config, cache.prepare(config))
     assert {name: split.items[0] for name, split in prepared.more.items()} == {"mismatched": "t40"}
     assert [len(prepared.train.items), len(prepared.validation.items), len(prepared.more["mismatched"].items)] == [30, 10, 20]
@@ -147,9 +147,9 @@ def test_splits_beside_the_validation_are_prepared_with_it(cell):
 
 def test_an_undefined_score_is_said_and_left_out(tmp_path, capsys):
     task = TaskConfig(name="numbers", kind=TaskKind.regression, scores=["pearson"], headline="pearson")
-    given = Answers(np.arange(3.0), np.ones(3), np.zeros(3), 0.5, {})
+    predictions = Predictions(np.arange(3.0), np.ones(3), np.zeros(3), 0.5, {})
     journal = Journal(tmp_path)
-    write_scores(task, given, journal)
+    write_scores(task, predictions, journal)
     journal.finish("finished")
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert values == {"eval/loss": 0.5, "eval/examples": 3}
