@@ -34,7 +34,7 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, build_classifier
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile on CPU needs a C++ compiler: no g++")
 
