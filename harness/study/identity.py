@@ -15,7 +15,6 @@ from harness.hardware import facts as machine
 from harness.study.code import code_hash
 from harness.tasks.synthetic import theory
 
-
 CODE = {tags.PRETRAINING_TASK: "harness.study.pretrain_run", "task": "harness.study.task_run"}
 """Kind of a run -> the module whose code, with all that it imports, makes its results."""
 

@@ -12,7 +12,7 @@ LINE_EVERY_S = 15.0
 
 
 class Progress:
-    """Follows the journal entries of one cell."""
+    """Follows the log of one run."""
 
     def __init__(self, label: str) -> None:
         self._label = label

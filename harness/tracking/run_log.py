@@ -40,7 +40,7 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-class Journal:
+class RunLog:
     """Writes the log of a run. Points of a curve that an earlier process wrote stay, though a resumed one repeats them."""
 
     def __init__(self, folder: Path) -> None:

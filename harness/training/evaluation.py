@@ -12,7 +12,7 @@ from harness.tasks import glue_submission, scores
 from harness.tasks.base import Answers, Split
 from harness.tasks.batches import collate, evaluation_order
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 from models.heads import Classifier
 
 
@@ -45,25 +45,25 @@ def predict(model: Classifier, split: Split, batch_size: int, pad_token_id: int,
     return logits
 
 
-def write_scores(task: TaskConfig, answers: Answers, journal: Journal) -> None:
+def write_scores(task: TaskConfig, answers: Answers, run_log: RunLog) -> None:
     """Writes the task's scores, its headline score, the loss, and the score of the constant prediction.
 
     An undefined score is printed and left out.
     """
-    write_more_scores(task, "", answers, journal)
-    journal.value("eval/score", headline(task, answers))
-    journal.value("eval/loss", answers.loss)
-    journal.value("eval/examples", len(answers.truth))
-    journal.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.truth, answers.constant))
+    write_more_scores(task, "", answers, run_log)
+    run_log.value("eval/score", headline(task, answers))
+    run_log.value("eval/loss", answers.loss)
+    run_log.value("eval/examples", len(answers.truth))
+    run_log.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.truth, answers.constant))
 
 
-def write_more_scores(task: TaskConfig, suffix: str, answers: Answers, journal: Journal) -> None:
+def write_more_scores(task: TaskConfig, suffix: str, answers: Answers, run_log: RunLog) -> None:
     """Writes the task's scores alone, under names with this suffix, as `_mismatched` of a split in task.more_validation."""
     for name in task.scores:
         value = scores.compute(task.kind, name, answers.truth, answers.predicted)
         if value is None:
             print(f"score {name}{suffix} is undefined for such labels or predictions, as constant ones")
-        journal.value(f"eval/{name}{suffix}", value)
+        run_log.value(f"eval/{name}{suffix}", value)
 
 
 def headline(task: TaskConfig, answers: Answers) -> float | None:

@@ -13,7 +13,7 @@ from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
 from harness.tasks.batches import pieces, training_batches
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 from harness.training.evaluation import evaluate_split, headline
 from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
 from models.batch import Batch
@@ -28,7 +28,7 @@ def finetune(
     model: Classifier,
     data: Prepared,
     machine: Machine,
-    journal: Journal,
+    run_log: RunLog,
     cost: Cost,
     meter: EnergyMeter | None = None,
 ) -> Position:
@@ -40,10 +40,10 @@ def finetune(
     training, position = training_of(config, model, data, cost), Position()
     optimiser = make_optimiser(model, config.finetune)
     if config.finetune.keep_best is KeepBest.none:
-        train(training, optimiser, position, machine, journal)
+        train(training, optimiser, position, machine, run_log)
         return position
-    best = BestCheckpoint(config, model, data, machine, journal, meter)
-    train(replace(training, callbacks=(best,)), optimiser, position, machine, journal)
+    best = BestCheckpoint(config, model, data, machine, run_log, meter)
+    train(replace(training, callbacks=(best,)), optimiser, position, machine, run_log)
     best.restore()
     return position
 
@@ -85,11 +85,11 @@ class BestCheckpoint:
         model: Classifier,
         data: Prepared,
         machine: Machine,
-        journal: Journal,
+        run_log: RunLog,
         meter: EnergyMeter | None = None,
     ) -> None:
         self._meter = meter or EnergyMeter([])
-        self._config, self._model, self._data, self._machine, self._journal = config, model, data, machine, journal
+        self._config, self._model, self._data, self._machine, self._run_log = config, model, data, machine, run_log
         by_tune = config.finetune.keep_best is KeepBest.tune
         self._split, self._key = (data.tune, "tune/score") if by_tune else (data.validation, "eval/score")
         self._steps_per_epoch = config.finetune.steps_per_epoch(len(data.train))
@@ -105,12 +105,12 @@ class BestCheckpoint:
         with self._meter.paused():
             for key, value in (costs(position) | {"finetune/energy_j": self._meter.counted}).items():
                 if value is not None:
-                    self._journal.curve(key, position.step, value, position.tokens)
+                    self._run_log.curve(key, position.step, value, position.tokens)
             answers = evaluate_split(self._config, self._model, self._split, self._data, self._machine)
             score = headline(self._config.task, answers)
             if score is None:
                 return
-            self._journal.curve(self._key, position.step, score, position.tokens)
+            self._run_log.curve(self._key, position.step, score, position.tokens)
             if self.best is None or score > self.best.score:
                 weights = {name: value.to("cpu", copy=True) for name, value in self._model.state_dict().items()}
                 self.best = Checkpoint(score, position.step, weights)
@@ -120,8 +120,8 @@ class BestCheckpoint:
         if self.best is None:
             return
         self._model.load_state_dict(self.best.weights)
-        self._journal.value(self._key, self.best.score)
-        self._journal.value("finetune/best_epoch", self.best.step / self._steps_per_epoch)
+        self._run_log.value(self._key, self.best.score)
+        self._run_log.value("finetune/best_epoch", self.best.step / self._steps_per_epoch)
 
 
 def costs(position: Position) -> dict[str, float]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from harness.config.schema import OptimiserConfig
 from harness.hardware.device import Machine
 from harness.seeds import derive
-from harness.tracking.run_log import Journal, now_ms
+from harness.tracking.run_log import RunLog, now_ms
 from models.encoder import set_activation_checkpointing
 
 LOG_EVERY = 10
@@ -107,13 +107,13 @@ class Training:
     callbacks: tuple[Callback, ...] = ()
 
 
-def train(training: Training, optimiser: torch.optim.Optimizer, position: Position, machine: Machine, journal: Journal) -> None:
+def train(training: Training, optimiser: torch.optim.Optimizer, position: Position, machine: Machine, run_log: RunLog) -> None:
     """Trains from the position to the limit and updates the position; DivergedError at a loss that is not finite."""
     model, config, limit = training.model, training.config, training.limit
     model.train()
     set_activation_checkpointing(model, config.activation_checkpointing)
-    journal.stage(training.phase, training.planned_steps)
-    losses, clock = LossCurve(training.phase, journal), Clock(machine, position.seconds)
+    run_log.stage(training.phase, training.planned_steps)
+    losses, clock = LossCurve(training.phase, run_log), Clock(machine, position.seconds)
     while not limit.reached(position):
         step = training.next_step(position)
         factor = learning_rate_factor(limit.done(position), limit.total, config.warmup_fraction, limit.size(step))
@@ -189,8 +189,8 @@ def learning_rate_factor(done: float, total: float, warmup_fraction: float, size
 class LossCurve:
     """The losses of all steps. They stay on the device until they are written, many at once."""
 
-    def __init__(self, phase: str, journal: Journal) -> None:
-        self._key, self._journal = f"{phase}/loss", journal
+    def __init__(self, phase: str, run_log: RunLog) -> None:
+        self._key, self._run_log = f"{phase}/loss", run_log
         self._unwritten: list[tuple[int, Tensor, int, int]] = []
 
     def add(self, position: Position, loss: Tensor) -> None:
@@ -203,7 +203,7 @@ class LossCurve:
             value = loss.item()
             if not math.isfinite(value):
                 raise DivergedError(f"the loss of step {step} is {value}")
-            self._journal.curve(self._key, step, value, tokens, time_ms)
+            self._run_log.curve(self._key, step, value, tokens, time_ms)
         self._unwritten.clear()
 
 

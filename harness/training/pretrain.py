@@ -17,7 +17,7 @@ from harness.corpus import prepare
 from harness.corpus.sequences import Corpus, Sequences
 from harness.hardware.device import Machine
 from harness.seeds import derive
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 from harness.training import resume
 from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, compile_ahead, make_optimiser, train
 from harness.training.masked_lm_eval import MaskedLMEval
@@ -40,7 +40,7 @@ def pretrain(
     config: RunConfig,
     corpus: Corpus,
     machine: Machine,
-    journal: Journal,
+    run_log: RunLog,
     identity: str,
     memory: "Baseline",
     count_flops: CountFlops,
@@ -58,10 +58,10 @@ def pretrain(
     machine.compiled(objective)  # after Steps has counted FLOPs, for which operators run one by one
     optimiser = make_optimiser(objective, options)
 
-    checkpoints = journal.folder / paths.CHECKPOINTS
+    checkpoints = run_log.folder / paths.CHECKPOINTS
     position = resume.load(checkpoints, identity, objective, optimiser)
     masked_lm = MaskedLMEval(options, shape, corpus, machine)
-    evaluation = Evaluation(lambda: masked_lm.measure(objective), options.evaluations, steps.limit, position, memory, journal)
+    evaluation = Evaluation(lambda: masked_lm.measure(objective), options.evaluations, steps.limit, position, memory, run_log)
     saving = Saving(
         lambda at: resume.save(checkpoints, identity, at, objective, optimiser), options.checkpoint_every_s, steps.limit
     )
@@ -74,20 +74,20 @@ def pretrain(
         phase="pretrain",
         config=options,
         seed=seed,
-        callbacks=(CostCurves(evaluation, journal), evaluation, saving),
+        callbacks=(CostCurves(evaluation, run_log), evaluation, saving),
     )
     if machine.compiles:
         with memory.leave_out():
             compile_ahead(training, position, machine)
     memory.start()
-    train(training, optimiser, position, machine, journal)
+    train(training, optimiser, position, machine, run_log)
 
     peak = max(evaluation.peak_bytes, memory.peak() or 0) or None
     scores = evaluation.scores or masked_lm.measure(objective)
     for key, value in (scores | costs(position, peak)).items():
-        journal.value(key, value)
+        run_log.value(key, value)
     tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
-    save_weights(journal.folder / paths.WEIGHTS, objective, shape, tokenizer)
+    save_weights(run_log.folder / paths.WEIGHTS, objective, shape, tokenizer)
     return objective
 
 
@@ -214,10 +214,10 @@ class Evaluation:
         limit: Limit,
         position: Position,
         memory: "Baseline",
-        journal: Journal,
+        run_log: RunLog,
     ) -> None:
         self._measure, self._evaluations, self._limit = measure, evaluations, limit
-        self._memory, self._journal = memory, journal
+        self._memory, self._run_log = memory, run_log
         self._done = self._number(position)
         self.scores: dict[str, float] = {}  # of the last evaluation in this process
         self.peak_bytes = 0  # of training, before the last evaluation
@@ -237,7 +237,7 @@ class Evaluation:
         self.peak_bytes = max(self.peak_bytes, self._memory.peak() or 0)
         self.scores = self._measure()
         for key, value in self.scores.items():
-            self._journal.curve(key, position.step, value, position.tokens)
+            self._run_log.curve(key, position.step, value, position.tokens)
         self._memory.start()
         position.paused_seconds += time.perf_counter() - started
 
@@ -245,8 +245,8 @@ class Evaluation:
 class CostCurves:
     """Writes what training took so far, every so often and before each evaluation."""
 
-    def __init__(self, evaluation: Evaluation, journal: Journal) -> None:
-        self._evaluation, self._journal = evaluation, journal
+    def __init__(self, evaluation: Evaluation, run_log: RunLog) -> None:
+        self._evaluation, self._run_log = evaluation, run_log
 
     def should_run(self, position: Position) -> bool:
         """Whether a point of the curves is due."""
@@ -256,7 +256,7 @@ class CostCurves:
         """Writes one point of each curve."""
         points = {"tokens": position.tokens, "flops": position.flops, "duration_s": position.seconds}
         for name, value in points.items():
-            self._journal.curve(f"pretrain/{name}", position.step, value, position.tokens)
+            self._run_log.curve(f"pretrain/{name}", position.step, value, position.tokens)
 
 
 class Saving:

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.measure import intervals, peak_flops
 from harness.measure.records import Launch, Point, from_json, to_json
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 
 FILE = "timing.json.gz"
 """Below a run's folder: all launches with their raw values."""
@@ -18,21 +18,21 @@ FILE = "timing.json.gz"
 RANKS = {"p50": 50, "p90": 90, "p99": 99}
 
 
-def log(folder: Path, session: str, launches: list[Launch]) -> Journal:
+def log(folder: Path, session: str, launches: list[Launch]) -> RunLog:
     """Leaves the launches in the run's folder and their metrics in its log: results, and a point a launch and length.
 
     The log is still open. The bytes of the file depend on the launches alone.
     """
     content = {"unit": "ms", "session": session, "launches": [to_json(launch) for launch in launches]}
     (folder / FILE).write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
-    journal = Journal(folder)
+    run_log = RunLog(folder)
     for key, value in values(launches).items():
-        journal.value(key, value)
+        run_log.value(key, value)
     for launch in launches:
-        _log_launch(launch, journal)
+        _log_launch(launch, run_log)
         for point in launch.points:
-            _log_point(point, launch.time, journal)
-    return journal
+            _log_point(point, launch.time, run_log)
+    return run_log
 
 
 def read(folder: Path) -> list[Launch]:
@@ -87,7 +87,7 @@ def _utilisation(flops: int | None, p50_ms: float, fastest: float | None) -> flo
         return None
 
 
-def _log_launch(launch: Launch, journal: Journal) -> None:
+def _log_launch(launch: Launch, run_log: RunLog) -> None:
     values = {
         "timing/latency_ms": median(launch.latency.raw_ms),
         "timing/tokens_per_s": launch.throughput.tokens / launch.throughput.seconds,
@@ -98,18 +98,18 @@ def _log_launch(launch: Launch, journal: Journal) -> None:
     }
     for key, value in values.items():
         if value is not None:
-            journal.sample(key, launch.round, value, launch.time)
+            run_log.sample(key, launch.round, value, launch.time)
 
 
-def _log_point(point: Point, time_ms: int, journal: Journal) -> None:
+def _log_point(point: Point, time_ms: int, run_log: RunLog) -> None:
     if point.batch_size != 1:
-        journal.sample("batching/latency_ms", point.batch_size, median(point.raw_ms), time_ms)
-        journal.sample("batching/tokens_per_s", point.batch_size, point.tokens_per_s, time_ms)
+        run_log.sample("batching/latency_ms", point.batch_size, median(point.raw_ms), time_ms)
+        run_log.sample("batching/tokens_per_s", point.batch_size, point.tokens_per_s, time_ms)
         return
-    journal.sample("scaling/latency_ms", point.length, median(point.raw_ms), time_ms)
-    journal.sample("scaling/tokens_per_s", point.length, point.tokens_per_s, time_ms)
+    run_log.sample("scaling/latency_ms", point.length, median(point.raw_ms), time_ms)
+    run_log.sample("scaling/tokens_per_s", point.length, point.tokens_per_s, time_ms)
     if point.peak_memory_bytes is not None:
-        journal.sample("scaling/peak_memory_bytes", point.length, point.peak_memory_bytes, time_ms)
+        run_log.sample("scaling/peak_memory_bytes", point.length, point.peak_memory_bytes, time_ms)
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

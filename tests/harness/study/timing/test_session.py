@@ -36,8 +36,8 @@ class Launches:
         monkeypatch.setattr(sessions, "launch", self._one)
 
     def _one(self, config, request, folder):
-        number, again = request.round, " (again)" if "-again-" in folder.parent.name else ""
-        title = f"{config.variant} {config.task.name}{again}"
+        number, again = request.round, " (A/A replicate)" if "-again-" in folder.parent.name else ""
+        title = f"{config.label} {config.task.name}{again}"
         attempt = self.order.count((number, title))
         self.order.append((number, title))
         folder.mkdir(parents=True, exist_ok=True)
