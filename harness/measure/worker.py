@@ -47,10 +47,8 @@ IMPORT_S = time.time() - psutil.Process().create_time()
 def main(folder: Path) -> None:
     """Measures what the folder requests; an exception leaves the results before it."""
     request = from_json(Request, json.loads((folder / REQUEST).read_text()))
-    config, data = resolve.load(folder / "config.yaml"), None
-    if request.data is not None:
-        data = cache.read(config, request.data)
-        config = cache.shaped(config, data)
+    config = resolve.load(folder / "config.yaml")
+    data = None if request.data is None else cache.read(config, request.data)
     machine, measured = Machine(config.hardware), Measured()
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
