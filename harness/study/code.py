@@ -1,7 +1,7 @@
 """The code of a run by content: the syntax trees of the modules that its worker imports.
 
-Comments, docstrings and layout do not count, nor do the names and places of our own modules: what is moved keeps its hash.
-What a module imports counts by the content of the module that it comes from.
+Comments, docstrings and layout do not change it, nor do the names and paths of our own modules: a moved module keeps its
+hash. An import counts by the content of the module that it imports from.
 """
 
 import ast
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGES = ("harness", "models")
-"""Whose code counts; libraries count by their versions."""
+"""Packages whose code is hashed; libraries are identified by their versions."""
 
 
 @functools.cache
 def code_hash(entry: str) -> str:
-    """Hash of the module `entry` and of all modules of ours that it imports, at its top or inside of functions."""
+    """Hash of the module `entry` and of all our modules that it imports, at its top or inside functions."""
     paths = modules(entry)
     plain = {name: _digest(_Stripped().visit(_tree(path))) for name, path in paths.items()}
     linked = sorted(_digest(_Linked(plain).visit(_tree(path))) for path in paths.values())
@@ -24,32 +24,32 @@ def code_hash(entry: str) -> str:
 
 
 def modules(entry: str) -> dict[str, Path]:
-    """Name -> file of the module `entry` and of all modules of ours that it imports, packages above them included.
+    """Name -> file of the module `entry` and of all our modules that it imports, parent packages included.
 
-    Imports for type checkers alone do not count. ModuleNotFoundError where an import cannot be found.
+    Imports for type checkers are left out. ModuleNotFoundError where an import cannot be found.
     """
     found: dict[str, Path] = {}
-    waiting = [entry]
-    while waiting:
-        name = waiting.pop()
+    pending = [entry]
+    while pending:
+        name = pending.pop()
         if name in found:
             continue
         found[name] = _file(name)
-        waiting += [above for above in _above(name) if above not in found]
-        waiting += [one for statement in _imports(_tree(found[name])) for one in _imported(statement)]
+        pending += [parent for parent in _parents(name) if parent not in found]
+        pending += [module for statement in _imports(_tree(found[name])) for module in _imported(statement)]
     return found
 
 
 def _file(name: str) -> Path:
     root = Path(__file__).resolve().parents[2]
-    place = root.joinpath(*name.split("."))
-    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    stem = root.joinpath(*name.split("."))
+    path = stem / "__init__.py" if stem.is_dir() else stem.with_suffix(".py")
     if not path.is_file():
         raise ModuleNotFoundError(f"{name} is imported, but {path} does not exist")
     return path
 
 
-def _above(name: str) -> list[str]:
+def _parents(name: str) -> list[str]:
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts))]
 
@@ -73,7 +73,7 @@ def _for_type_checkers(node: ast.AST) -> bool:
 
 
 def _imported(statement: ast.Import | ast.ImportFrom) -> list[str]:
-    """Modules of ours that the statement imports."""
+    """Our modules that the statement imports."""
     if isinstance(statement, ast.Import):
         names = [alias.name for alias in statement.names]
     else:
@@ -85,8 +85,8 @@ def _origin(module: str, name: str) -> str:
     """The module that `from module import name` reads: `module.name` where that is one, else `module`."""
     if module.split(".")[0] not in PACKAGES:
         return module
-    place = Path(__file__).resolve().parents[2].joinpath(*module.split("."), name)
-    return f"{module}.{name}" if place.with_suffix(".py").is_file() or (place / "__init__.py").is_file() else module
+    stem = Path(__file__).resolve().parents[2].joinpath(*module.split("."), name)
+    return f"{module}.{name}" if stem.with_suffix(".py").is_file() or (stem / "__init__.py").is_file() else module
 
 
 def _digest(tree: ast.AST) -> str:
@@ -111,7 +111,7 @@ class _Stripped(ast.NodeTransformer):
 
 
 class _Linked(_Stripped):
-    """Without docstrings; an import of ours says what is imported and the content of the module that it comes from."""
+    """Without docstrings; an import of our own is replaced by the imported names and the hash of their module."""
 
     def __init__(self, plain: dict[str, str]) -> None:
         self._plain = plain

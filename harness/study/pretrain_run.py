@@ -1,4 +1,4 @@
-"""A pretraining, inside its worker: count the text, train on it, keep the weights."""
+"""A pretraining in its worker: count the text, train on it, save the weights."""
 
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
@@ -11,7 +11,7 @@ from harness.training.pretrain import pretrain
 
 
 def run(config: RunConfig, inputs: Inputs, identity: str, machine: Machine, run_log: RunLog) -> None:
-    """Trains from the newest checkpoint or the start; `identity` names the training that checkpoints belong to."""
+    """Trains from the newest checkpoint, or from the start; `identity` is that of the training that checkpoints belong to."""
     corpus = sequences.read(config.output, inputs.corpus)
     run_log.value("corpus/tokens", corpus.tokens("train"))
     run_log.value("corpus/documents", corpus.documents("train"))

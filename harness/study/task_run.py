@@ -1,4 +1,4 @@
-"""A run on a task, inside its worker: measure the model, fine-tune it, evaluate it."""
+"""A run on a task in its worker: measure the model, fine-tune it, evaluate it."""
 
 from filelock import FileLock
 
@@ -38,7 +38,7 @@ def run(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLog) ->
 def measure_inference(
     config: RunConfig, inputs: Inputs, prepared: Prepared, machine: Machine, baseline: Baseline, run_log: RunLog
 ) -> Classifier:
-    """Counts the untrained model and measures its memory, each instrument in a pass of its own; returns that model."""
+    """Counts the untrained model and measures its memory, each instrument in its own pass; returns that model."""
     outputs, head, settings = tasks.num_outputs(config.task), tasks.kind_of(config.task).head(), config.measure
     run_log.stage("measure")
     measured = Subject(config, machine, prepared)
@@ -65,7 +65,7 @@ def measure_inference(
 
 
 def _infer(model: Classifier, measured: Subject) -> None:
-    """The batches of throughput once, where anything is measured."""
+    """Runs the throughput batches once, if measuring is enabled."""
     if measured.config.measure.enabled:
         call = latency.forward(model, measured.machine)
         for batch in measured.batches():
@@ -73,7 +73,7 @@ def _infer(model: Classifier, measured: Subject) -> None:
 
 
 def _write_memory(phase: str, peak: Peak, model: Classifier, run_log: RunLog) -> None:
-    """By each instrument that this device has; RuntimeError where the weights alone are more."""
+    """Writes the peak of each instrument that the device has; RuntimeError if one is below the size of the weights."""
     refuse_less_than(size.sizes(model)["model/weights_bytes"], peak)
     run_log.value(f"{phase}/peak_memory_bytes", peak.kernel)
     run_log.value(f"{phase}/sampled_peak_memory_bytes", peak.sampled)
@@ -87,7 +87,7 @@ def _write_intensity(forward_flops: int, moved_bytes: int, run_log: RunLog) -> N
 
 
 def _build(config: RunConfig, inputs: Inputs) -> Classifier:
-    """The classifier, randomly initialised or with the weights of a pretraining or published ones, on CPU."""
+    """The classifier on the CPU: randomly initialised, or with the weights of a pretraining or published weights."""
     model = classifier(config, config.seed)
     untrained: list[str] | None = None
     if inputs.pretrained is not None:
@@ -109,7 +109,7 @@ def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], run_
 def train_and_evaluate(
     config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, baseline: Baseline, run_log: RunLog
 ) -> None:
-    """Fine-tunes, then scores every item that is not trained on; DivergedError when training does."""
+    """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges."""
     cost = flops.of_training(model)
     if machine.compiles:
         with baseline.leave_out():
@@ -134,7 +134,7 @@ def train_and_evaluate(
 
 
 def _write_utilisation(config: RunConfig, done: Position, machine: Machine, run_log: RunLog) -> None:
-    """The peak is that of training: on its threads and in its arithmetic."""
+    """Model FLOPs utilisation of training; the peak is measured with the threads and dtype of training."""
     with FileLock(paths.timing_lock(config.output)):
         fastest, share = peak_flops.utilisation(done.flops, done.seconds, lambda: peak_flops.peak_flops_per_s(machine))
     run_log.value("hardware/peak_flops_per_s", fastest)
@@ -142,7 +142,7 @@ def _write_utilisation(config: RunConfig, done: Position, machine: Machine, run_
 
 
 def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, run_log: RunLog) -> None:
-    """Scores the splits beside the validation and the tuning rows, and writes the benchmark's submission."""
+    """Evaluates the additional validation splits and the tuning split, and writes the benchmark's submission."""
     for name in config.task.more_validation:
         answers = evaluate_split(config, model, prepared.more[name], prepared, machine)
         write_more_scores(config.task, f"_{name}", answers, run_log)

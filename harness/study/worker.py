@@ -1,6 +1,6 @@
-"""The worker: one run in a process of its own. It imports torch, but neither Hydra nor MLflow.
+"""The worker: one run in its own process. It imports torch, but neither Hydra nor MLflow.
 
-python -m harness.study.worker FOLDER     reads config.yaml and run.json there, leaves result.json
+python -m harness.study.worker FOLDER     reads config.yaml and run.json there, writes result.json
 """
 
 import shutil
@@ -18,7 +18,7 @@ from harness.training.loop import DivergedError
 
 
 def main(folder: Path) -> None:
-    """Runs what the folder describes; an exception leaves no result."""
+    """Executes the run of this folder; after an exception there is no result."""
     config = resolve.load(folder / "config.yaml")
     record = run_folder.read(folder)
     run_log = RunLog(folder)

@@ -1,4 +1,4 @@
-"""Fine-tuning on a task, and the choice of the epoch whose weights are kept."""
+"""Fine-tuning on a task, and the selection of the best epoch."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,7 +32,7 @@ def finetune(
     cost: Cost,
     meter: EnergyMeter | None = None,
 ) -> Position:
-    """Trains the model in place on the task's training split and returns how far training came.
+    """Trains the model in place on the task's training split and returns the final position.
 
     The model ends with the weights of its last step, or those of the best epoch by `finetune.keep_best`. `meter` pauses
     during evaluation.
@@ -49,7 +49,7 @@ def finetune(
 
 
 def training_of(config: RunConfig, model: Classifier, data: Prepared, cost: Cost) -> Training:
-    """What `finetune` trains, from the first batch on; good for one training."""
+    """The training that `finetune` runs; its batches can be consumed once."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
     steps = budget.planned_steps(len(data.train))
@@ -74,9 +74,9 @@ class Checkpoint(NamedTuple):
 
 
 class BestCheckpoint:
-    """Evaluates a split after every epoch and at the end, and keeps the weights of the best score, the first of equals.
+    """Evaluates a split after every epoch and at the end, and keeps the weights of the best score, the earliest of equal ones.
 
-    A score that is undefined is never the best. Where all are, the last weights stay.
+    An undefined score is never the best. If all are undefined, the last weights stay.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class BestCheckpoint:
         self.best: Checkpoint | None = None
 
     def should_run(self, position: Position) -> bool:
-        """Whether an epoch or the training ends with this step."""
+        """At the end of an epoch and of the training."""
         return position.step % self._steps_per_epoch == 0 or position.step == self._last_step
 
     def run(self, position: Position) -> None:
-        """Evaluates, writes the score and what training cost so far, and copies the weights if they are the best yet."""
+        """Evaluates, writes the score and the cost of training so far, and copies the weights if they are the best so far."""
         with self._meter.paused():
             for key, value in (costs(position) | {"finetune/energy_j": self._meter.counted}).items():
                 if value is not None:
@@ -116,7 +116,7 @@ class BestCheckpoint:
                 self.best = Checkpoint(score, position.step, weights)
 
     def restore(self) -> None:
-        """Gives the model the best weights, and writes their score and epoch."""
+        """Loads the best weights into the model, and writes their score and epoch."""
         if self.best is None:
             return
         self._model.load_state_dict(self.best.weights)
@@ -125,7 +125,7 @@ class BestCheckpoint:
 
 
 def costs(position: Position) -> dict[str, float]:
-    """Metric -> what training took so far, without evaluation."""
+    """Metric name -> cost of training so far, without evaluation."""
     return {
         "finetune/tokens": position.tokens,
         "finetune/flops": position.flops,
@@ -134,7 +134,7 @@ def costs(position: Position) -> dict[str, float]:
 
 
 def rates(position: Position) -> dict[str, float]:
-    """Metric -> throughput of training, and the share of the padded tokens that are padding."""
+    """Metric name -> throughput of training, and the share of padding among the padded tokens."""
     return {
         "finetune/tokens_per_s": position.tokens / position.seconds,
         "finetune/padded_tokens_per_s": position.padded_tokens / position.seconds,
@@ -160,6 +160,6 @@ def step_of(
     """
     micro_batches = pieces(batch, accumulation)
     labels = [count(micro_batch) for micro_batch in micro_batches]
-    spent = sum(cost(*micro_batch.input_ids.shape) for micro_batch in micro_batches)
+    flops = sum(cost(*micro_batch.input_ids.shape) for micro_batch in micro_batches)
     weights = [number / max(1, sum(labels)) for number in labels]
-    return Step(micro_batches, rows_of(batch), batch.tokens, batch.input_ids.numel(), spent, weights)
+    return Step(micro_batches, rows_of(batch), batch.tokens, batch.input_ids.numel(), flops, weights)
