@@ -191,7 +191,7 @@ class FinetuneConfig(OptimiserConfig):
 
     enabled: bool = True  # false: the model is only measured
     epochs: float = 2.0  # passes over the rows of train; fractions are possible
-    max_steps: int | None = None  # limit on the steps of the epochs
+    max_steps: int | None = None  # ends earlier than the epochs
     eval_batch_size: int = 64  # examples of one batch of evaluation
     keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
     keep: Keep = Keep.none  # weights that are saved in the run's folder, for predict, features, inspect and export

@@ -72,37 +72,37 @@ class Session:
         timed = [*self._timed.values(), *(replicate for _, replicate in self.replicates)]
         if not timed:
             return
-        rounds = max(one.config.measure.rounds for one in timed)
+        rounds = max(variant.config.measure.rounds for variant in timed)
         counts = [(len(self._timed), "variant"), (len(self.replicates), "A/A replicate"), (rounds, "round")]
         variants, replicates, times = (f"{number} {what}{'s' if number != 1 else ''}" for number, what in counts)
         print(f"Timing {variants} and {replicates}, {times} (measure=none skips this; session {self.name})", flush=True)
         began = time.monotonic()
         for number in range(rounds):
-            active = [one for one in timed if one.failed is None and number < one.config.measure.rounds]
+            active = [variant for variant in timed if variant.failed is None and number < variant.config.measure.rounds]
             random.Random(f"{self.name} {number}").shuffle(active)
-            for one in active:
-                self._launch(one, number)
+            for variant in active:
+                self._launch(variant, number)
             left = (time.monotonic() - began) / (number + 1) * (rounds - number - 1)
             print(f"Timing: round {number + 1} of {rounds} done, about {left:.0f} s left", flush=True)
-        for one in timed:
-            if one.failed is not None:
-                print(f"Timing of {one.title} failed: {one.failed}", flush=True)
+        for variant in timed:
+            if variant.failed is not None:
+                print(f"Timing of {variant.title} failed: {variant.failed}", flush=True)
 
-    def _launch(self, one: Timed, number: int) -> None:
+    def _launch(self, variant: Timed, number: int) -> None:
         """One launch, repeated while other processes keep more than measure.foreign_cpus busy; the least disturbed counts."""
-        allowed, tried = one.config.measure.foreign_cpus, []
-        tries = 1 + (one.config.measure.retries if self._futile < FUTILE_REPEATS else 0)
-        request = Request(TIMING, number, one.data, with_peak_flops=number == 0)
+        allowed, tried = variant.config.measure.foreign_cpus, []
+        tries = 1 + (variant.config.measure.retries if self._futile < FUTILE_REPEATS else 0)
+        request = Request(TIMING, number, variant.data, with_peak_flops=number == 0)
         while not tried or (_foreign(tried[-1]) > allowed and len(tried) < tries):
-            with FileLock(paths.timing_lock(one.config.output)):
-                outcome = launch(one.config, request, one.folder / f"launch-{number}")
+            with FileLock(paths.timing_lock(variant.config.output)):
+                outcome = launch(variant.config, request, variant.folder / f"launch-{number}")
             if outcome.code != 0:
-                one.failed = f"{outcome.last_line} (see {outcome.log})"
+                variant.failed = f"{outcome.last_line} (see {outcome.log})"
                 return
             tried.append(outcome.measured.timing)
         if len(tried) > 1:
             self._futile = self._futile + 1 if _foreign(tried[-1]) > allowed else 0
-        one.launches.append(replace(min(tried, key=_foreign), round=number, repeated=len(tried) - 1))
+        variant.launches.append(replace(min(tried, key=_foreign), round=number, repeated=len(tried) - 1))
 
     def of(self, item: PlannedRun) -> Timed | None:
         """The launches of a run's variant; None if it was not timed or a launch failed."""
