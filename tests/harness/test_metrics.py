@@ -9,7 +9,7 @@ from harness import metrics
 from harness.tasks.scores import SCORES
 
 PHASES = {"setup", "model", "published", "hardware", "timing", "scaling", "batching", "inference"}
-PHASES |= {"corpus", "pretrain", "finetune", "tune", "eval"}
+PHASES |= {"corpus", "pretrain", "finetune", "train_step", "tune", "eval"}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, False, None, "0.5", [0.5]])
