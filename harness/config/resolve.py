@@ -100,8 +100,7 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     if found.vocabulary is not None and found.checkpoint is None:
         shape = replace(config.model, vocab_size=found.vocabulary.size, pad_token_id=found.vocabulary.pad)
         config = replace(config, model=shape)
-    threads = config.hardware.threads or found.threads
-    config = replace(config, hardware=replace(config.hardware, threads=threads))
+    config = replace(config, hardware=replace(config.hardware, threads=config.hardware.threads or found.threads))
     refuse_impossible(config)
     return config
 
