@@ -66,7 +66,7 @@ def _help(topics: list[str]) -> int:
 
 
 def leave_out_working_directory() -> None:
-    """`python -m` searches the working directory first, where a folder `models` would be imported for ours."""
+    """`python -m` searches the working directory first, where a folder `models` would hide our package."""
     root = str(Path(__file__).resolve().parent.parent)
     if sys.path[0] == os.getcwd() != root:
         sys.path[:1] = [] if root in sys.path[1:] else [root]

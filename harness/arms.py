@@ -1,7 +1,7 @@
-"""What a comparison compares, and under which conditions: a run's facts, parted into those of its arm and all others.
+"""The arm and the conditions of a run: its facts, divided into those of its arm and all others.
 
-A fact is a setting that shapes results, by dotted key and as the tracking store keeps it (text). Seeds are no facts: they are
-the replicates of an arm. A key that one command sweeps is *lifted*: it belongs to the arm, and so do the facts that change
+A fact is a setting that affects results: a dotted key with its value as text. Seeds are not facts: they make the replicates of
+an arm. A key that one command sweeps is *lifted*: it belongs to the arm, and so do the facts that change
 with it. Runs are compared where their conditions agree, which are the facts that do not belong to the arm.
 """
 
@@ -17,7 +17,7 @@ from models.objectives.config import ObjectiveConfig
 Facts = dict[str, str]
 
 HASH_DIGITS = 8
-"""Of a hash that readers see."""
+"""Digits of a hash in tables and labels."""
 
 SEEDS = ("seed", "pretrain.seed")
 """Keys of the two levels of replicates: fine-tunings, and pretrainings that they start from (arXiv:2106.16163)."""
@@ -33,7 +33,7 @@ BY_CONTENT = (
 """Keys that say where content comes from. The content itself is a fact, under `facts.`: rows, text, weights, tokenizer."""
 
 WITHOUT_EFFECT = ("model.objective", "model.tokenizer.", "finetune.keep", "pretrain.checkpoint_every_s")
-"""Other keys, or groups that end in a dot, that shape no result: what a model states shapes `pretrain` and `tokenizer`."""
+"""Other keys, or groups that end in a dot, without effect on results: what a model states is resolved into other keys."""
 
 NO_FACTS = ("model.vocab_size", "model.pad_token_id", "finetune.submit")
 """Keys that follow from the tokenizer, or that only add files: two runs that differ in them alone may be compared."""
@@ -46,13 +46,13 @@ OF_ARM = (
 
 
 def facts(params: Mapping[str, str]) -> Facts:
-    """The settings among a run's parameters that shape its results, seeds left out."""
+    """The settings among the parameters of a run that affect its results, without seeds."""
     out = _members(tuple(params), (*NAMES, *BY_CONTENT, *WITHOUT_EFFECT, *NO_FACTS, *SEEDS))
     return {key: value for key, value in params.items() if key not in out}
 
 
 def of_arm(all_facts: Facts, lifted: Iterable[str]) -> Facts:
-    """The facts that make a run's arm."""
+    """The facts of the arm of a run."""
     arm = _members(tuple(all_facts), (*OF_ARM, *lifted))
     return {key: value for key, value in all_facts.items() if key in arm}
 
@@ -64,7 +64,7 @@ def conditions(all_facts: Facts, lifted: Iterable[str]) -> Facts:
 
 
 def short_hash(some_facts: Facts) -> str:
-    """Hexadecimal digits that are equal where the facts are."""
+    """Hexadecimal hash, equal for equal facts."""
     return hashlib.sha256(json.dumps(some_facts, sort_keys=True).encode()).hexdigest()[:HASH_DIGITS]
 
 

@@ -1,20 +1,20 @@
-"""Where files are: the configuration that is shipped, and what runs leave below `output`."""
+"""Paths: the shipped configuration, and results below `output`."""
 
 import re
 from pathlib import Path
 
 PRETRAINED = "pretrained"
-"""Folder that stands beside the studies: a pretraining belongs to all that use it."""
+"""Folder of all pretrainings, beside the studies, which share them."""
 
 
 WEIGHTS = "checkpoint"
-"""Below the folder of a run: the weights that it leaves."""
+"""In the folder of a run: its final weights."""
 
 SHAPE = "model.json"
-"""In a folder of weights of ours: the shape that they belong to."""
+"""In a native checkpoint: the shape of the model."""
 
 CHECKPOINTS = "checkpoints"
-"""Below the folder of a run that is not finished: states to go on from."""
+"""In the folder of an unfinished run: checkpoints to resume from."""
 
 
 def conf_directory() -> Path:
@@ -34,25 +34,25 @@ def data_folder(output: str, key: str) -> Path:
 
 
 def run_folder(output: str, study: str, name: str) -> Path:
-    """All that one run leaves; `name` is made safe for any file system."""
+    """The results of one run; `name` is made safe for any file system."""
     return Path(output).absolute() / study / re.sub(r"[^A-Za-z0-9_.+@-]+", "_", name)
 
 
 def session_folder(output: str, session: str) -> Path:
-    """What the launches of one session leave."""
+    """The results of the launches of one session."""
     return Path(output).absolute() / "sessions" / session
 
 
 def timing_lock(output: str) -> Path:
-    """Held while something is timed, so that cells that run side by side do not time each other."""
+    """Lock for timing, so that concurrent runs do not disturb each other's measurements."""
     return Path(output).absolute() / ".timing.lock"
 
 
 def database_uri(output: str) -> str:
-    """The default tracking store, absolute, because MLflow's own default depends on the working directory."""
+    """The default tracking store; absolute, because the default of MLflow depends on the working directory."""
     return f"sqlite:///{Path(output).absolute() / 'mlflow.db'}"
 
 
 def artifact_folder(output: str) -> Path:
-    """The default place of tracked files."""
+    """The default folder of tracked files."""
     return Path(output).absolute() / "artifacts"

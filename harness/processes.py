@@ -1,4 +1,4 @@
-"""Workers: fresh processes that are ended when the one that started them is."""
+"""Worker processes, which end when the process that started them ends."""
 
 import ctypes
 import os
@@ -13,17 +13,17 @@ PR_SET_PDEATHSIG = 1
 
 
 def start(module: str, arguments: list[str], threads: int, log: TextIO) -> subprocess.Popen:
-    """Starts `python -m MODULE` with all that it says in the log; its libraries are told how many CPU threads to use."""
-    told = str(threads)
-    environment = os.environ | {"OMP_NUM_THREADS": told, "MKL_NUM_THREADS": told, "TOKENIZERS_PARALLELISM": "false"}
+    """Starts `python -m MODULE` with its output in the log and this many CPU threads for its libraries."""
+    count = str(threads)
+    environment = os.environ | {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "TOKENIZERS_PARALLELISM": "false"}
     root = str(Path(__file__).resolve().parent.parent)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-P", "-m", module, *arguments]  # -P: no module of the working directory in place of ours
+    command = [sys.executable, "-P", "-m", module, *arguments]  # -P: do not import modules of the working directory
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
 
 def run(module: str, arguments: list[str], threads: int, log: Path) -> int:
-    """Exit code of a worker that runs to its end, or is ended when this is interrupted."""
+    """Runs a worker to its end and returns its exit code; ends it if this process is interrupted."""
     with log.open("w") as file:
         worker = start(module, arguments, threads, file)
         try:
@@ -33,7 +33,7 @@ def run(module: str, arguments: list[str], threads: int, log: Path) -> int:
 
 
 def end(worker: subprocess.Popen) -> None:
-    """Asks it to end, and kills it when it does not within 10 s."""
+    """Terminates a worker, and kills it if it has not ended within 10 s."""
     if worker.poll() is None:
         worker.terminate()
         try:
@@ -44,12 +44,12 @@ def end(worker: subprocess.Popen) -> None:
 
 
 def last_line(log: Path) -> str:
-    """What a worker said last."""
+    """The last line that a worker printed."""
     lines = log.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "the worker said nothing"
+    return lines[-1] if lines else "the worker printed nothing"
 
 
 def end_with_parent() -> None:
-    """Asks the kernel, where it can be asked, to end this process when its supervisor is gone, however that ended."""
+    """On Linux, makes the kernel end this process when its supervisor ends, for whatever reason."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

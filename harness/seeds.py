@@ -1,4 +1,4 @@
-"""Named random streams: what one stream draws never shifts another, and a step's draws depend on the step alone."""
+"""Named random streams: using one never shifts another, and the numbers of a step depend only on the step."""
 
 import hashlib
 

@@ -1,11 +1,11 @@
-"""Names of the tags that a run has in the tracking store: what the harness writes and the reports read."""
+"""Names of the tags of a run in MLflow, which the harness writes and the reports read."""
 
 STUDY = "study"
 ARM = "arm"
 """Readable label of what is compared: `base`, `base dtype=bf16`, `albert+mlm mask_rate=0.4`."""
 
 MODEL, SCALE, ENHANCEMENTS = "model", "scale", "enhancements"
-"""The choices of conf/ that made the encoder."""
+"""The choices in conf/ for the encoder."""
 
 TASK = "task"
 PRETRAINING_TASK = "pretraining"
@@ -18,7 +18,7 @@ PRETRAIN_SEED = "pretrain_seed"
 """Seed of the pretraining that the run starts from or is; absent without pretraining."""
 
 CONDITIONS = "conditions"
-"""Short hash of the facts that must agree for a comparison, as `harness/arms.py` parts them."""
+"""Short hash of the facts that must agree for a comparison, as `harness/arms.py` computes them."""
 
 LIFTED = "lifted"
 """JSON list of the dotted keys that vary between the arms of the command that ran it."""
@@ -36,7 +36,7 @@ SESSION = "session"
 """Name of the series of interleaved launches in which the run was timed; only runs of one session are paired by launch."""
 
 REPLICATE = "replicate"
-"""`true` for the A/A replicate: a second timing of the baseline in its session, which says what noise is."""
+"""`true` for the A/A replicate: a second timing of the baseline in its session, which shows the noise."""
 
 STATUS = "status"
 """running, finished, failed, diverged or killed."""

@@ -1,1 +1,1 @@
-"""Weights that a model starts from or leaves: ours, published ones, a teacher's; and the run that has them."""
+"""Weights that runs load and save: native checkpoints, published ones, teachers; and the runs that have them."""

@@ -1,4 +1,4 @@
-"""The checkpoint of a fine-tuning: the weights with the head of the task, and in `task.json` what the head predicts."""
+"""The checkpoint of a fine-tuning: weights with the head of the task, and `task.json` with what the head predicts."""
 
 import json
 import os
@@ -21,7 +21,7 @@ TASK = "task.json"
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What a fine-tuned head predicts, and how its texts became ids."""
+    """What a fine-tuned head predicts, and how its texts are tokenised."""
 
     name: str
     version: int
@@ -45,7 +45,7 @@ class TaskFacts:
 
 
 def save(folder: Path, model: "Classifier", task: TaskConfig, tokenizer: Path) -> None:
-    """Writes weights, shape, tokenizer and task, whole or not at all; replaces the checkpoint of an earlier attempt."""
+    """Writes weights, shape, tokenizer and task atomically; replaces the checkpoint of an earlier attempt."""
     facts = TaskFacts(
         name=task.name,
         version=task.version,
@@ -74,7 +74,7 @@ def is_finetuned(folder: Path) -> bool:
 
 
 def read_task(folder: Path) -> TaskFacts:
-    """What `save` wrote; InputError naming the file that is missing or torn, or the run that is no fine-tuning."""
+    """What `save` wrote; InputError naming the file that is missing or torn, or the run that is not a fine-tuning."""
     path, names = folder / TASK, {field.name for field in fields(TaskFacts)}
     if not path.is_file():
         raise InputError(f"{folder} lacks {TASK}: expected the checkpoint of a fine-tuning, run with finetune.keep=last")
@@ -83,7 +83,7 @@ def read_task(folder: Path) -> TaskFacts:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not JSON, it may be torn: {error}") from error
     if not isinstance(values, dict) or values.keys() != names or values["kind"] not in TaskKind.__members__:
-        raise InputError(f"{path} must have the keys {', '.join(sorted(names))}, and a kind of task")
+        raise InputError(f"{path} must have the keys {', '.join(sorted(names))}, and a known kind of task")
     return TaskFacts(**values)
 
 

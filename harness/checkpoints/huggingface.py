@@ -1,4 +1,4 @@
-"""Published weights: a folder with config.json, model.safetensors and tokenizer files, local or fetched from the hub by name.
+"""Published weights: a folder with config.json, model.safetensors and tokenizer files, local or downloaded by name.
 
 Only safetensors are read: a pickle could run anything.
 """
@@ -22,47 +22,47 @@ from models.huggingface import config_of, load, masked_head_of, translated
 from models.huggingface.families import module_of
 
 WEIGHTS = "model.safetensors"
-WANTED = ["config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
+FILES = ["config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
 
 
 def folder_of(init_from: str, key: str = "model.init_from") -> Path:
-    """The checkpoint's folder; InputError when it is neither a folder nor to be had from the hub, or lacks a file."""
+    """The checkpoint's folder; InputError if it is neither a folder nor on the hub, or lacks a file."""
     folder = Path(init_from)
     if not folder.is_dir():
-        folder = _fetched(init_from, key)
+        folder = _downloaded(init_from, key)
     for name in ("config.json", WEIGHTS):
         if not (folder / name).exists():
             raise InputError(f"{key}={init_from!r} lacks {name}; only config.json with {WEIGHTS} can be read")
     return folder
 
 
-def _fetched(name: str, key: str) -> Path:
+def _downloaded(name: str, key: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     try:
-        return Path(snapshot_download(name, allow_patterns=WANTED))
+        return Path(snapshot_download(name, allow_patterns=FILES))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         raise InputError(
-            f"{key}={name!r} is no folder and cannot be had from the hub ({type(error).__name__}); name a folder"
+            f"{key}={name!r} is not a folder and cannot be downloaded from the hub ({type(error).__name__}); set it to a folder"
         ) from error
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The checkpoint's config.json; InputError when it is no JSON object."""
+    """The checkpoint's config.json; InputError if it is not a JSON object."""
     try:
-        given = json.loads((folder / "config.json").read_text())
+        values = json.loads((folder / "config.json").read_text())
     except json.JSONDecodeError as error:
         raise InputError(f"model.init_from: {folder / 'config.json'} is not JSON: {error}") from error
-    if not isinstance(given, dict):
+    if not isinstance(values, dict):
         raise InputError(f"model.init_from: {folder / 'config.json'} must hold an object")
-    return given
+    return values
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
     """The published weights that the run starts from, their shape and tokenizer.
 
-    InputError for a family that is not known or a checkpoint without tokenizer files.
+    InputError for an unknown family or a checkpoint without tokenizer files.
     """
     folder = folder_of(config.model.init_from)
     try:
@@ -80,14 +80,14 @@ def tokenizer_of(config: RunConfig, folder: Path) -> TokenizerConfig:
     if (folder / "tokenizer.json").exists():
         return replace(config.tokenizer, file=str(folder / "tokenizer.json"))
     if (folder / "vocab.txt").exists():
-        told = folder / "tokenizer_config.json"
-        lowercase = json.loads(told.read_text()).get("do_lower_case", True) if told.exists() else True
+        settings = folder / "tokenizer_config.json"
+        lowercase = json.loads(settings.read_text()).get("do_lower_case", True) if settings.exists() else True
         return replace(config.tokenizer, vocab_file=str(folder / "vocab.txt"), lowercase=lowercase)
     raise InputError(f"{folder} has neither tokenizer.json nor vocab.txt; set tokenizer.file or vocab_file")
 
 
 def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
-    """InputError when the tokenizer knows more pieces than the checkpoint has vectors."""
+    """InputError if the tokenizer has more pieces than the checkpoint has token embeddings."""
     if config.model.init_from is not None and vocab_size > config.model.vocab_size:
         raise InputError(
             f"model.init_from={config.model.init_from!r} has {config.model.vocab_size} token embeddings, "
@@ -96,7 +96,7 @@ def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
 
 
 def refuse_misfit(config: RunConfig) -> None:
-    """InputError that names the tensors that are missing, left over or of another shape; nothing is copied."""
+    """InputError naming the tensors that are missing, unexpected or of another shape; nothing is loaded."""
     if config.model.init_from is None:
         return
     folder, kind = folder_of(config.model.init_from), kind_of(config.task)
@@ -107,28 +107,28 @@ def refuse_misfit(config: RunConfig) -> None:
 
 
 def load_weights(config: RunConfig, model: Any) -> list[str]:
-    """Loads the checkpoint into a classifier; returns the tensors that keep their fresh values."""
+    """Loads the checkpoint into a classifier; returns the names of tensors that stay randomly initialised."""
     folder = folder_of(config.model.init_from)
     return load(model, _weights(folder), read_config(folder))
 
 
 def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
-    """Encoder and head for masked tokens of a published model under our names, and their shape; InputError without a head."""
-    state, given = _weights(folder), read_config(folder)
+    """Encoder and masked-LM head of a published model under our names, and their shape; InputError without a head."""
+    state, published = _weights(folder), read_config(folder)
     try:
-        shape = config_of(given)
-        found, _ = translated(on_meta(shape, 1), state, given)
-        return found | masked_head_of(state, given, shape), shape
+        shape = config_of(published)
+        encoder, _ = translated(on_meta(shape, 1), state, published)
+        return encoder | masked_head_of(state, published, shape), shape
     except (ValueError, KeyError) as error:
         raise InputError(f"{key}={str(folder)!r}: {error}") from error
 
 
 def encoder_of(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
-    """Tensors of a published model under our names, whatever head it has, and its shape; InputError for another family."""
-    given = read_config(folder)
+    """Tensors of a published model with any head under our names, and its shape; InputError for an unknown family."""
+    published = read_config(folder)
     try:
-        shape = config_of(given)
-        return module_of(given).tensors(_weights(folder), shape), shape
+        shape = config_of(published)
+        return module_of(published).tensors(_weights(folder), shape), shape
     except (ValueError, KeyError) as error:
         raise InputError(f"{key}={str(folder)!r}: {error}") from error
 

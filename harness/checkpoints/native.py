@@ -1,4 +1,4 @@
-"""Weights that a run leaves: our tensors in `model.safetensors`, and in `model.json` the shape that they belong to."""
+"""Native checkpoints: the tensors in `model.safetensors`, and the shape that they belong to in `model.json`."""
 
 import json
 import os
@@ -20,17 +20,17 @@ WEIGHTS, SHAPE, TOKENIZER = "model.safetensors", paths.SHAPE, "tokenizer.json"
 
 
 def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
-    """Writes both files; `read` refuses what an interruption between the two left. A tied output matrix is left out."""
+    """Writes both files; if interrupted in between, `read` refuses the folder. A tied output matrix is left out."""
     folder.mkdir(parents=True, exist_ok=True)
     tied = {"masked_head.output.weight"} if shape.tie_masked_lm_head else set()
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in tied}
     temporary = folder / f".{WEIGHTS}.{os.getpid()}"
-    said = plain(shape)
-    save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(said)})
+    values = plain(shape)
+    save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(values)})
     with temporary.open("rb") as file:
         os.fsync(file.fileno())
     temporary.replace(folder / WEIGHTS)
-    write_json(folder / SHAPE, said)
+    write_json(folder / SHAPE, values)
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
@@ -41,33 +41,33 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
     shape = _shape(folder / SHAPE)
     try:
         with safe_open(folder / WEIGHTS, framework="pt") as file:
-            meant = (file.metadata() or {}).get("shape")
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            stored_shape = (file.metadata() or {}).get("shape")
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except (SafetensorError, OSError) as error:
         raise InputError(f"{folder / WEIGHTS} cannot be read, it may be torn: {error}") from error
-    if meant is None or json.loads(meant) != plain(shape):
-        raise InputError(f"{folder / WEIGHTS} belongs to another model than {SHAPE} beside it says: write both anew")
+    if stored_shape is None or json.loads(stored_shape) != plain(shape):
+        raise InputError(f"{folder / WEIGHTS} belongs to another model than {SHAPE} in the same folder: write both again")
     return state, shape
 
 
 def plain(shape: EncoderConfig) -> dict[str, Any]:
-    """As JSON has it, enums by name; of a wider config the fields of EncoderConfig alone."""
+    """The fields of EncoderConfig as JSON values, enums by name."""
     values = {field.name: getattr(shape, field.name) for field in fields(EncoderConfig)}
     return {key: value.name if isinstance(value, Enum) else value for key, value in values.items()}
 
 
 def _shape(path: Path) -> EncoderConfig:
     try:
-        given = json.loads(path.read_text())
+        values = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not JSON, it may be torn: {error}") from error
     names = {field.name for field in fields(EncoderConfig)}
-    if not isinstance(given, dict) or given.keys() != names:
-        odd = sorted(given.keys() ^ names) if isinstance(given, dict) else []
-        raise InputError(f"{path} must hold each key of a model once; missing or unknown: {', '.join(odd) or 'all'}")
+    if not isinstance(values, dict) or values.keys() != names:
+        mismatched = sorted(values.keys() ^ names) if isinstance(values, dict) else []
+        raise InputError(f"{path} must hold each key of a model once; missing or unknown: {', '.join(mismatched) or 'all'}")
     hints = get_type_hints(EncoderConfig)
     try:
-        return EncoderConfig(**{key: _value(hints[key], value) for key, value in given.items()})
+        return EncoderConfig(**{key: _value(hints[key], value) for key, value in values.items()})
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: {error}") from error
 

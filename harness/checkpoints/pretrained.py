@@ -1,4 +1,4 @@
-"""Weights of a pretraining of ours, as fine-tuning takes them: from the cell before, or from a run that is picked by hand."""
+"""Weights of a pretraining for fine-tuning: of the same command, or of the run that pretrain.checkpoint names."""
 
 import json
 from dataclasses import replace
@@ -15,9 +15,9 @@ from harness.errors import InputError
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
-    """The pretraining that pretrain.checkpoint names: its weights, its tokenizer and the config that it ran with.
+    """The pretraining that pretrain.checkpoint names: its weights, its tokenizer and its config.
 
-    InputError for a run that is not there or left no weights.
+    InputError for a run that does not exist or saved no weights.
     """
     folder = find_run.weights_folder(config.pretrain.checkpoint, "pretrain.checkpoint", config.output, config.tracking.uri)
     if finetuned.is_finetuned(folder):
@@ -26,14 +26,16 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
         )
     saved = folder.parent / "config.yaml"
     if not saved.exists():
-        raise InputError(f"pretrain.checkpoint={config.pretrain.checkpoint!r}: {saved} is missing, so it is no run of ours")
-    theirs, (_, shape) = resolve.load(saved), native.read(folder)
-    tokenizer = replace(theirs.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER))
-    return Checkpoint(theirs.arm, str(folder), shape, tokenizer, theirs)
+        raise InputError(
+            f"pretrain.checkpoint={config.pretrain.checkpoint!r}: {saved} is missing: expected the folder of a run"
+        )
+    pretraining, (_, shape) = resolve.load(saved), native.read(folder)
+    tokenizer = replace(pretraining.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER))
+    return Checkpoint(pretraining.arm, str(folder), shape, tokenizer, pretraining)
 
 
 def identity_of(folder: Path) -> dict[str, str | None]:
-    """Of a pretraining's folder: key and hash of its text, its fingerprint, and its recipe, which is that without the seed."""
+    """Key and hash of the text of a pretraining, its fingerprint, and its recipe: the fingerprint without the seed."""
     run = json.loads((folder / "run.json").read_text())
     inputs, named = run["inputs"], run["tags"]
     return {
@@ -45,17 +47,17 @@ def identity_of(folder: Path) -> dict[str, str | None]:
 
 
 def load_weights(folder: str, model: nn.Module) -> list[str]:
-    """Loads encoder and, where it was trained, pooler; returns the tensors that stay randomly initialised.
+    """Loads the encoder and, if it was trained, the pooler; returns the names of tensors that stay randomly initialised.
 
-    InputError when the encoder does not fit.
+    InputError if the encoder does not fit.
     """
     state, _ = native.read(Path(folder) / paths.WEIGHTS)
-    wanted = model.state_dict()
-    found = {name: tensor for name, tensor in state.items() if name in wanted}
-    fresh = [name for name in wanted if name not in found]
-    unfit = [name for name, tensor in found.items() if tensor.shape != wanted[name].shape]
-    unfit += [name for name in fresh if name.startswith("encoder.")]
-    if unfit:
-        raise InputError(f"the weights of {folder} do not fit the model: {', '.join(unfit[:8])}")
+    expected = model.state_dict()
+    found = {name: tensor for name, tensor in state.items() if name in expected}
+    missing = [name for name in expected if name not in found]
+    misfit = [name for name, tensor in found.items() if tensor.shape != expected[name].shape]
+    misfit += [name for name in missing if name.startswith("encoder.")]
+    if misfit:
+        raise InputError(f"the weights of {folder} do not fit the model: {', '.join(misfit[:8])}")
     model.load_state_dict(found, strict=False)
-    return fresh
+    return missing

@@ -1,4 +1,4 @@
-"""What a run starts from: published weights, a pretraining of ours, a teacher."""
+"""What a run starts from: published weights, a pretraining, a teacher."""
 
 from harness.checkpoints import huggingface, pretrained, teacher
 from harness.config.resolve import Found
@@ -9,15 +9,15 @@ from models.objectives.config import ObjectiveName
 
 
 def has_tokenizer(config: RunConfig) -> bool:
-    """Whether what the run starts from, or learns from, brings its tokenizer."""
+    """Whether the checkpoint or teacher of the run comes with a tokenizer."""
     weights = (config.pretrain.checkpoint, config.model.init_from)
     return any(weights) or config.pretrain.objective is ObjectiveName.distillation
 
 
 def read(config: RunConfig) -> Found:
-    """All that must be read before the composed config can be resolved, but for its vocabulary.
+    """Everything that must be read before the composed config can be resolved, except the vocabulary.
 
-    InputError for weights that are not there, and for two places to start from.
+    InputError for weights that do not exist, and for two checkpoints to start from.
     """
     checkpoint = None
     if config.pretrain.checkpoint is not None and config.model.init_from is not None:

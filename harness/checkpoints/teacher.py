@@ -1,4 +1,4 @@
-"""The teacher of a distillation: a pretraining of ours that answers for masked tokens, or a published model that does."""
+"""The teacher of a distillation: a pretraining or a published model with a masked-LM head."""
 
 import hashlib
 from dataclasses import replace
@@ -19,7 +19,7 @@ HEAD = "masked_head."
 def read(config: RunConfig) -> tuple[str, TokenizerConfig] | None:
     """The teacher's folder, and its tokenizer unless one is configured by file; None where the run needs no teacher.
 
-    InputError for a teacher that is not there.
+    InputError for a teacher that does not exist.
     """
     if config.pretrain.objective is not ObjectiveName.distillation or config.pretrain.checkpoint is not None:
         return None
@@ -32,11 +32,11 @@ def read(config: RunConfig) -> tuple[str, TokenizerConfig] | None:
 
 
 def folder_of(config: RunConfig) -> Path:
-    """Where the teacher's weights lie."""
-    given, key = config.pretrain.teacher, "pretrain.teacher"
-    if (Path(given) / "config.json").exists() or not (Path(given).is_dir() or find_run.is_id(given)):
-        return huggingface.folder_of(given, key)
-    return find_run.weights_folder(given, key, config.output, config.tracking.uri)
+    """The folder of the teacher's weights."""
+    teacher, key = config.pretrain.teacher, "pretrain.teacher"
+    if (Path(teacher) / "config.json").exists() or not (Path(teacher).is_dir() or find_run.is_id(teacher)):
+        return huggingface.folder_of(teacher, key)
+    return find_run.weights_folder(teacher, key, config.output, config.tracking.uri)
 
 
 def content_hash(config: RunConfig) -> str | None:
@@ -48,28 +48,26 @@ def content_hash(config: RunConfig) -> str | None:
 
 
 def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
-    """InputError when the teacher does not speak of the same pieces, or cannot read sequences of this length."""
+    """InputError if the teacher has another vocabulary size, or is too short for pretrain.length."""
     if config.pretrain.objective is not ObjectiveName.distillation:
         return
-    given, theirs = f"pretrain.teacher={config.pretrain.teacher!r}", load(Path(config.pretrain.teacher)).encoder.config
-    if theirs.vocab_size != vocab_size:
+    name, shape = f"pretrain.teacher={config.pretrain.teacher!r}", load(Path(config.pretrain.teacher)).encoder.config
+    if shape.vocab_size != vocab_size:
         raise InputError(
-            f"{given} knows {theirs.vocab_size} pieces, the tokenizer {vocab_size}: "
+            f"{name} has {shape.vocab_size} pieces, the tokenizer {vocab_size}: "
             "set tokenizer.file or tokenizer.vocab_file to the teacher's own"
         )
-    if theirs.longest_text < config.pretrain.length:
-        raise InputError(
-            f"{given} reads {theirs.longest_text} tokens at most, pretrain.length={config.pretrain.length} is more"
-        )
+    if shape.longest_text < config.pretrain.length:
+        raise InputError(f"{name} reads {shape.longest_text} tokens at most, pretrain.length={config.pretrain.length} is more")
 
 
 def load(folder: Path) -> Teacher:
-    """The teacher with its weights; InputError when it has no head for masked tokens."""
+    """The teacher with its weights; InputError if it has no masked-LM head."""
     if (folder / native.SHAPE).exists():
         state, shape = native.read(folder)
         if not any(name.startswith(HEAD) for name in state):
             raise InputError(
-                f"pretrain.teacher={str(folder)!r} has no head for masked tokens: pick one that was trained by mlm"
+                f"pretrain.teacher={str(folder)!r} has no masked-LM head: expected a model that was pretrained with mlm"
             )
     else:
         state, shape = huggingface.masked_lm(folder, "pretrain.teacher")
@@ -79,7 +77,7 @@ def load(folder: Path) -> Teacher:
     encoder.load_state_dict(_part(state, "encoder."))
     missing = head.load_state_dict(_part(state, HEAD), strict=False).missing_keys
     if set(missing) - ({"output.weight"} if shape.tie_masked_lm_head else set()):
-        raise InputError(f"pretrain.teacher={str(folder)!r} lacks {', '.join(missing)} of its head for masked tokens")
+        raise InputError(f"pretrain.teacher={str(folder)!r} lacks {', '.join(missing)} of its masked-LM head")
     return Teacher(encoder, head)
 
 

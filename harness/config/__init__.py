@@ -1,1 +1,1 @@
-"""The configuration: its typed schema, its composition by Hydra, and what follows from what was composed."""
+"""The configuration: its typed schema, composition by Hydra, resolution, and help."""

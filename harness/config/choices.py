@@ -1,4 +1,4 @@
-"""What a key may be, where it is one of a few names. Hydra refuses every other name and lists these."""
+"""Keys whose value is one of a few names. Hydra refuses every other name and lists these."""
 
 from enum import Enum
 
@@ -13,7 +13,7 @@ class DataSource(Enum):
 class CorpusSource(Enum):
     """Where running text comes from."""
 
-    builtin = "builtin"  # generated, `harness/corpus/grammar.py`
+    builtin = "builtin"  # generated, `harness/corpus/generated.py`
     data = "data"  # a data set, from where `data` says: the hub or a local folder
     files = "files"  # plain text, a blank line between documents
 
@@ -35,7 +35,7 @@ class TrainedOn(Enum):
 
 
 class Rule(Enum):
-    """What decides the label of a generated row; `harness/grammar/` says what each one needs of a model."""
+    """What decides the label of a generated row; `harness/tasks/synthetic/` says what each one requires of a model."""
 
     bag = "bag"
     order = "order"
@@ -48,28 +48,28 @@ class Rule(Enum):
 
 
 class TaskKind(Enum):
-    """What is asked of a text, and so what head the model has; one module of `harness/tasks/` each."""
+    """What a task predicts for a text, and so which head the model has; one module of `harness/tasks/` each."""
 
     classification = "classification"
     regression = "regression"
     tokens = "tokens"  # a class for every word
-    spans = "spans"  # where in the text the answer to a question stands
+    spans = "spans"  # start and end of the answer to a question in the text
 
 
 class KeepBest(Enum):
     """By which split the epoch is chosen whose weights are kept."""
 
     none = "none"  # the last one is
-    tune = "tune"  # rows of train that are not trained on, as many as task.tune_share says
-    validation = "validation"  # the very rows that are reported, which makes their score too good
+    tune = "tune"  # task.tune_share of the rows of train, which are not trained on
+    validation = "validation"  # the rows that are reported, which makes their score too optimistic
 
 
 class Keep(Enum):
     """Which weights a fine-tuning leaves in its folder `checkpoint/`."""
 
     none = "none"
-    last = "last"  # those that are evaluated at the end
-    best = "best"  # the same, and refused unless finetune.keep_best makes them those of the best epoch
+    last = "last"  # the weights that are evaluated at the end
+    best = "best"  # the same, but finetune.keep_best must select the best epoch
 
 
 class Dtype(Enum):

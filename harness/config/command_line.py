@@ -1,4 +1,4 @@
-"""The words of a command line in the order and form that Hydra takes."""
+"""Rewrites a command line to the order and form that Hydra expects."""
 
 import re
 
@@ -10,7 +10,7 @@ FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "
 
 
 def for_hydra(arguments: list[str]) -> list[str]:
-    """Options first, for Hydra's parser refuses keys on both sides of an option; InputError for one that it does not know."""
+    """Options first, because Hydra's parser refuses keys on both sides of an option; InputError for an unknown option."""
     options, overrides, rest = [], [], iter(arguments)
     for argument in rest:
         name, equals, _ = argument.partition("=")
@@ -29,9 +29,9 @@ def for_hydra(arguments: list[str]) -> list[str]:
 
 
 def _override(argument: str) -> str:
-    """With the names and quotes that Python and Hydra need."""
+    """The override with the key names and quotes that Python and Hydra need."""
     if not re.match(r"[^=]*=|~", argument):
-        raise InputError(f"{argument!r} is no setting: expected KEY=VALUE, and a command only as the first word")
+        raise InputError(f"{argument!r} is not a setting: expected KEY=VALUE, and a command only as the first word")
     argument = re.sub(r"^pretrain\.from=", "pretrain.checkpoint=", argument)  # `from` is no name in Python
     part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"
     return re.sub(part_of_split, r"\1'\2'", argument)  # quoted, or Hydra would read a list

@@ -1,6 +1,6 @@
-"""From a command line to validated runs: Hydra composes `conf/` over the typed schema, and nothing runs here.
+"""From a command line to validated runs: Hydra composes `conf/` over the typed schema.
 
-A sweep is composed whole before its first run starts, so one wrong value in it stops all of it while nothing is lost.
+A whole sweep is composed before its first run starts, so that a wrong value stops it before anything has run.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ NAMED_ELSEWHERE = (
     *("model", "model.init_from", "enhancement", "pretrain", "pretrain.objective", "pretrain.checkpoint", "task"),
     *arms.SEEDS,
 )
-"""Keys and groups that the name of an arm says already, and its replicates."""
+"""Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
 
@@ -45,7 +45,7 @@ FULL_ERROR = "HYDRA_FULL_ERROR"
 def main(arguments: list[str], run: Run) -> int:
     """Composes every run that the command line names and passes them to `run`; returns its exit code.
 
-    InputError for whatever cannot be composed. A launcher plugin (joblib, submitit) calls `run` in its own processes.
+    InputError for what cannot be composed. A launcher plugin (joblib, submitit) calls `run` in its own processes.
     """
     overrides = for_hydra(arguments)
     configs: list[RunConfig] = []
@@ -54,15 +54,15 @@ def main(arguments: list[str], run: Run) -> int:
     def collect(node: DictConfig) -> None:
         try:
             composed = runs_of(node, swept_keys(overrides))
-        except (HydraException, OmegaConfBaseException, ValueError) as error:  # Hydra would print it in its own words
+        except (HydraException, OmegaConfBaseException, ValueError) as error:  # otherwise Hydra prints it in its own format
             errors.append(one_line(error))
             if errors[-1] is not error:
-                errors[-1].__cause__ = error  # for the traceback, where the user wants one
+                errors[-1].__cause__ = error  # for HYDRA_FULL_ERROR
             return
         if HydraConfig.get().launcher._target_.endswith("BasicLauncher"):
             configs.extend(composed)
         elif run(composed):
-            raise RuntimeError("a run failed; its log says why")
+            raise RuntimeError("a run failed; see its log")
 
     ConfigStore.instance().store(name="run_config", node=RunConfig)
     sys.argv[1:] = overrides
@@ -78,7 +78,7 @@ def main(arguments: list[str], run: Run) -> int:
 
 @contextlib.contextmanager
 def _hydra_raises() -> Iterator[None]:
-    """Sets the variable without which Hydra prints errors itself and exits with 1; the user's value is back afterwards."""
+    """Sets the variable that makes Hydra raise errors instead of printing them, and restores its value."""
     before = os.environ.get(FULL_ERROR)
     os.environ[FULL_ERROR] = "1"
     try:
@@ -110,7 +110,7 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
     names = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]
     if config.pretrain.objective is not ObjectiveName.none:
         names.append(config.pretrain.objective.value)
-    from_run = config.pretrain.checkpoint is not None  # that run says what it is
+    from_run = config.pretrain.checkpoint is not None  # named after that run
     return replace(
         config,
         arm=config.arm or ("" if from_run else "+".join(names)),
@@ -129,9 +129,9 @@ def _model_keys(overrides: list[str]) -> list[str]:
 
 
 def settings(overrides: list[str], swept: list[str]) -> dict[str, str]:
-    """What belongs to the arm beside its choices: swept keys, and keys of the model and its objective, by their typed values.
+    """Settings of the arm beside its choices: swept keys, and keys of the model and its objective, with their typed values.
 
-    A value that the run would have anyway is left out, so that one step of a sweep may be the model as it is.
+    A value that equals the default of the run is left out, so that a sweep may include the unchanged model.
     """
     candidates = {}
     for override in overrides:
@@ -147,7 +147,7 @@ def settings(overrides: list[str], swept: list[str]) -> dict[str, str]:
 
 
 def _value(node: DictConfig, key: str) -> Any:
-    """The choice of a group, or the value of a key; a null that stands for another value is that value."""
+    """The choice of a group, or the value of a key; a null that another key replaces is that value."""
     choices = node.hydra.runtime.choices
     if key in choices:
         return choices[key]
@@ -171,7 +171,7 @@ def swept_keys(arguments: list[str]) -> list[str]:
 
 
 def published_model(overrides: list[str]) -> Any:
-    """The same model at scale base; values typed for the dimensions of another scale are left out."""
+    """The same model at scale base, without the dimensions on the command line."""
     dimensions = OmegaConf.load(conf_directory() / "scale" / "base.yaml")
     replaced = ("scale=", "task=", "task.", "+task.", "seed=", "+experiment=", *(f"model.{key}=" for key in dimensions))
     kept = [override for override in overrides if not override.startswith(replaced)]
@@ -179,14 +179,14 @@ def published_model(overrides: list[str]) -> Any:
 
 
 def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
-    """The model `base` at the named scale, outside of a Hydra command; `config_dir` is searched too."""
+    """The model `base` at this scale, composed outside of a Hydra command; `config_dir` is searched too."""
     searched = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir else []
     with hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
         return from_node(hydra.compose("config", ["model=base", f"scale={scale}", "task=bag", *searched])).model
 
 
 def one_line(error: Exception) -> InputError:
-    """The error as one line; what OmegaConf said is more exact than what Hydra made of it."""
+    """The error as one line; that of OmegaConf if Hydra has wrapped one, because it is more specific."""
     inner = error.__cause__ or error.__context__
     wrapped = isinstance(error, HydraException) and isinstance(inner, OmegaConfBaseException)
     return mistakes.one_line(error, inner if wrapped else error)

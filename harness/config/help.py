@@ -1,4 +1,4 @@
-"""The page of `--help`; what choices mean is the first comment of every file under `conf/`, so that it cannot drift."""
+"""The page of `--help`; the meaning of each choice is the first comment of its file in `conf/`."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ GROUPS = {
 }
 
 DERIVED = ("enhancements", "model_name", "published", "scale_name", "settings", "swept")
-"""Keys of a run that composition sets, not the user."""
+"""Keys of a run that are set by composition and not by the user."""
 
 HEAD = """\
 harness: trains and measures variants of BERT-like encoders under equal conditions, and tracks every number in MLflow.
@@ -55,7 +55,7 @@ Tab completion, after installation: eval "$(harness -sc install=bash)"
 
 
 def page(commands: dict[str, str]) -> str:
-    """The whole help page; `commands` says of each what it does."""
+    """The whole help page; `commands` is name -> description."""
     lines = [HEAD, *(f"   {'*' if name == 'run' else ' '} {name:<12} {line}" for name, line in commands.items()), EXAMPLES]
     for group, meaning in GROUPS.items():
         lines += [f"\n  {group}: {meaning}", *choices_of(group)]
@@ -70,7 +70,7 @@ def choices_of(group: str) -> list[str]:
 
 
 def default_choices() -> dict[str, str]:
-    """Group: the choice that is made where the command line makes none."""
+    """Group -> default choice."""
     text = (conf_directory() / "config.yaml").read_text()
     return dict(line.strip("- ").split(": ", 1) for line in text.splitlines() if line.startswith("  - ") and ": " in line)
 

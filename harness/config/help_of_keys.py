@@ -15,16 +15,16 @@ TOP = "RunConfig"
 
 
 def page(topic: str) -> str:
-    """What is to be said of a group or a key; InputError with the nearest name for anything else."""
+    """The help of a group or a key; InputError with the nearest name for anything else."""
     names = topic.split(".")
     section, key = TOP, None
     for place, name in enumerate(names):
-        found = _keys(section, ".".join(names[:place])) if section else {}
-        if name not in found and not (place == 0 and topic in GROUPS):
-            from harness.config.mistakes import unknown_key  # the whole schema, which costs 0.2 s
+        known = _keys(section, ".".join(names[:place])) if section else {}
+        if name not in known and not (place == 0 and topic in GROUPS):
+            from harness.config.mistakes import unknown_key  # here: the whole schema takes 0.2 s
 
             raise unknown_key(topic)
-        key = found.get(name)
+        key = known.get(name)
         section = key.section if key else ""
     parts = [_choices(topic)] if topic in GROUPS else []
     if section:
@@ -76,7 +76,7 @@ def _keys(section: str, name: str) -> dict[str, Key]:
 
 def _set_by_default(section: str) -> dict[str, Any]:
     """Values that the files of the default choices give to the keys of a section."""
-    import yaml  # 50 ms, which the first page of the help does not need
+    import yaml  # here: takes 50 ms, and the first page of the help does not need it
 
     values: dict[str, Any] = {}
     for group, choice in default_choices().items():

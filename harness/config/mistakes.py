@@ -1,4 +1,4 @@
-"""Errors of Hydra and OmegaConf as one line that names the key, what was given and the choices."""
+"""Errors of Hydra and OmegaConf as one line with the key, its value and the choices."""
 
 import re
 from collections.abc import Iterator
@@ -22,24 +22,24 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
     text = str(error)
     choice = re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\n((?:\t\S+\n?)*)", text, re.DOTALL)
     if choice:
-        group, given, listed = choice.groups()
-        return _unknown_choice(group, given, listed.split())
+        group, name, listed = choice.groups()
+        return _unknown_choice(group, name, listed.split())
     listed_choice = re.search(r"Could not load '([^']*)/([^'/]*)'", text)  # of a group that takes a list
     if listed_choice:
-        group, given = listed_choice.groups()
-        return _unknown_choice(group, given, [path.stem for path in (conf_directory() / group).glob("*.yaml")])
+        group, name = listed_choice.groups()
+        return _unknown_choice(group, name, [path.stem for path in (conf_directory() / group).glob("*.yaml")])
     override = re.search(r"Could not override '([^']*)'", text)
     key = getattr(cause, "full_key", None) or (override.group(1) if override else "")
     if key in groups() and "No match in the defaults list" in text:
-        return InputError(f"{key!r} has no default to replace: say +{key}=...")
+        return InputError(f"{key!r} has no default to replace: write +{key}=...")
     if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
         return unknown_key(key)
     reason = " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
     return InputError(f"{key}: {reason}" if key and key not in reason else reason)
 
 
-def _unknown_choice(group: str, given: str, names: list[str]) -> InputError:
-    return unknown(group, given, names, group, nearest.choices(group, given, names))
+def _unknown_choice(group: str, name: str, names: list[str]) -> InputError:
+    return unknown(group, name, names, group, nearest.choices(group, name, names))
 
 
 def unknown_key(key: str) -> InputError:

@@ -1,4 +1,4 @@
-"""What was probably meant by an unknown key or choice: by its spelling, its last part, or its meaning."""
+"""Suggestions for an unknown key or choice: by spelling, by last part, or by meaning."""
 
 import difflib
 import re
@@ -10,16 +10,16 @@ AT_MOST = 3
 """Names in one suggestion."""
 
 FIRST = ("", "model", "finetune", "task", "hardware", "pretrain", "measure")
-"""Sections in the order in which they are suggested; the others follow. No section is the top."""
+"""Order in which sections are suggested; the others follow. The empty one is the top level."""
 
 
 def keys(unknown: str, known: Iterable[str]) -> list[str]:
-    """Keys that may be meant by an unknown one, `finetune.learning_rate` by `lr`, the likeliest first."""
+    """Keys that an unknown one may stand for, the likeliest first: `finetune.learning_rate` for `lr`."""
     section, _, name = unknown.strip("+~").rpartition(".")
     known = sorted(known, key=_place)
     siblings = [key for key in known if key.rpartition(".")[0] == section]
-    meant = {canonical for canonical, others in KEYS.items() if _plain(name) in others.split()}
-    found = [key for key in known if key.rpartition(".")[2] in meant] or [key for key in known if _last(key) == _plain(name)]
+    synonyms = {canonical for canonical, others in KEYS.items() if _plain(name) in others.split()}
+    found = [key for key in known if key.rpartition(".")[2] in synonyms] or [key for key in known if _last(key) == _plain(name)]
     found = [key for key in found if section and key in siblings] or found
     if section and not siblings:  # the section is misspelt too
         found = difflib.get_close_matches(unknown, known, n=1) or found
@@ -32,10 +32,12 @@ def keys(unknown: str, known: Iterable[str]) -> list[str]:
 
 
 def choices(group: str, unknown: str, known: Iterable[str]) -> list[str]:
-    """Choices of a group that may be meant by an unknown one: `base` by `model=bert`, `sst2` by `task=sst-2`."""
+    """Choices of a group that an unknown one may stand for: `base` for `model=bert`, `sst2` for `task=sst-2`."""
     known = sorted(known)
-    meant = [choice for choice, others in CHOICES.get(group, {}).items() if _plain(unknown) in others.split()]
-    found = [choice for choice in known if _letters(choice) == _letters(unknown)] or [one for one in meant if one in known]
+    synonyms = [choice for choice, others in CHOICES.get(group, {}).items() if _plain(unknown) in others.split()]
+    found = [choice for choice in known if _letters(choice) == _letters(unknown)] or [
+        choice for choice in synonyms if choice in known
+    ]
     return found or difflib.get_close_matches(unknown, known, n=1)
 
 

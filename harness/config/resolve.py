@@ -1,4 +1,4 @@
-"""From composed values to a config that can run: what stands for something is replaced by it, the impossible is refused."""
+"""From a composed config to the one that runs: placeholders are replaced by values, impossible values are refused."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,16 +24,16 @@ from models.config import Body, EncoderConfig
 from models.objectives.config import ObjectiveName
 
 MEASURED_LENGTH = 128
-"""Tokens of the measured text, and of a sequence in pretraining, where no length is given."""
+"""Default tokens of the measured text, and of a pretraining sequence."""
 
 MINIMUM_SEQUENCE = 8
-"""Tokens of the shortest sequence of pretraining that has room for a pair."""
+"""Fewest tokens of a pretraining sequence with room for a pair of segments."""
 
 BUDGETS = ("tokens", "steps", "flops", "seconds")
-"""Keys of `pretrain` of which one says how long."""
+"""Keys of `pretrain` of which one sets the budget."""
 
 DEFAULT_TOKENS = 1e6
-"""Budget of pretraining where none is given."""
+"""Default budget of pretraining in tokens."""
 
 NO_TASK = "none"
 """Name of the task of a pretraining."""
@@ -44,8 +44,7 @@ AT_LEAST_ONE = (
     *(f"pretrain.{key}" for key in ("batch_size", "accumulation", "ramp_from", "evaluations", "eval_sequences", "probe_steps")),
     *(f"pretrain.{key}" for key in ("tokens", "steps", "flops")),
     *("corpus.documents", "corpus.train_documents", "tokenizer.train_characters", "tokenizer.vocab_size"),
-    "model.tokenizer.vocab_size",
-    *("hardware.threads", "task.max_length", "data.train_examples", "data.validation_examples"),
+    *("model.tokenizer.vocab_size", "hardware.threads", "task.max_length", "data.train_examples", "data.validation_examples"),
 )
 ABOVE_ZERO = (
     *(f"finetune.{key}" for key in ("epochs", "learning_rate", "max_grad_norm")),
@@ -53,12 +52,12 @@ ABOVE_ZERO = (
 )
 NOT_NEGATIVE = ("measure.retries", "measure.foreign_cpus", "measure.seconds_per_length")
 SHARES = ("finetune.warmup_fraction", "pretrain.warmup_fraction", "pretrain.ramp_fraction", "corpus.validation_share")
-"""Keys by the numbers that they may have."""
+"""Keys by the range of their values."""
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a network must know of its tokenizer."""
+    """What a model needs to know about its tokenizer."""
 
     size: int
     pad: int
@@ -66,7 +65,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Weights to start from: their shape, their tokenizer, and of a pretraining of ours the config that it ran with."""
+    """Weights to start from: their shape and tokenizer, and the config of the run if they are from one."""
 
     name: str
     folder: str
@@ -77,20 +76,19 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Found:
-    """What was read before a run can be resolved; None for what is not there or not read yet."""
+    """What must be read before a run can be resolved; None for what does not exist or is not read yet."""
 
     checkpoint: Checkpoint | None = None
     teacher: tuple[str, TokenizerConfig] | None = None  # its folder and its tokenizer
     text_tokenizer: str | None = None  # tokenizer.json of the prepared text
     vocabulary: Vocabulary | None = None
-    threads: int | None = None  # CPU cores that training may use where hardware.threads names none
+    threads: int | None = None  # CPU cores that training may use if hardware.threads is null
 
 
 def resolve(composed: RunConfig, found: Found) -> RunConfig:
-    """The config that runs: every value that stands for another is replaced, adopted shapes and vocabulary included.
+    """The config that runs: every placeholder is replaced, adopted shapes and vocabulary included.
 
-    It is a pure function, and its result is what is hashed, saved, tracked, shown and run. Resolving the result again changes
-    nothing. InputError for a value that no run could use.
+    A pure function; only its result is hashed, saved, tracked, shown and run. InputError for a value that no run could use.
     """
     config = _started_from(composed, found.checkpoint)
     if found.teacher is not None:
@@ -102,14 +100,13 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     if found.vocabulary is not None and found.checkpoint is None:
         shape = replace(config.model, vocab_size=found.vocabulary.size, pad_token_id=found.vocabulary.pad)
         config = replace(config, model=shape)
-    threads = config.hardware.threads or found.threads
-    config = replace(config, hardware=replace(config.hardware, threads=threads))
+    config = replace(config, hardware=replace(config.hardware, threads=config.hardware.threads or found.threads))
     refuse_impossible(config)
     return config
 
 
 def pretraining_of(config: RunConfig) -> RunConfig:
-    """The run of the pretraining that this resolved run needs: all that belongs to the task is left at its defaults."""
+    """The run of the pretraining that this resolved run needs, with everything that belongs to the task at its defaults."""
     kept = {key: value for key, value in config.settings.items() if not key.startswith(("finetune", "task", "measure", "data"))}
     return replace(
         config,
@@ -123,7 +120,7 @@ def pretraining_of(config: RunConfig) -> RunConfig:
 
 
 def _started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
-    """With shape and tokenizer of the weights, and of a pretraining of ours the text and budget that it had."""
+    """With the shape and tokenizer of the weights, and of a pretraining also its text and budget."""
     if checkpoint is None:
         return config
     model = replace(config.model, **vars(checkpoint.shape))
@@ -136,24 +133,24 @@ def _started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig
         tokenizer=checkpoint.tokenizer,
         measure=replace(config.measure, length=min(measured, model.longest_text)),
     )
-    theirs = checkpoint.run
-    if theirs is None:
+    source = checkpoint.run
+    if source is None:
         return replace(adopted, scale_name=f"L{model.depth}-H{model.hidden_size}")
     return replace(
         adopted,
-        arm=config.arm or theirs.arm,
-        settings=theirs.settings | config.settings,
-        model_name=theirs.model_name,
-        scale_name=theirs.scale_name,
-        model=replace(theirs.model, **vars(checkpoint.shape)),
-        published=theirs.published,
-        pretrain=replace(theirs.pretrain, checkpoint=checkpoint.folder),
-        corpus=theirs.corpus,
+        arm=config.arm or source.arm,
+        settings=source.settings | config.settings,
+        model_name=source.model_name,
+        scale_name=source.scale_name,
+        model=replace(source.model, **vars(checkpoint.shape)),
+        published=source.published,
+        pretrain=replace(source.pretrain, checkpoint=checkpoint.folder),
+        corpus=source.corpus,
     )
 
 
 def _without_placeholders(config: RunConfig) -> RunConfig:
-    """Defaults that depend on other keys, as values."""
+    """Replaces defaults that depend on other keys by values."""
     longest = min(MEASURED_LENGTH, config.model.longest_text)
     pretrain = replace(
         config.pretrain,
@@ -187,7 +184,7 @@ def _stated(config: RunConfig) -> TokenizerConfig:
 
 
 def _without_unread(config: RunConfig) -> RunConfig:
-    """What a run without pretraining does not read is at its defaults, so that it cannot tell equal runs apart."""
+    """Sets what a run without pretraining does not read to its defaults, so that equal runs have equal configs."""
     if is_pretrained(config):
         return config
     plain = PretrainConfig(length=config.pretrain.length, tokens=DEFAULT_TOKENS, seed=config.seed)
@@ -211,9 +208,9 @@ def from_node(node: Any) -> RunConfig:
 
 
 def unchecked(node: Any) -> RunConfig:
-    """A RunConfig from an OmegaConf node, placeholders replaced, whether a run could use it or not.
+    """A RunConfig from an OmegaConf node, placeholders replaced, but not validated.
 
-    Merging plain values into the schema once more closes what `+key=` slips past it.
+    The plain values are merged into the schema again, because `+key=` bypasses it.
     """
     merged = OmegaConf.merge(OmegaConf.structured(RunConfig), OmegaConf.to_container(node, enum_to_str=True))
     config = OmegaConf.to_object(merged)
@@ -223,12 +220,12 @@ def unchecked(node: Any) -> RunConfig:
 
 
 def is_pretrained(config: RunConfig) -> bool:
-    """Whether the cell has a pretraining before it, of its own or one that is named."""
+    """Whether the run has a pretraining: its own, or that of pretrain.checkpoint."""
     return config.pretrain.objective is not ObjectiveName.none or config.pretrain.checkpoint is not None
 
 
 def has_task(config: RunConfig) -> bool:
-    """Whether something is fine-tuned, or the pretraining alone is wanted."""
+    """Whether the run has a task; if not, it is a pretraining only."""
     return config.task.name != NO_TASK
 
 
@@ -237,7 +234,7 @@ def refuse_impossible(config: RunConfig) -> None:
     flat = flatten(to_dict(config))
     _refuse_numbers(flat)
     if not (config.finetune.enabled or config.measure.enabled) and has_task(config):
-        raise InputError("finetune=none measure=none leave nothing to do: choose one of them")
+        raise InputError("finetune=none measure=none leave nothing to do: set one of them to another choice")
     _refuse_impossible_pretraining(config)
     _refuse_impossible_training(config, flat)
     trained = ["pretrain.length"] if is_pretrained(config) else []
@@ -281,23 +278,23 @@ def _refuse_impossible_training(config: RunConfig, flat: dict[str, Any]) -> None
     for key in ("finetune.activation_checkpointing", "pretrain.activation_checkpointing"):
         if flat[key] and config.model.body in (Body.lstm, Body.static):
             raise InputError(
-                f"{key}=true needs layers to compute again, which model.body={config.model.body.value} has none of: "
-                "use model.body=transformer, or leave the key out"
+                f"{key}=true needs layers to compute again, but model.body={config.model.body.value} has none: "
+                "set model.body=transformer, or leave the key out"
             )
 
 
 def _refuse_impossible_pretraining(config: RunConfig) -> None:
-    told = config.pretrain
-    given = [f"pretrain.{key}={getattr(told, key)}" for key in BUDGETS if getattr(told, key) is not None]
-    if len(given) > 1:
-        raise InputError(f"{' and '.join(given)} are budgets: give one")
-    if told.length < MINIMUM_SEQUENCE:
-        raise InputError(f"pretrain.length={told.length} must be at least {MINIMUM_SEQUENCE}")
-    if told.ramp_from is not None and told.ramp_from > told.batch_size:
-        raise InputError(f"pretrain.ramp_from={told.ramp_from} must be at most pretrain.batch_size={told.batch_size}")
-    if told.objective is ObjectiveName.distillation and not told.teacher:
+    pretrain = config.pretrain
+    budgets = [f"pretrain.{key}={getattr(pretrain, key)}" for key in BUDGETS if getattr(pretrain, key) is not None]
+    if len(budgets) > 1:
+        raise InputError(f"{' and '.join(budgets)} are budgets: set only one")
+    if pretrain.length < MINIMUM_SEQUENCE:
+        raise InputError(f"pretrain.length={pretrain.length} must be at least {MINIMUM_SEQUENCE}")
+    if pretrain.ramp_from is not None and pretrain.ramp_from > pretrain.batch_size:
+        raise InputError(f"pretrain.ramp_from={pretrain.ramp_from} must be at most pretrain.batch_size={pretrain.batch_size}")
+    if pretrain.objective is ObjectiveName.distillation and not pretrain.teacher:
         raise InputError("pretrain.objective=distillation needs a teacher: set pretrain.teacher to a run or folder")
-    if told.objective is ObjectiveName.own:
-        raise InputError("model.objective=own stands for itself: name an objective")
-    if not told.checkpoint_every_s >= 0:
-        raise InputError(f"pretrain.checkpoint_every_s={told.checkpoint_every_s} must be at least 0")
+    if pretrain.objective is ObjectiveName.own:
+        raise InputError("model.objective=own refers to itself: set an objective")
+    if not pretrain.checkpoint_every_s >= 0:
+        raise InputError(f"pretrain.checkpoint_every_s={pretrain.checkpoint_every_s} must be at least 0")

@@ -1,7 +1,6 @@
-"""Everything one run is told, as typed plain data.
+"""The config of one run as typed plain data. Hydra composes YAML over it, so a wrong key or type is an error before any run.
 
-Hydra composes YAML over these classes, so a wrong key or type stops before anything runs. Values live in `conf/`; the defaults
-here are those of a key that no file sets. Each key is read in the module that is named beside its class.
+Values are in `conf/`; defaults here are for keys that no file sets. Each docstring names the module that reads the keys.
 """
 
 import math
@@ -12,6 +11,7 @@ from typing import Any
 
 from omegaconf import MISSING, OmegaConf
 
+from harness.arms import setting_texts
 from harness.config.choices import (
     CorpusSource,
     DataSource,
@@ -30,28 +30,28 @@ from models.objectives.config import ObjectiveConfig, ObjectiveName
 
 @dataclass
 class StatedTokenizer:
-    """The tokenizer that a model or scale stands for: what null keys of `tokenizer` take; read in `config/resolve.py`."""
+    """The tokenizer that a model or scale states, for null keys of `tokenizer`; read in `harness/config/resolve.py`."""
 
     kind: TokenizerKind | None = None
     vocab_size: int | None = None
     lowercase: bool | None = None
     multilingual: bool | None = None
-    vocab_file: str | None = None  # read where neither kind nor size nor another file is configured
+    vocab_file: str | None = None  # used if neither kind nor size nor another file is set
     file: str | None = None  # likewise
 
 
 @dataclass
 class ModelConfig(EncoderConfig):
-    """A variant: its shape, the objective of its paper, and weights to start from; read in `harness/weights/published.py`."""
+    """A variant: its shape, the objective of its paper, and weights to start from; read in `harness/checkpoints/`."""
 
-    objective: ObjectiveName = ObjectiveName.mlm_nsp  # what `pretrain=own` stands for
-    init_from: str | None = None  # name on the hub or folder; its config.json then says the shape
-    tokenizer: StatedTokenizer = field(default_factory=StatedTokenizer)  # what `tokenizer=own` stands for
+    objective: ObjectiveName = ObjectiveName.mlm_nsp  # what `pretrain=own` means
+    init_from: str | None = None  # name on the hub or folder; its config.json gives the shape
+    tokenizer: StatedTokenizer = field(default_factory=StatedTokenizer)  # what `tokenizer=own` means
 
 
 @dataclass
 class GrammarConfig:
-    """A generated data set; read in `harness/grammar/`."""
+    """A generated data set; read in `harness/tasks/synthetic/`."""
 
     rule: Rule = Rule.bag
     train_examples: int = 1000
@@ -71,14 +71,14 @@ class TaskConfig:
     name: str = MISSING
     version: int = 1
     kind: TaskKind = TaskKind.classification
-    members: list[str] = field(default_factory=list)  # names of tasks: this entry is a set, and a run of it is a run of each
+    members: list[str] = field(default_factory=list)  # names of tasks: this entry is a set, which runs each of them
     grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
     hub: str = ""  # data set on the hub
     folder: str = ""  # the same data set's folder below data.root
     subset: str = ""  # configuration of the data set
     train_split: str = "train"
     validation_split: str = "validation"  # a split or, in the notation of `datasets`, a part: train[80%:]
-    more_validation: dict[str, str] = field(default_factory=dict)  # name: split that is scored beside, or SUBSET:SPLIT
+    more_validation: dict[str, str] = field(default_factory=dict)  # name: further split to evaluate, or SUBSET:SPLIT
     languages: dict[str, str] = field(default_factory=dict)  # name: SUBSET:SPLIT whose text a multilingual tokenizer reads too
     test_split: str = ""
     train_file: str | None = None  # .csv, .tsv, .jsonl or .parquet, in place of hub and folder
@@ -86,24 +86,24 @@ class TaskConfig:
     test_file: str | None = None
     tune_share: float = 0.0  # of train, kept apart from it as the split `tune`
     tune_seed: int = 0
-    item: str = "idx"  # column of the rows' own ids; they are numbered where there is none
+    item: str = "idx"  # column of row ids; without it rows are numbered
     submission: str = ""  # name of the benchmark's file of predictions, as GLUE's CoLA
-    more_submission: dict[str, str] = field(default_factory=dict)  # file: split that has a file of its own beside the test
-    source: str = ""  # paper or page that says how the task is done
+    more_submission: dict[str, str] = field(default_factory=dict)  # file: further split with its own file
+    source: str = ""  # paper or page that defines the task
     fields: list[str] = field(default_factory=list)  # one or two text columns; a+b: the text of both
     label: str = "label"
     labels: list[str] = field(default_factory=list)  # class names in the order of their numbers
     scores: list[str] = field(default_factory=list)  # functions of harness/tasks/scores.py
-    headline: str = ""  # the score that stands for the task
+    headline: str = ""  # the main score of the task
     max_length: int = 128  # tokens; longer texts are cut, of kind `spans` into windows
     stride: int = 128  # tokens that neighbouring windows have in common
-    max_answer_length: int = 30  # tokens of an answer that is given
-    answerable_only: bool = False  # "no answer" is never given
+    max_answer_length: int = 30  # longest predicted answer in tokens
+    answerable_only: bool = False  # "no answer" is never predicted
 
 
 @dataclass
 class DataConfig:
-    """Where data comes from; read in `harness/data/cache.py`."""
+    """Where data comes from; read in `harness/data/`."""
 
     source: DataSource = DataSource.hub
     root: str | None = None  # folder of source=local
@@ -122,13 +122,13 @@ class CorpusConfig:
     folder: str = ""  # the same data set's folder below data.root
     subset: str = ""  # configuration of the data set
     train_split: str = "train"
-    validation_split: str | None = "validation"  # None: every so many-th document is held out, as validation_share says
+    validation_split: str | None = "validation"  # None: validation_share of the documents is held out
     validation_share: float = 0.02
     text: str = "text"  # column
-    document: str = ""  # column whose value is the same for all rows of a document; empty: each row is one
+    document: str = ""  # column that is the same for all rows of a document; empty: each row is a document
     heading: str = ""  # pattern of a row that begins a document
     files: list[str] = field(default_factory=list)
-    validation_files: list[str] = field(default_factory=list)  # none: held out as validation_share says
+    validation_files: list[str] = field(default_factory=list)  # empty: validation_share of the documents is held out
     train_documents: int | None = None  # the first so many; None: all of them
     documents: int = 2000  # that the grammar generates
     seed: int = 0
@@ -136,18 +136,15 @@ class CorpusConfig:
 
 @dataclass
 class TokenizerConfig:
-    """Trained on text, or read from a file; read in `harness/data/tokenizer.py`.
-
-    Null, where it may be: as the model or scale states it, else the default here. `conf/tokenizer/` sets these keys to null.
-    """
+    """Trained on text, or from a file; read in `harness/data/tokenizer.py`. Null: what the model or scale states."""
 
     kind: TokenizerKind | None = TokenizerKind.wordpiece
     trained_on: TrainedOn = TrainedOn.auto
-    train_characters: int = 100_000_000  # of the text that it is trained on at most
+    train_characters: int = 100_000_000  # at most, of the text that it is trained on
     vocab_size: int | None = 8192
     min_frequency: int = 2
     lowercase: bool | None = True
-    multilingual: bool | None = False  # trained on the text of task.languages too, their labels unread
+    multilingual: bool | None = False  # also trained on the text of task.languages, without labels
     vocab_file: str | None = None  # one piece a line, as BERT's vocab.txt
     file: str | None = None  # a whole tokenizer of the library, tokenizer.json
 
@@ -158,7 +155,7 @@ class OptimiserConfig:
 
     batch_size: int = 32  # examples of one optimiser step
     accumulation: int = 1  # pieces that a batch is cut into
-    learning_rate: float = 3e-4  # highest one, after the warm-up
+    learning_rate: float = 3e-4  # peak, after the warm-up
     warmup_fraction: float = 0.1  # share of the steps in which the rate rises; it falls to 0 in the others
     weight_decay: float = 0.01  # of matrices; none of biases and norms
     adam_betas: list[float] = field(default_factory=lambda: [0.9, 0.999])  # decay of the means of gradient and its square
@@ -169,13 +166,13 @@ class OptimiserConfig:
 
 @dataclass
 class PretrainConfig(ObjectiveConfig, OptimiserConfig):
-    """Objective, budget, optimiser of pretraining, read in `harness/training/pretrain.py`. One of the four budgets is given."""
+    """Objective, budget and optimiser of pretraining; read in `harness/training/pretrain.py`."""
 
-    tokens: float | None = None  # 20e6 and the like; that no budget is given means this one, as `budget_of` says
+    tokens: float | None = None  # for example 20e6, the default budget; set at most one of tokens, steps, flops and seconds
     steps: int | None = None
     flops: float | None = None  # of all forward and backward passes, as counted
     seconds: float | None = None  # of training alone
-    seed: int | None = None  # None: the run's; one seed for all lets runs of several seeds share a pretraining
+    seed: int | None = None  # None: that of the run; set it to share a pretraining between seeds
     length: int | None = None  # tokens of a sequence; None: 128, or as many as the model takes
     batch_size: int = 32  # sequences of one optimiser step, at the end of the ramp
     ramp_from: int | None = None  # sequences of the first step; None: no ramp
@@ -183,7 +180,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     weight_decay: float = 0.01
     evaluations: int = 5  # on held-out text, the last one at the end
     eval_sequences: int = 256  # of the held-out text
-    probe_steps: int = 200  # of the head on a frozen encoder, where an objective has none for masked tokens
+    probe_steps: int = 200  # of a masked-LM head on the frozen encoder, for objectives without one
     checkpoint_every_s: float = 60.0
     checkpoint: str | None = None  # run id or folder of a pretraining to start from; on the command line also `pretrain.from`
 
@@ -192,16 +189,16 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
 class FinetuneConfig(OptimiserConfig):
     """Budget and optimiser of fine-tuning; read in `harness/training/loop.py` and `harness/training/finetune.py`."""
 
-    enabled: bool = True  # false: the model is measured alone
+    enabled: bool = True  # false: the model is only measured
     epochs: float = 2.0  # passes over the rows of train; fractions are possible
-    max_steps: int | None = None  # ends earlier than the epochs would
+    max_steps: int | None = None  # ends earlier than the epochs
     eval_batch_size: int = 64  # examples of one batch of evaluation
     keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
     keep: Keep | None = None  # weights left in the run's folder, for predict and export; None: last, or none in a sweep
-    submit: bool = False  # leave the answers to the test split as the benchmark takes them
+    submit: bool = False  # write predictions of the test split in the benchmark's format
 
     def steps_per_epoch(self, examples: int) -> int:
-        """Optimiser steps that see every example once."""
+        """Optimiser steps of one epoch."""
         return math.ceil(examples / self.batch_size)
 
     def planned_steps(self, examples: int) -> int:
@@ -216,31 +213,33 @@ class MeasureConfig:
 
     enabled: bool = True
     length: int | None = None  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
-    rounds: int = 5  # launches of a variant, each in a fresh process
-    repeats: int = 30  # timed calls of a launch, behind a warm-up until steady
+    rounds: int = 5  # launches of a variant, each in a new process
+    repeats: int = 30  # timed calls of a launch, after a warm-up until steady
     batch_size: int = 32  # texts of one throughput batch
     throughput_batches: int = 8  # validation batches of one throughput pass
     threads: int = 1  # CPU threads of latency and throughput
-    lengths: list[int] = field(default_factory=list)  # tokens of further texts, as many as the model takes
-    batch_sizes: list[int] = field(default_factory=list)  # texts of further batches of measure.length
-    seconds_per_length: float = 1.0  # of a launch, for each of these; slow calls are timed fewer times
-    foreign_cpus: float = 0.5  # CPUs that others may keep busy during a launch before it is repeated
-    retries: int = 1  # repeats of a launch at most
+    lengths: list[int] = field(
+        default_factory=list
+    )  # further text lengths in tokens; those too long for the model are left out
+    batch_sizes: list[int] = field(default_factory=list)  # further batch sizes, at measure.length
+    seconds_per_length: float = 1.0  # per launch for each of these; slow calls are timed fewer times
+    foreign_cpus: float = 0.5  # CPUs that other processes may keep busy before a launch is repeated
+    retries: int = 1  # most repeats of a launch
 
 
 @dataclass
 class HardwareConfig:
-    """On what it runs; read in `harness/hardware.py`."""
+    """Device, arithmetic and threads; read in `harness/hardware/`."""
 
     device: Device = Device.cpu  # cuda: the first GPU
     dtype: Dtype = Dtype.fp32  # bf16: autocast over float32 weights
     threads: int | None = None  # CPU threads of training; None: all cores
-    compile: bool = False  # the model runs as torch.compile makes it
+    compile: bool = False  # the model runs under torch.compile
 
 
 @dataclass
 class TrackingConfig:
-    """Where results are browsed; read in `harness/tracking.py`."""
+    """Where results are browsed; read in `harness/tracking/`."""
 
     uri: str | None = None  # None: SQLite in `output`
 
@@ -250,15 +249,15 @@ class RunConfig:
     """One run: one arm on one task with one seed."""
 
     study: str = "default"  # name of the MLflow experiment and of its folder in `output`
-    arm: str = ""  # name of what is compared; empty: named after the choices of model, enhancements and objective
-    settings: dict[str, str] = field(default_factory=dict)  # key: value, where the arm is not as its choices say
-    swept: list[str] = field(default_factory=list)  # keys and groups of which the command names several values
+    arm: str = ""  # label of the arm; empty: from model, enhancements and objective
+    settings: dict[str, str] = field(default_factory=dict)  # key: value, where the arm differs from its choices
+    swept: list[str] = field(default_factory=list)  # keys and groups that the command sweeps
     model_name: str = ""
     scale_name: str = ""
     enhancements: dict[str, bool] = field(default_factory=dict)
     seed: int = 0  # of initialisation, dropout and the order of examples
-    output: str = "multirun"  # folder of all that runs leave
-    rerun: bool = False  # run again what is already finished
+    output: str = "multirun"  # folder of all results
+    rerun: bool = False  # run again what has finished
     model: ModelConfig = field(default_factory=ModelConfig)
     published: ModelConfig = field(default_factory=ModelConfig)  # the same variant at BERT-base dimensions
     task: TaskConfig = field(default_factory=TaskConfig)
@@ -273,10 +272,8 @@ class RunConfig:
 
     @property
     def label(self) -> str:
-        """The arm as a reader names it: `base`, `albert dtype=bf16`."""
-        names = [key.rpartition(".")[2] for key in self.settings]
-        short = {key: name if names.count(name) == 1 else key for key, name in zip(self.settings, names, strict=True)}
-        return " ".join([self.arm, *(f"{short[key]}={value}" for key, value in self.settings.items())])
+        """The label of the arm: `base`, `albert dtype=bf16`."""
+        return " ".join([self.arm, *setting_texts(self.settings, self.settings)])
 
 
 def to_dict(config: Any) -> Any:

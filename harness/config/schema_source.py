@@ -1,4 +1,4 @@
-"""The schema as its files say it: keys with types, defaults and the comments beside them, read without running the files."""
+"""The schema from its source files: keys with types, defaults and comments, without importing them."""
 
 import ast
 import io
@@ -11,7 +11,7 @@ from pathlib import Path
 FILES = ("harness/config/schema.py", "harness/config/choices.py", "models/config.py", "models/objectives/config.py")
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = {"True": "true", "False": "false", "None": "null", "MISSING": "???", "list": "[]", "dict": "{}"}
-"""Words of Python, and how they are typed on the command line."""
+"""Python value -> how it is typed on the command line."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Key:
     type: str  # int, `str or null`, or the names that it may have
     default: str  # as typed on the command line
     comment: str
-    heading: str  # the comment above its part of the class, which may be empty
+    heading: str  # the comment above its part of the class, or empty
     choices: tuple[tuple[str, str], ...]  # names that it may have, with their comments
-    section: str  # class of the keys below it, empty for a single value
+    section: str  # class of the keys below it; empty for a single value
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def keys(name: str) -> dict[str, Key]:
 
 
 def documentation(name: str) -> str:
-    """First sentence of a class, what its keys are about."""
+    """First sentence of the docstring of a class."""
     return (ast.get_docstring(_classes()[name].node) or "").splitlines()[0].partition("; read in")[0].rstrip(".")
 
 

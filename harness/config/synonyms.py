@@ -1,4 +1,4 @@
-"""Other names of keys and choices, of papers and libraries: only to say what was probably meant."""
+"""Synonyms of keys and choices in papers and libraries, for suggestions only."""
 
 KEYS = {
     "learning_rate": "lr rate step_size peak_lr",
@@ -56,7 +56,7 @@ KEYS = {
     "pretrain": "pretraining objective",
     "finetune": "fine_tune finetuning fine_tuning training train",
 }
-"""Last part of a key, or a group: what else it is called."""
+"""Last part of a key, or a group -> synonyms."""
 
 CHOICES = {
     "model": {
@@ -97,4 +97,4 @@ CHOICES = {
     "finetune": {"none": "off no false", "smoke": "test debug", "quick": "fast"},
     "measure": {"none": "off no false", "quick": "fast"},
 }
-"""Group: choice: what else it is called."""
+"""Group -> choice -> synonyms."""

@@ -14,15 +14,15 @@ from harness.config.schema import HardwareConfig
 from harness.hardware import facts
 
 GRAPHS = 64
-"""Shapes and modes that a model is compiled for at most, more being an error; torch stops at 8 and goes on uncompiled."""
+"""Shapes and modes that a model is compiled for at most, more is an error; by default torch falls back to eager after 8."""
 
 COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
-"""Where torch.compile looks for what it made before."""
+"""Environment variable with the folder of compiled code."""
 
 
 @contextlib.contextmanager
 def empty_compiler_cache() -> Iterator[None]:
-    """What is compiled inside is compiled anew, so that its time does not depend on what ran on this machine before."""
+    """Inside, torch.compile starts without a cache, so its time does not depend on earlier runs."""
     before = os.environ.get(COMPILER_CACHE)
     with tempfile.TemporaryDirectory(prefix="harness-compiler-", ignore_cleanup_errors=True) as folder:
         os.environ[COMPILER_CACHE] = folder
@@ -37,7 +37,7 @@ class Machine:
     """The device as a worker uses it."""
 
     def __init__(self, config: HardwareConfig) -> None:
-        """RuntimeError when the device is not there."""
+        """RuntimeError if the device is not available."""
         if config.device is Device.cuda and not torch.cuda.is_available():
             raise RuntimeError("hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu")
         self.device = torch.device(config.device.value)
@@ -49,7 +49,7 @@ class Machine:
 
     @property
     def is_cuda(self) -> bool:
-        """Whether work is asynchronous and memory is the GPU's."""
+        """Whether the device is a GPU: calls are asynchronous and tensors are in GPU memory."""
         return self.device.type == "cuda"
 
     def use_threads(self, count: int | None = None) -> None:
@@ -59,16 +59,16 @@ class Machine:
     def autocast(self):
         """Context of every forward pass: bfloat16 products over float32 weights, or nothing.
 
-        RuntimeError, naming the key, where the model cannot be compiled in it.
+        RuntimeError, naming the key, if the model cannot be compiled.
         """
         half = torch.autocast(self.device.type, dtype=torch.bfloat16) if self._half else contextlib.nullcontext()
         return _failures_named(half) if self.compiles else half
 
     def compiled(self, model: "nn.Module") -> "nn.Module":
-        """The same module with the same names of tensors; where hardware.compile says so, its calls run compiled.
+        """The same module with the same tensor names; its calls run compiled if hardware.compile is set.
 
-        One graph is for all lengths and batch sizes, but for what the model itself decides by them, and random draws are
-        those of the uncompiled model.
+        One graph serves all lengths and batch sizes, unless the model branches on them; random numbers are those of the
+        uncompiled model.
         """
         if self.compiles:
             from torch._dynamo import config as limits
@@ -78,26 +78,26 @@ class Machine:
         return model
 
     def uncompiled(self):
-        """Context in which all calls run operator by operator, for whoever counts operators."""
+        """Context in which all calls run operator by operator, so that operators can be counted."""
         return torch.compiler.set_stance("force_eager") if self.compiles else contextlib.nullcontext()
 
     def compiling_s(self) -> float:
-        """Seconds that this process has spent compiling so far, of whatever call, shape or backward pass."""
+        """Seconds that this process has spent compiling so far."""
         return 0.0 if self._compiling is None else self._compiling.seconds
 
-    def tell_compiled(self, phase: str) -> None:
-        """Prints how many graphs this process has by now, where models run compiled."""
+    def print_compiled(self, phase: str) -> None:
+        """Prints the number of graphs so far, if models run compiled."""
         if self._compiling is not None:
-            print(f"torch.compile: {self._compiling.told()} up to the end of {phase}", flush=True)
+            print(f"torch.compile: {self._compiling.summary()} up to the end of {phase}", flush=True)
 
     def synchronise(self) -> None:
-        """Waits until the device has done what it was given."""
+        """Waits for all work of the device."""
         if self.is_cuda:
             torch.cuda.synchronize()
 
 
 class _Compiling:
-    """What this process compiles from here on; the compiler is loaded now, so that no time and memory of a model has it."""
+    """Time that this process spends compiling; imports the compiler, so that the import counts for no model."""
 
     def __init__(self) -> None:
         from torch._dynamo.callback import on_compile_end, on_compile_start
@@ -113,8 +113,8 @@ class _Compiling:
     def _end(self, *_: object) -> None:
         self.seconds += time.perf_counter() - self._since
 
-    def told(self) -> str:
-        """Graphs of this process, places where a call leaves them for Python, and seconds."""
+    def summary(self) -> str:
+        """Graphs, graph breaks and seconds of compiling of this process."""
         from torch._dynamo.utils import counters
 
         graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
@@ -129,7 +129,7 @@ def _failures_named(inside: contextlib.AbstractContextManager) -> Iterator[None]
         with inside:
             yield
     except (TorchDynamoException, FailOnRecompileLimitHit) as error:
-        said = " ".join(str(error).split())[:300]
+        reason = " ".join(str(error).split())[:300]
         raise RuntimeError(
-            f"hardware.compile=true, but torch.compile fails here; set hardware.compile=false ({said})"
+            f"hardware.compile=true, but torch.compile fails here; set hardware.compile=false ({reason})"
         ) from error

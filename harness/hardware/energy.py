@@ -1,6 +1,6 @@
-"""Energy from the machine's own counters: RAPL of the processor, NVML of the GPU. Where there is none there is no number.
+"""Energy from the machine's own counters: RAPL of the processor, NVML of the GPU. None without a counter.
 
-Both count what the whole package or card took, whoever used it: the rest of the machine has to be idle.
+Both count the energy of the whole package or card for all processes: the rest of the machine must be idle.
 """
 
 import contextlib
@@ -23,19 +23,19 @@ NVML_LIBRARY = "libnvidia-ml.so.1"
 """Part of the driver, so that no package is needed."""
 
 READ_EVERY_S = 60.0
-"""Well below the time in which a counter runs once around: tens of minutes at full power."""
+"""Well below the time in which a counter wraps around: tens of minutes at full power."""
 
 
 @dataclass(frozen=True)
 class Counter:
-    """One counter that only rises, and starts again from zero at `wraps_at` where that is known."""
+    """A counter that only rises, and wraps to zero at `wraps_at` if that is known."""
 
     read: Callable[[], int]
     joules_per_unit: float
     wraps_at: int | None = None
 
     def between(self, before: int, after: int) -> float:
-        """Joules from one reading to a later one, at most once around; RuntimeError for one that fell and never wraps."""
+        """Joules between two readings with at most one wrap; RuntimeError if it fell although it does not wrap."""
         if after >= before:
             return (after - before) * self.joules_per_unit
         if self.wraps_at is None:
@@ -44,7 +44,7 @@ class Counter:
 
 
 def counters(machine: "Machine") -> list[Counter]:
-    """Those of the device that the work runs on; none where the machine has none or does not let this user read it."""
+    """Counters of the device; none where the machine has none or this user may not read them."""
     return nvml_counters() if machine.is_cuda else rapl_counters()
 
 
@@ -56,7 +56,7 @@ def kind(device: Device) -> str | None:
 
 
 def rapl_counters(folder: Path = POWERCAP) -> list[Counter]:
-    """Packages and their memory; other zones are parts of a package, or count one a second time."""
+    """Packages and their memory; other zones are parts of a package or duplicates."""
     zones = [zone for zone in sorted(folder.glob("intel-rapl:*")) if _is_counted(zone)]
     found = [_rapl_counter(zone) for zone in zones]
     return [] if None in found else [counter for counter in found if counter is not None]
@@ -89,9 +89,9 @@ def nvml_counters() -> list[Counter]:
         library = ctypes.CDLL(NVML_LIBRARY)
     except OSError:
         return []
-    import torch  # heavy; facts about the machine are read without it
+    import torch  # here: takes a second, and facts about the machine are read without it
 
-    if not torch.cuda.is_available():  # a missing device has a better error elsewhere
+    if not torch.cuda.is_available():  # Machine reports a missing device
         return []
     handle = ctypes.c_void_p()
     uuid = f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"
@@ -106,12 +106,12 @@ def _millijoules(library: ctypes.CDLL, handle: ctypes.c_void_p) -> int:
     value = ctypes.c_ulonglong()
     status = library.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(value))
     if status:
-        raise RuntimeError(f"the GPU's energy counter answered before and now gives NVML status {status}")
+        raise RuntimeError(f"the energy counter of the GPU stopped working: NVML status {status}")
     return value.value
 
 
 class EnergyMeter:
-    """Adds up what counters count while its block runs, reading often enough that none wraps twice between two readings."""
+    """Adds up what the counters count while its block runs; reads often enough that none wraps twice in between."""
 
     def __init__(self, found: list[Counter], read_every_s: float = READ_EVERY_S) -> None:
         self._counters, self._read_every_s = found, read_every_s
@@ -121,14 +121,14 @@ class EnergyMeter:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
-        """Begins; once for each meter."""
+        """Starts counting; once per meter."""
         self._last = [counter.read() for counter in self._counters]
         if self._counters:
             self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Ends; OSError or RuntimeError where a counter stopped answering."""
+        """Stops counting; OSError or RuntimeError if a counter could not be read."""
         if not self._counters:
             return
         self._ended.set()
@@ -139,12 +139,12 @@ class EnergyMeter:
 
     @property
     def counted(self) -> float | None:
-        """Joules up to the pause that it is in, or to the end; None without a counter."""
+        """Joules up to the end or the current pause; None without a counter."""
         return self._total if self._counters else None
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """What happens inside is not counted; it waits for the device by itself, as what came before."""
+        """The block is not counted. The caller synchronises the device before it and at its end."""
         with self._counting:
             self._read()
             try:

@@ -1,4 +1,4 @@
-"""Facts about the machine that a reader needs: names, versions, threads, load, the commit of this code."""
+"""Facts about the machine: names, versions, threads, load, the commit of this code."""
 
 import contextlib
 import importlib.metadata
@@ -63,7 +63,7 @@ def environment(config: HardwareConfig) -> dict[str, object]:
 
 
 def free_bytes(config: HardwareConfig) -> int | None:
-    """Memory that a new process could take on the device; None for a GPU that does not say."""
+    """Memory that a new process could take on the device; None for a GPU that does not report it."""
     if config.device is Device.cpu:
         return psutil.virtual_memory().available
     query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits", "--id=0"]
@@ -74,7 +74,7 @@ def free_bytes(config: HardwareConfig) -> int | None:
 
 
 def git_state() -> dict[str, object]:
-    """Commit of the harness's own checkout and whether it has uncommitted changes; None when it is not one."""
+    """Commit of the harness's own checkout and whether it has uncommitted changes; None outside a checkout."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return {"git_commit": None, "git_dirty": None}

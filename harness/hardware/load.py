@@ -1,4 +1,4 @@
-"""What else the machine did: load, CPUs that others kept busy, clock, others on the GPU. What cannot be read is None."""
+"""Load of the machine: CPUs that other processes keep busy, clock, processes on the GPU. None for what cannot be read."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from harness.hardware.device import Machine
 STAT = Path("/proc/stat")
 
 BUSY = {1: "user", 2: "nice", 3: "system", 6: "irq", 7: "softirq", 8: "steal"}
-"""Columns of the first line of /proc/stat that are work; `steal` is that of the host's other guests, guests are in `user`."""
+"""Columns of the first line of /proc/stat that are work; `steal` is time of other guests; `user` includes own guests."""
 
 
 def load_average() -> float:
@@ -21,13 +21,13 @@ def load_average() -> float:
 
 
 def cpu_mhz() -> float | None:
-    """Clock of the CPUs now, their mean; in a guest it may be a fixed number that the host gives."""
+    """Mean clock of the CPUs now; in a virtual machine it may be a constant."""
     clock = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
     return clock.current if clock is not None and clock.current > 0 else None
 
 
 def busy_seconds(stat: Path = STAT) -> float | None:
-    """CPU seconds that all processes together have had since the machine started, in steps of a kernel tick."""
+    """CPU seconds of all processes since the machine started, in steps of a kernel tick."""
     if not stat.exists():
         return None
     columns = stat.read_text().splitlines()[0].split()
@@ -35,13 +35,13 @@ def busy_seconds(stat: Path = STAT) -> float | None:
 
 
 def own_seconds() -> float:
-    """CPU seconds that this process and its descendants have had, those that ended and were waited for included."""
+    """CPU seconds of this process and its descendants, including those that have ended and were waited for."""
     process = psutil.Process()
     return _cpu_seconds(process) + sum(_cpu_seconds(child) for child in process.children(recursive=True))
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
-    """Of a process and of its own children that ended; 0 for one that ends at this moment: its parent has them then."""
+    """Of a process and its children that have ended; 0 for one that ends at this moment, whose parent then has them."""
     try:
         times = process.cpu_times()
     except psutil.NoSuchProcess:
@@ -57,11 +57,11 @@ class ForeignLoad:
         self.start()
 
     def start(self) -> None:
-        """The span begins now."""
+        """Starts the span anew."""
         self._began, self._busy, self._own = time.monotonic(), busy_seconds(self._stat), own_seconds()
 
     def foreign_cpus(self) -> float | None:
-        """Mean number since the start, at least 0; None where the kernel does not count, or counts nothing at all."""
+        """Mean number since the start, at least 0; None if the kernel does not count."""
         seconds, own = time.monotonic() - self._began, own_seconds() - self._own
         now = busy_seconds(self._stat)
         if self._busy is None or now is None or now == 0 or seconds <= 0:
@@ -70,9 +70,9 @@ class ForeignLoad:
 
 
 def other_gpu_processes(machine: Machine) -> int | None:
-    """Processes outside this tree that compute on a GPU of this machine; None without a GPU, or where own ones are not listed.
+    """Processes outside this process tree on the GPUs of this machine; None without a GPU, or if own ones are not listed.
 
-    A container that has process numbers of its own cannot tell which of those on the GPU is itself.
+    In a container with its own process ids, own processes cannot be identified.
     """
     if not machine.is_cuda:
         return None
@@ -86,7 +86,7 @@ def other_gpu_processes(machine: Machine) -> int | None:
 
 
 def others(listed: list[str], own: set[int]) -> int | None:
-    """How many of the listed process numbers are not own ones; None where one is no number or none is an own one."""
+    """How many of the listed process ids are not own ones; None if one is not a number or none is an own one."""
     if not all(number.isdigit() for number in listed):
         return None
     numbers = {int(number) for number in listed}

@@ -1,4 +1,4 @@
-"""The instruments, each of one thing: size, FLOPs, bytes moved, a call's time, memory, energy, the state of the machine."""
+"""The instruments: size, FLOPs, bytes moved, latency, memory."""
 
 VERSION = 3
-"""Raised when an instrument would read the same thing otherwise; part of the protocol, so that old and new are not compared."""
+"""Raised when an instrument changes its results; part of the conditions, so that old and new results are not compared."""

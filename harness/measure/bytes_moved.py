@@ -1,9 +1,9 @@
-"""Bytes that operators move, and FLOPs per byte: what tells a model that waits for memory from one that waits for arithmetic.
+"""Bytes that operators move; FLOPs per byte show whether a model is memory-bound or compute-bound.
 
-What is counted: every operator that runs reads each of its input tensors once and writes each of its outputs once, at the
-width of its dtype. Views move nothing; a tensor that is expanded counts without its copies; a look-up reads as much of its
-table as it takes out. There is no cache in this model: what stays in one between two operators counts as moved, so the bytes
-are an upper bound and the intensity a lower one. A fused operator, as attention on CPU, moves its inputs and outputs alone.
+Every operator reads each of its input tensors once and writes each of its outputs once, at the width of its dtype. Views move
+nothing; an expanded tensor counts once; a look-up reads only the rows that it returns. Caches are not modelled, so the bytes
+are an upper bound and the intensity is a lower bound. A fused operator, such as attention on CPU, moves only its inputs and
+outputs.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,24 +23,24 @@ VIEWS = {ATEN._unsafe_view.default}
 """Operators that return the same memory, though their schema does not declare it."""
 
 LOOK_UPS = {ATEN.embedding.default, ATEN.index.Tensor, ATEN.gather.default, ATEN.index_select.default}
-"""Operators that read only those rows or elements of their first input that they put out."""
+"""Operators that read only those rows or elements of their first input that they return."""
 
 OVERWRITES = {ATEN.copy_.default, ATEN.fill_.Scalar, ATEN.fill_.Tensor, ATEN.zero_.default}
 """Operators that write their first input without reading it."""
 
 UNWRITTEN = {ATEN.empty.memory_format, ATEN.empty_like.default, ATEN.empty_strided.default, ATEN.new_empty.default}
-"""Operators that only find memory."""
+"""Operators that only allocate memory."""
 
 
 class MovedBytes(TorchDispatchMode):
-    """Adds up, while it is entered, what the operators below it read and write."""
+    """Adds up what operators read and write inside its block."""
 
     def __init__(self) -> None:
         super().__init__()
         self.total = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        """The operator's own answer."""
+        """Runs the operator and counts its bytes."""
         named = kwargs or {}
         out = func(*args, **named)
         if not func.is_view and func not in VIEWS | UNWRITTEN:
@@ -57,7 +57,7 @@ def moved(func: Any, inputs: tuple, out: Any) -> int:
 
 
 def held_bytes(tensor: Tensor) -> int:
-    """Bytes of the distinct elements: along an expanded dimension there is one."""
+    """Bytes of the distinct elements: an expanded dimension counts as one."""
     elements = 1
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         elements *= 1 if stride == 0 and size > 1 else size
@@ -76,7 +76,7 @@ def bytes_of(call: Callable[[], object]) -> int:
 
 
 def bytes_forward(model: Classifier, batch: Batch, machine: Machine) -> int:
-    """Bytes that the operators of one forward pass move, in the arithmetic and with the kernels of the run."""
+    """Bytes that the operators of one forward pass move, in the dtype and with the kernels of the run."""
     model.eval()
     with machine.autocast(), machine.uncompiled():
         return bytes_of(lambda: model(batch))

@@ -1,4 +1,4 @@
-"""Which component of a model a module belongs to, and ranges of the profiler that name it while it runs."""
+"""The component that a module belongs to, and profiler ranges named after components."""
 
 from torch import nn
 from torch.autograd.profiler import record_function
@@ -13,7 +13,7 @@ from models.positions import BIASES
 EMBEDDINGS, ATTENTION, FEED_FORWARD, NORMS, HEAD = "embeddings", "attention", "feed-forward", "norms", "head"
 
 OTHER = "other"
-"""What is in no module below: recurrent layers, rotations, what is between modules."""
+"""What is in none of the modules below: recurrent layers, rotations, operators between modules."""
 
 COMPONENTS = (EMBEDDINGS, ATTENTION, FEED_FORWARD, NORMS, HEAD, OTHER)
 
@@ -29,29 +29,29 @@ OF_TYPE: dict[type[nn.Module], str] = {
     Pooler: HEAD,
     MaskedLMHead: HEAD,
 }
-"""Type of a module -> component. A module inside one counts for the outer, unless it has an entry of its own, as norms have:
-so dropout and residual sum of a block are its component's."""
+"""Type of a module -> component. A module inside another counts for the outer one unless it has its own entry, as norms have:
+dropout and residual sum of a block belong to the component of the block."""
 
 OF_NAME = {"dropout": HEAD, "head": HEAD}
-"""The same for what is directly in the classifier, by its name in the classifier."""
+"""The same for direct children of the classifier, by name."""
 
 SEPARATOR = " | "
-"""Between component and place of a module in the name of its range."""
+"""Between component and module name in the name of a range."""
 
 
 def component_of(name: str, module: nn.Module) -> str | None:
-    """Component of the module of this place in a classifier; None where that of the module around it holds."""
+    """Component of the module of this name in a classifier; None if it belongs to that of the enclosing module."""
     return OF_TYPE.get(type(module), OF_NAME.get(name))
 
 
 def of_range(name: str) -> str | None:
-    """Component that a range of the profiler was named after; None for ranges and operators of others."""
+    """Component of a profiler range by its name; None for other ranges and operators."""
     component, separator, _ = name.partition(SEPARATOR)
     return component if separator and component in COMPONENTS else None
 
 
 class Ranges:
-    """While it is entered, every call of a module with a component is a range `component | place` of the profiler."""
+    """Inside its block, every call of a module with a component is a profiler range `component | name`."""
 
     def __init__(self, model: Classifier) -> None:
         self._named = [(name, module, component_of(name, module)) for name, module in model.named_modules()]

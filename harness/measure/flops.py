@@ -1,7 +1,7 @@
-"""FLOPs: counted from the operators that run, held against the architecture's own formula. One multiply-add is 2 FLOPs.
+"""FLOPs: counted from the operators that run, and checked against a formula. One multiply-add is 2 FLOPs.
 
-The counter watches real operator calls on the meta device, with attention as plain products: the fused CPU kernel would be
-counted as nothing. So the count is what the algorithm does, whatever kernel a device picks for it.
+The counter sees real operator calls on the meta device, with attention as plain matrix products, because the fused CPU kernel
+would count as 0. So the count is that of the algorithm, whatever kernel a device uses.
 """
 
 import copy
@@ -21,7 +21,7 @@ from models.heads import Classifier, SequenceClassifier, on_meta
 from models.objectives.base import Objective, PretrainBatch
 
 TOLERANCE = 0.02
-"""Count and formula may differ by so much before one of them must be wrong."""
+"""Largest relative difference between count and formula that is not an error."""
 
 
 Head = type[Classifier]
@@ -32,7 +32,7 @@ def counted(
 ) -> int:
     """FLOPs of one forward pass, or of forward and backward, over `batch_size` texts of `length` tokens.
 
-    RuntimeError when count and formula are more than 2 % apart, with both in the message, or when layers count as nothing.
+    RuntimeError if count and formula differ by more than TOLERANCE, or if layers count as 0.
     """
     model = on_meta(config, num_outputs, head).train(backward)
     batch = Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))
@@ -48,7 +48,7 @@ def counted(
 
 
 def _refuse_disagreement(count: int, expected: int, name: str) -> None:
-    """Also where both are zero: every model that is measured has a head, and so a product of matrices."""
+    """Also if both are 0: every model has a head, and so a matrix product."""
     if count == 0 or abs(count - expected) > TOLERANCE * expected:
         raise RuntimeError(f"counted {count} FLOPs, but the formula of {name} gives {expected}")
 
@@ -63,20 +63,20 @@ class Counts(NamedTuple):
 def by_length(
     config: EncoderConfig, num_outputs: int, lengths: Sequence[int], head: Head = SequenceClassifier
 ) -> dict[int, Counts]:
-    """Tokens -> FLOPs over one text of so many; ValueError for more than the model takes, RuntimeError as `counted`."""
+    """Length -> FLOPs over one text; ValueError for a text too long for the model, RuntimeError as `counted`."""
     passes = (False, True)
     return {length: Counts(*(counted(config, num_outputs, 1, length, step, head) for step in passes)) for length in lengths}
 
 
 def _refuse_unseen_layers(model: Classifier, counter: FlopCounterMode) -> None:
-    """A zero is no count: RuntimeError when layers have matrices and all that was counted is beside the layers.
+    """RuntimeError if layers have matrices but all counted FLOPs are outside of the layers.
 
-    The formula alone would not notice where it forgets the same layers.
+    The comparison with the formula misses this if the formula forgets the same layers.
     """
     matrices = [weight for weight in model.encoder.layers.parameters() if weight.dim() >= 2]
     root, counts = type(model).__name__, counter.get_flop_counts()
-    beside = sum(sum(counts.get(f"{root}.{name}", {}).values()) for name in ("encoder.embeddings", "pooler", "head"))
-    if matrices and counter.get_total_flops() - beside == 0:
+    outside = sum(sum(counts.get(f"{root}.{name}", {}).values()) for name in ("encoder.embeddings", "pooler", "head"))
+    if matrices and counter.get_total_flops() - outside == 0:
         raise RuntimeError(
             f"counted 0 FLOPs in layers that have {len(matrices)} matrices: the counter sees none of their products"
         )
@@ -84,9 +84,9 @@ def _refuse_unseen_layers(model: Classifier, counter: FlopCounterMode) -> None:
 
 @dataclass(frozen=True)
 class StepFlops:
-    """FLOPs of one forward and backward pass: what the model needs, for MFU, and what the device does, for HFU.
+    """FLOPs of one forward and backward pass: what the model needs (MFU) and what the device does (HFU).
 
-    They differ by what activation checkpointing computes a second time (arXiv:2204.02311, appendix B).
+    They differ by the recomputation of activation checkpointing (arXiv:2204.02311, appendix B).
     """
 
     model: int
@@ -116,17 +116,17 @@ def formula(
     backward: bool = False,
     head: Head = SequenceClassifier,
 ) -> int:
-    """What the shapes of all matrix products give; a backward pass costs twice a forward one."""
+    """FLOPs by the shapes of all matrix products; a backward pass costs twice a forward pass."""
     return of_model(on_meta(config, num_outputs, head), batch_size, length, backward)
 
 
 def of_model(model: Classifier, batch_size: int, length: int, backward: bool = False) -> int:
-    """The same of a model that is there, which is not run."""
+    """The same for an existing model, without running it."""
     blocks = [block for blocks in model.encoder.layers.execution_order() for block in blocks]
     parts = [part for block in blocks for part in block.modules() if hasattr(part, "flops_once")]
-    once = sum(part.flops_once(length) for part in parts)  # what a batch of any size needs a single time
+    once = sum(part.flops_once(length) for part in parts)  # needed once per batch of any size
     forward = batch_size * model.flops(length) - (batch_size - 1) * once
-    constant = sum(part.flops_once(length) for part in parts if part.positions_are_constant)  # needs no gradient of its input
+    constant = sum(part.flops_once(length) for part in parts if part.positions_are_constant)  # without gradient of its input
     return 3 * forward - constant if backward else forward
 
 

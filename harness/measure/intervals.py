@@ -2,9 +2,9 @@
 
 The scheme was chosen by coverage, nominal 95 %, in 1000 simulated studies of launches of 50 calls (speed of a launch log-normal
 1 %, calls 2 %, every twentieth with a heavy tail). Ranks of the percentiles of resampled launches held the truth in 80 to 85 %
-of studies of five launches, with calls resampled as well in 88 to 92 %: five launches do not show their own scatter. The
+of studies of five launches, with calls resampled as well in 88 to 92 %: five launches underestimate their scatter. The
 scatter of resampled launches as a standard error times Student's t held it, with 5 and with 20 launches, in 95 and 96 % for
-p50, 92 and 94 % for p90, 89 and 93 % for p99, beyond which too few calls lie. With calls resampled on top of that it is too
+p50, 92 and 94 % for p90, 89 and 93 % for p99, where calls are few. With calls resampled on top of that it is too
 wide: 98 % for p50.
 """
 
@@ -28,8 +28,8 @@ def percentile_interval(
     from scipy import stats
 
     count = len(launches)
-    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), RESAMPLES)  # (R, L)
-    error = float(np.std(np.log(_percentiles(launches, rank, drawn)), ddof=1)) * math.sqrt(count / (count - 1))
+    resampled = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), RESAMPLES)  # (R, L)
+    error = float(np.std(np.log(_percentiles(launches, rank, resampled)), ddof=1)) * math.sqrt(count / (count - 1))
     half = float(stats.t.ppf((1 + level) / 2, count - 1)) * error
     middle = float(np.percentile(np.concatenate(launches), rank))
     return middle * math.exp(-half), middle * math.exp(half)
@@ -41,7 +41,7 @@ def _check(launches: Sequence[Sequence[float]], rank: float, level: float) -> No
     if not all(len(calls) and min(calls) > 0 for calls in launches):
         raise ValueError("every launch needs at least one call, and every call a time above 0")
     if not (0 <= rank <= 100 and 0 < level < 1):
-        raise ValueError(f"{rank=} must lie in 0 to 100 and {level=} between 0 and 1")
+        raise ValueError(f"{rank=} must be between 0 and 100 and {level=} between 0 and 1")
 
 
 def _percentiles(launches: Sequence[Sequence[float]], rank: float, times: np.ndarray) -> np.ndarray:
@@ -57,5 +57,5 @@ def _percentiles(launches: Sequence[Sequence[float]], rank: float, times: np.nda
 
 
 def _first_beyond(reached: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Position in order of length of the taken call that stands at `place`, counted from 0: (R,)."""
+    """Index, in order of length, of the resampled call at rank `place`, counted from 0: (R,)."""
     return (reached <= place[:, None]).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Timing one call, and the call that is timed: inference in evaluation mode."""
+"""The time of one call, and the call that is timed: inference in evaluation mode."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def time_ms(call: Callable[[], object], machine: Machine) -> float:
 
 
 def forward(model: Classifier, machine: Machine) -> Callable[[Batch], torch.Tensor]:
-    """The call that is measured: evaluation mode, no gradients, the configured arithmetic."""
+    """The call that is measured: evaluation mode, no gradients, the configured dtype."""
     model.eval()
 
     def call(batch: Batch) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Starts one measuring process and reads back what it measured."""
+"""Starts one measuring process and reads its results."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ TIMING = ("timing",)
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a process ended, and the results that it left before."""
+    """Exit code of a process and the results that it wrote."""
 
     measured: Measured
     code: int
@@ -31,7 +31,7 @@ class Outcome:
 def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     """Runs `harness.measure.worker` in the folder to its end.
 
-    Its libraries start with the CPU threads of what is measured: those of timing, or those of training.
+    Its libraries start with the CPU threads of timing, or of training for other instruments.
     """
     folder.mkdir(parents=True, exist_ok=True)
     result, log = folder / MEASURED, folder / "log.txt"

@@ -1,7 +1,7 @@
-"""Peak memory of this process above a baseline, by two instruments: the system's own high-water mark, and a sampler beside it.
+"""Peak memory of this process above a baseline, by two instruments: the high-water mark of the system, and a sampler.
 
-On CPU the mark is the kernel's for resident memory; on CUDA it is the allocator's for tensors, beside what the allocator
-reserved and what the driver counts for the process. What a system does not report is None.
+On CPU the mark is that of the kernel for resident memory. On CUDA it is that of the allocator for tensors; the reserved memory
+and what the driver counts for the process are reported too. What a system does not report is None.
 
     with peak_memory(machine) as peak:
         ...
@@ -28,14 +28,14 @@ STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 
 SLACK = 1 << 20
-"""Bytes that a mark may lack: the kernel adds up its page counts of several CPUs only now and then."""
+"""Bytes by which the mark may be too low: the kernel sums its per-CPU page counts with a delay."""
 
 GUARD_SHARE, GUARD_BYTES = 1.5, 512 << 20
-"""How far beyond its limit a process may ask for memory before it is refused: more than it can hold without exceeding it."""
+"""How far beyond its limit a process may allocate before it is refused: not all allocated memory becomes resident."""
 
 
 def release() -> None:
-    """Gives freed memory back to the system, so that one phase does not hide in the remains of another."""
+    """Returns freed memory to the system, so that a phase does not reuse that of an earlier one unnoticed."""
     gc.collect()
     name = ctypes.util.find_library("c")
     trim = getattr(ctypes.CDLL(name), "malloc_trim", None) if name else None
@@ -49,7 +49,7 @@ def resident_bytes() -> int | None:
 
 
 def data_bytes() -> int | None:
-    """Private memory that the process has asked for, touched or not, as RLIMIT_DATA counts it."""
+    """Private memory that the process has allocated, touched or not, as RLIMIT_DATA counts it."""
     return _field("VmData")
 
 
@@ -74,7 +74,7 @@ def process_bytes_on_gpu() -> int | None:
 
 
 def refuse_less_than(weights: int, peak: Peak) -> Peak:
-    """The peak; RuntimeError when it is below the bytes of weights that were there all the time, so that one must be wrong."""
+    """The peak; RuntimeError if it is below the bytes of weights that were allocated all the time."""
     if peak.kernel is not None and peak.kernel + SLACK < weights:
         raise RuntimeError(f"measured a peak of {peak.kernel} bytes, but the weights alone are {weights} bytes")
     return peak
@@ -91,7 +91,7 @@ class Baseline:
 
     @contextlib.contextmanager
     def leave_out(self) -> Iterator[None]:
-        """What its block leaves behind joins the baseline: for calls that compile, whose memory is not the model's."""
+        """Adds memory that the block leaves allocated to the baseline: for compilation, which is not memory of the model."""
         release()
         before = resident_bytes()
         yield
@@ -101,7 +101,7 @@ class Baseline:
             self._resident += max(0, after - before)
 
     def start(self) -> None:
-        """Forgets all peaks before."""
+        """Resets the peak."""
         release()
         if self._machine.is_cuda:
             torch.cuda.reset_peak_memory_stats()
@@ -109,14 +109,14 @@ class Baseline:
             CLEAR.write_text("5")
 
     def peak(self) -> int | None:
-        """Peak bytes above the baseline since the start; None where the kernel gives no such mark."""
+        """Peak bytes above the baseline since the start; None where the kernel has no such mark."""
         if self._machine.is_cuda:
             self._machine.synchronise()
             return torch.cuda.max_memory_allocated()
         return self._above(_field("VmHWM") if CLEAR.exists() else None)
 
     def sampled(self, beside: Sampler) -> int | None:
-        """The same as a sampler saw it."""
+        """The peak of the sampler above the baseline."""
         return beside.peak if self._machine.is_cuda else self._above(beside.peak)
 
     def _above(self, resident: int | None) -> int | None:
@@ -125,7 +125,7 @@ class Baseline:
 
 @contextlib.contextmanager
 def peak_memory(machine: Machine, baseline: Baseline | None = None) -> Iterator[Peak]:
-    """The peak of its block by both instruments, above the baseline or above the process as it is now; filled at the end."""
+    """The peak of the block by both instruments, above the baseline, by default the process as it is now; filled at its end."""
     baseline, peak = baseline or Baseline(machine), Peak()
     baseline.start()
     with Sampler(torch.cuda.memory_allocated if machine.is_cuda else sampler.resident_bytes) as beside:
@@ -136,11 +136,11 @@ def peak_memory(machine: Machine, baseline: Baseline | None = None) -> Iterator[
 
 
 def limit_memory(machine: Machine, limit: int) -> None:
-    """Makes the system refuse this process what is far over the limit, before the whole machine runs out of memory."""
+    """Makes the system refuse memory far over the limit, before the whole machine runs out of memory."""
     if machine.is_cuda:
         torch.cuda.set_per_process_memory_fraction(min(1.0, limit / torch.cuda.mem_get_info()[1]))
         return
-    import resource  # exists on Unix alone
+    import resource  # here: exists only on Unix
 
     held = data_bytes()
     if held is not None:
@@ -149,7 +149,7 @@ def limit_memory(machine: Machine, limit: int) -> None:
 
 
 def _touch_kernels(machine: Machine) -> None:
-    """Loads what every training needs (threads, matrix library, autograd, optimiser), so that it counts for none of them."""
+    """Loads what every training needs (threads, matrix library, autograd, optimiser), so that it is in the baseline."""
     values = torch.nn.Parameter(torch.randn(64, 64, device=machine.device))
     with machine.autocast():
         (values @ values).sum().backward()

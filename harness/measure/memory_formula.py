@@ -1,8 +1,8 @@
-"""What a training step must hold, by the shapes alone: the second opinion on what is measured.
+"""Memory of a training step computed from shapes, to check what is measured.
 
-Activations are what the modules state (`activation_bytes`, models/memory.py): None for bf16 and on CUDA, whose kernels keep
-other things, and where a module does not know. Parameters that a text does not reach, as the segment vectors of relative
-attention, are counted with gradient and moments all the same.
+Activations are what the modules state (`activation_bytes`, models/memory.py): None for bf16 and on CUDA, whose kernels save
+other tensors, and where a module has no formula. Parameters that a text does not use, such as the segment vectors of relative
+attention, count with gradient and moments too.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from models.memory import FLOAT
 
 @dataclass(frozen=True)
 class Parts:
-    """Bytes of a training step; activations are None where they are not worked out."""
+    """Bytes of a training step; activations are None where there is no formula."""
 
     weights: int
     gradients: int
@@ -25,12 +25,12 @@ class Parts:
 
     @property
     def total(self) -> int | None:
-        """All four together. A step never holds them at once: gradients come as activations go."""
+        """Sum of all four. A step never holds them at once: activations are freed while gradients are allocated."""
         return None if self.activations is None else self.lasting + self.gradients + self.activations
 
     @property
     def lasting(self) -> int:
-        """What is there all the time from the second step on."""
+        """What stays allocated from the second step on."""
         return self.weights + self.optimiser
 
 
@@ -46,7 +46,7 @@ class Shape:
 
     @property
     def tokens(self) -> int:
-        """Of all texts together."""
+        """Tokens of the batch."""
         return self.batch_size * self.length
 
 

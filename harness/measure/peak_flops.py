@@ -1,6 +1,6 @@
-"""The fastest matrix product that this machine does, and the share of it that a model uses (arXiv:2204.02311, appendix B).
+"""The fastest matrix product of this machine, and the share of it that a model uses (arXiv:2204.02311, appendix B).
 
-That share counts what the model needs; what is computed a second time to save memory is another one's to add.
+The share (MFU) counts the FLOPs of the model, without recomputation of activation checkpointing.
 """
 
 import time
@@ -11,17 +11,17 @@ import torch
 from harness.hardware.device import Machine
 
 SIZES = (512, 1024, 2048, 4096, 8192)
-"""Rows of the square matrices that are tried; a size that would not fit the rest of the time is left out."""
+"""Rows of the square matrices; a size that would exceed the remaining time is left out."""
 
 SECONDS = 1.0
 """Time for all sizes together."""
 
 CALLS = 4
-"""Calls of one size that the time must have room for: one unmeasured, two that are compared, and what making the data takes."""
+"""Calls of one size that must fit the remaining time: one unmeasured, two measured, and about one for making the data."""
 
 
 def peak_flops_per_s(machine: Machine, seconds: float = SECONDS) -> float:
-    """FLOP/s of the fastest product, at the dtype of the run's products and on the threads that are set now."""
+    """FLOP/s of the fastest product, in the dtype of the run and with the threads that are set now."""
     dtype, best = product_dtype(machine), 0.0
     ends = time.perf_counter() + seconds
     for position, size in enumerate(SIZES):
@@ -35,14 +35,14 @@ def peak_flops_per_s(machine: Machine, seconds: float = SECONDS) -> float:
 
 
 def product_dtype(machine: Machine) -> torch.dtype:
-    """What a matrix product computes in under the run's arithmetic."""
+    """The dtype of matrix products in the run."""
     one = torch.ones(1, 1, device=machine.device)
     with machine.autocast():
         return (one @ one).dtype
 
 
 def _fastest_s(size: int, dtype: torch.dtype, machine: Machine, seconds: float) -> float:
-    """Seconds of the fastest of at least two calls after an unmeasured one; all that is done here fits the time if it can."""
+    """Seconds of the fastest of at least two calls after an unmeasured one; stays within `seconds` if possible."""
     ends = time.perf_counter() + seconds
     stream = torch.Generator(machine.device).manual_seed(0)
     left, right = (torch.randn(size, size, generator=stream, device=machine.device, dtype=dtype) for _ in range(2))
@@ -59,7 +59,7 @@ def _fastest_s(size: int, dtype: torch.dtype, machine: Machine, seconds: float) 
 
 
 def mfu(flops: float, seconds: float, peak: float | None) -> float | None:
-    """Model FLOPs per second over the peak, None without one; RuntimeError above 1: then one of the two numbers is wrong."""
+    """Model FLOPs per second over the peak, None without one; RuntimeError above 1, which is impossible."""
     if peak is None:
         return None
     achieved = flops / seconds
@@ -69,9 +69,9 @@ def mfu(flops: float, seconds: float, peak: float | None) -> float | None:
 
 
 def utilisation(flops: float, seconds: float, measure: Callable[[], float]) -> tuple[float, float | None]:
-    """The peak and the share of it; a share above 1 is measured again once, for others may have slowed the first peak.
+    """The peak and the share of it; if it is above 1, the peak is measured once more, as other processes may have slowed it.
 
-    None, with a printed line, where it stays above 1.
+    If it stays above 1, the share is None and a line is printed.
     """
     peak = measure()
     if flops / seconds > peak:

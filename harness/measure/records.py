@@ -1,4 +1,4 @@
-"""What is requested of a measuring process and what its instruments return; to JSON and back in one place."""
+"""Requests to a measuring process, results of its instruments, and their JSON."""
 
 import types
 import typing
@@ -10,7 +10,7 @@ from harness.measure.flops import StepFlops
 from harness.measure.memory_formula import Parts
 
 REQUEST, MEASURED, TRACE = "request.json", "measured.json", "trace.json"
-"""Files of a measuring process's folder: what it measures, the results, and the events of a trace."""
+"""Files in the folder of a measuring process: request, results, and events of a trace."""
 
 R = TypeVar("R")
 
@@ -71,7 +71,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Launch:
-    """One timing in a fresh process. `peak_flops_per_s` and `flops_forward` are there where they were requested."""
+    """One timing in a new process. `peak_flops_per_s` and `flops_forward` are set if they were requested."""
 
     time: int  # milliseconds since the epoch
     import_s: float
@@ -92,7 +92,7 @@ class Launch:
 
     @property
     def reference_ms(self) -> float:
-        """Median of the reference workload over the whole launch."""
+        """Median time of the reference workload over the whole launch."""
         return median([*self.latency.reference_ms, *self.throughput.reference_ms])
 
 
@@ -137,7 +137,7 @@ class StepRequest:
     batch_size: int
     checkpointing: bool = False
     timed_steps: int = 5
-    against_plain: bool = False  # each timed step is paired with one without checkpointing: a load that changes slows both
+    against_plain: bool = False  # each timed step is paired with one without checkpointing: a changing load slows both
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class TrainingStepMemory:
     step_s: float | None  # median
     flops: StepFlops
     plain_step_s: float | None = None  # median of the steps without checkpointing that were timed in between
-    peak_flops_per_s: float | None = None  # of the fastest matrix product, where steps were timed
+    peak_flops_per_s: float | None = None  # of the fastest matrix product, if steps were timed
 
 
 @dataclass(frozen=True)
@@ -160,15 +160,15 @@ class Request:
 
     instruments: tuple[str, ...]
     round: int = 0
-    data: str | None = None  # key of the task's prepared data; None: random ids
+    data: str | None = None  # key of the prepared data of the task; None: random ids
     with_peak_flops: bool = False  # of a timing
     step: StepRequest | None = None  # for `training_step`
-    memory_limit: int | None = None  # bytes far beyond which the process is refused memory
+    memory_limit: int | None = None  # bytes; the process is refused memory far beyond it
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one process measured, one field an instrument; None for what was not requested or failed."""
+    """Results of one process, one field per instrument; None for what was not requested or failed."""
 
     timing: Launch | None = None
     memory: MemoryPeaks | None = None
@@ -178,17 +178,17 @@ class Measured:
     trace: Trace | None = None
 
     def with_result(self, instrument: str, result: object) -> "Measured":
-        """One instrument more."""
+        """A copy with the result of one more instrument."""
         return replace(self, **{instrument: result})
 
 
 def to_json(record: Any) -> dict[str, Any]:
-    """The record as JSON takes it."""
+    """The record as JSON values."""
     return asdict(record)
 
 
 def from_json(kind: type[R], value: dict[str, Any]) -> R:
-    """The record that `to_json` made the value of; TypeError for a value that lacks a field or has another one."""
+    """The record of a value of `to_json`; TypeError for a missing or unknown field."""
     hints = typing.get_type_hints(kind)
     names = {field.name for field in fields(kind)}
     return kind(**{name: _read(hints[name], one) if name in names else one for name, one in value.items()})

@@ -1,4 +1,4 @@
-"""A short piece of work that never changes: its time shows how fast the machine was, whatever model is timed beside it."""
+"""A fixed workload whose time shows how fast the machine was while a model was timed."""
 
 from statistics import median
 
@@ -11,14 +11,14 @@ SIZE = 384
 """Rows of the matrices that are multiplied."""
 
 ELEMENTS = 4_000_000
-"""Floats of the memory-bound pass: more than a core's own caches hold."""
+"""Floats of the memory-bound pass: more than the private caches of a core hold."""
 
 CALLS = 3
 """Calls of which the median is taken."""
 
 
 class Reference:
-    """The reference workload with its memory ready, always in float32, on one CPU thread or on the GPU."""
+    """The reference workload with allocated memory, always in float32, on one CPU thread or on the GPU."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -29,7 +29,7 @@ class Reference:
         self.time_ms()
 
     def time_ms(self) -> float:
-        """Median milliseconds of a few calls now; threads are as before afterwards."""
+        """Median milliseconds of a few calls; restores the number of threads."""
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:

@@ -1,7 +1,7 @@
-"""Memory by a second instrument: read every few milliseconds by a thread that sleeps in between.
+"""Memory by a second instrument: a thread that reads it every few milliseconds.
 
-It misses what lives shorter than its pause, and is there to be held against the kernel's mark, which misses nothing: a sampled
-peak well above that mark, or far below it in a long phase, means that one of the two is wrong.
+It misses peaks shorter than its pause, and serves to check the mark of the kernel, which misses nothing: a sampled peak well
+above that mark, or far below it in a long phase, means that one of the two is wrong.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 EVERY_S = 0.03
-"""Pause between two readings: one that never sleeps takes the interpreter away from the work that it watches."""
+"""Pause between two readings: without one the thread would take the interpreter from the measured work."""
 
 STATM = Path("/proc/self/statm")
 
@@ -22,7 +22,7 @@ def resident_bytes() -> int | None:
 
 
 class Sampler:
-    """Reads while its block runs, once at its begin and once at its end too."""
+    """Reads while its block runs, and once at its start and its end."""
 
     def __init__(self, read: Callable[[], int | None] = resident_bytes, every_s: float = EVERY_S) -> None:
         self._read, self._every_s = read, every_s

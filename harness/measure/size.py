@@ -1,4 +1,4 @@
-"""Parameters of a model: each tensor once, and as used. Works on the meta device, so no memory is needed."""
+"""Parameters of a model: each tensor once, and as used. Also for models on the meta device, which need no memory."""
 
 from torch import nn
 
@@ -16,9 +16,9 @@ def count(module: nn.Module | None) -> int:
 def components(model: Classifier) -> dict[str, int]:
     """Component -> parameters, in the order of the component table; they add up to the total."""
     embeddings = model.encoder.embeddings
-    queried = embeddings.mask_embedding  # stands in for a token that is asked for
+    mask = embeddings.mask_embedding  # input in place of a token to predict
     return {
-        "token_embedding": count(embeddings.token_embedding) + (0 if queried is None else queried.numel()),
+        "token_embedding": count(embeddings.token_embedding) + (0 if mask is None else mask.numel()),
         "position_embedding": count(embeddings.position_embedding),
         "type_embedding": count(embeddings.type_embedding),
         "embedding_projection": count(embeddings.projection),
@@ -30,7 +30,7 @@ def components(model: Classifier) -> dict[str, int]:
 
 
 def effective(model: Classifier) -> int:
-    """Parameters with a shared layer counted at each of its uses: what the arithmetic sees."""
+    """Parameters with a shared layer counted at each of its uses."""
     return count(model) + extra_uses(model.encoder)
 
 
@@ -41,7 +41,7 @@ def extra_uses(encoder: Encoder) -> int:
 
 
 def bytes_by_dtype(model: nn.Module) -> dict[str, int]:
-    """Name of a dtype, as float32 -> bytes of all parameters that have it."""
+    """Name of a dtype, such as float32 -> bytes of all parameters of it."""
     found: dict[str, int] = {}
     for parameter in model.parameters():
         name = _dtype(parameter)
@@ -50,7 +50,7 @@ def bytes_by_dtype(model: nn.Module) -> dict[str, int]:
 
 
 def per_layer(model: Classifier) -> list[dict[str, object]]:
-    """One row a tensor, in the model's order, with how many layers use it; RuntimeError where rows and totals differ."""
+    """One row per tensor, in the order of the model, with the layers that use it; RuntimeError if rows and totals differ."""
     used = _uses(model.encoder)
     rows = [_row(name, parameter, used.get(id(parameter), 1)) for name, parameter in model.named_parameters()]
     sums = [sum(row[key] for row in rows) for key in ("parameters", "parameters_as_used", "bytes")]
@@ -73,7 +73,7 @@ def _row(name: str, parameter: nn.Parameter, uses: int) -> dict[str, object]:
 
 
 def _uses(encoder: Encoder) -> dict[int, int]:
-    """Identity of a tensor of a layer -> layers that run it."""
+    """id() of a tensor of a layer -> number of layers that use it."""
     uses: dict[int, int] = {}
     for block in (block for blocks in encoder.layers.execution_order() for block in blocks):
         for parameter in block.parameters():
@@ -90,7 +90,7 @@ def _bytes(parameter: nn.Parameter) -> int:
 
 
 def sizes(model: Classifier) -> dict[str, int]:
-    """Metric name -> value; RuntimeError when the components do not add up."""
+    """Metric name -> value; RuntimeError if the components do not add up."""
     parts = components(model)
     total = count(model)
     if sum(parts.values()) != total:
@@ -109,7 +109,7 @@ def sizes(model: Classifier) -> dict[str, int]:
 
 
 def of_objective(objective: Objective) -> dict[str, int]:
-    """Metric name -> value for all that a pretraining trains; a generator counts as a head."""
+    """Metric name -> value for a pretraining objective; a generator counts as a head."""
     embeddings, layers = count(objective.encoder.embeddings), count(objective.encoder.layers)
     total = count(objective)
     return {

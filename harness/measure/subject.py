@@ -1,4 +1,4 @@
-"""What is measured: a variant with random weights and its inputs. B texts, T tokens."""
+"""The subject of measuring: a variant with random weights, and its inputs. B texts, T tokens."""
 
 from dataclasses import dataclass
 
@@ -17,10 +17,10 @@ from models.batch import Batch
 from models.heads import Classifier, build_classifier
 
 OUTPUTS = 2
-"""Outputs of the head where the task does not say, as in the published counts."""
+"""Outputs of the head if the task does not determine them, as in published counts."""
 
 BATCHES = 2
-"""Throughput batches of random ids: all have one length, so that more of them would add nothing."""
+"""Throughput batches of random ids; all have the same length, so more of them would add nothing."""
 
 
 def outputs_of(task: TaskConfig) -> int:
@@ -34,7 +34,7 @@ def classifier(config: RunConfig, seed: int = 0) -> Classifier:
 
 
 def build(config: RunConfig, machine: Machine) -> Classifier:
-    """The same on the device, compiled where hardware.compile says so."""
+    """The same on the device, compiled if hardware.compile is set."""
     model = classifier(config).to(machine.device)
     machine.synchronise()
     return machine.compiled(model)
@@ -46,7 +46,7 @@ def texts(vocab_size: int, length: int, machine: Machine, batch_size: int = 1) -
 
 
 def labelled_texts(config: RunConfig, batch_size: int, machine: Machine) -> Batch:
-    """Such texts of measure.length with random labels, in the shape that the head of the task is trained on."""
+    """Texts of random ids of measure.length with random labels, in the shape that the task is trained on."""
     stream = torch.Generator().manual_seed(0)
     batch = _texts(config.model.vocab_size, config.measure.length, batch_size, stream)
     batch.labels = _labels(config.task, batch.input_ids, stream)
@@ -82,7 +82,7 @@ def step_shape(config: RunConfig, batch_size: int) -> Shape:
 
 @dataclass(frozen=True)
 class Subject:
-    """One variant on one machine, with the texts that it is measured on: those of its task, or random ids."""
+    """One variant on one machine, with its texts: those of the task, or random ids."""
 
     config: RunConfig
     machine: Machine
@@ -90,7 +90,7 @@ class Subject:
 
     @property
     def vocab_size(self) -> int:
-        """Random ids are below it."""
+        """Upper limit of random ids."""
         return self.config.model.vocab_size if self.data is None else self.data.vocab_size
 
     def text(self, length: int, batch_size: int = 1) -> Batch:
@@ -98,7 +98,7 @@ class Subject:
         return texts(self.vocab_size, length, self.machine, batch_size)
 
     def batches(self) -> list[Batch]:
-        """Those of throughput: the task's own where there are data."""
+        """Throughput batches: of the task, or of random ids if there is no data."""
         measure = self.config.measure
         if self.data is None:
             return [self.text(measure.length, measure.batch_size)] * BATCHES

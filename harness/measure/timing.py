@@ -1,7 +1,7 @@
-"""Timing a variant in a fresh process: it is built once and called. The result holds for any weights.
+"""Timing of a variant in a new process. It is built once; its weights do not matter.
 
-Latency, throughput and lengths are passes of their own; nothing is written while one of them runs. The calls of a pass come
-in blocks with the reference workload between them, which shows how fast the machine was in these seconds.
+Latency, throughput and lengths are separate passes; nothing is written while one of them runs. The calls of a pass come in
+blocks with the reference workload in between, which shows how fast the machine was at that time.
 """
 
 import gc
@@ -25,19 +25,19 @@ from models.batch import Batch
 from models.heads import Classifier
 
 BLOCKS = 5
-"""Parts that the calls of a pass come in, the reference workload before, between and behind them."""
+"""Blocks of the calls of a pass, with the reference workload before, between and after them."""
 
 PASSES = 3
-"""Times that a launch repeats the batches of throughput, the reference workload before, between and behind."""
+"""Passes over the throughput batches, with the reference workload before, between and after them."""
 
 FEWEST = 3
-"""Calls of a length or batch size, however long they take."""
+"""Fewest calls of a length or batch size, however long they take."""
 
 
 def measure(subject: Subject, import_s: float, with_peak_flops: bool) -> Launch:
-    """The whole launch, on measure.threads; nothing that was compiled before is used."""
+    """The whole launch, on measure.threads, without the cache of the compiler."""
     subject.machine.use_threads(subject.config.measure.threads)
-    gc.disable()  # no collection falls into one variant's calls and not into another's
+    gc.disable()  # a collection would hit the calls of some variants only
     try:
         with empty_compiler_cache():
             return _launch(subject, import_s, with_peak_flops)
@@ -56,7 +56,7 @@ def _launch(subject: Subject, import_s: float, with_peak_flops: bool) -> Launch:
     span, reference = load.ForeignLoad(), Reference(machine)
     batches = subject.batches()
     if machine.compiles:
-        for batch in batches:  # whatever compiles more graphs
+        for batch in batches:  # shapes that compile further graphs
             call(batch)
     timed = latency(lambda: call(text), settings, machine, reference)
     work = throughput(call, batches, machine, reference)
@@ -87,7 +87,7 @@ def flops_of_call(subject: Subject) -> int:
 
 
 def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machine, reference: Reference) -> Latency:
-    """The timed calls behind a warm-up until steady."""
+    """The timed calls after a warm-up until steady."""
     warmed = warm_up(call, machine)
     raw, beside = [], [reference.time_ms()]
     for block in range(BLOCKS):
@@ -98,7 +98,7 @@ def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machin
 
 
 def compile_s(first_call_ms: float, timed: Latency, machine: Machine) -> float | None:
-    """What the first call took beyond a steady one: to compile, and all else that is done once; None for uncompiled models."""
+    """Time of the first call beyond a steady one: compilation and other one-time work; None for uncompiled models."""
     return max(0.0, first_call_ms - median(timed.raw_ms)) / 1e3 if machine.compiles else None
 
 
@@ -137,8 +137,8 @@ def points(model: Classifier, subject: Subject, baseline: Baseline | None) -> li
 def point(model: Classifier, subject: Subject, size: int, length: int, baseline: Baseline) -> Point:
     """Latency, throughput and peak memory of texts without padding.
 
-    Throughput is that of a batch with about as many tokens as one of measure.length, so that short texts do not pay for
-    being alone; a longer text is such a batch itself.
+    Throughput is that of a batch with about as many tokens as one of measure.length, so that short texts are
+    not slow for being alone; a longer text is such a batch itself.
     """
     settings, machine = subject.config.measure, subject.machine
     call, text = forward(model, machine), subject.text(length, size)
@@ -159,7 +159,7 @@ def point(model: Classifier, subject: Subject, size: int, length: int, baseline:
 
 
 def repeated(call: Callable[[], object], repeats: int, seconds: float, machine: Machine) -> list[float]:
-    """Milliseconds of so many calls after an unmeasured one, of fewer where the time is over, but of FEWEST at least."""
+    """Milliseconds of up to `repeats` calls within `seconds`, at least FEWEST, after an unmeasured one."""
     call()
     raw: list[float] = []
     ends = time.perf_counter() + seconds

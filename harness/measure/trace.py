@@ -1,8 +1,7 @@
-"""Time by component, read from the events of one profiled forward pass and one training step.
+"""Time by component from the events of one profiled forward pass and one training step.
 
-An event's own time, without that of the events inside it, counts for the component of the nearest range around it, so that all
-parts add up to the whole. A backward event counts for the component whose forward operator recorded its node: both carry the
-node's sequence number.
+The self time of an event counts for the component of the innermost range around it, so that all parts add up to the whole.
+A backward event counts for the component whose forward operator recorded its node: both have the sequence number of the node.
 """
 
 import math
@@ -23,47 +22,47 @@ from harness.measure.subject import Subject
 from harness.measure.training_step import TrainingSteps
 
 PASS, STEP = "forward pass", "training step"
-"""Ranges of what is profiled."""
+"""Names of the profiled ranges."""
 
 FORWARD, BACKWARD, OPTIMISER = "forward", "backward", "optimiser"
 """Phases of a training step; what is in none of them counts as OTHER."""
 
 ENGINE = "autograd::engine::evaluate_function: "
 SESSIONS = 5
-"""Profiled times, after one that is left out, as the profiler starts up in it."""
+"""Profiled sessions, after one that is discarded because the profiler starts in it."""
 
 TOLERANCE = 0.05
-"""Parts and whole may differ by so much, as a share, before the parts are wrong."""
+"""Largest relative difference between parts and whole that is not an error."""
 
 ENTERING_MS = 0.1
-"""What it may cost to enter and leave a range, which the clock of a very short call sees."""
+"""Allowance for entering and leaving a range, which matters for very short calls."""
 
 
 @dataclass
 class Spent:
-    """Milliseconds by phase and component, and on the clock outside of the profiler."""
+    """Milliseconds by phase and component, and by the clock outside of the profiler."""
 
     whole_ms: float
-    outside: str = OTHER  # phase of what is in no other
+    outside: str = OTHER  # phase of what is in no other phase
     parts_ms: dict[str, dict[str, float]] = field(default_factory=dict)  # phase -> component -> time
 
     def add(self, phase: str, component: str, microseconds: float) -> None:
-        """Counts some more time."""
+        """Adds time to a component."""
         parts = self.parts_ms.setdefault(phase, {})
         parts[component] = parts.get(component, 0.0) + microseconds / 1e3
 
     @property
     def sum_ms(self) -> float:
-        """Of all parts."""
+        """Sum of all parts."""
         return sum(value for parts in self.parts_ms.values() for value in parts.values())
 
     @property
     def adds_up(self) -> bool:
-        """Whether parts and whole agree, so that no part is lost unseen."""
+        """Whether parts and whole agree, so that no part is missing."""
         return abs(self.whole_ms - self.sum_ms) <= max(TOLERANCE * self.whole_ms, ENTERING_MS)
 
     def checked(self) -> "Spent":
-        """This, with the rest as a part; RuntimeError where it does not add up."""
+        """This, with the rest counted as OTHER; RuntimeError if the parts do not add up."""
         if not self.adds_up:
             raise RuntimeError(f"the components add up to {self.sum_ms:.3f} ms, but the clock says {self.whole_ms:.3f} ms")
         self.add(self.outside, OTHER, max(0.0, self.whole_ms - self.sum_ms) * 1e3)
@@ -97,9 +96,9 @@ def measure(measured: Subject, path: Path) -> Trace:
 
 
 def undisturbed(calls: dict[str, Callable[[], object]]) -> tuple[profile, dict[str, Spent]]:
-    """The quickest of the sessions whose components add up: where another process came in between, time is in no component.
+    """The fastest session whose components add up: if another process interrupts, its time is in no component.
 
-    RuntimeError where those of none add up to the time on the clock.
+    RuntimeError if those of no session add up to the time on the clock.
     """
     session(calls)
     sessions = sorted((session(calls) for _ in range(SESSIONS)), key=lambda one: math.prod(one[1].values()))
@@ -141,7 +140,7 @@ def inside(event: FunctionEvent, phase: str, component: str) -> Iterator[tuple[F
     after = OTHER
     for child in sorted(event.cpu_children, key=lambda one: one.time_range.start):
         if child.name.startswith(ENGINE):
-            after = OPTIMISER  # what follows the gradients: clipping, AdamW, forgetting them
+            after = OPTIMISER  # after the gradients: clipping, AdamW, zero_grad
             yield from inside(child, BACKWARD, component)
         elif phase == OTHER and child.name == FORWARD:
             yield from inside(child, FORWARD, OTHER)
@@ -152,7 +151,7 @@ def inside(event: FunctionEvent, phase: str, component: str) -> Iterator[tuple[F
 def owners_of_nodes(root: FunctionEvent) -> dict[int, str]:
     """Sequence number of a node of the graph -> component whose operator recorded it.
 
-    Operators read the number that comes next, and the one that records a node moves it on: of all with one it is the last.
+    Operators report the next number, and recording a node increments it: of all operators with a number the last recorded it.
     """
     forward = (found for found in inside(root, OTHER, OTHER) if found[1] == FORWARD)
     return {event.sequence_nr: component for event, _, component in forward if event.sequence_nr >= 0}

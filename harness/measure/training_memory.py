@@ -1,9 +1,9 @@
 """The four parts of a training step's memory, measured on real steps of the one training loop, in this process.
 
 Weights, gradients and optimiser state are the real tensors. Activations are what autograd saves while the loss is computed,
-each storage once, without parameters and the batch itself. The peaks above the baseline are taken first, with nothing
-watching, so that they can contradict the sum. A peak above the sum is mostly what the C library keeps of freed blocks: started
-with MALLOC_MMAP_THRESHOLD_=65536 in its environment, a process has less of it.
+each storage once, without parameters and the batch itself. The peaks above the baseline are measured first, without
+hooks, as an independent check of the sum. A peak above the sum is mostly what the C library keeps of freed blocks: less
+of it with MALLOC_MMAP_THRESHOLD_=65536 in the environment.
 """
 
 from collections.abc import Iterable
@@ -24,11 +24,11 @@ from harness.measure.training_step import STEPS, TrainingSteps
 from models.stack import Stack, one_layer
 
 TIMED_S = 3.0
-"""Seconds after which no further step is timed, where there are two already."""
+"""Seconds after which no further step is timed, after at least two."""
 
 
 class Saved(torch.autograd.graph.saved_tensors_hooks):
-    """Counts what autograd saves inside its block, each storage once, without those of the tensors that are named."""
+    """Counts what autograd saves inside its block, each storage once, without those of the tensors in `without`."""
 
     def __init__(self, without: Iterable[Tensor]) -> None:
         self._storages = {tensor.untyped_storage().data_ptr(): 0 for tensor in without}
@@ -36,7 +36,7 @@ class Saved(torch.autograd.graph.saved_tensors_hooks):
 
     @property
     def bytes(self) -> int:
-        """So far."""
+        """Bytes saved so far."""
         return sum(self._storages.values())
 
     def _pack(self, tensor: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class Saved(torch.autograd.graph.saved_tensors_hooks):
 
 
 class HeldGradients:
-    """The bytes of all gradients when the optimiser's step begins: a hook of the optimiser."""
+    """The bytes of all gradients before the optimiser step: a hook of the optimiser."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model, self.bytes = model, 0
@@ -59,12 +59,11 @@ class HeldGradients:
 def measure(config: RunConfig, request: StepRequest, machine: Machine) -> TrainingStepMemory:
     """Measures one step; must be the first thing that a process does with a model.
 
-    RuntimeError when the peak is below the parts that were there all the time.
+    RuntimeError if the peak is below the parts that are always allocated.
     """
     config = one_piece(config, request)
-    steps_of(one_piece(narrow(config), replace(request, batch_size=1)), machine).run(
-        1
-    )  # loads the kernels, which count for no model
+    warm_up = steps_of(one_piece(narrow(config), replace(request, batch_size=1)), machine)
+    warm_up.run(1)  # loads the kernels, which count for no model
     with peak_memory(machine) as peak:
         steps = steps_of(config, machine)
         steps.run(STEPS)
@@ -94,12 +93,12 @@ def one_piece(config: RunConfig, request: StepRequest) -> RunConfig:
 
 
 def steps_of(config: RunConfig, machine: Machine) -> TrainingSteps:
-    """Of a model of its own."""
+    """Training steps of a new model."""
     return TrainingSteps(config, subject.build(config, machine), machine)
 
 
 def narrow(config: RunConfig) -> RunConfig:
-    """The same variant so thin that it weighs next to nothing."""
+    """The same variant with minimal width, so that its memory is negligible."""
     model = config.model
     width = 2 * model.num_attention_heads
     thin = replace(model, hidden_size=width, intermediate_size=width, vocab_size=model.pad_token_id + 2)

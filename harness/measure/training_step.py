@@ -16,21 +16,21 @@ from models.batch import Batch
 from models.heads import Classifier
 
 STEPS = 2
-"""Steps of which the peak of memory is read: from the second on the optimiser's state is there beside the activations."""
+"""Steps for the peak of memory: from the second on, optimiser state and activations are allocated together."""
 
 
 class NoLog:
-    """A run log that keeps nothing: losses of random texts mean nothing."""
+    """A log that discards everything: losses of random texts mean nothing."""
 
     def stage(self, name: str, steps: int = 0) -> None:
-        """Not kept."""
+        """Discarded."""
 
     def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
-        """Not kept."""
+        """Discarded."""
 
 
 class TrainingSteps:
-    """One model under training: loss, gradients, clipping, AdamW, over finetune.batch_size texts again and again."""
+    """One model under training: loss, gradients, clipping and AdamW over the same finetune.batch_size texts."""
 
     def __init__(self, config: RunConfig, model: Classifier, machine: Machine) -> None:
         self.config, self.model, self.machine = config, model, machine
@@ -40,7 +40,7 @@ class TrainingSteps:
         self._around_loss: contextlib.AbstractContextManager = contextlib.nullcontext()
 
     def run(self, number: int, checkpointing: bool | None = None) -> float:
-        """Seconds of so many more steps on the threads of training; DivergedError when the loss is not finite.
+        """Seconds of `number` more steps on the threads of training; DivergedError if the loss is not finite.
 
         `checkpointing` overrides finetune.activation_checkpointing.
         """
@@ -79,6 +79,6 @@ class TrainingSteps:
         )
 
     def _loss(self, batch: Batch) -> Tensor:
-        """The forward pass is a range of its own in a trace."""
+        """The forward pass is a separate range in a trace."""
         with torch.autograd.profiler.record_function("forward"), self._around_loss:
             return self._kind.loss(self.model, batch)

@@ -1,7 +1,7 @@
-"""Warm-up until steady: calls go on until the last of them show no change of level, not for a fixed number of times.
+"""Warm-up until steady: calls are repeated until the last of them show no change of level, not a fixed number of times.
 
 A change of level is found as a change point (after arXiv:1602.00602, which shows that a fixed warm-up is no guarantee), by
-medians of log times in the place of means and variances: one call that the scheduler held up is no new level.
+medians of log times instead of means and variances: one call that the scheduler delayed is not a new level.
 """
 
 import itertools
@@ -14,22 +14,22 @@ from harness.measure.latency import time_ms
 from harness.measure.records import WarmUp
 
 SEGMENT = 5
-"""Calls that a level has at least."""
+"""Fewest calls of a level."""
 
 STRETCH = 15
 """Calls without a change of level that count as steady."""
 
 TAIL = 40
-"""The last calls are tested: earlier ones decide nothing, and the test stays quick."""
+"""Number of last calls that are tested, so that the test is fast."""
 
 SMALLEST = 0.02
-"""Change of level, as a share, below which it is none."""
+"""Smallest relative change of level that counts."""
 
 ERRORS = 4.0
-"""Standard errors that two levels must lie apart; the best of all splits is tested, so it is more than the usual two."""
+"""Standard errors between two levels; more than the usual two, because the best of all splits is tested."""
 
 MINIMUM, MAXIMUM = STRETCH + SEGMENT, 100
-"""Calls of a warm-up: so many at least that a slow start as long as the stretch is still separated from the level after it."""
+"""Calls of a warm-up: the minimum separates a slow start as long as STRETCH from the level after it."""
 
 TO_SIGMA = 1.4826
 """Median absolute deviation -> standard deviation of a normal distribution."""
@@ -68,7 +68,7 @@ def is_steady(times: list[float]) -> bool:
 def last_change(times: list[float]) -> int:
     """Where the last level begins: 0 when all calls have one level.
 
-    The split that is best is cut at if it is a change, and the part behind it is split again until nothing changes any more.
+    The best split is applied if it is a change, and the part after it is split again, until there is no change.
     """
     logs, start = [math.log(value) for value in times], 0
     while (split := _best_split(logs[start:])) is not None and _is_change(logs[start:], split):
@@ -77,7 +77,7 @@ def last_change(times: list[float]) -> int:
 
 
 def _best_split(logs: list[float]) -> int | None:
-    """Where two levels leave the smallest sum of deviations; None for too few calls to split."""
+    """The split with the smallest sum of deviations from two levels; None for too few calls to split."""
     places = range(SEGMENT, len(logs) - SEGMENT + 1)
     return min(places, key=lambda place: sum(_deviations(logs, place)), default=None)
 
@@ -91,7 +91,7 @@ def _deviations(logs: list[float], place: int) -> list[float]:
 def _is_change(logs: list[float], place: int) -> bool:
     """Whether the levels are apart by more than SMALLEST and than ERRORS standard errors of their difference."""
     apart = abs(median(logs[place:]) - median(logs[:place]))
-    steps = [abs(after - before) for before, after in itertools.pairwise(logs)]  # a drift adds next to nothing to one step
+    steps = [abs(after - before) for before, after in itertools.pairwise(logs)]  # a drift adds almost nothing to one step
     sigma = TO_SIGMA * median(steps) / math.sqrt(2)
     error = OF_MEDIAN * sigma * math.sqrt(1 / place + 1 / (len(logs) - place))
     return apart > max(math.log1p(SMALLEST), ERRORS * error)

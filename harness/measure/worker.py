@@ -1,9 +1,9 @@
-"""The measuring process: one variant, the requested instruments one after the other, and nothing else.
+"""The measuring process: runs the requested instruments on one variant, one after the other.
 
-python -m harness.measure.worker FOLDER     reads config.yaml and request.json there, leaves measured.json
+python -m harness.measure.worker FOLDER     reads config.yaml and request.json there, writes measured.json
 
-The file is written after every instrument, so that one that fails loses none before it. `timing`, `memory` and
-`training_step` need a process of their own: what ran before changes what they measure.
+The file is written after every instrument, so a failure keeps the results before it. `timing`, `memory` and
+`training_step` each need a separate process: what ran before changes their results.
 """
 
 import json
@@ -41,15 +41,14 @@ from harness.tracking.run_log import write_json
 from models.heads import Classifier, on_meta
 
 IMPORT_S = time.time() - psutil.Process().create_time()
-"""From the start of the process until torch and the code that is timed are there."""
+"""From the start of the process until torch and the timed code are imported."""
 
 
 def main(folder: Path) -> None:
-    """Measures what the folder requests; an exception leaves the results before it."""
+    """Runs the request of the folder; after an exception the earlier results are kept."""
     request = from_json(Request, json.loads((folder / REQUEST).read_text()))
-    config, data = resolve.load(folder / "config.yaml"), None
-    if request.data is not None:
-        data = cache.read(config, request.data)
+    config = resolve.load(folder / "config.yaml")
+    data = None if request.data is None else cache.read(config, request.data)
     machine, measured = Machine(config.hardware), Measured()
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
@@ -63,7 +62,7 @@ def _timing(subject: Subject, request: Request, folder: Path) -> Launch:
 
 
 def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
-    """Above this process with its libraries before any model."""
+    """Peaks above the memory of this process with its libraries, before any model."""
     from harness.measure.training_step import STEPS, TrainingSteps  # a timed process imports no training
 
     config, machine = subject.config, subject.machine
@@ -85,7 +84,7 @@ def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
 
 
 def _infer(model: Classifier, subject: Subject) -> None:
-    """One batch of throughput."""
+    """One throughput batch."""
     settings = subject.config.measure
     forward(model, subject.machine)(subject.text(settings.length, settings.batch_size))
 
@@ -102,7 +101,7 @@ def _sizes(subject: Subject, request: Request, folder: Path) -> dict[str, int]:
 
 
 def _flops(subject: Subject, request: Request, folder: Path) -> ModelFlops:
-    """RuntimeError when count and formula disagree."""
+    """RuntimeError if count and formula disagree."""
     shape = subjects.step_shape(subject.config, subject.config.finetune.batch_size)
     step = flops.counted(shape.config, shape.num_outputs, shape.batch_size, shape.length, True, shape.head)
     return ModelFlops(timing.flops_of_call(subject), step)
@@ -122,7 +121,7 @@ INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
     "flops": _flops,
     "trace": _trace,
 }
-"""Field of Measured -> what fills it."""
+"""Field of Measured -> instrument."""
 
 
 if __name__ == "__main__":

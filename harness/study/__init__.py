@@ -1,1 +1,1 @@
-"""A command from its plan to its results: what each run is, who runs it, and how variants are timed side by side."""
+"""From a command to its results: planning, the identity of runs, their workers, and timing sessions."""

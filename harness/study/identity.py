@@ -24,11 +24,11 @@ LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval",
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run reads, by content, and where weights are that it starts from."""
+    """What a run reads, by content, and the folder of the weights that it starts from."""
 
     data: str | None = None  # key of the task's prepared data; None: the run is a pretraining
     corpus: str | None = None  # key of the prepared text
-    pretraining: str | None = None  # fingerprint of the pretraining before
+    pretraining: str | None = None  # fingerprint of the pretraining that the run starts from
     pretrained: str | None = None  # that pretraining's folder
     overlap: float | None = None  # share of the evaluation items that have an n-gram of the text
     content: dict[str, str | None] = field(default_factory=dict)  # hashes of rows, text, weights: see `content_of`
@@ -37,7 +37,7 @@ class Inputs:
 def content_of(
     config: RunConfig, rows: str | None, text: str | None, tokenizer_file: str | None, recipe: str | None
 ) -> dict[str, str | None]:
-    """Hashes of all content that the run reads, under names that are facts of it.
+    """Name -> hash of all content that the run reads; `parameters` tracks them under `facts.`.
 
     `recipe` is the fingerprint, without the seed, of the pretraining that the run starts from.
     """
@@ -52,7 +52,7 @@ def content_of(
 
 
 def parameters(config: RunConfig, inputs: Inputs) -> dict[str, str]:
-    """What is tracked of a run: its whole resolved config, and facts that no key says, under `facts.`."""
+    """The tracked parameters of a run: its whole resolved config, and under `facts.` what no config key states."""
     flat = {key: value for key, value in flatten(to_dict(config)).items() if not arms.within(key, ("settings.", "published."))}
     content = {f"facts.{name}": value for name, value in inputs.content.items()}
     hardware = {"facts.device_name": machine.device_name(config.hardware), "facts.measure_version": measure.VERSION}
@@ -88,30 +88,30 @@ def seed_of(config: RunConfig, inputs: Inputs) -> int:
     return config.pretrain.seed if inputs.data is None else config.seed
 
 
-def task_of(inputs: Inputs, config: RunConfig) -> str:
-    """Name of the task, or what stands for it."""
+def task_of(config: RunConfig, inputs: Inputs) -> str:
+    """Name of the task; `tags.PRETRAINING_TASK` for a pretraining."""
     return tags.PRETRAINING_TASK if inputs.data is None else config.task.name
 
 
 def title(config: RunConfig, inputs: Inputs) -> str:
-    """The run as a reader names it."""
-    return f"{config.label}, {config.scale_name}, {task_of(inputs, config)}, seed {seed_of(config, inputs)}"
+    """The name of the run in console lines and in MLflow."""
+    return f"{config.label}, {config.scale_name}, {task_of(config, inputs)}, seed {seed_of(config, inputs)}"
 
 
 def folder_of(config: RunConfig, inputs: Inputs) -> Path:
-    """The run's folder, named by what the run is and not by what is compared; all studies share their pretrainings."""
-    print_ = fingerprint(config, inputs)[:8]
+    """The run's folder, named after the run and not after the comparison; all studies share their pretrainings."""
+    short = fingerprint(config, inputs)[:8]
     names = [config.model_name, *sorted(config.enhancements), config.scale_name]
     if inputs.data is None:
-        name = "-".join([*names, config.pretrain.objective.value, str(config.pretrain.seed), print_])
+        name = "-".join([*names, config.pretrain.objective.value, str(config.pretrain.seed), short])
         return paths.run_folder(config.output, paths.PRETRAINED, name)
-    return paths.run_folder(config.output, config.study, "-".join([*names, config.task.name, str(config.seed), print_]))
+    return paths.run_folder(config.output, config.study, "-".join([*names, config.task.name, str(config.seed), short]))
 
 
 def lifted(runs: Iterable[tuple[RunConfig, Inputs]]) -> list[str]:
-    """Facts that vary between the runs of one command on one task, which makes them part of the arm.
+    """Facts that vary between the runs of one command on one task, and so belong to the arm.
 
-    How something is measured, and the task itself, belong to the conditions unless the command sweeps them by name.
+    Facts of measuring and of the task belong to the conditions unless the command sweeps their keys.
     """
     several = list(runs)
     varying = arms.varying(facts(config, inputs) for config, inputs in several)
@@ -121,7 +121,7 @@ def lifted(runs: Iterable[tuple[RunConfig, Inputs]]) -> list[str]:
 
 
 def describe(config: RunConfig, inputs: Inputs, lifted_keys: list[str]) -> dict[str, dict[str, str]]:
-    """Tags and parameters of the run in the tracking store."""
+    """Tags and parameters of the run in MLflow."""
     git = machine.git_state()
     named = {
         tags.STUDY: config.study,
@@ -129,7 +129,7 @@ def describe(config: RunConfig, inputs: Inputs, lifted_keys: list[str]) -> dict[
         tags.MODEL: config.model_name,
         tags.SCALE: config.scale_name,
         tags.ENHANCEMENTS: ",".join(sorted(config.enhancements)),
-        tags.TASK: task_of(inputs, config),
+        tags.TASK: task_of(config, inputs),
         tags.SEED: str(seed_of(config, inputs)),
         tags.CONDITIONS: arms.short_hash(arms.conditions(facts(config, inputs), lifted_keys)),
         tags.LIFTED: json.dumps(lifted_keys),

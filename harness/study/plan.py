@@ -25,7 +25,7 @@ from models.objectives.build import refuse_misfit
 
 @dataclass
 class PlannedRun:
-    """A run that can start once the pretraining that it needs is there."""
+    """A run that can start once the pretraining that it needs has finished."""
 
     config: RunConfig
     inputs: Inputs
@@ -34,18 +34,18 @@ class PlannedRun:
     needs_weights: bool = False  # a finished run without kept weights runs again
     drops_weights: bool = False  # because nothing else is set
     lifted: list[str] = field(default_factory=list)  # facts that vary between the arms of this command
-    note: str | None = None  # what the user must know before the run starts
+    note: str | None = None  # printed before the run starts
 
     @property
     def title(self) -> str:
-        """The run as a reader names it."""
+        """The name of the run in console lines."""
         return identity.title(self.config, self.inputs)
 
 
 def plan(composed: list[RunConfig]) -> list[PlannedRun]:
-    """Resolves every run and prepares its data and text, each once; a run that is named twice is planned once.
+    """Resolves every run and prepares its data and text, each once; a duplicate run is planned once.
 
-    InputError, before any run exists, when the data of any of them cannot be used.
+    InputError, before any run starts, if the data of any of them cannot be used.
     """
     planned: dict[Path, PlannedRun] = {}
     cache = Cache()
@@ -56,13 +56,13 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     runs = list(planned.values())
     by_task: dict[str, list[PlannedRun]] = {}
     for item in runs:
-        by_task.setdefault(identity.task_of(item.inputs, item.config), []).append(item)
+        by_task.setdefault(identity.task_of(item.config, item.inputs), []).append(item)
     for several in by_task.values():
         lifted = identity.lifted((item.config, item.inputs) for item in several)
         for item in several:
             item.lifted = lifted
     _choose_what_is_kept([item for item in runs if item.inputs.data is not None])
-    return in_turn(runs)
+    return run_order(runs)
 
 
 def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
@@ -75,10 +75,10 @@ def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
         item.config = replace(item.config, finetune=replace(finetune, keep=finetune.keep or default))
 
 
-def in_turn(planned: list[PlannedRun]) -> list[PlannedRun]:
-    """Pretrainings first, then task by task and seed by seed all arms, in an order that is sampled for each of these.
+def run_order(planned: list[PlannedRun]) -> list[PlannedRun]:
+    """Pretrainings first; then, for each task and seed, all arms in a random order.
 
-    What is compared is trained close in time, and no arm is always the first; the same command has the same order.
+    Runs that are compared train close in time, and no arm is always first. The same command gives the same order.
     """
     blocks: dict[tuple[str, int], list[PlannedRun]] = {}
     for item in planned:
@@ -91,42 +91,42 @@ def in_turn(planned: list[PlannedRun]) -> list[PlannedRun]:
 
 
 def _smaller_vocabulary(composed: RunConfig, config: RunConfig) -> str | None:
-    """That the text has fewer pieces than the model or scale states; None where it has enough, or the user set another size."""
+    """A note if the text yields fewer pieces than the model or scale states; None if enough, or if the user set a size."""
     stated, pieces = composed.model.tokenizer.vocab_size, config.model.vocab_size
     tokenizer = composed.tokenizer
     is_read = tokenizer.file or tokenizer.vocab_file or start.has_tokenizer(composed)
     if stated is None or is_read or tokenizer.vocab_size != stated or pieces >= stated:
         return None
     return (
-        f"{composed.model_name} at scale {composed.scale_name} states {stated:,} pieces; the text carries {pieces:,}, "
-        "and that is the size of the model that runs"
+        f"{composed.model_name} at scale {composed.scale_name} states a vocabulary of {stated:,} pieces; "
+        f"the text yields {pieces:,}, and the model gets that size"
     )
 
 
 class Cache:
-    """Keys of what this command has prepared already, by all that shapes it."""
+    """Prepares each text and task data of a command once, by the settings that they depend on."""
 
     def __init__(self) -> None:
         self._keys: dict[str, str] = {}
 
     def text(self, config: RunConfig) -> str:
         """Key of the prepared text."""
-        shaping = repr((config.corpus, config.data, config.tokenizer, config.output, config.pretrain.teacher))
-        if shaping not in self._keys:
-            self._keys[shaping] = prepare.prepare(config)
-        return self._keys[shaping]
+        settings = repr((config.corpus, config.data, config.tokenizer, config.output, config.pretrain.teacher))
+        if settings not in self._keys:
+            self._keys[settings] = prepare.prepare(config)
+        return self._keys[settings]
 
     def task(self, config: RunConfig) -> str:
         """Key of the task's prepared data."""
         splits = (config.task, config.finetune.submit, config.finetune.keep_best)
-        shaping = repr((*splits, config.data, config.tokenizer, config.output, config.model.init_from))
-        if shaping not in self._keys:
-            self._keys[shaping] = prepared.prepare(config)
-        return self._keys[shaping]
+        settings = repr((*splits, config.data, config.tokenizer, config.output, config.model.init_from))
+        if settings not in self._keys:
+            self._keys[settings] = prepared.prepare(config)
+        return self._keys[settings]
 
 
 def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) -> list[PlannedRun]:
-    """The pretraining that the composed run needs and that may have to run, and the run itself."""
+    """The composed run, after the pretraining that it needs, if any."""
     found = start.read(composed)
     config = resolve(composed, found)
     tokenizer_file = hashlib.sha256(vocabulary_bytes(config.tokenizer)).hexdigest()[:16]
@@ -168,7 +168,7 @@ def _on_task(
     corpus: sequences.Corpus | None = None,
     needed: PlannedRun | None = None,
 ) -> PlannedRun:
-    """A fine-tuning, or the measuring of a model on a task, from random or published weights or from a pretraining."""
+    """A fine-tuning, or only measurements on a task, from random or published weights or from a pretraining."""
     if not has_task(config):
         raise InputError("task=none leaves nothing to do without pretraining: choose a pretrain, such as pretrain=mlm")
     key = cache.task(config)
@@ -193,19 +193,19 @@ def _from_checkpoint(config: RunConfig, found: Found, tokenizer_file: str, cache
     """A fine-tuning of the weights that pretrain.checkpoint names."""
     run = _on_task(config, found, tokenizer_file, cache)
     folder = Path(found.checkpoint.folder).parent
-    theirs = pretrained.identity_of(folder)
+    source = pretrained.identity_of(folder)
     inputs = replace(
         run.inputs,
-        corpus=theirs["corpus"],
-        pretraining=theirs["pretraining"],
+        corpus=source["corpus"],
+        pretraining=source["pretraining"],
         pretrained=str(folder),
-        content=run.inputs.content | {"recipe": theirs["recipe"], "text": theirs["text"]},
+        content=run.inputs.content | {"recipe": source["recipe"], "text": source["text"]},
     )
     return replace(run, inputs=inputs, folder=identity.folder_of(config, inputs))
 
 
 def _overlap(config: RunConfig, inputs: Inputs) -> float:
-    """Share of the evaluation items that have an n-gram of the corpus, counted once for a task and a corpus."""
+    """Share of the evaluation items with an n-gram of the corpus, counted once per task and corpus."""
     path = paths.data_folder(config.output, inputs.data) / f"overlap-{inputs.corpus}.json"
     if not path.exists():
         split = prepared.read(config, inputs.data).validation

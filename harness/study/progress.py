@@ -1,4 +1,4 @@
-"""How a running cell looks: a bar with loss, tokens/s and time left on a terminal, plain lines otherwise."""
+"""Progress of a run on the console: on a terminal a bar with loss, tokens/s and remaining time, plain lines otherwise."""
 
 import sys
 import time
@@ -12,16 +12,16 @@ LINE_EVERY_S = 15.0
 
 
 class Progress:
-    """Follows the journal entries of one cell."""
+    """Shows the log of one run."""
 
     def __init__(self, label: str) -> None:
         self._label = label
         self._bar: tqdm | None = None
         self._stage = "starting"
         self._steps = 0
-        self._began = self._spoke = time.monotonic()
-        self._from: dict[str, Any] = {"time": 0, "step": 0, "tokens": 0}
-        self._at = self._from
+        self._began = self._last_line = time.monotonic()
+        self._stage_start: dict[str, Any] = {"time": 0, "step": 0, "tokens": 0}
+        self._latest = self._stage_start
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
@@ -35,50 +35,48 @@ class Progress:
             self._bar.close()
 
     def show(self, entries: list[dict[str, Any]]) -> None:
-        """Takes new entries in."""
-        told = [entry for entry in entries if "stage" in entry or entry.get("key", "").endswith("/loss")]
-        for entry, following in zip(told, [*told[1:], {}], strict=False):
+        """Shows new entries of the log."""
+        shown = [entry for entry in entries if "stage" in entry or entry.get("key", "").endswith("/loss")]
+        for entry, following in zip(shown, [*shown[1:], {}], strict=False):
             if "stage" in entry:
                 self._begin(entry)
-            elif "key" not in following:  # of points in a row the last says it all
+            elif "key" not in following:  # only the last of consecutive points
                 self._advance(entry)
 
     def end(self, status: str, metrics: dict[str, float], last_line: str) -> None:
         """One closing line: the headline score, or why it failed."""
         seconds = f"{time.monotonic() - self._began:.0f} s"
         score = f", score {metrics['eval/score']:.4f}" if "eval/score" in metrics else ""
-        told = (
-            f"{self._label}: {status} in {seconds}{score}" if status == "finished" else f"{self._label}: {status}: {last_line}"
-        )
+        outcome = f"{status} in {seconds}{score}" if status == "finished" else f"{status}: {last_line}"
         if self._bar is not None:
-            self._bar.write(told)
+            self._bar.write(f"{self._label}: {outcome}")
         else:
-            print(told, flush=True)
+            print(f"{self._label}: {outcome}", flush=True)
 
     def _begin(self, entry: dict[str, Any]) -> None:
         resumed = entry["stage"] == self._stage
-        self._from = (self._at if resumed else {"step": 0, "tokens": 0}) | {"time": entry["time"]}
+        self._stage_start = (self._latest if resumed else {"step": 0, "tokens": 0}) | {"time": entry["time"]}
         self._stage, self._steps = entry["stage"], entry["steps"]
         if self._bar is not None:
             self._bar.set_description(f"{self._label}: {self._stage}")
             self._bar.reset(total=self._steps or 1)
 
     def _advance(self, point: dict[str, Any]) -> None:
-        self._at = point
-        seconds = max(1e-3, (point["time"] - self._from["time"]) / 1000)
-        rate = (point["tokens"] - self._from["tokens"]) / seconds
+        self._latest = point
+        seconds = max(1e-3, (point["time"] - self._stage_start["time"]) / 1000)
+        rate = (point["tokens"] - self._stage_start["tokens"]) / seconds
         if self._bar is not None:
             self._bar.set_postfix_str(f"loss {point['value']:.3f}, {rate:,.0f} tokens/s", refresh=False)
             self._bar.update(point["step"] - self._bar.n)
-        elif time.monotonic() - self._spoke > LINE_EVERY_S:
-            self._spoke = time.monotonic()
-            left = self._left(point, seconds)
-            print(f"{self._label}: {left[0]}, loss {point['value']:.3f}, {rate:,.0f} tokens/s{left[1]}", flush=True)
+        elif time.monotonic() - self._last_line > LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            done, remaining = self._remaining(point, seconds)
+            print(f"{self._label}: {done}, loss {point['value']:.3f}, {rate:,.0f} tokens/s{remaining}", flush=True)
 
-    def _left(self, point: dict[str, Any], seconds: float) -> tuple[str, str]:
-        """Where the stage is, and how long it will still take where its steps are known."""
+    def _remaining(self, point: dict[str, Any], seconds: float) -> tuple[str, str]:
+        """Step of the stage, and its remaining time where the number of steps is known."""
         done = f"{self._stage} step {point['step']}"
-        if not self._steps:  # the clock decides
+        if not self._steps:  # a budget in seconds
             return done, ""
-        left = seconds / max(1, point["step"] - self._from["step"]) * (self._steps - point["step"])
+        left = seconds / max(1, point["step"] - self._stage_start["step"]) * (self._steps - point["step"])
         return f"{done}/{self._steps}", f", {left:.0f} s left"

@@ -1,4 +1,4 @@
-"""The folder of a run before its worker starts: its config, and its record."""
+"""The folder of a run before its worker starts: its config and its record."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from harness.study.identity import Inputs
 from harness.tracking import run_log
 
 RECORD = "run.json"
-"""What the tracking store is sent of a run before it starts, and what the run reads."""
+"""Tags, parameters and inputs of a run: sent to MLflow before it starts, and read by its worker."""
 
 
 def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, An
 
 
 def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
-    """Writes config and record; what an earlier attempt left is removed."""
+    """Writes config and record, and removes the files of an earlier attempt."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (paths.CHECKPOINTS, paths.WEIGHTS):
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -45,5 +45,5 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def resumable(folder: Path) -> dict[str, Any] | None:
-    """The record of an attempt that left a checkpoint to resume from; None where the run starts anew."""
+    """The record of an attempt that left a checkpoint to resume from; None if the run starts from the beginning."""
     return read(folder) if (folder / RECORD).exists() and any(folder.glob(f"{paths.CHECKPOINTS}/step-*")) else None

@@ -1,4 +1,4 @@
-"""The parent of all runs: prepares data, starts a fresh worker for each run, follows its log, and tracks it.
+"""The parent of all runs: prepares data, starts a worker process for each run, follows its log, and tracks it.
 
 A worker never talks to MLflow. Where MLflow is unreachable, runs continue, and `python -m harness sync` sends them later.
 """
@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -31,9 +30,9 @@ TRACK_EVERY_S = 10.0
 
 
 def run_study(configs: list[RunConfig]) -> int:
-    """Runs all that is not finished yet; 0 when all runs ended well, 1 when one failed or diverged.
+    """Runs everything that is not finished yet; 0 if all runs finished, 1 if one failed or diverged.
 
-    InputError, before any run exists, when the data of any of them cannot be used.
+    InputError, before any run starts, if the data of any of them cannot be used.
     """
     planned = plan(configs)
     for note in dict.fromkeys(item.note for item in planned if item.note):
@@ -57,7 +56,7 @@ def run_study(configs: list[RunConfig]) -> int:
 
 
 def _run_unless_done(item: PlannedRun, label: str, session: Session) -> bool:
-    """Whether the run is finished afterwards."""
+    """Runs it unless it has finished already; whether it has finished afterwards."""
     item.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
@@ -75,7 +74,7 @@ def _run_unless_done(item: PlannedRun, label: str, session: Session) -> bool:
 
 
 def _run(item: PlannedRun, label: str, session: Session) -> str:
-    """Starts a worker or resumes where the last one left a checkpoint; returns the status of the run."""
+    """Starts a worker, which resumes from the checkpoint of an earlier one if there is one; returns the status of the run."""
     record = None if item.config.rerun else run_folder.resumable(item.folder)
     if record is None:
         record, timed = run_folder.record(item.config, item.inputs, item.lifted), session.of(item)
@@ -83,21 +82,22 @@ def _run(item: PlannedRun, label: str, session: Session) -> str:
             record["tags"][tags.SESSION] = session.name
         run_folder.prepare(item.folder, item.config, record)
         if timed is not None:
-            summary.log(item.folder, session.name, timed.launches).close()
+            summary.write(item.folder, session.name, timed.launches).close()
     tracked = TrackedRun(item, record)
     status = "killed"
     try:
         with Progress(label) as progress:
             status = _work(item, lambda entries: (progress.show(entries), tracked.add(entries)))
             result = run_log.result(item.folder)
-            progress.end(status, result["metrics"] if result else {}, _why(item.folder / "log.txt"))
+            log = item.folder / "log.txt"
+            progress.end(status, result["metrics"] if result else {}, f"{processes.last_line(log)} (see {log})")
     finally:
         tracked.end(status)
     return status
 
 
 def _track_replicate(item: PlannedRun, timed: Timed, session: str) -> None:
-    """Keeps the second timing of the baseline as a run of its own, which has nothing else."""
+    """Tracks the second timing of the baseline as a run of its own, without training."""
     if timed.failed is not None or not timed.launches:
         return
     folder = item.folder.with_name(f"replicate-{session}-{timed.number}-{item.folder.name}")
@@ -105,14 +105,10 @@ def _track_replicate(item: PlannedRun, timed: Timed, session: str) -> None:
     record["name"] += " (A/A replicate)"
     record["tags"] |= {tags.SESSION: session, tags.REPLICATE: "true"}
     run_folder.prepare(folder, item.config, record)
-    summary.log(folder, session, timed.launches).finish("finished")
+    summary.write(folder, session, timed.launches).finish("finished")
     tracked = TrackedRun(replace(item, folder=folder), record)
     tracked.add(run_log.Reader(folder).new_entries())
     tracked.end("finished")
-
-
-def _why(log: Path) -> str:
-    return f"{processes.last_line(log)} (see {log})"
 
 
 def _work(item: PlannedRun, follow: Callable[[list[dict[str, Any]]], object]) -> str:
@@ -134,7 +130,7 @@ def _work(item: PlannedRun, follow: Callable[[list[dict[str, Any]]], object]) ->
 
 @contextlib.contextmanager
 def _terminated_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the study as Ctrl-C does, so that runs get their end state."""
+    """SIGTERM ends the study as Ctrl-C does, so that runs get an end state."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -147,7 +143,7 @@ def _terminated_as_interrupt() -> Iterator[None]:
 
 
 class TrackedRun:
-    """One run in MLflow; says so once when MLflow is unreachable, and the run continues without it."""
+    """One run in MLflow. If MLflow is unreachable, that is printed once and the run continues without it."""
 
     def __init__(self, item: PlannedRun, record: dict[str, Any]) -> None:
         self._folder, self._pending, self._last = item.folder, [], time.monotonic()
@@ -159,7 +155,7 @@ class TrackedRun:
             self._tracker = tracker
 
     def add(self, entries: list[dict[str, Any]]) -> None:
-        """Buffers entries of the run's log and sends them now and then."""
+        """Buffers entries of the run's log and sends them every TRACK_EVERY_S seconds."""
         self._pending += entries
         if self._tracker and time.monotonic() - self._last > TRACK_EVERY_S:
             self._send()

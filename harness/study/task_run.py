@@ -1,4 +1,4 @@
-"""A run on a task, inside its worker: measure the model, fine-tune it, evaluate it."""
+"""A run on a task in its worker: measure the model, fine-tune it, evaluate it."""
 
 from filelock import FileLock
 
@@ -16,31 +16,31 @@ from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks import scores
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Journal, now_ms, write_json
+from harness.tracking.run_log import RunLog, now_ms, write_json
 from harness.training.evaluation import evaluate_split, headline, submit, write_more_scores, write_predictions, write_scores
 from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import Position, compile_ahead
 from models.heads import Classifier
 
 
-def run(config: RunConfig, inputs: Inputs, machine: Machine, journal: Journal) -> None:
+def run(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLog) -> None:
     """Measures, trains and evaluates on one task."""
     prepared = cache.read(config, inputs.data)
     if config.finetune.enabled:
         scores.load_library(config.task.kind)
     baseline = Baseline(machine)
-    model = measure_inference(config, inputs, prepared, machine, baseline, journal)
-    journal.value("corpus/overlap", inputs.overlap)
+    model = measure_inference(config, inputs, prepared, machine, baseline, run_log)
+    run_log.value("corpus/overlap", inputs.overlap)
     if config.finetune.enabled:
-        train_and_evaluate(config, model, prepared, machine, baseline, journal)
+        train_and_evaluate(config, model, prepared, machine, baseline, run_log)
 
 
 def measure_inference(
-    config: RunConfig, inputs: Inputs, prepared: Prepared, machine: Machine, baseline: Baseline, journal: Journal
+    config: RunConfig, inputs: Inputs, prepared: Prepared, machine: Machine, baseline: Baseline, run_log: RunLog
 ) -> Classifier:
-    """Counts the untrained model and measures its memory, each instrument in a pass of its own; returns that model."""
+    """Counts the untrained model and measures its memory, each instrument in its own pass; returns that model."""
     outputs, head, settings = tasks.num_outputs(config.task), tasks.kind_of(config.task).head(), config.measure
-    journal.stage("measure")
+    run_log.stage("measure")
     measured = Subject(config, machine, prepared)
     if machine.compiles:
         model = machine.compiled(_build(config, inputs).to(machine.device))
@@ -50,44 +50,44 @@ def measure_inference(
         if not machine.compiles:
             model = _build(config, inputs).to(machine.device)
         _infer(model, measured)
-    write_json(journal.folder / "parameters.json", size.per_layer(model))
+    write_json(run_log.folder / "parameters.json", size.per_layer(model))
     for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
-        journal.value(key, value)
+        run_log.value(key, value)
     if settings.enabled:
-        _write_memory("inference", peak, model, journal)
+        _write_memory("inference", peak, model, run_log)
         forward = flops.counted(config.model, outputs, 1, settings.length, False, head)
-        journal.value("model/flops_forward", forward)
-        _write_intensity(forward, bytes_moved.bytes_forward(model, measured.text(settings.length), machine), journal)
+        run_log.value("model/flops_forward", forward)
+        _write_intensity(forward, bytes_moved.bytes_forward(model, measured.text(settings.length), machine), run_log)
         step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head)
-        journal.value("model/flops_train_step", step)
-        _write_lengths(config, outputs, head, journal)
+        run_log.value("model/flops_train_step", step)
+        _write_lengths(config, outputs, head, run_log)
     return model
 
 
 def _infer(model: Classifier, measured: Subject) -> None:
-    """The batches of throughput once, where anything is measured."""
+    """Runs the throughput batches once, if measuring is enabled."""
     if measured.config.measure.enabled:
         call = latency.forward(model, measured.machine)
         for batch in measured.batches():
             call(batch)
 
 
-def _write_memory(phase: str, peak: Peak, model: Classifier, journal: Journal) -> None:
-    """By each instrument that this device has; RuntimeError where the weights alone are more."""
+def _write_memory(phase: str, peak: Peak, model: Classifier, run_log: RunLog) -> None:
+    """Writes the peak of each instrument that the device has; RuntimeError if one is below the size of the weights."""
     refuse_less_than(size.sizes(model)["model/weights_bytes"], peak)
-    journal.value(f"{phase}/peak_memory_bytes", peak.kernel)
-    journal.value(f"{phase}/sampled_peak_memory_bytes", peak.sampled)
-    journal.value(f"{phase}/reserved_peak_memory_bytes", peak.reserved)
-    journal.value(f"{phase}/process_peak_memory_bytes", peak.process)
+    run_log.value(f"{phase}/peak_memory_bytes", peak.kernel)
+    run_log.value(f"{phase}/sampled_peak_memory_bytes", peak.sampled)
+    run_log.value(f"{phase}/reserved_peak_memory_bytes", peak.reserved)
+    run_log.value(f"{phase}/process_peak_memory_bytes", peak.process)
 
 
-def _write_intensity(forward_flops: int, moved_bytes: int, journal: Journal) -> None:
-    journal.value("model/bytes_forward", moved_bytes)
-    journal.value("model/arithmetic_intensity", forward_flops / moved_bytes)
+def _write_intensity(forward_flops: int, moved_bytes: int, run_log: RunLog) -> None:
+    run_log.value("model/bytes_forward", moved_bytes)
+    run_log.value("model/arithmetic_intensity", forward_flops / moved_bytes)
 
 
 def _build(config: RunConfig, inputs: Inputs) -> Classifier:
-    """The classifier, randomly initialised or with the weights of a pretraining or published ones, on CPU."""
+    """The classifier on the CPU: randomly initialised, or with the weights of a pretraining or published weights."""
     model = classifier(config, config.seed)
     untrained: list[str] | None = None
     if inputs.pretrained is not None:
@@ -99,56 +99,56 @@ def _build(config: RunConfig, inputs: Inputs) -> Classifier:
     return model
 
 
-def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], journal: Journal) -> None:
+def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], run_log: RunLog) -> None:
     lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
     for length, counts in flops.by_length(config.model, outputs, lengths, head).items():
-        journal.sample("scaling/flops_forward", length, counts.forward, now_ms())
-        journal.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
+        run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
+        run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
 
 
 def train_and_evaluate(
-    config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, baseline: Baseline, journal: Journal
+    config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, baseline: Baseline, run_log: RunLog
 ) -> None:
-    """Fine-tunes, then scores every item that is not trained on; DivergedError when training does."""
+    """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges."""
     cost = flops.of_training(model)
     if machine.compiles:
         with baseline.leave_out():
             compile_ahead(training_of(config, model, prepared, cost), Position(), machine)
     meter = energy.EnergyMeter(energy.counters(machine))
     with peak_memory(machine, baseline) as peak, meter:
-        done = finetune(config, model, prepared, machine, journal, cost, meter)
-    _write_memory("finetune", peak, model, journal)
-    journal.value("finetune/energy_j", meter.counted)
+        done = finetune(config, model, prepared, machine, run_log, cost, meter)
+    _write_memory("finetune", peak, model, run_log)
+    run_log.value("finetune/energy_j", meter.counted)
     for key, value in (costs(done) | rates(done)).items():
-        journal.value(key, value)
+        run_log.value(key, value)
     if config.measure.enabled:
-        _write_utilisation(config, done, machine, journal)
-    journal.stage("evaluate")
+        _write_utilisation(config, done, machine, run_log)
+    run_log.stage("evaluate")
     answers = evaluate_split(config, model, prepared.validation, prepared, machine)
-    write_scores(config.task, answers, journal)
-    write_predictions(answers, journal.folder / "predictions.parquet")
-    _evaluate_more(config, model, prepared, machine, journal)
+    write_scores(config.task, answers, run_log)
+    write_predictions(answers, run_log.folder / "predictions.parquet")
+    _evaluate_more(config, model, prepared, machine, run_log)
     if config.finetune.keep is not Keep.none:
         tokenizer = paths.data_folder(config.output, prepared.key) / native.TOKENIZER
-        finetuned.save(journal.folder / paths.WEIGHTS, model, config.task, tokenizer)
+        finetuned.save(run_log.folder / paths.WEIGHTS, model, config.task, tokenizer)
 
 
-def _write_utilisation(config: RunConfig, done: Position, machine: Machine, journal: Journal) -> None:
-    """The peak is that of training: on its threads and in its arithmetic."""
+def _write_utilisation(config: RunConfig, done: Position, machine: Machine, run_log: RunLog) -> None:
+    """Model FLOPs utilisation of training; the peak is measured with the threads and dtype of training."""
     with FileLock(paths.timing_lock(config.output)):
         fastest, share = peak_flops.utilisation(done.flops, done.seconds, lambda: peak_flops.peak_flops_per_s(machine))
-    journal.value("hardware/peak_flops_per_s", fastest)
-    journal.value("finetune/mfu", share)
+    run_log.value("hardware/peak_flops_per_s", fastest)
+    run_log.value("finetune/mfu", share)
 
 
-def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, journal: Journal) -> None:
-    """Scores the splits beside the validation and the tuning rows, and writes the benchmark's submission."""
+def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, run_log: RunLog) -> None:
+    """Evaluates the additional validation splits and the tuning split, and writes the benchmark's submission."""
     for name in config.task.more_validation:
         answers = evaluate_split(config, model, prepared.more[name], prepared, machine)
-        write_more_scores(config.task, f"_{name}", answers, journal)
-        write_predictions(answers, journal.folder / f"predictions_{name}.parquet")
+        write_more_scores(config.task, f"_{name}", answers, run_log)
+        write_predictions(answers, run_log.folder / f"predictions_{name}.parquet")
     if prepared.tune is not None and config.finetune.keep_best is not KeepBest.tune:
         answers = evaluate_split(config, model, prepared.tune, prepared, machine)
-        journal.value("tune/score", headline(config.task, answers))
+        run_log.value("tune/score", headline(config.task, answers))
     if config.finetune.submit:
-        submit(config, model, prepared, machine, journal.folder)
+        submit(config, model, prepared, machine, run_log.folder)

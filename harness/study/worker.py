@@ -1,6 +1,6 @@
-"""The worker: one run in a process of its own. It imports torch, but neither Hydra nor MLflow.
+"""The worker: one run in its own process. It imports torch, but neither Hydra nor MLflow.
 
-python -m harness.study.worker FOLDER     reads config.yaml and run.json there, leaves result.json
+python -m harness.study.worker FOLDER     reads config.yaml and run.json there, writes result.json
 """
 
 import shutil
@@ -13,27 +13,27 @@ from harness.hardware import facts
 from harness.hardware.device import Machine
 from harness.study import pretrain_run, run_folder, task_run
 from harness.study.identity import Inputs
-from harness.tracking.run_log import Journal, write_json
+from harness.tracking.run_log import RunLog, write_json
 from harness.training.loop import DivergedError
 
 
 def main(folder: Path) -> None:
-    """Runs what the folder describes; an exception leaves no result."""
+    """Executes the run of this folder; after an exception there is no result."""
     config = resolve.load(folder / "config.yaml")
     record = run_folder.read(folder)
-    journal = Journal(folder)
+    run_log = RunLog(folder)
     write_json(folder / "environment.json", facts.environment(config.hardware) | {"measure_version": measure.VERSION})
     try:
         inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware)
         if inputs.data is None:
-            pretrain_run.run(config, inputs, record["tags"][tags.FINGERPRINT], machine, journal)
+            pretrain_run.run(config, inputs, record["tags"][tags.FINGERPRINT], machine, run_log)
         else:
-            task_run.run(config, inputs, machine, journal)
-        journal.finish("finished")
+            task_run.run(config, inputs, machine, run_log)
+        run_log.finish("finished")
         shutil.rmtree(folder / paths.CHECKPOINTS, ignore_errors=True)  # a finished run is not resumed
     except DivergedError as error:
         print(f"diverged: {error}")
-        journal.finish("diverged")
+        run_log.finish("diverged")
 
 
 if __name__ == "__main__":

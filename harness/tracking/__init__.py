@@ -1,1 +1,1 @@
-"""What a run writes: its own log, line by line, and its run in MLflow."""
+"""The log of a run in its folder, and the run in MLflow."""

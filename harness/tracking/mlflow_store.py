@@ -1,7 +1,7 @@
-"""Runs in MLflow: each is one flat run there, with the numbers of its own log. The only file here that imports mlflow.
+"""Runs in MLflow: each is one flat run, with the numbers of its log. The only module of the harness that imports mlflow.
 
-Everything goes through an explicit client with explicit run ids and end states. Sending the same twice changes nothing, so
-a run can be sent again from its folder at any time.
+Everything goes through an explicit client with explicit run ids and end states. Sending a run twice changes nothing, so it can
+be sent again from its folder at any time.
 """
 
 import json
@@ -27,11 +27,11 @@ from harness.tracking import run_log
 END_STATES = {"finished": "FINISHED", "diverged": "FAILED", "failed": "FAILED", "killed": "KILLED"}
 """Status of a run -> its state in MLflow."""
 
-logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # the first run would print tables and migrations
+logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # the first run would log tables and migrations
 logging.getLogger("alembic").setLevel(logging.WARNING)
 
 BATCH = 1000
-"""Metrics or parameters that one call may carry."""
+"""Metrics of one call at most."""
 
 
 class Tracker:
@@ -52,14 +52,14 @@ class Tracker:
             return found.experiment_id
         try:
             return self._client.create_experiment(study, artifact_location=artifacts and (artifacts / study).as_uri())
-        except MlflowException:  # another process was faster
+        except MlflowException:  # another process has created it
             found = self._client.get_experiment_by_name(study)
             if found is None:
                 raise
             return found.experiment_id
 
     def open(self, record: dict[str, Any]) -> str:
-        """Run id of this attempt, created with its tags and parameters unless it exists; its state is RUNNING now."""
+        """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING."""
         run_id = self.find(record["attempt"])
         if run_id is not None:
             for key, value in (("process", _this_process()), ("status", "running")):
@@ -84,7 +84,7 @@ class Tracker:
     def close(self, run_id: str, folder: Path, status: str) -> None:
         """Adds results and files of the run's folder and ends it."""
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
-        last = result.get("steps", {})  # of values that end a curve
+        last = result.get("steps", {})  # steps of values that end a curve
         points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in result["metrics"].items()]
         environment = folder / "environment.json"
         facts = json.loads(environment.read_text()) if environment.exists() else {}
@@ -96,25 +96,25 @@ class Tracker:
         self._client.set_terminated(run_id, END_STATES[status], result["time"])
 
     def reap(self) -> int:
-        """Ends runs of this study that claim to run in a process of this machine that is gone; returns how many."""
-        stale = 0
+        """Ends runs of this study whose process on this machine no longer exists; returns how many."""
+        ended = 0
         running = self._client.search_runs([self._experiment], "attributes.status = 'RUNNING' and tags.process LIKE '%'")
         for run in running:
             if _is_gone(run.data.tags["process"]):
                 self._client.set_tag(run.info.run_id, "status", "killed")
                 self._client.set_terminated(run.info.run_id, "KILLED")
-                stale += 1
-        return stale
+                ended += 1
+        return ended
 
     def _pretraining_run(self, record: dict[str, Any]) -> dict[str, str]:
-        """Tag that points to the run, of whatever study, that pretrained the weights."""
+        """Tag with the id of the run that pretrained the weights, in any study."""
         folder = record.get("inputs", {}).get("pretrained")
         path = Path(folder) / "run.json" if folder else None
         if path is None or not path.exists():
             return {}
         attempt = json.loads(path.read_text())["attempt"]
-        everywhere = [experiment.experiment_id for experiment in self._client.search_experiments()]
-        found = self._client.search_runs(everywhere, f"tags.attempt = '{attempt}'", max_results=1)
+        experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
+        found = self._client.search_runs(experiments, f"tags.attempt = '{attempt}'", max_results=1)
         return {"pretraining_run": found[0].info.run_id} if found else {}
 
     def find(self, attempt: str) -> str | None:
@@ -132,7 +132,7 @@ def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
 
 
 def _create_database(uri: str) -> None:
-    """Makes the schema once, under a lock: processes that open a fresh database together would break it."""
+    """Creates the schema once, under a lock: processes that open a new database at the same time would break it."""
     path = Path(uri.removeprefix("sqlite:///"))
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
@@ -144,7 +144,7 @@ def _create_database(uri: str) -> None:
 
 
 def _this_process() -> str:
-    """Host, process id and its start time: ids are used again, start times are not."""
+    """Host, process id and its start time: process ids are reused, start times are not."""
     process = psutil.Process()
     return f"{os.uname().nodename}:{process.pid}:{process.create_time():.0f}"
 

@@ -1,8 +1,8 @@
-"""What a worker writes and a supervisor reads: files of a run's folder, each written whole or line by line.
+"""The files of a run's folder that its worker writes and its supervisor reads, each written atomically or line by line.
 
 - `config.yaml`, `run.json`: config and record, written by the supervisor before the worker starts
-- `metrics.jsonl`: stages, curves and results, one line an entry: those of timing from the supervisor, then the worker's
-- `result.json`: the end, with the results of all processes that wrote the log; this file, not a marker, means done
+- `metrics.jsonl`: stages, curves and results, one entry per line: those of timing from the supervisor, then the worker's
+- `result.json`: status and results, of all processes that wrote the log; its existence means that the run is done
 """
 
 import json
@@ -26,7 +26,7 @@ def artifacts(folder: Path) -> list[Path]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Written whole or not at all."""
+    """Writes the file atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("w") as file:
         json.dump(value, file, indent=1, allow_nan=False)
@@ -36,12 +36,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch, as the tracking store counts time."""
+    """Milliseconds since the epoch, as MLflow counts time."""
     return int(time.time() * 1000)
 
 
-class Journal:
-    """Writes the log of a run. Points of a curve that an earlier process wrote stay, though a resumed one repeats them."""
+class RunLog:
+    """Writes the log of a run. Points that an earlier process wrote stay; a resumed process that repeats them adds nothing."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,11 +51,11 @@ class Journal:
         self._lines = (folder / "metrics.jsonl").open("a", buffering=1)
 
     def stage(self, name: str, steps: int = 0) -> None:
-        """Says what begins now, and of how many steps it is."""
+        """Marks the start of a stage of so many steps; 0 if their number is not known."""
         self._write({"stage": name, "steps": steps})
 
     def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
-        """One point of a curve, of now unless a time is given; KeyError or ValueError as `metrics.check` raises them."""
+        """One point of a curve, by default at the current time; KeyError or ValueError as `metrics.check` raises them."""
         point = {"step": step, "key": key, "value": metrics.check(key, value), "tokens": tokens}
         if step <= self._steps.get(key, -1):
             return
@@ -63,17 +63,17 @@ class Journal:
         self._write(point if time_ms is None else point | {"time": time_ms})
 
     def sample(self, key: str, step: int, value: float, time_ms: int) -> None:
-        """One of several values that a curve may have at one step, as repeated measurements of one length."""
+        """One of several values that a curve may have at one step, for example repeated measurements of one length."""
         self._write({"step": step, "key": key, "value": metrics.check(key, value), "time": time_ms})
 
     def value(self, key: str, value: float | None) -> None:
-        """One result, in the place of an earlier one; None is left out, which a report shows as a dash."""
+        """One result, which replaces an earlier one of this name; None is left out, and reports show a dash."""
         if value is not None:
             self._values[key] = metrics.check(key, value)
             self._write({"result": key, "value": self._values[key]})
 
     def close(self) -> None:
-        """Leaves the log to the next process that opens it."""
+        """Closes the file; another process may continue the log."""
         self._lines.close()
 
     def finish(self, status: str) -> None:
@@ -88,7 +88,7 @@ class Journal:
 
 
 def _written(path: Path) -> list[dict[str, Any]]:
-    """Entries of the file; a line that a killed process left torn is cut off."""
+    """Entries of the file; an incomplete last line, left by a killed process, is cut off."""
     if not path.exists():
         return []
     text = path.read_bytes()
@@ -99,7 +99,7 @@ def _written(path: Path) -> list[dict[str, Any]]:
 
 
 class Reader:
-    """Reads the log of a run: entries of `metrics.jsonl` since the last call; a torn last line is left for the next."""
+    """Reads the log of a run: entries of `metrics.jsonl` since the last call, without an incomplete last line."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "metrics.jsonl"
@@ -118,6 +118,6 @@ class Reader:
 
 
 def result(folder: Path) -> dict[str, Any] | None:
-    """The result of a run, or None while there is none."""
+    """The result of a run; None if it has none yet."""
     path = folder / "result.json"
     return json.loads(path.read_text()) if path.exists() else None

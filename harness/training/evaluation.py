@@ -12,7 +12,7 @@ from harness.tasks import glue_submission, scores
 from harness.tasks.base import Predictions, Split
 from harness.tasks.batches import collate, evaluation_order
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 from models.heads import Classifier
 
 
@@ -45,25 +45,25 @@ def predict(model: Classifier, split: Split, batch_size: int, pad_token_id: int,
     return logits
 
 
-def write_scores(task: TaskConfig, answers: Predictions, journal: Journal) -> None:
+def write_scores(task: TaskConfig, answers: Predictions, run_log: RunLog) -> None:
     """Writes the task's scores, its headline score, the loss, and the score of the constant prediction.
 
-    An undefined score is printed and left out.
+    An undefined score is reported on the console and left out.
     """
-    write_more_scores(task, "", answers, journal)
-    journal.value("eval/score", headline(task, answers))
-    journal.value("eval/loss", answers.loss)
-    journal.value("eval/examples", len(answers.labels))
-    journal.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.labels, answers.baseline))
+    write_more_scores(task, "", answers, run_log)
+    run_log.value("eval/score", headline(task, answers))
+    run_log.value("eval/loss", answers.loss)
+    run_log.value("eval/examples", len(answers.labels))
+    run_log.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.labels, answers.baseline))
 
 
-def write_more_scores(task: TaskConfig, suffix: str, answers: Predictions, journal: Journal) -> None:
-    """Writes the task's scores alone, under names with this suffix, as `_mismatched` of a split in task.more_validation."""
+def write_more_scores(task: TaskConfig, suffix: str, answers: Predictions, run_log: RunLog) -> None:
+    """Writes the task's scores alone, with this suffix, such as `_mismatched` for a split of task.more_validation."""
     for name in task.scores:
         value = scores.compute(task.kind, name, answers.labels, answers.predicted)
         if value is None:
-            print(f"score {name}{suffix} is undefined for such labels or predictions, as constant ones")
-        journal.value(f"eval/{name}{suffix}", value)
+            print(f"score {name}{suffix} is undefined for these labels and predictions")
+        run_log.value(f"eval/{name}{suffix}", value)
 
 
 def headline(task: TaskConfig, answers: Predictions) -> float | None:
@@ -72,7 +72,7 @@ def headline(task: TaskConfig, answers: Predictions) -> float | None:
 
 
 def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machine, folder: Path) -> list[Path]:
-    """Writes predictions of the test splits below the folder, as the benchmark takes them; their labels are not read."""
+    """Writes predictions of the test splits below the folder in the benchmark's format; test labels are not read."""
     task, written = config.task, []
     for file, split in glue_submission.splits(task).items():
         logits = predict(model, data.more[split], config.finetune.eval_batch_size, data.pad_token_id, machine)
@@ -83,7 +83,7 @@ def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machin
 
 def write_predictions(answers: Predictions, path: Path) -> None:
     """One row per item, or per word of kind `tokens`; the columns are those of the kind."""
-    import pyarrow  # here: takes 0.2 s, which profiling imports this module without needing
+    import pyarrow  # here: takes 0.2 s, and profiling imports this module without using it
     from pyarrow import parquet
 
     parquet.write_table(pyarrow.table(answers.columns), path)

@@ -1,4 +1,4 @@
-"""Fine-tuning on a task, and the choice of the epoch whose weights are kept."""
+"""Fine-tuning on a task, and the selection of the best epoch."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
 from harness.tasks.batches import pieces, training_batches
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 from harness.training.evaluation import evaluate_split, headline
 from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
 from models.batch import Batch
@@ -28,11 +28,11 @@ def finetune(
     model: Classifier,
     data: Prepared,
     machine: Machine,
-    journal: Journal,
+    run_log: RunLog,
     cost: Cost,
     meter: EnergyMeter | None = None,
 ) -> Position:
-    """Trains the model in place on the task's training split and returns how far training came.
+    """Trains the model in place on the task's training split and returns the final position.
 
     The model ends with the weights of its last step, or those of the best epoch by `finetune.keep_best`. `meter` pauses
     during evaluation.
@@ -40,16 +40,16 @@ def finetune(
     training, position = training_of(config, model, data, cost), Position()
     optimiser = make_optimiser(model, config.finetune)
     if config.finetune.keep_best is KeepBest.none:
-        train(training, optimiser, position, machine, journal)
+        train(training, optimiser, position, machine, run_log)
         return position
-    best = BestCheckpoint(config, model, data, machine, journal, meter)
-    train(replace(training, callbacks=(best,)), optimiser, position, machine, journal)
+    best = BestCheckpoint(config, model, data, machine, run_log, meter)
+    train(replace(training, callbacks=(best,)), optimiser, position, machine, run_log)
     best.restore()
     return position
 
 
 def training_of(config: RunConfig, model: Classifier, data: Prepared, cost: Cost) -> Training:
-    """What `finetune` trains, from the first batch on; good for one training."""
+    """The training that `finetune` runs; its batches can be consumed once."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
     steps = budget.planned_steps(len(data.train))
@@ -74,9 +74,9 @@ class Checkpoint(NamedTuple):
 
 
 class BestCheckpoint:
-    """Evaluates a split after every epoch and at the end, and keeps the weights of the best score, the first of equals.
+    """Evaluates a split after every epoch and at the end, and keeps the weights of the best score, the earliest of equal ones.
 
-    A score that is undefined is never the best. Where all are, the last weights stay.
+    An undefined score is never the best. If all are undefined, the last weights stay.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class BestCheckpoint:
         model: Classifier,
         data: Prepared,
         machine: Machine,
-        journal: Journal,
+        run_log: RunLog,
         meter: EnergyMeter | None = None,
     ) -> None:
         self._meter = meter or EnergyMeter([])
-        self._config, self._model, self._data, self._machine, self._journal = config, model, data, machine, journal
+        self._config, self._model, self._data, self._machine, self._run_log = config, model, data, machine, run_log
         by_tune = config.finetune.keep_best is KeepBest.tune
         self._split, self._key = (data.tune, "tune/score") if by_tune else (data.validation, "eval/score")
         self._steps_per_epoch = config.finetune.steps_per_epoch(len(data.train))
@@ -97,35 +97,35 @@ class BestCheckpoint:
         self.best: Checkpoint | None = None
 
     def should_run(self, position: Position) -> bool:
-        """Whether an epoch or the training ends with this step."""
+        """At the end of an epoch and of the training."""
         return position.step % self._steps_per_epoch == 0 or position.step == self._last_step
 
     def run(self, position: Position) -> None:
-        """Evaluates, writes the score and what training cost so far, and copies the weights if they are the best yet."""
+        """Evaluates, writes the score and the cost of training so far, and copies the weights if they are the best so far."""
         with self._meter.paused():
             for key, value in (costs(position) | {"finetune/energy_j": self._meter.counted}).items():
                 if value is not None:
-                    self._journal.curve(key, position.step, value, position.tokens)
+                    self._run_log.curve(key, position.step, value, position.tokens)
             answers = evaluate_split(self._config, self._model, self._split, self._data, self._machine)
             score = headline(self._config.task, answers)
             if score is None:
                 return
-            self._journal.curve(self._key, position.step, score, position.tokens)
+            self._run_log.curve(self._key, position.step, score, position.tokens)
             if self.best is None or score > self.best.score:
                 weights = {name: value.to("cpu", copy=True) for name, value in self._model.state_dict().items()}
                 self.best = Checkpoint(score, position.step, weights)
 
     def restore(self) -> None:
-        """Gives the model the best weights, and writes their score and epoch."""
+        """Loads the best weights into the model, and writes their score and epoch."""
         if self.best is None:
             return
         self._model.load_state_dict(self.best.weights)
-        self._journal.value(self._key, self.best.score)
-        self._journal.value("finetune/best_epoch", self.best.step / self._steps_per_epoch)
+        self._run_log.value(self._key, self.best.score)
+        self._run_log.value("finetune/best_epoch", self.best.step / self._steps_per_epoch)
 
 
 def costs(position: Position) -> dict[str, float]:
-    """Metric -> what training took so far, without evaluation."""
+    """Metric name -> cost of training so far, without evaluation."""
     return {
         "finetune/tokens": position.tokens,
         "finetune/flops": position.flops,
@@ -134,7 +134,7 @@ def costs(position: Position) -> dict[str, float]:
 
 
 def rates(position: Position) -> dict[str, float]:
-    """Metric -> throughput of training, and the share of the padded tokens that are padding."""
+    """Metric name -> throughput of training, and the share of padding among the padded tokens."""
     return {
         "finetune/tokens_per_s": position.tokens / position.seconds,
         "finetune/padded_tokens_per_s": position.padded_tokens / position.seconds,
@@ -160,6 +160,6 @@ def step_of(
     """
     micro_batches = pieces(batch, accumulation)
     labels = [count(micro_batch) for micro_batch in micro_batches]
-    spent = sum(cost(*micro_batch.input_ids.shape) for micro_batch in micro_batches)
+    flops = sum(cost(*micro_batch.input_ids.shape) for micro_batch in micro_batches)
     weights = [number / max(1, sum(labels)) for number in labels]
-    return Step(micro_batches, rows_of(batch), batch.tokens, batch.input_ids.numel(), spent, weights)
+    return Step(micro_batches, rows_of(batch), batch.tokens, batch.input_ids.numel(), flops, weights)

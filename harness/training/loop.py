@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from harness.config.schema import OptimiserConfig
 from harness.hardware.device import Machine
 from harness.seeds import derive
-from harness.tracking.run_log import Journal, now_ms
+from harness.tracking.run_log import RunLog, now_ms
 from models.encoder import set_activation_checkpointing
 
 LOG_EVERY = 10
@@ -26,7 +26,7 @@ class DivergedError(Exception):
 
 @dataclass
 class Position:
-    """How far training has come. Tokens are without padding, `padded_tokens` with it; seconds are those of training."""
+    """Progress of a training. Tokens are without padding, `padded_tokens` with it; seconds are those of training."""
 
     step: int = 0
     rows: int = 0  # examples or sequences
@@ -34,7 +34,7 @@ class Position:
     padded_tokens: int = 0
     flops: float = 0.0
     seconds: float = 0.0
-    paused_seconds: float = 0.0  # of evaluation, in no other count
+    paused_seconds: float = 0.0  # of evaluation, not in `seconds`
 
     def advance(self, step: "Step") -> None:
         """Counts one more step."""
@@ -57,11 +57,11 @@ class Limit:
         return getattr(position, self.unit)
 
     def size(self, step: "Step") -> float:
-        """How much of `total` one step does; 0 of seconds, which are not known before."""
+        """How much of `total` one step does; 0 for seconds, which are not known in advance."""
         return {"step": 1, "tokens": step.tokens, "flops": step.flops, "seconds": 0.0}[self.unit]
 
     def reached(self, position: Position) -> bool:
-        """Whether nothing is left."""
+        """Whether training is over."""
         return self.done(position) >= self.total
 
 
@@ -69,12 +69,12 @@ class Limit:
 class Step:
     """The data of one optimiser step."""
 
-    micro_batches: list[Any]  # go through the model one after the other
+    micro_batches: list[Any]  # processed one after the other
     rows: int
     tokens: int
     padded_tokens: int
     flops: float = 0.0
-    weights: list[float] = field(default_factory=list)  # of each micro-batch's loss; none: the losses add up as they are
+    weights: list[float] = field(default_factory=list)  # of each micro-batch's loss; empty: 1 for each
 
     @property
     def loss_weights(self) -> list[float]:
@@ -86,10 +86,10 @@ class Callback(Protocol):
     """Runs between steps, outside of the measured training time."""
 
     def should_run(self, position: Position) -> bool:
-        """Whether it runs after this step."""
+        """Whether it is due after this step."""
 
     def run(self, position: Position) -> None:
-        """Runs; all losses so far are written."""
+        """Called when all losses so far are written."""
 
 
 @dataclass(frozen=True)
@@ -100,20 +100,20 @@ class Training:
     loss: Callable[[Any], Tensor]  # of a micro-batch on the device
     next_step: Callable[[Position], Step]
     limit: Limit
-    planned_steps: int  # 0 where time decides
-    phase: str  # first part of the curves' names
+    planned_steps: int  # 0 for a budget in seconds
+    phase: str  # first part of the names of curves
     config: OptimiserConfig
     seed: int
     callbacks: tuple[Callback, ...] = ()
 
 
-def train(training: Training, optimiser: torch.optim.Optimizer, position: Position, machine: Machine, journal: Journal) -> None:
+def train(training: Training, optimiser: torch.optim.Optimizer, position: Position, machine: Machine, run_log: RunLog) -> None:
     """Trains from the position to the limit and updates the position; DivergedError at a loss that is not finite."""
     model, config, limit = training.model, training.config, training.limit
     model.train()
     set_activation_checkpointing(model, config.activation_checkpointing)
-    journal.stage(training.phase, training.planned_steps)
-    losses, clock = LossCurve(training.phase, journal), Clock(machine, position.seconds)
+    run_log.stage(training.phase, training.planned_steps)
+    losses, clock = LossCurve(training.phase, run_log), Clock(machine, position.seconds)
     while not limit.reached(position):
         step = training.next_step(position)
         factor = learning_rate_factor(limit.done(position), limit.total, config.warmup_fraction, limit.size(step))
@@ -145,14 +145,14 @@ def train(training: Training, optimiser: torch.optim.Optimizer, position: Positi
                     if callback.should_run(position):
                         callback.run(position)
             model.train()
-    machine.tell_compiled(training.phase)
+    machine.print_compiled(training.phase)
 
 
 def compile_ahead(training: Training, position: Position, machine: Machine) -> None:
     """Forward and backward of one step without an update, so that a compiled model is compiled before it trains.
 
-    The compiler's memory then counts as none of training's. Weights, random state and position stay. `next_step` must be one
-    that hands out each step once. A later shape may need a graph of its own, which Clock leaves out of the training time.
+    The compiler's memory is then not part of training's. Weights, random state and position stay; one step is taken
+    from `next_step`. Later shapes may compile further graphs, whose time Clock leaves out of the training time.
     """
     if training.limit.reached(position):
         return
@@ -179,7 +179,7 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.Ada
 
 
 def learning_rate_factor(done: float, total: float, warmup_fraction: float, size: float = 1) -> float:
-    """Share of the learning rate for a step of `size` where `done` of `total` is done: linear warm-up, linear decay to 0."""
+    """Factor of the learning rate for a step of `size` after `done` of `total`: linear warm-up, linear decay to 0."""
     warmup = math.ceil(total * warmup_fraction)
     if done < warmup:
         return min(1.0, (done + size) / warmup)
@@ -187,14 +187,14 @@ def learning_rate_factor(done: float, total: float, warmup_fraction: float, size
 
 
 class LossCurve:
-    """The losses of all steps. They stay on the device until they are written, many at once."""
+    """The losses of all steps. They stay on the device until they are written together."""
 
-    def __init__(self, phase: str, journal: Journal) -> None:
-        self._key, self._journal = f"{phase}/loss", journal
+    def __init__(self, phase: str, run_log: RunLog) -> None:
+        self._key, self._run_log = f"{phase}/loss", run_log
         self._unwritten: list[tuple[int, Tensor, int, int]] = []
 
     def add(self, position: Position, loss: Tensor) -> None:
-        """One more step's loss."""
+        """Adds the loss of one step."""
         self._unwritten.append((position.step, loss, position.tokens, now_ms()))
 
     def write(self) -> None:
@@ -203,7 +203,7 @@ class LossCurve:
             value = loss.item()
             if not math.isfinite(value):
                 raise DivergedError(f"the loss of step {step} is {value}")
-            self._journal.curve(self._key, step, value, tokens, time_ms)
+            self._run_log.curve(self._key, step, value, tokens, time_ms)
         self._unwritten.clear()
 
 
@@ -220,7 +220,7 @@ class Clock:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """The block takes no time."""
+        """The time of the block is not counted."""
         before = _now(self._machine) - self._machine.compiling_s()
         yield
         self._started += _now(self._machine) - self._machine.compiling_s() - before

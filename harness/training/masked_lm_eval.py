@@ -27,7 +27,7 @@ PROBE_LEARNING_RATE = 1e-3
 
 
 class MaskedLMEval:
-    """The held-out batches, and the training text of probes."""
+    """Evaluates objectives on the same held-out batches; trains a probe where one has no masked-LM head."""
 
     def __init__(self, config: PretrainConfig, shape: EncoderConfig, corpus: Corpus, machine: Machine) -> None:
         self._config, self._shape, self._machine = config, shape, machine
@@ -43,8 +43,8 @@ class MaskedLMEval:
         with torch.inference_mode():
             for batch in self._held_out_batches():
                 with self._machine.autocast():
-                    found = evaluate(objective.encoder, head, batch.to(self._machine.device))
-                loss, correct, predictions = loss + found.loss, correct + found.correct, predictions + found.predictions
+                    result = evaluate(objective.encoder, head, batch.to(self._machine.device))
+                loss, correct, predictions = loss + result.loss, correct + result.correct, predictions + result.predictions
         return {
             "pretrain/masked_loss": loss / predictions,
             "pretrain/masked_accuracy": correct / predictions,

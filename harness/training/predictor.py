@@ -25,7 +25,7 @@ class Predictor:
         model, facts, tokenizer = load_finetuned(checkpoint)
         self.task = facts.config()
         if self.task.kind is TaskKind.spans:
-            raise InputError(f"{checkpoint}: task {facts.name!r} predicts spans of a context, which predict does not write")
+            raise InputError(f"{checkpoint}: task {facts.name!r} predicts spans of a context, which `predict` does not support")
         try:
             self._machine = Machine(hardware)
         except RuntimeError as error:

@@ -17,7 +17,7 @@ from harness.corpus import prepare
 from harness.corpus.sequences import Corpus, Sequences
 from harness.hardware.device import Machine
 from harness.seeds import derive
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 from harness.training import resume
 from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, compile_ahead, make_optimiser, train
 from harness.training.masked_lm_eval import MaskedLMEval
@@ -40,7 +40,7 @@ def pretrain(
     config: RunConfig,
     corpus: Corpus,
     machine: Machine,
-    journal: Journal,
+    run_log: RunLog,
     identity: str,
     memory: "Baseline",
     count_flops: CountFlops,
@@ -58,10 +58,10 @@ def pretrain(
     machine.compiled(objective)  # after Steps has counted FLOPs, for which operators run one by one
     optimiser = make_optimiser(objective, options)
 
-    checkpoints = journal.folder / paths.CHECKPOINTS
+    checkpoints = run_log.folder / paths.CHECKPOINTS
     position = resume.load(checkpoints, identity, objective, optimiser)
     masked_lm = MaskedLMEval(options, shape, corpus, machine)
-    evaluation = Evaluation(lambda: masked_lm.measure(objective), options.evaluations, steps.limit, position, memory, journal)
+    evaluation = Evaluation(lambda: masked_lm.measure(objective), options.evaluations, steps.limit, position, memory, run_log)
     saving = Saving(
         lambda at: resume.save(checkpoints, identity, at, objective, optimiser), options.checkpoint_every_s, steps.limit
     )
@@ -74,25 +74,25 @@ def pretrain(
         phase="pretrain",
         config=options,
         seed=seed,
-        callbacks=(CostCurves(evaluation, journal), evaluation, saving),
+        callbacks=(CostCurves(evaluation, run_log), evaluation, saving),
     )
     if machine.compiles:
         with memory.leave_out():
             compile_ahead(training, position, machine)
     memory.start()
-    train(training, optimiser, position, machine, journal)
+    train(training, optimiser, position, machine, run_log)
 
     peak = max(evaluation.peak_bytes, memory.peak() or 0) or None
     scores = evaluation.scores or masked_lm.measure(objective)
     for key, value in (scores | costs(position, peak)).items():
-        journal.value(key, value)
+        run_log.value(key, value)
     tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
-    save_weights(journal.folder / paths.WEIGHTS, objective, shape, tokenizer)
+    save_weights(run_log.folder / paths.WEIGHTS, objective, shape, tokenizer)
     return objective
 
 
 def seed_of(config: RunConfig) -> int:
-    """The seed of everything random in a pretraining."""
+    """The seed of a pretraining: pretrain.seed, or that of the run."""
     return config.seed if config.pretrain.seed is None else config.pretrain.seed
 
 
@@ -109,7 +109,7 @@ def build(config: RunConfig, vocabulary: Vocabulary) -> Objective:
 
 
 def costs(position: Position, peak_bytes: int | None) -> dict[str, float | None]:
-    """Metric name -> what the pretraining took."""
+    """Metric name -> cost of the pretraining."""
     return {
         "pretrain/steps": position.step,
         "pretrain/tokens": position.tokens,
@@ -130,9 +130,6 @@ def save_weights(folder: Path, objective: Objective, shape: EncoderConfig, token
     native.save(folder, state, shape)
 
 
-# The batches
-
-
 def limit_of(options: PretrainConfig) -> Limit:
     """The one budget that is set."""
     budgets = {"tokens": options.tokens, "step": options.steps, "flops": options.flops, "seconds": options.seconds}
@@ -141,7 +138,7 @@ def limit_of(options: PretrainConfig) -> Limit:
 
 
 class BatchSizes:
-    """Sequences per step: the batch grows along the ramp, and the last one is cut to what is left of the budget."""
+    """Sequences per step: the batch grows along the ramp, and the last one is cut to the rest of the budget."""
 
     def __init__(self, options: PretrainConfig, flops_per_sequence: float) -> None:
         self._options, self.limit = options, limit_of(options)
@@ -159,7 +156,7 @@ class BatchSizes:
         return max(1, min(rows, -int(-(self.limit.total - done) // self.per_sequence)))
 
     def planned_steps(self, position: Position) -> int:
-        """Number of the last step, 0 where time decides."""
+        """Number of the last step; 0 for a budget in seconds."""
         if self.limit.unit == "seconds":
             return 0
         if self.limit.unit == "step":
@@ -173,7 +170,7 @@ class BatchSizes:
 
 
 class Steps:
-    """The data of every step. It depends on the position alone, so that a resumed training reads what is next."""
+    """The data of every step. It depends only on the position, so a resumed training continues with the same data."""
 
     def __init__(
         self, options: PretrainConfig, objective: Objective, sequences: Sequences, seed: int, count_flops: CountFlops
@@ -201,11 +198,8 @@ class Steps:
         return self._objective.make_batch(self._sequences.batch(ids, epochs), seeds)
 
 
-# What runs between the steps
-
-
 class Evaluation:
-    """Evaluates on held-out text, evenly over the budget. The memory of evaluation is not part of training's peak."""
+    """Evaluates on held-out text at even intervals of the budget. Its memory is not part of training's peak."""
 
     def __init__(
         self,
@@ -214,10 +208,10 @@ class Evaluation:
         limit: Limit,
         position: Position,
         memory: "Baseline",
-        journal: Journal,
+        run_log: RunLog,
     ) -> None:
         self._measure, self._evaluations, self._limit = measure, evaluations, limit
-        self._memory, self._journal = memory, journal
+        self._memory, self._run_log = memory, run_log
         self._done = self._number(position)
         self.scores: dict[str, float] = {}  # of the last evaluation in this process
         self.peak_bytes = 0  # of training, before the last evaluation
@@ -237,30 +231,30 @@ class Evaluation:
         self.peak_bytes = max(self.peak_bytes, self._memory.peak() or 0)
         self.scores = self._measure()
         for key, value in self.scores.items():
-            self._journal.curve(key, position.step, value, position.tokens)
+            self._run_log.curve(key, position.step, value, position.tokens)
         self._memory.start()
         position.paused_seconds += time.perf_counter() - started
 
 
 class CostCurves:
-    """Writes what training took so far, every so often and before each evaluation."""
+    """Writes the cost of training so far, every LOG_EVERY steps and before each evaluation."""
 
-    def __init__(self, evaluation: Evaluation, journal: Journal) -> None:
-        self._evaluation, self._journal = evaluation, journal
+    def __init__(self, evaluation: Evaluation, run_log: RunLog) -> None:
+        self._evaluation, self._run_log = evaluation, run_log
 
     def should_run(self, position: Position) -> bool:
-        """Whether a point of the curves is due."""
+        """Whether the curves get a point."""
         return position.step % LOG_EVERY == 0 or self._evaluation.should_run(position)
 
     def run(self, position: Position) -> None:
         """Writes one point of each curve."""
         points = {"tokens": position.tokens, "flops": position.flops, "duration_s": position.seconds}
         for name, value in points.items():
-            self._journal.curve(f"pretrain/{name}", position.step, value, position.tokens)
+            self._run_log.curve(f"pretrain/{name}", position.step, value, position.tokens)
 
 
 class Saving:
-    """Saves a checkpoint every so many seconds, and at the end."""
+    """Saves a checkpoint every `every_s` seconds, and at the end."""
 
     def __init__(self, save: Callable[[Position], Path], every_s: float, limit: Limit) -> None:
         self._save, self._every_s, self._limit = save, every_s, limit
@@ -271,6 +265,6 @@ class Saving:
         return time.monotonic() - self._saved >= self._every_s or self._limit.reached(position)
 
     def run(self, position: Position) -> None:
-        """Saves one."""
+        """Saves a checkpoint."""
         self._save(position)
         self._saved = time.monotonic()

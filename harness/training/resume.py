@@ -1,7 +1,7 @@
 """Checkpoints to resume a training from: weights, optimiser and position, each written whole or not at all.
 
-Every random stream of a training is derived from its seed and the step or the sequence, so the position is the state of all of
-them: a resumed training equals an uninterrupted one. Tensors are in safetensors, the rest in JSON; there is no pickle.
+Every random stream of a training is derived from its seed and the step or sequence, so the position is the whole random state:
+a resumed training equals an uninterrupted one. Tensors are in safetensors, the rest in JSON; there is no pickle.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from harness.training.loop import Position
 
 VERSION = 1
 KEPT = 2
-"""Newest checkpoints that are kept: one more than needed, because the newest may be torn."""
+"""Number of newest checkpoints that are kept: one more than needed, because the newest may be torn."""
 
 WEIGHTS, OPTIMISER, STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
 
@@ -50,9 +50,9 @@ def save(folder: Path, identity: str, position: Position, model: nn.Module, opti
 
 
 def load(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.Optimizer) -> Position:
-    """Loads the newest usable checkpoint into model and optimiser; without one, the position is that of the start.
+    """Loads the newest usable checkpoint into model and optimiser and returns its position; without one, that of the start.
 
-    One that is torn or belongs to another training is named on the console, and the one before it is used.
+    A checkpoint that is torn or of another training is reported on the console, and the one before it is tried.
     """
     for path in reversed(_all(folder)):
         try:
@@ -118,7 +118,7 @@ def _checksum(path: Path) -> str:
 
 
 def _flush(path: Path) -> None:
-    """Returns when it is on the disk."""
+    """Returns once the file or folder is on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -127,7 +127,7 @@ def _flush(path: Path) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Removes all but the newest, and half-written ones of killed processes."""
+    """Removes all but the newest checkpoints, and incomplete ones of killed processes."""
     for path in _all(folder)[:-KEPT]:
         shutil.rmtree(path)
     for path in folder.glob(".step-*"):

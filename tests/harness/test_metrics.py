@@ -9,7 +9,7 @@ from harness import metrics
 from harness.tasks.scores import SCORES
 
 PHASES = {"setup", "model", "published", "hardware", "timing", "scaling", "batching", "inference"}
-PHASES |= {"corpus", "pretrain", "finetune", "tune", "eval"}
+PHASES |= {"corpus", "pretrain", "finetune", "train_step", "tune", "eval"}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, False, None, "0.5", [0.5]])
@@ -43,7 +43,7 @@ UNITS = {
 
 def test_every_name_reads_phase_slash_quantity_and_says_its_unit():
     names = [(metric.name, UNITS.get(metric.unit, "")) for metric in metrics.METRICS.values()]
-    assert [name for name, _ in names if not re.fullmatch(r"[a-z]+/[a-z0-9_]+", name)] == []
+    assert [name for name, _ in names if not re.fullmatch(r"[a-z_]+/[a-z0-9_]+", name)] == []
     assert {name.split("/")[0] for name, _ in names} <= PHASES
     assert [name for name, unit in names if unit not in name.split("/")[1]] == []
 

@@ -1,1 +1,1 @@
-"""How long inference takes, so that a difference can be believed: launches of all variants, interleaved in one session."""
+"""Inference timing that differences can be read from: launches of all variants, interleaved in one session."""

@@ -1,8 +1,8 @@
-"""A session: all variants of a command timed side by side, and one of them twice.
+"""A session: all variants of a command timed in interleaved launches, and the baseline twice.
 
 In each round every variant is launched once, in a new random order, so that a slow minute of the machine affects all of them
-alike; the report pairs launches by round. The A/A replicate (`twin`) is the baseline a second time: the difference of the two
-is noise. A launch during which other processes kept the CPUs busy is repeated.
+alike; the report pairs launches by round. The A/A replicate is the baseline timed a second time: the difference between the
+two is noise. A launch during which other processes kept the CPUs busy is repeated.
 """
 
 import hashlib
@@ -24,90 +24,89 @@ from harness.study.plan import PlannedRun
 from harness.tracking import run_log
 
 BASELINE = "base"
-"""Name of the variant that is timed twice, as base and base+mlm; another one in a command that has none."""
+"""The variant that is timed twice is the one with the shortest label that begins so, or with the shortest label of all."""
 
-
-FUTILE = 3
-"""Repeated launches in a row that were no quieter than allowed, after which a session repeats none: the load is lasting."""
+FUTILE_REPEATS = 3
+"""Consecutive repeats above the allowed load after which a session stops repeating launches: the load persists."""
 
 
 @dataclass
 class Timed:
-    """One network on one task, with its launches; `folder` holds a folder for each of them."""
+    """One variant on one task, with its launches; `folder` has a folder for each of them."""
 
     config: RunConfig
     data: str
     folder: Path
-    number: int = 0  # of a twin, from 1
+    number: int = 0  # of an A/A replicate, from 1; 0 for the variant itself
     launches: list[Launch] = field(default_factory=list)
     failed: str | None = None
 
     @property
     def title(self) -> str:
-        """As a reader names it."""
+        """Its name in console lines."""
         return f"{self.config.label} {self.config.task.name}{' (A/A replicate)' if self.number else ''}"
 
 
 class Session:
-    """The launches of one command, those of the A/A replicates (`replicates`) among them."""
+    """The launches of one command: its variants and the A/A replicates."""
 
     def __init__(self, planned: list[PlannedRun]) -> None:
-        """Nothing is timed yet; runs that are finished or not measured take no part."""
+        """Runs that are finished or not measured are not timed."""
         self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
         self._futile = 0
         self._timed: dict[str, Timed] = {}
         self.replicates: list[tuple[PlannedRun, Timed]] = []
         timed = [item for item in planned if _is_timed(item)]
         for item in timed:
-            self._timed.setdefault(_network(item), self._new(item, _network(item)))
+            self._timed.setdefault(_variant_key(item), self._new(item, _variant_key(item)))
         for item in _baselines(planned, timed):
-            for number in range(1, 2 if _network(item) in self._timed else 3):  # one that is finished is no half of a pair
-                self.replicates.append((item, self._new(item, f"{_network(item)}-again-{number}", number)))
+            for number in (1,) if _variant_key(item) in self._timed else (1, 2):  # a finished baseline needs both
+                self.replicates.append((item, self._new(item, f"{_variant_key(item)}-again-{number}", number)))
 
     def _new(self, item: PlannedRun, name: str, number: int = 0) -> Timed:
         folder = paths.session_folder(item.config.output, self.name) / name
         return Timed(item.config, item.inputs.data, folder, number)
 
     def run(self) -> None:
-        """Launches everything, round by round; a variant whose launch fails is left out from there on."""
-        timed = [*self._timed.values(), *(twin for _, twin in self.replicates)]
+        """Launches everything, round by round; a variant whose launch fails is left out of later rounds."""
+        timed = [*self._timed.values(), *(replicate for _, replicate in self.replicates)]
         if not timed:
             return
-        rounds = max(one.config.measure.rounds for one in timed)
+        rounds = max(variant.config.measure.rounds for variant in timed)
         counts = [(len(self._timed), "variant"), (len(self.replicates), "A/A replicate"), (rounds, "round")]
         variants, replicates, times = (f"{number} {what}{'s' if number != 1 else ''}" for number, what in counts)
-        print(f"timing {variants} and {replicates}, {times} (measure=none skips this; session {self.name})", flush=True)
+        print(f"Timing {variants} and {replicates}, {times} (measure=none skips this; session {self.name})", flush=True)
         began = time.monotonic()
         for number in range(rounds):
-            taking_part = [one for one in timed if one.failed is None and number < one.config.measure.rounds]
-            random.Random(f"{self.name} {number}").shuffle(taking_part)
-            for one in taking_part:
-                self._launch(one, number)
+            active = [variant for variant in timed if variant.failed is None and number < variant.config.measure.rounds]
+            random.Random(f"{self.name} {number}").shuffle(active)
+            for variant in active:
+                self._launch(variant, number)
             left = (time.monotonic() - began) / (number + 1) * (rounds - number - 1)
-            print(f"timing: round {number + 1} of {rounds} done, about {left:.0f} s left", flush=True)
-        for one in timed:
-            if one.failed is not None:
-                print(f"timing {one.title}: failed: {one.failed}", flush=True)
+            print(f"Timing: round {number + 1} of {rounds} done, about {left:.0f} s left", flush=True)
+        for variant in timed:
+            if variant.failed is not None:
+                print(f"Timing of {variant.title} failed: {variant.failed}", flush=True)
 
-    def _launch(self, one: Timed, number: int) -> None:
-        """One launch, and again while others kept more than measure.foreign_cpus busy beside it; the quietest counts."""
-        allowed, tried = one.config.measure.foreign_cpus, []
-        tries = 1 + (one.config.measure.retries if self._futile < FUTILE else 0)
-        request = Request(TIMING, number, one.data, with_peak_flops=number == 0)
+    def _launch(self, variant: Timed, number: int) -> None:
+        """One launch, repeated while other processes keep more than measure.foreign_cpus busy; the least disturbed counts."""
+        allowed, tried = variant.config.measure.foreign_cpus, []
+        tries = 1 + (variant.config.measure.retries if self._futile < FUTILE_REPEATS else 0)
+        request = Request(TIMING, number, variant.data, with_peak_flops=number == 0)
         while not tried or (_foreign(tried[-1]) > allowed and len(tried) < tries):
-            with FileLock(paths.timing_lock(one.config.output)):
-                outcome = launch(one.config, request, one.folder / f"launch-{number}")
+            with FileLock(paths.timing_lock(variant.config.output)):
+                outcome = launch(variant.config, request, variant.folder / f"launch-{number}")
             if outcome.code != 0:
-                one.failed = f"{outcome.last_line} (see {outcome.log})"
+                variant.failed = f"{outcome.last_line} (see {outcome.log})"
                 return
             tried.append(outcome.measured.timing)
         if len(tried) > 1:
             self._futile = self._futile + 1 if _foreign(tried[-1]) > allowed else 0
-        one.launches.append(replace(min(tried, key=_foreign), round=number, repeated=len(tried) - 1))
+        variant.launches.append(replace(min(tried, key=_foreign), round=number, repeated=len(tried) - 1))
 
     def of(self, item: PlannedRun) -> Timed | None:
-        """The launches of a run's network; None where it took no part or a launch failed."""
-        timed = self._timed.get(_network(item)) if item.inputs.data is not None else None
+        """The launches of a run's variant; None if it was not timed or a launch failed."""
+        timed = self._timed.get(_variant_key(item)) if item.inputs.data is not None else None
         return timed if timed is not None and timed.failed is None and timed.launches else None
 
 
@@ -117,7 +116,7 @@ def _is_timed(item: PlannedRun) -> bool:
 
 
 def _baselines(planned: list[PlannedRun], timed: list[PlannedRun]) -> list[PlannedRun]:
-    """For each task and its conditions with runs to time, the one that is timed twice, whether it is finished or not."""
+    """The baseline of each group of runs that share task and conditions and have something to time; it may be finished."""
     groups: dict[str, list[PlannedRun]] = {}
     for item in planned:
         if item.inputs.data is not None:
@@ -131,14 +130,14 @@ def _baselines(planned: list[PlannedRun], timed: list[PlannedRun]) -> list[Plann
     return chosen
 
 
-def _network(item: PlannedRun) -> str:
-    """Name of what is timed: the same for runs that differ in seed, training or weights alone."""
+def _variant_key(item: PlannedRun) -> str:
+    """Hash of what is timed: equal for runs that differ only in seed, training or weights."""
     flat = flatten(to_dict(item.config))
-    shaping = {key: value for key, value in flat.items() if key.startswith(("model.", "measure.", "hardware.", "task."))}
-    shaping |= {"data": item.inputs.data, "model.objective": None, "model.init_from": None}
-    return hashlib.sha256(json.dumps(shaping, sort_keys=True, default=str).encode()).hexdigest()[:12]
+    settings = {key: value for key, value in flat.items() if key.startswith(("model.", "measure.", "hardware.", "task."))}
+    settings |= {"data": item.inputs.data, "model.objective": None, "model.init_from": None}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def _foreign(one: Launch) -> float:
-    """CPUs that others kept busy; where that is unknown nothing is held against a launch."""
+    """CPUs that other processes kept busy; 0 where that is unknown, so that the launch is not repeated."""
     return one.foreign_cpus or 0.0

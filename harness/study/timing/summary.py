@@ -1,4 +1,4 @@
-"""From launches to a run's numbers: percentiles over all calls, one value a launch, raw calls in a compressed file."""
+"""Timing results of a run from its launches: percentiles over all calls, values per launch, raw calls in a compressed file."""
 
 import gzip
 import json
@@ -10,33 +10,33 @@ import numpy as np
 
 from harness.measure import intervals, peak_flops
 from harness.measure.records import Launch, Point, from_json, to_json
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 
 FILE = "timing.json.gz"
-"""Below a run's folder: all launches with their raw values."""
+"""In the folder of a run: all launches with their raw values."""
 
 RANKS = {"p50": 50, "p90": 90, "p99": 99}
 
 
-def log(folder: Path, session: str, launches: list[Launch]) -> Journal:
-    """Leaves the launches in the run's folder and their metrics in its log: results, and a point a launch and length.
+def write(folder: Path, session: str, launches: list[Launch]) -> RunLog:
+    """Writes the launches to the run's folder and their metrics to its log: results, and curves by launch, length and batch.
 
-    The log is still open. The bytes of the file depend on the launches alone.
+    The returned log is open. The bytes of the file depend on the launches alone.
     """
     content = {"unit": "ms", "session": session, "launches": [to_json(launch) for launch in launches]}
     (folder / FILE).write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
-    journal = Journal(folder)
+    run_log = RunLog(folder)
     for key, value in values(launches).items():
-        journal.value(key, value)
+        run_log.value(key, value)
     for launch in launches:
-        _log_launch(launch, journal)
+        _log_launch(launch, run_log)
         for point in launch.points:
-            _log_point(point, launch.time, journal)
-    return journal
+            _log_point(point, launch.time, run_log)
+    return run_log
 
 
 def read(folder: Path) -> list[Launch]:
-    """Launches of the run, none where it was not timed."""
+    """Launches of the run; none if it was not timed."""
     path = folder / FILE
     if not path.exists():
         return []
@@ -44,7 +44,7 @@ def read(folder: Path) -> list[Launch]:
 
 
 def values(launches: list[Launch]) -> dict[str, float | None]:
-    """Metric name -> value over all launches, of which there is at least one."""
+    """Metric name -> value over all launches; there must be at least one."""
     raw = [launch.latency.raw_ms for launch in launches]
     ranked = percentiles(np.concatenate(raw))
     low, high = intervals.percentile_interval(raw, 50) if len(raw) > 1 else (None, None)
@@ -73,13 +73,13 @@ def values(launches: list[Launch]) -> dict[str, float | None]:
 
 
 def percentiles(raw_ms: Sequence[float]) -> dict[str, float]:
-    """Metric name -> fastest call and percentiles of all calls."""
+    """Metric name -> minimum and percentiles of all calls."""
     ranked = {f"inference/latency_ms_{name}": float(np.percentile(raw_ms, rank)) for name, rank in RANKS.items()}
     return {"inference/latency_ms_min": float(np.min(raw_ms)), **ranked}
 
 
 def _utilisation(flops: int | None, p50_ms: float, fastest: float | None) -> float | None:
-    """Of the fastest matrix product; None where a launch has no count, and where the product must have been slowed down."""
+    """Model FLOPs over the fastest matrix product; None without a count, or above 1: then the product was slowed down."""
     try:
         return None if flops is None else peak_flops.mfu(flops, p50_ms / 1e3, fastest)
     except RuntimeError as error:
@@ -87,7 +87,7 @@ def _utilisation(flops: int | None, p50_ms: float, fastest: float | None) -> flo
         return None
 
 
-def _log_launch(launch: Launch, journal: Journal) -> None:
+def _log_launch(launch: Launch, run_log: RunLog) -> None:
     values = {
         "timing/latency_ms": median(launch.latency.raw_ms),
         "timing/tokens_per_s": launch.throughput.tokens / launch.throughput.seconds,
@@ -98,18 +98,18 @@ def _log_launch(launch: Launch, journal: Journal) -> None:
     }
     for key, value in values.items():
         if value is not None:
-            journal.sample(key, launch.round, value, launch.time)
+            run_log.sample(key, launch.round, value, launch.time)
 
 
-def _log_point(point: Point, time_ms: int, journal: Journal) -> None:
+def _log_point(point: Point, time_ms: int, run_log: RunLog) -> None:
     if point.batch_size != 1:
-        journal.sample("batching/latency_ms", point.batch_size, median(point.raw_ms), time_ms)
-        journal.sample("batching/tokens_per_s", point.batch_size, point.tokens_per_s, time_ms)
+        run_log.sample("batching/latency_ms", point.batch_size, median(point.raw_ms), time_ms)
+        run_log.sample("batching/tokens_per_s", point.batch_size, point.tokens_per_s, time_ms)
         return
-    journal.sample("scaling/latency_ms", point.length, median(point.raw_ms), time_ms)
-    journal.sample("scaling/tokens_per_s", point.length, point.tokens_per_s, time_ms)
+    run_log.sample("scaling/latency_ms", point.length, median(point.raw_ms), time_ms)
+    run_log.sample("scaling/tokens_per_s", point.length, point.tokens_per_s, time_ms)
     if point.peak_memory_bytes is not None:
-        journal.sample("scaling/peak_memory_bytes", point.length, point.peak_memory_bytes, time_ms)
+        run_log.sample("scaling/peak_memory_bytes", point.length, point.peak_memory_bytes, time_ms)
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

@@ -92,7 +92,7 @@ TYPED = [
     (["task=SST-2"], ["unknown task 'SST-2'", "did you mean 'sst2'?"]),
     (["enhancement=[swiglu,sliding_window]"], ["'sliding_window'"]),
     (["describ", "model=base"], ["unknown command 'describ'", "did you mean 'describe'?"]),
-    (["model=base", "describe"], ["'describe' is no setting", "a command only as the first word"]),
+    (["model=base", "describe"], ["'describe' is not a setting", "a command only as the first word"]),
     (["--multrun"], ["unknown option '--multrun'", "did you mean '--multirun'?"]),
     (["--config-dir=nowhere"], ["nowhere"]),
     (["modle=base"], ["unknown key 'modle'", "did you mean 'model'"]),

@@ -99,8 +99,8 @@ def test_size_that_a_scale_states_is_trained_for(compose, own_text):
     pieces = larger.config.model.vocab_size
     assert 8192 < len(WORDS) < pieces < 50000
     assert larger.note == (
-        f"base at scale larger_bert states 50,000 pieces; the text carries {pieces:,}, "
-        "and that is the size of the model that runs"
+        f"base at scale larger_bert states a vocabulary of 50,000 pieces; the text yields {pieces:,}, "
+        "and the model gets that size"
     )
 
 
@@ -127,7 +127,7 @@ def test_a_pretraining_says_its_size_too(compose, tmp_path):
     (item,) = plan(compose(*settings))
     pieces = item.config.model.vocab_size
     assert pieces < 8192
-    assert item.note.startswith(f"base at scale mini_bert states 8,192 pieces; the text carries {pieces:,}, ")
+    assert item.note.startswith(f"base at scale mini_bert states a vocabulary of 8,192 pieces; the text yields {pieces:,}, ")
 
 
 # Languages
@@ -266,7 +266,7 @@ def test_size_is_told_once_before_anything_runs_and_every_language_is_scored(run
     (pieces,) = {load_config(folder / "config.yaml").model.vocab_size for folder in folders}
     first, *others = done.stdout.splitlines()
     assert first == (
-        f"mbert at scale tiny states 119,547 pieces; the text carries {pieces:,}, and that is the size of the model that runs"
+        f"mbert at scale tiny states a vocabulary of 119,547 pieces; the text yields {pieces:,}, and the model gets that size"
     )
     assert not any("states" in line for line in others)
     scores = {f"eval/f1{language}" for language in ("", "_german", "_chinese")}

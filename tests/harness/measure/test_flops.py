@@ -13,7 +13,7 @@ from harness.config.schema import MeasureConfig, ModelConfig, RunConfig
 from harness.measure import flops
 from harness.paths import conf_directory
 from harness.study import task_run
-from harness.tracking.run_log import Journal, Reader
+from harness.tracking.run_log import Reader, RunLog
 from models.config import Body, EncoderConfig
 from models.heads import SequenceClassifier, TokenClassifier
 from models.recurrent import Direction
@@ -199,9 +199,9 @@ def test_flops_of_a_training_are_those_of_its_padded_batches():
 def test_a_cell_tells_flops_at_every_length_that_the_model_reads(tmp_path):
     shape = ModelConfig(vocab_size=50, hidden_size=24, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=64)
     config = RunConfig(model=shape, measure=MeasureConfig(lengths=[64, 16, 128]))
-    journal = Journal(tmp_path)
-    task_run._write_lengths(config, 2, SequenceClassifier, journal)
-    journal.finish("finished")
+    run_log = RunLog(tmp_path)
+    task_run._write_lengths(config, 2, SequenceClassifier, run_log)
+    run_log.finish("finished")
     told = {(entry["key"], entry["step"]): entry["value"] for entry in Reader(tmp_path).new_entries()}
     assert {step for _, step in told} == {16, 64}
     for length in (16, 64):

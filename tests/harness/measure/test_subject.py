@@ -24,7 +24,7 @@ def prepared() -> Prepared:
     total = int(lengths.sum())
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     split = Split(np.ones(total, np.int32), np.zeros(total, np.uint8), starts, np.zeros(40, np.int64), np.arange(40))
-    return Prepared("key", 50, 0, 0, split, split)
+    return Prepared("key", 50, 0, "rows", 0, split, split)
 
 
 def test_throughput_batches_span_all_lengths(prepared, machine):

@@ -19,10 +19,10 @@ NOT_IN_FINGERPRINT = {
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
-    *("model.objective", "pretrain.checkpoint_every_s"),
+    *("model.objective", "pretrain.checkpoint_every_s", "finetune.keep"),
     *(f"model.tokenizer.{key}" for key in ("kind", "vocab_size", "lowercase", "multilingual", "vocab_file", "file")),
 }
-"""Keys that name a run, say where content is that counts by itself, what `own` stands for, or when a checkpoint is written."""
+"""Keys that name a run, or say where hashed content is, what `own` means, and which checkpoints are written."""
 
 NOT_A_FACT = {"model.vocab_size", "model.pad_token_id", "finetune.submit", "seed", "pretrain.seed"}
 """Keys that the fingerprint has, but that no comparison depends on: the tokenizer's, an additional file, replicates."""

@@ -19,7 +19,7 @@ from harness.paths import conf_directory
 from harness.tasks import prepared as cache
 from harness.tasks.base import Predictions
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 from harness.training.evaluation import predict, write_predictions, write_scores
 from harness.training.finetune import finetune
 from models.config import EncoderConfig
@@ -68,18 +68,18 @@ def cell(tmp_path: Path) -> Callable[[TaskKind], RunConfig]:
 
 def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) -> Predictions:
     """The answers of a small model after some epochs."""
-    machine, journal = Machine(HardwareConfig(threads=1)), Journal(folder)
+    machine, run_log = Machine(HardwareConfig(threads=1)), RunLog(folder)
     kind = tasks.kind_of(config.task)
     shape = EncoderConfig(
         vocab_size=prepared.vocab_size, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
     )
     model = build_classifier(shape, kind.num_outputs(config.task), 0, kind.head())
     budget = replace(config.finetune, epochs=epochs, learning_rate=3e-3, batch_size=8, accumulation=2)
-    finetune(replace(config, finetune=budget), model, prepared, machine, journal, flops.of_training(model))
+    finetune(replace(config, finetune=budget), model, prepared, machine, run_log, flops.of_training(model))
     logits = predict(model, prepared.validation, 7, prepared.pad_token_id, machine)
-    answers = kind.predictions(config.task, prepared.validation, logits, prepared.majority)
-    write_scores(config.task, answers, journal)
-    journal.finish("finished")
+    answers = kind.answers(config.task, prepared.validation, logits, prepared.majority)
+    write_scores(config.task, answers, run_log)
+    run_log.finish("finished")
     return answers
 
 
@@ -147,10 +147,10 @@ def test_splits_beside_the_validation_are_prepared_with_it(cell):
 
 def test_an_undefined_score_is_said_and_left_out(tmp_path, capsys):
     task = TaskConfig(name="numbers", kind=TaskKind.regression, scores=["pearson"], headline="pearson")
-    predictions = Predictions(np.arange(3.0), np.ones(3), np.zeros(3), 0.5, {})
-    journal = Journal(tmp_path)
-    write_scores(task, predictions, journal)
-    journal.finish("finished")
+    given = Predictions(np.arange(3.0), np.ones(3), np.zeros(3), 0.5, {})
+    run_log = RunLog(tmp_path)
+    write_scores(task, given, run_log)
+    run_log.finish("finished")
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert values == {"eval/loss": 0.5, "eval/examples": 3}
     assert "pearson is undefined" in capsys.readouterr().out

@@ -19,7 +19,7 @@ from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks.batches import training_order
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Journal, Reader
+from harness.tracking.run_log import Reader, RunLog
 from harness.training import evaluation, loop
 from harness.training import finetune as finetuning
 from models.heads import build_classifier
@@ -51,9 +51,9 @@ def done(small_config: RunConfig, tmp_path: Path) -> Callable[..., Done]:
         config = replace(small_config, task=task, measure=measure, finetune=FinetuneConfig(batch_size=BATCH, **budget))
         folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        journal, key = Journal(folder), cache.prepare(config)
-        task_run.run(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), journal)
-        journal.finish("finished")
+        run_log, key = RunLog(folder), cache.prepare(config)
+        task_run.run(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), run_log)
+        run_log.finish("finished")
         curves: dict[str, dict[int, float]] = {}
         for entry in Reader(folder).new_entries():
             if "key" in entry:

@@ -19,7 +19,7 @@ from harness.study.identity import Inputs
 from harness.tasks import kind_of
 from harness.tasks import prepared as cache
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Journal, Reader
+from harness.tracking.run_log import Reader, RunLog
 from harness.training.evaluation import evaluate_split, headline
 from harness.training.finetune import finetune
 from models.config import EncoderConfig
@@ -30,7 +30,7 @@ Weights = dict[str, torch.Tensor]
 BATCH = 32
 
 
-class Watching(Journal):
+class Watching(RunLog):
     """Also keeps the model's weights of every evaluation."""
 
     def __init__(self, folder: Path, model: Classifier) -> None:
@@ -72,7 +72,7 @@ def prepared(config: RunConfig) -> Prepared:
 
 @pytest.fixture
 def trained(config: RunConfig, prepared: Prepared, machine: Machine, tmp_path: Path) -> Callable[..., tuple]:
-    """Trains a small model that keeps the best by this split; the model, its journal, and the result's values."""
+    """Trains a small model that keeps the best by this split; the model, its run_log, and the result's values."""
 
     def train(keep_best: KeepBest, given: Prepared | None = None, told: RunConfig = config, **budget: object) -> tuple:
         told = replace(told, finetune=replace(told.finetune, keep_best=keep_best, **budget))
@@ -80,12 +80,12 @@ def trained(config: RunConfig, prepared: Prepared, machine: Machine, tmp_path: P
             vocab_size=prepared.vocab_size, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
         )
         model = build_classifier(shape, kind_of(told.task).num_outputs(told.task), 0)
-        journal = Watching(tmp_path / f"run{len(list(tmp_path.iterdir()))}", model)
+        run_log = Watching(tmp_path / f"run{len(list(tmp_path.iterdir()))}", model)
         try:
-            finetune(told, model, given or prepared, machine, journal, flops.of_training(model))
+            finetune(told, model, given or prepared, machine, run_log, flops.of_training(model))
         finally:
-            journal.finish("finished")
-        return model, journal, json.loads((journal.folder / "result.json").read_text())["metrics"]
+            run_log.finish("finished")
+        return model, run_log, json.loads((run_log.folder / "result.json").read_text())["metrics"]
 
     return train
 
@@ -102,8 +102,8 @@ def misleading(prepared: Prepared) -> Prepared:
     return contrary(replace(prepared, **easy))
 
 
-def losses(journal: Journal) -> list[float]:
-    return [entry["value"] for entry in Reader(journal.folder).new_entries() if entry.get("key") == "finetune/loss"]
+def losses(run_log: RunLog) -> list[float]:
+    return [entry["value"] for entry in Reader(run_log.folder).new_entries() if entry.get("key") == "finetune/loss"]
 
 
 def test_tuning_rows_are_cut_from_train_and_stand_in_no_other_split(small_config, prepared):
@@ -134,12 +134,12 @@ def test_evaluations_do_not_change_what_is_learned(trained):
 
 def test_best_epochs_weights_are_restored(trained, prepared, config, machine):
     given = misleading(prepared)
-    model, journal, values = trained(KeepBest.tune, given)
+    model, run_log, values = trained(KeepBest.tune, given)
     per_epoch = -(-len(prepared.train) // BATCH)
-    assert list(journal.evaluations) == [per_epoch * epoch for epoch in range(1, 9)]
-    best = max(journal.evaluations, key=lambda step: journal.evaluations[step][0])
-    score, kept = journal.evaluations[best]
-    last_score, last = journal.evaluations[8 * per_epoch]
+    assert list(run_log.evaluations) == [per_epoch * epoch for epoch in range(1, 9)]
+    best = max(run_log.evaluations, key=lambda step: run_log.evaluations[step][0])
+    score, kept = run_log.evaluations[best]
+    last_score, last = run_log.evaluations[8 * per_epoch]
     assert score > last_score
     assert same(weights(model), kept)
     assert not same(weights(model), last)
@@ -149,8 +149,8 @@ def test_best_epochs_weights_are_restored(trained, prepared, config, machine):
 
 def test_last_evaluation_is_at_the_end_of_a_budget_that_cuts_an_epoch_short(trained, prepared):
     per_epoch = -(-len(prepared.train) // BATCH)
-    _, journal, values = trained(KeepBest.tune, max_steps=per_epoch + 2)
-    assert list(journal.evaluations) == [per_epoch, per_epoch + 2]
+    _, run_log, values = trained(KeepBest.tune, max_steps=per_epoch + 2)
+    assert list(run_log.evaluations) == [per_epoch, per_epoch + 2]
     assert values["finetune/best_epoch"] in (1, 1 + 2 / per_epoch)
 
 
@@ -164,8 +164,8 @@ def test_validation_is_not_read_while_training(trained, prepared):
 
 def test_validation_chooses_where_it_is_configured_to(trained, prepared):
     given = replace(prepared, tune=None, validation=misleading(prepared).tune)
-    model, journal, values = trained(KeepBest.validation, given)
-    score, kept = max(journal.evaluations.values(), key=lambda evaluation: evaluation[0])
+    model, run_log, values = trained(KeepBest.validation, given)
+    score, kept = max(run_log.evaluations.values(), key=lambda evaluation: evaluation[0])
     assert values["eval/score"] == score
     assert "tune/score" not in values
     assert same(weights(model), kept)
@@ -178,8 +178,8 @@ def test_undefined_scores_choose_nothing(trained, config, prepared):
     flat = {name: replace(split, labels=split.labels.astype("float32")) for name, split in flat.items()}
     flat["tune"].labels[:] = 1
     told = replace(config, task=task)
-    model, journal, values = trained(KeepBest.tune, replace(prepared, **flat), told)
-    assert (journal.evaluations, values) == ({}, {})
+    model, run_log, values = trained(KeepBest.tune, replace(prepared, **flat), told)
+    assert (run_log.evaluations, values) == ({}, {})
     assert same(weights(model), weights(trained(KeepBest.none, replace(prepared, **flat), told)[0]))
 
 
@@ -188,9 +188,9 @@ def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, ma
     """So that learning rates can be chosen by it; once at the end where nothing evaluates these rows before."""
     told = replace(config, finetune=replace(config.finetune, keep_best=keep_best, epochs=2))
     told = replace(told, measure=replace(told.measure, enabled=False))
-    journal = Journal(tmp_path)
-    task_run.run(told, Inputs(data=cache.prepare(told)), machine, journal)
-    journal.finish("finished")
+    run_log = RunLog(tmp_path)
+    task_run.run(told, Inputs(data=cache.prepare(told)), machine, run_log)
+    run_log.finish("finished")
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert 0 <= values["tune/score"] <= 1
     assert values["eval/examples"] == 60

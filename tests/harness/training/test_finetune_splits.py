@@ -19,7 +19,7 @@ from harness.study import plan, run_folder, task_run
 from harness.study.identity import Inputs
 from harness.tasks import glue_submission, prepared
 from harness.tracking import run_log
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 
 CLASSES = ["entailment", "neutral", "contradiction"]
 FILES = {"MNLI-m": 12, "MNLI-mm": 9}
@@ -80,9 +80,9 @@ def mnli(compose: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def finished(config: RunConfig, folder: Path) -> dict[str, float]:
     """The results of one run in this process."""
     folder.mkdir()
-    pen = Journal(folder)
-    task_run.run(config, Inputs(data=prepared.prepare(config)), Machine(HardwareConfig(threads=1)), pen)
-    pen.finish("finished")
+    run_log = RunLog(folder)
+    task_run.run(config, Inputs(data=prepared.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
+    run_log.finish("finished")
     return json.loads((folder / "result.json").read_text())["metrics"]
 
 

@@ -19,7 +19,7 @@ from harness.hardware.device import Machine
 from harness.study import task_run
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 from harness.training.evaluation import predict
 
 NAMES = {"model.safetensors", "model.json", "tokenizer.json", "task.json"}
@@ -31,9 +31,9 @@ def trained(config: RunConfig, folder: Path, **budget: object) -> RunConfig:
     measure = replace(config.measure, enabled=False)
     config = replace(config, task=task, measure=measure, finetune=FinetuneConfig(epochs=2, batch_size=32, **budget))
     folder.mkdir()
-    journal = Journal(folder)
-    task_run.run(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), journal)
-    journal.finish("finished")
+    run_log = RunLog(folder)
+    task_run.run(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
+    run_log.finish("finished")
     return config
 
 
@@ -74,9 +74,9 @@ def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_
     (tmp_path / "run" / paths.WEIGHTS / "left.txt").write_text("of an earlier attempt")
     config = replace(small_config, measure=replace(small_config.measure, enabled=False))
     config = replace(config, finetune=FinetuneConfig(max_steps=1, keep=Keep.last))
-    journal = Journal(tmp_path / "run")
-    task_run.run(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), journal)
-    journal.finish("finished")
+    run_log = RunLog(tmp_path / "run")
+    task_run.run(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
+    run_log.finish("finished")
     assert {path.name for path in (tmp_path / "run" / paths.WEIGHTS).iterdir()} == NAMES
     assert not list((tmp_path / "run").glob(".*"))
     source = source_of("run", str(tmp_path / "run"), config, str(tmp_path))  # as features and inspect load it

@@ -13,7 +13,7 @@ from torch import nn
 from harness.config.schema import FinetuneConfig, HardwareConfig
 from harness.hardware.device import Machine
 from harness.measure import flops
-from harness.tracking.run_log import Journal, Reader
+from harness.tracking.run_log import Reader, RunLog
 from harness.training.finetune import step_of
 from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, make_optimiser, train
 from models.batch import Batch
@@ -56,10 +56,10 @@ def training_on(
     return Training(model, loss, following, Limit("step", steps), steps, "finetune", config, seed)
 
 
-def run(training: Training, machine: Machine, journal: Journal) -> Position:
+def run(training: Training, machine: Machine, run_log: RunLog) -> Position:
     """From the first step to the last."""
     position = Position()
-    train(training, make_optimiser(training.model, training.config), position, machine, journal)
+    train(training, make_optimiser(training.model, training.config), position, machine, run_log)
     return position
 
 
@@ -72,11 +72,11 @@ def curve(machine: Machine, tmp_path: Path) -> Callable[[Training], list[float]]
         made.append(training)
         folder = tmp_path / str(len(made))
         folder.mkdir()
-        journal = Journal(folder)
+        run_log = RunLog(folder)
         try:
-            run(training, machine, journal)
+            run(training, machine, run_log)
         finally:
-            journal.finish("finished")
+            run_log.finish("finished")
         points = [entry for entry in Reader(folder).new_entries() if "key" in entry]
         assert [point["step"] for point in points] == list(range(1, training.planned_steps + 1))
         return [point["value"] for point in points]
@@ -97,9 +97,9 @@ def test_a_training_costs_the_flops_of_its_steps(machine, tmp_path):
     model, step = classifier(), step_of(next(batches(16)), 1, cost=lambda rows, length: rows * length)
     loss = lambda batch: model.loss(model(batch), batch.labels)  # noqa: E731
     three = Training(model, loss, lambda position: step, Limit("step", 3), 3, "finetune", FinetuneConfig(), 0)
-    journal = Journal(tmp_path)
-    assert run(three, machine, journal).flops == 3 * 16 * 8
-    journal.finish("finished")
+    run_log = RunLog(tmp_path)
+    assert run(three, machine, run_log).flops == 3 * 16 * 8
+    run_log.finish("finished")
 
 
 @pytest.fixture
@@ -115,9 +115,9 @@ def one_step(machine: Machine, tmp_path: Path) -> Callable[[Batch, int], tuple[f
             lambda *_: gradients.update({name: p.grad.clone() for name, p in model.named_parameters()})
         )
         folder.mkdir()
-        journal = Journal(folder)
-        train(one, optimiser, Position(), machine, journal)
-        journal.finish("finished")
+        run_log = RunLog(folder)
+        train(one, optimiser, Position(), machine, run_log)
+        run_log.finish("finished")
         (loss,) = [entry["value"] for entry in Reader(folder).new_entries() if "key" in entry]
         return loss, gradients
 
@@ -247,26 +247,26 @@ def test_loss_that_is_not_finite_is_divergence_at_its_step(machine, tmp_path, va
     scale = iter([1.0, 1.0, value, 1.0])
     endless = repeat(next(batches()))
     failing = training_on(model, lambda batch: model.weight.sum() * next(scale), endless, 4, FinetuneConfig(), 0)
-    journal = Journal(tmp_path)
+    run_log = RunLog(tmp_path)
     with pytest.raises(DivergedError, match="the loss of step 3 is"):
-        run(failing, machine, journal)
-    journal.finish("diverged")
+        run(failing, machine, run_log)
+    run_log.finish("diverged")
     assert [entry["step"] for entry in Reader(tmp_path).new_entries() if "key" in entry] == [1, 2]
 
 
 def test_a_learning_rate_beyond_all_reason_diverges(machine, tmp_path):
-    journal = Journal(tmp_path)
+    run_log = RunLog(tmp_path)
     with pytest.raises(DivergedError):
-        run(training(classifier(), 30, learning_rate=1e38), machine, journal)
-    journal.finish("diverged")
+        run(training(classifier(), 30, learning_rate=1e38), machine, run_log)
+    run_log.finish("diverged")
 
 
 def test_real_tokens_of_all_steps_are_counted(machine, tmp_path):
     source = batches()
     expected = sum(next(source).tokens for _ in range(3))
-    journal = Journal(tmp_path)
-    done = run(training(classifier(), 3), machine, journal)
-    journal.finish("finished")
+    run_log = RunLog(tmp_path)
+    done = run(training(classifier(), 3), machine, run_log)
+    run_log.finish("finished")
     assert done.tokens == expected
     assert done.seconds > 0
 
@@ -289,11 +289,11 @@ class Every:
 def test_callbacks_run_after_their_steps_and_take_no_training_time(machine, tmp_path):
     model = classifier(dropout=0.1)
     two, three = Every(2, model), Every(3, model)
-    journal = Journal(tmp_path)
+    run_log = RunLog(tmp_path)
     started = time.perf_counter()
-    done = run(replace(training(model, 6), callbacks=(two, three)), machine, journal)
+    done = run(replace(training(model, 6), callbacks=(two, three)), machine, run_log)
     elapsed = time.perf_counter() - started
-    journal.finish("finished")
+    run_log.finish("finished")
     assert [step for step, _ in two.ran] == [2, 4, 6]
     assert [step for step, _ in three.ran] == [3, 6]
     assert two.ran[-1][1] == three.ran[-1][1] == done.seconds
@@ -302,14 +302,14 @@ def test_callbacks_run_after_their_steps_and_take_no_training_time(machine, tmp_
 
 def test_losses_are_written_before_a_callback_runs(machine, tmp_path):
     model, written = classifier(), []
-    journal = Journal(tmp_path)
+    run_log = RunLog(tmp_path)
 
     class Reading(Every):
         def run(self, position: Position) -> None:
             written.append([entry["step"] for entry in Reader(tmp_path).new_entries() if "key" in entry])
 
-    run(replace(training(model, 6), callbacks=(Reading(3, model),)), machine, journal)
-    journal.finish("finished")
+    run(replace(training(model, 6), callbacks=(Reading(3, model),)), machine, run_log)
+    run_log.finish("finished")
     assert written == [[1, 2, 3], [1, 2, 3, 4, 5, 6]]
 
 

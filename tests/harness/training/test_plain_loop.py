@@ -13,7 +13,7 @@ from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.tasks.base import Split
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Journal
+from harness.tracking.run_log import RunLog
 from harness.training.finetune import finetune
 from models.batch import Batch
 from models.config import EncoderConfig
@@ -87,11 +87,11 @@ def test_five_steps_of_finetuning_are_those_of_a_plain_torch_loop(rows: Split, t
     )
     task = TaskConfig(name="parity", labels=["even", "odd"], scores=["accuracy"], headline="accuracy")
     data = Prepared("key", VOCABULARY, pad_token_id=0, rows="rows", majority=0, train=rows, validation=rows)
-    ours, journal = classifier(), Journal(tmp_path)
+    ours, run_log = classifier(), RunLog(tmp_path)
     position = finetune(
-        RunConfig(task=task, finetune=budget), ours, data, Machine(HardwareConfig(threads=1)), journal, flops.of_training(ours)
+        RunConfig(task=task, finetune=budget), ours, data, Machine(HardwareConfig(threads=1)), run_log, flops.of_training(ours)
     )
-    journal.finish("finished")
+    run_log.finish("finished")
     expected, norms = trained_by_hand(rows)
     assert position.step == STEPS
     assert all(norm > 2 * MAX_NORM for norm in norms)  # so that clipping is at work in every step

@@ -36,8 +36,8 @@ class Launches:
         monkeypatch.setattr(sessions, "launch", self._one)
 
     def _one(self, config, request, folder):
-        number, again = request.round, " (again)" if "-again-" in folder.parent.name else ""
-        title = f"{config.variant} {config.task.name}{again}"
+        number, again = request.round, " (A/A replicate)" if "-again-" in folder.parent.name else ""
+        title = f"{config.label} {config.task.name}{again}"
         attempt = self.order.count((number, title))
         self.order.append((number, title))
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,9 +95,9 @@ def test_no_other_command_on_this_output_times_anything_during_a_launch(planned,
 
 def test_every_round_is_told(planned, launches, capsys):
     run(planned("model=base", "measure.rounds=3"))
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("timing: round")]
-    assert [line.split(" done")[0] for line in told] == [f"timing: round {number} of 3" for number in (1, 2, 3)]
-    assert told[-1].endswith("about 0 s left")
+    rounds = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Timing: round")]
+    assert [line.split(" done")[0] for line in rounds] == [f"Timing: round {number} of 3" for number in (1, 2, 3)]
+    assert rounds[-1].endswith("about 0 s left")
 
 
 def test_seeds_share_the_launches_of_their_network(planned, launches):
@@ -132,8 +132,8 @@ def test_every_task_has_a_pair_of_its_own(planned, launches):
 )
 def test_the_baseline_is_the_one_that_is_timed_twice(planned, launches, chosen, replicates):
     run(planned(*chosen, "measure.rounds=1"))
-    (again,) = (title for title in launches.of_round(0) if "A/A" in title)
-    assert again.removesuffix(" bag (A/A replicate)") in replicates
+    (replicate,) = (title for title in launches.of_round(0) if "A/A" in title)
+    assert replicate.removesuffix(" bag (A/A replicate)") in replicates
 
 
 def test_a_baseline_that_is_finished_is_timed_twice_again_beside_what_is_new(planned, launches):
@@ -179,7 +179,7 @@ def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned,
 def test_where_others_stay_launches_are_soon_repeated_no_more(planned, launches):
     launches.foreign = lambda title, number, attempt: 2.0
     run(planned("model=base,albert,static", "measure.rounds=3", "measure.retries=1"))
-    assert len(launches.order) == 3 * 4 + sessions.FUTILE
+    assert len(launches.order) == 3 * 4 + sessions.FUTILE_REPEATS
 
 
 def test_a_quiet_launch_is_not_repeated_and_neither_is_one_whose_load_is_unknown(planned, launches):
@@ -195,7 +195,7 @@ def test_a_variant_whose_launch_fails_takes_no_further_part_and_the_others_go_on
     assert [title for _, title in launches.order].count("albert bag") == 1
     assert session.of(next(item for item in cells if item.config.label == "albert")) is None
     assert len(session.of(next(item for item in cells if item.config.label == "base")).launches) == 3
-    assert "timing albert bag: failed: RuntimeError: no such device" in capsys.readouterr().out
+    assert "Timing of albert bag failed: RuntimeError: no such device" in capsys.readouterr().out
 
 
 def test_a_real_launch_leaves_times_of_each_pass(compose, output):
@@ -211,5 +211,5 @@ def test_a_real_launch_leaves_times_of_each_pass(compose, output):
     assert rates["inference/tokens_per_s"] * launch.throughput.seconds == pytest.approx(launch.throughput.tokens)
     counted = launch.flops_forward / (rates["inference/latency_ms_p50"] / 1e3)
     assert rates["inference/mfu"] * launch.peak_flops_per_s == pytest.approx(counted)
-    (again,) = session.twins[0][1].launches
-    assert again.flops_forward == launch.flops_forward
+    (replicate,) = session.replicates[0][1].launches
+    assert replicate.flops_forward == launch.flops_forward

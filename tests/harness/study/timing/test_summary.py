@@ -16,7 +16,7 @@ from harness.measure.records import Point
 from harness.study.timing import summary
 from harness.tasks.base import Split
 from harness.tasks.batches import collate, evaluation_order
-from harness.tracking.run_log import Journal, Reader, result
+from harness.tracking.run_log import Reader, RunLog, result
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +92,9 @@ def test_energy_is_joules_over_real_tokens(launch_of):
 def test_launches_are_read_as_they_were_logged_and_the_worker_finishes_with_their_numbers(tmp_path, launch_of):
     point = Point(batch_size=1, length=64, raw_ms=[5.0, 7.0], tokens_per_s=10.0, peak_memory_bytes=3)
     launches = [launch_of(0, [2.0, 4.0], points=[point]), launch_of(1, [3.0], joules=2.5)]
-    summary.log(tmp_path, "session", launches).close()
+    summary.write(tmp_path, "session", launches).close()
     assert summary.read(tmp_path) == launches
-    worker = Journal(tmp_path)
+    worker = RunLog(tmp_path)
     worker.value("eval/score", 0.5)
     worker.finish("finished")
     known = {key: value for key, value in summary.values(launches).items() if value is not None}
@@ -104,7 +104,7 @@ def test_launches_are_read_as_they_were_logged_and_the_worker_finishes_with_thei
 def test_run_log_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path, launch_of):
     point = Point(batch_size=1, length=64, raw_ms=[5.0, 7.0, 6.0], tokens_per_s=10.0, peak_memory_bytes=None)
     launches = [launch_of(n, [2.0 + n, 4.0 + n], points=[point, replace(point, batch_size=8)]) for n in (0, 1)]
-    journal = summary.log(tmp_path, "session", launches)
+    run_log = summary.write(tmp_path, "session", launches)
     entries = [entry for entry in Reader(tmp_path).new_entries() if "key" in entry]
     points = [(entry["key"], entry["step"], entry["value"]) for entry in entries]
     assert [told for told in points if told[0] == "timing/latency_ms"] == [
@@ -114,7 +114,7 @@ def test_run_log_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path, lau
     assert points.count(("timing/reference_ms", 0, 5.0)) == 1
     assert points.count(("scaling/latency_ms", 64, 6.0)) == points.count(("batching/latency_ms", 8, 6.0)) == 2
     assert not any(key == "scaling/peak_memory_bytes" for key, _, _ in points)
-    journal.finish("finished")
+    run_log.finish("finished")
 
 
 def test_utilisation_is_achieved_over_peak_and_left_out_above_one_and_without_a_count(capsys, launch_of):

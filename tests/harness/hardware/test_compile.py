@@ -27,14 +27,14 @@ from harness.measure.records import Latency, WarmUp
 from harness.study import identity
 from harness.study.identity import Inputs
 from harness.tracking import run_log
-from harness.tracking.run_log import Journal, Reader
+from harness.tracking.run_log import Reader, RunLog
 from harness.training.finetune import step_of
 from harness.training.loop import Limit, Position, Training, compile_ahead, make_optimiser, train
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, build_classifier
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile on CPU needs a C++ compiler: no g++")
 
@@ -96,10 +96,10 @@ def losses(folder: Path, key: str = "finetune/loss") -> list[float]:
 
 def trained(folder: Path, shapes: list[tuple[int, bool]], on: bool) -> tuple[SequenceClassifier, Position, Machine]:
     folder.mkdir()
-    used, position, pen = machine(on), Position(), Journal(folder)
+    used, position, run_log = machine(on), Position(), RunLog(folder)
     model = used.compiled(classifier())
-    train(training(model, shapes), make_optimiser(model, FinetuneConfig()), position, used, pen)
-    pen.finish("finished")
+    train(training(model, shapes), make_optimiser(model, FinetuneConfig()), position, used, run_log)
+    run_log.finish("finished")
     return model, position, used
 
 

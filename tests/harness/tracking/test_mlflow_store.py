@@ -76,7 +76,7 @@ def test_parameters_are_the_config(runs, model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_loss_curve_has_every_step_with_the_journals_values(sweep, runs, curve_of, model):
+def test_loss_curve_has_every_step_with_the_values_of_the_log(sweep, runs, curve_of, model):
     points = [entry for entry in run_log.Reader(sweep.folder(model)).new_entries() if entry.get("key") == "finetune/loss"]
     curve = curve_of(sweep.output, runs[model].info.run_id)
     assert sorted(curve) == [(point["step"], point["value"]) for point in points]

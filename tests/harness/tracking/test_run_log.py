@@ -1,4 +1,4 @@
-"""The worker's journal: whole or not at all, line by line, declared names alone."""
+"""The log of a run: whole or not at all, line by line, declared names alone."""
 
 import json
 import os
@@ -7,28 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from harness.tracking import run_log as journal
-from harness.tracking.run_log import Journal, Reader
+from harness.tracking import run_log
+from harness.tracking.run_log import Reader, RunLog
 
 
 @pytest.fixture
-def pen(tmp_path: Path) -> Iterator[Journal]:
-    journal = Journal(tmp_path)
-    yield journal
-    journal.finish("finished")
+def log(tmp_path: Path) -> Iterator[RunLog]:
+    log = RunLog(tmp_path)
+    yield log
+    log.finish("finished")
 
 
-def test_result_is_what_was_written(pen, tmp_path):
-    pen.value("eval/score", 0.5)
-    pen.value("eval/loss", None)
-    pen.finish("finished")
-    result = journal.result(tmp_path)
+def test_result_is_what_was_written(log, tmp_path):
+    log.value("eval/score", 0.5)
+    log.value("eval/loss", None)
+    log.finish("finished")
+    result = run_log.result(tmp_path)
     assert (result["status"], result["metrics"]) == ("finished", {"eval/score": 0.5})
 
 
-def test_there_is_no_result_before_the_end(pen, tmp_path):
-    pen.value("eval/score", 0.5)
-    assert journal.result(tmp_path) is None
+def test_there_is_no_result_before_the_end(log, tmp_path):
+    log.value("eval/score", 0.5)
+    assert run_log.result(tmp_path) is None
 
 
 @pytest.mark.parametrize("broken", ["fsync", "replace"])
@@ -38,30 +38,30 @@ def test_crash_while_writing_leaves_the_result_before_or_none(tmp_path, monkeypa
 
     for before in (None, {"status": "finished", "time": 1, "metrics": {}}):
         if before:
-            journal.write_json(tmp_path / "result.json", before)
+            run_log.write_json(tmp_path / "result.json", before)
         with monkeypatch.context() as patch:
             patch.setattr(*((os, "fsync") if broken == "fsync" else (Path, "replace")), crash)
             with pytest.raises(OSError, match="no space"):
-                journal.write_json(tmp_path / "result.json", {"status": "failed", "time": 2, "metrics": {"eval/score": 1}})
-        assert journal.result(tmp_path) == before
+                run_log.write_json(tmp_path / "result.json", {"status": "failed", "time": 2, "metrics": {"eval/score": 1}})
+        assert run_log.result(tmp_path) == before
 
 
 def test_value_that_cannot_be_written_leaves_the_file_before(tmp_path):
-    journal.write_json(tmp_path / "latency.json", {"raw": [1.0]})
+    run_log.write_json(tmp_path / "latency.json", {"raw": [1.0]})
     with pytest.raises(ValueError, match="JSON compliant"):
-        journal.write_json(tmp_path / "latency.json", {"raw": [float("nan")]})
+        run_log.write_json(tmp_path / "latency.json", {"raw": [float("nan")]})
     assert json.loads((tmp_path / "latency.json").read_text()) == {"raw": [1.0]}
 
 
-def test_reader_sees_every_entry_once_and_in_order(pen, tmp_path):
+def test_reader_returns_every_entry_once_and_in_order(log, tmp_path):
     reader = Reader(tmp_path)
     assert reader.new_entries() == []
-    pen.stage("finetune", 3)
-    pen.curve("finetune/loss", 1, 0.75, 100)
+    log.stage("finetune", 3)
+    log.curve("finetune/loss", 1, 0.75, 100)
     first = reader.new_entries()
     assert [entry.get("stage", entry.get("key")) for entry in first] == ["finetune", "finetune/loss"]
     assert (first[1]["step"], first[1]["value"], first[1]["tokens"]) == (1, 0.75, 100)
-    pen.curve("finetune/loss", 2, 0.5, 200)
+    log.curve("finetune/loss", 2, 0.5, 200)
     assert [entry["step"] for entry in reader.new_entries()] == [2]
     assert reader.new_entries() == []
 
@@ -77,43 +77,43 @@ def test_reader_leaves_a_torn_last_line_for_later(tmp_path):
     assert reader.new_entries() == [{"step": 2}]
 
 
-def test_reader_of_a_folder_without_a_journal_sees_nothing(tmp_path):
+def test_reader_of_a_folder_without_a_log_reads_nothing(tmp_path):
     assert Reader(tmp_path / "nowhere").new_entries() == []
 
 
-def test_undeclared_keys_are_refused_and_not_written(pen, tmp_path):
+def test_undeclared_keys_are_refused_and_not_written(log, tmp_path):
     with pytest.raises(KeyError, match="not declared"):
-        pen.value("eval/scoer", 0.5)
+        log.value("eval/scoer", 0.5)
     with pytest.raises(KeyError, match="not declared"):
-        pen.curve("loss", 1, 0.5, 10)
-    pen.finish("finished")
-    assert journal.result(tmp_path)["metrics"] == {}
+        log.curve("loss", 1, 0.5, 10)
+    log.finish("finished")
+    assert run_log.result(tmp_path)["metrics"] == {}
     assert Reader(tmp_path).new_entries() == []
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True])
-def test_what_is_no_finite_number_is_refused_and_not_written(pen, tmp_path, value):
+def test_what_is_no_finite_number_is_refused_and_not_written(log, tmp_path, value):
     with pytest.raises(ValueError, match="must be"):
-        pen.curve("finetune/loss", 1, value, 10)
+        log.curve("finetune/loss", 1, value, 10)
     assert Reader(tmp_path).new_entries() == []
 
 
 def test_a_point_keeps_the_time_of_its_step(tmp_path):
-    journal = Journal(tmp_path)
-    journal.curve("finetune/loss", 1, 0.7, 10, time_ms=1234)
+    log = RunLog(tmp_path)
+    log.curve("finetune/loss", 1, 0.7, 10, time_ms=1234)
     (entry,) = Reader(tmp_path).new_entries()
     assert entry["time"] == 1234
-    journal.finish("finished")
+    log.finish("finished")
 
 
 def test_points_that_an_earlier_process_wrote_are_kept_and_a_torn_line_is_cut_off(tmp_path):
-    first = Journal(tmp_path)
+    first = RunLog(tmp_path)
     for step in (1, 2, 3):
         first.curve("pretrain/loss", step, step / 2, 100 * step)
     first._lines.close()
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "key": "pretr')
-    second = Journal(tmp_path)
+    second = RunLog(tmp_path)
     for step in (2, 3, 4):
         second.curve("pretrain/loss", step, 9.0, 100 * step)
     second.value("pretrain/loss", 9.0)
@@ -121,15 +121,15 @@ def test_points_that_an_earlier_process_wrote_are_kept_and_a_torn_line_is_cut_of
     entries = [entry for entry in Reader(tmp_path).new_entries() if "key" in entry]
     points = [(entry["step"], entry["value"]) for entry in entries]
     assert points == [(1, 0.5), (2, 1.0), (3, 1.5), (4, 9.0)]
-    assert journal.result(tmp_path)["steps"] == {"pretrain/loss": 4}
+    assert run_log.result(tmp_path)["steps"] == {"pretrain/loss": 4}
 
 
 def test_results_of_an_earlier_process_are_those_of_the_next_and_its_own_take_their_place(tmp_path):
-    first = Journal(tmp_path)
+    first = RunLog(tmp_path)
     first.value("inference/latency_ms_p50", 2.0)
     first.value("eval/score", 0.1)
     first.close()
-    second = Journal(tmp_path)
+    second = RunLog(tmp_path)
     second.value("eval/score", 0.5)
     second.finish("finished")
-    assert journal.result(tmp_path)["metrics"] == {"inference/latency_ms_p50": 2.0, "eval/score": 0.5}
+    assert run_log.result(tmp_path)["metrics"] == {"inference/latency_ms_p50": 2.0, "eval/score": 0.5}

@@ -81,7 +81,7 @@ def test_plain_lines_tell_of_every_cell(sweep):
     started = [line.split(" ", 1) for line in lines if line.endswith("started")]
     assert [number for number, _ in started] == ["[1/2]", "[2/2]"]
     assert sorted(told for _, told in started) == [f"{model} tiny bag seed 1: started" for model in ("base", "enhanced")]
-    assert lines[0].startswith("timing 2 variants and 1 A/A replicate, 2 rounds")
+    assert lines[0].startswith("Timing 2 variants and 1 A/A replicate, 2 rounds")
     assert sum(": finished in " in line and ", score 0." in line for line in lines) == 2
     assert "\r" not in sweep.text
 

@@ -123,7 +123,7 @@ def test_a_teacher_without_a_head_for_masked_tokens_is_refused(tmp_path):
     shape = EncoderConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
     state = {f"encoder.{name}": tensor for name, tensor in Encoder(shape).state_dict().items()}
     native.save(tmp_path, state, shape)
-    with pytest.raises(InputError, match="has no head for masked tokens"):
+    with pytest.raises(InputError, match="has no masked-LM head"):
         teachers.load(tmp_path)
 
 

@@ -11,7 +11,7 @@ from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from models.heads import SequenceClassifier, TokenClassifier, build_classifier
 
-MODELS = sorted(path.stem for path in (Path(__file__).parents[2] / "conf" / "model").glob("*.yaml"))
+MODELS = sorted(path.stem for path in (Path(__file__).parents[3] / "conf" / "model").glob("*.yaml"))
 
 
 @pytest.mark.parametrize(

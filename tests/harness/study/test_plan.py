@@ -1,15 +1,15 @@
-"""In which order a command runs its cells."""
+"""The order in which a command executes its runs."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 from harness.study.identity import Inputs
-from harness.study.plan import in_turn
+from harness.study.plan import run_order
 
 
 @dataclass
 class Item:
-    """As much of a planned run as its turn depends on."""
+    """The fields of a planned run that its place in the order depends on."""
 
     arm: str
     seed: int
@@ -32,18 +32,18 @@ def blocks(items: list[Item]) -> list[list[Item]]:
 
 
 def test_all_arms_of_a_task_and_seed_run_next_to_each_other():
-    for block in blocks(in_turn(SWEEP)):
+    for block in blocks(run_order(SWEEP)):
         assert sorted(item.arm for item in block) == list(VARIANTS)
         assert len({(item.task, item.seed) for item in block}) == 1
 
 
 def test_no_arm_always_has_the_same_place_and_the_order_is_that_of_the_last_time():
-    orders = [tuple(item.arm for item in block) for block in blocks(in_turn(SWEEP))]
+    orders = [tuple(item.arm for item in block) for block in blocks(run_order(SWEEP))]
     assert len(set(orders)) > 3
     assert len({order[0] for order in orders}) > 1
-    assert in_turn(list(SWEEP)) == in_turn(list(SWEEP))
+    assert run_order(list(SWEEP)) == run_order(list(SWEEP))
 
 
 def test_pretrainings_come_first_in_the_order_that_they_were_asked_for():
     first, second = Item("z", 1, None), Item("y", 1, None)
-    assert in_turn([SWEEP[0], first, SWEEP[1], second])[:2] == [first, second]
+    assert run_order([SWEEP[0], first, SWEEP[1], second])[:2] == [first, second]

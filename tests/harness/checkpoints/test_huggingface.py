@@ -161,7 +161,9 @@ def test_a_family_that_is_not_known_is_refused(compose, published):
 
 def test_a_name_that_is_no_folder_asks_the_hub(compose, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"model\.init_from='nobody/nothing' is no folder and cannot be had from the hub"):
+    with pytest.raises(
+        InputError, match=r"model\.init_from='nobody/nothing' is not a folder and cannot be downloaded from the hub"
+    ):
         plan([cell_of(compose, Path("nobody/nothing"))])
 
 
