@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness import arms
+from harness import arms, tags
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.study import identity
 from harness.study.identity import Inputs
@@ -19,10 +19,10 @@ NOT_IN_FINGERPRINT = {
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
-    *("model.objective", "pretrain.checkpoint_every_s"),
+    *("model.objective", "finetune.keep", "pretrain.checkpoint_every_s"),
     *(f"model.tokenizer.{key}" for key in ("kind", "vocab_size", "lowercase", "multilingual", "vocab_file", "file")),
 }
-"""Keys that name a run, say where content is that counts by itself, what `own` stands for, or when a checkpoint is written."""
+"""Keys that name a run, say where content is that counts by itself, what `own` stands for, or which checkpoints are written."""
 
 NOT_A_FACT = {"model.vocab_size", "model.pad_token_id", "finetune.submit", "seed", "pretrain.seed"}
 """Keys that the fingerprint has, but that no comparison depends on: the tokenizer's, an additional file, replicates."""
@@ -105,6 +105,17 @@ def test_every_key_is_in_the_arm_or_in_the_conditions_unless_it_is_listed(config
 @pytest.mark.parametrize("inputs", [{"data": "other"}, {"corpus": "c"}, {"pretraining": "p"}, {"content": {"rows": "other"}}])
 def test_content_changes_the_fingerprint(config, inputs):
     assert identity.fingerprint(config, replace(INPUTS, **inputs)) != identity.fingerprint(config, INPUTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("LIBRARIES", identity.LIBRARIES[:-1]), ("CODE", identity.CODE | {"task": identity.CODE[tags.PRETRAINING_TASK]})],
+    ids=["versions", "code"],
+)
+def test_versions_and_code_change_the_fingerprint(config, monkeypatch, name, value):
+    before = identity.fingerprint(config, INPUTS)
+    monkeypatch.setattr(identity, name, value)
+    assert identity.fingerprint(config, INPUTS) != before
 
 
 def test_recipe_is_the_same_for_all_replicates_and_for_nothing_else(config):
