@@ -45,9 +45,16 @@ class Mutant:
             return f"{self.file} does not exist"
         count = path.read_text().count(self.old)
         if count != 1:
-            return f"`old` occurs {count} times in {self.file}"
-        gone = [test for test in self.tests if not (tree / test.partition("::")[0]).exists()]
-        return f"{gone[0]} does not exist" if gone else None
+            return f"`old` occurs {count} times in {self.file}:\n{self.old}"
+        gone = [test for test in self.tests if not _exists(tree, test)]
+        return f"test {gone[0]} does not exist" if gone else None
+
+
+def _exists(tree: Path, test: str) -> bool:
+    """Whether the file is there, and in it the function of `file::function[parameters]`."""
+    file, _, function = test.partition("::")
+    path = tree / file
+    return path.exists() and (not function or f"def {function.partition('[')[0]}(" in path.read_text())
 
 
 def read_lists(folder: Path) -> list[Mutant]:

@@ -62,9 +62,17 @@ def test_every_entry_has_its_outcome_and_the_score_is_that_of_the_changes_that_c
 def test_stale_entries_are_named_with_their_reason(mutants):
     code, output = mutants(NOTICED + GONE + MOVED, "--check-stale")
     assert (code, outcomes(output)) == (1, {"gone": "STALE", "moved": "STALE"})
-    assert "`old` occurs 0 times in code_of_mine.py" in output
+    assert "`old` occurs 0 times in code_of_mine.py:\n    4 * x\n" in output
     assert "elsewhere.py does not exist" in output
     assert mutants(NOTICED, "--check-stale")[0] == 0
+
+
+def test_an_entry_whose_test_is_gone_is_stale_and_one_with_parameters_is_not(mutants):
+    code, output = mutants(NOTICED.replace("test_mine.py", "test_mine.py::test_half"), "--check-stale")
+    assert (code, outcomes(output)) == (1, {"noticed": "STALE"})
+    assert "test tests/test_mine.py::test_half does not exist" in output
+    for found in ("tests/test_mine.py::test_double", "'tests/test_mine.py::test_double[3]'"):
+        assert mutants(NOTICED.replace("tests/test_mine.py", found), "--check-stale")[0] == 0
 
 
 def test_only_the_chosen_ones_run(mutants):
@@ -77,6 +85,6 @@ def test_only_the_chosen_ones_run(mutants):
 
 
 def test_tests_that_fail_without_any_change_are_an_error(mutants):
-    code, output = mutants(NOTICED.replace("test_mine.py", "test_mine.py::test_no_such"))
+    code, output = mutants(NOTICED.replace("tests/test_mine.py", "'tests/test_mine.py::test_double[no such]'"))
     assert code == 1
     assert "the named tests do not pass without any change" in output

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness import arms
+from harness import arms, tags
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.study import identity
 from harness.study.identity import Inputs
@@ -105,6 +105,17 @@ def test_every_key_is_in_the_arm_or_in_the_conditions_unless_it_is_listed(config
 @pytest.mark.parametrize("inputs", [{"data": "other"}, {"corpus": "c"}, {"pretraining": "p"}, {"content": {"rows": "other"}}])
 def test_content_changes_the_fingerprint(config, inputs):
     assert identity.fingerprint(config, replace(INPUTS, **inputs)) != identity.fingerprint(config, INPUTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("LIBRARIES", identity.LIBRARIES[:-1]), ("CODE", identity.CODE | {"task": identity.CODE[tags.PRETRAINING_TASK]})],
+    ids=["versions", "code"],
+)
+def test_versions_and_code_change_the_fingerprint(config, monkeypatch, name, value):
+    before = identity.fingerprint(config, INPUTS)
+    monkeypatch.setattr(identity, name, value)
+    assert identity.fingerprint(config, INPUTS) != before
 
 
 def test_recipe_is_the_same_for_all_replicates_and_for_nothing_else(config):

@@ -12,6 +12,7 @@ from harness.config.choices import CorpusSource
 from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
+from harness.measure import flops
 from harness.training.loop import Position
 from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.pretrain import Steps, build
@@ -61,7 +62,8 @@ def pretraining(tmp_path: Path) -> Callable[..., Pretraining]:
         objective = build(config, corpus.vocabulary())
         text = sequences.Sequences(corpus, "train", options.length, None, config.seed)
         masked_lm = MaskedLMEval(options, shape, corpus, Machine(HardwareConfig(threads=1)))
-        return Pretraining(objective, text, Steps(options, objective, text, config.seed), masked_lm)
+        steps = Steps(options, objective, text, config.seed, flops.of_objective)
+        return Pretraining(objective, text, steps, masked_lm)
 
     return make
 

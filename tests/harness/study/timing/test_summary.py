@@ -78,6 +78,12 @@ def test_quantiles_are_of_all_calls_and_never_cross():
         assert values == sorted(values)
 
 
+def test_slow_calls_move_the_upper_percentiles_and_not_the_median():
+    told = summary.percentiles([1.0] * 9 + [91.0])
+    values = [told[f"inference/latency_ms_{name}"] for name in ("min", "p50", "p90", "p99")]
+    assert values == pytest.approx([1.0, 1.0, 10.0, 82.9])
+
+
 def test_one_launch_has_no_interval_and_no_counter_no_energy(launch_of):
     told = summary.values([launch_of(0, [1.0, 2.0])])
     assert told["inference/latency_ms_p50_low"] is told["inference/latency_ms_p50_high"] is None

@@ -1,0 +1,28 @@
+"""From what was composed to what runs: a pure step, whose result has nothing that the run does not use."""
+
+import pytest
+
+from harness.config.resolve import Found, Vocabulary, resolve
+
+FOUND = Found(vocabulary=Vocabulary(size=87, pad=3), threads=2)
+
+
+def test_vocabulary_is_that_of_the_data(compose):
+    (composed,) = compose("task=bag", "scale=tiny")
+    model = resolve(composed, FOUND).model
+    assert (model.vocab_size, model.pad_token_id) == (87, 3)
+
+
+@pytest.mark.parametrize("more", [[], ["pretrain=mlm", "pretrain.mask_rate=0.4"]], ids=["task", "pretraining"])
+def test_resolving_the_result_again_changes_nothing(compose, more):
+    (composed,) = compose("task=bag", "scale=tiny", *more)
+    resolved = resolve(composed, FOUND)
+    assert resolve(resolved, FOUND) == resolved
+
+
+def test_run_without_pretraining_does_not_depend_on_keys_of_one(compose):
+    (plain,) = compose("task=bag", "scale=tiny")
+    (other,) = compose("task=bag", "scale=tiny", "pretrain.mask_rate=0.4", "pretrain.seed=7", "corpus.documents=50")
+    assert resolve(other, FOUND) == resolve(plain, FOUND)
+    pretrained = [compose("task=bag", "scale=tiny", "pretrain=mlm", rate)[0] for rate in ("seed=0", "pretrain.mask_rate=0.4")]
+    assert resolve(pretrained[0], FOUND) != resolve(pretrained[1], FOUND)
