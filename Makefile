@@ -24,9 +24,10 @@ test-slow: $(INSTALLED)  ## what is marked slow
 mutants: $(INSTALLED)  ## small wrong changes that the tests must notice; ARGS='--only models/' or ARGS=--check-stale
 	$(BIN)/python tests/mutants/run.py $(ARGS)
 
-lint: $(INSTALLED)
+lint: $(INSTALLED)  ## format, style, and the import contracts of pyproject.toml
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
 
 benchmark: $(INSTALLED)  ## speed, both sides interleaved; needs ../shared/data
 	$(BIN)/python tests/benchmarks/finetune_speed.py

@@ -19,7 +19,7 @@ def folder_of(run: str, key: str, output: str, uri: str | None) -> Path:
         return Path(run).absolute()
     if not is_id(run):
         raise InputError(f"{key}={run!r} is neither a folder nor the id of a run in the tracking store")
-    from harness.tracking.mlflow_store import MlflowException, attempt_of
+    from harness.tracking.mlflow_store import MlflowException, attempt_of  # MLflow takes a second, and only an id needs it
 
     try:
         attempt = attempt_of(run, uri, output)

@@ -37,7 +37,9 @@ def folder_of(init_from: str, key: str = "model.init_from") -> Path:
 
 
 def _downloaded(name: str, key: str) -> Path:
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import snapshot_download  # takes 0.5 s, and only names on the hub need it
+
+    # takes 0.5 s, and only names on the hub need it
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     try:

@@ -40,8 +40,8 @@ class _Source:
 
 def load(config: RunConfig, split: str) -> Loaded:
     """The rows of a split; InputError for data that is missing, corrupt or in two splits."""
-    import datasets
-    from datasets.exceptions import DatasetsError
+    import datasets  # takes 1 s, and prepared data does not need it
+    from datasets.exceptions import DatasetsError  # takes 1 s, and prepared data does not need it
 
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are our one line
@@ -117,7 +117,7 @@ def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str,
 
 def _spans(part: str, sizes: dict[str, int], where: str, key: str) -> list[tuple[str, int, int]]:
     """Name, first row and end of every part."""
-    from datasets import ReadInstruction
+    from datasets import ReadInstruction  # takes 1 s, and prepared data does not need it
 
     try:
         parts = ReadInstruction.from_spec(part).to_absolute(sizes)

@@ -71,7 +71,7 @@ class Machine:
         uncompiled model.
         """
         if self.compiles:
-            from torch._dynamo import config as limits
+            from torch._dynamo import config as limits  # takes 2 s, and only compiled models need it
 
             limits.recompile_limit, limits.fail_on_recompile_limit_hit = GRAPHS, True
             model.compile(dynamic=True, options={"fallback_random": True})
@@ -100,7 +100,7 @@ class _Compiling:
     """Time that this process spends compiling; imports the compiler, so that the import counts for no model."""
 
     def __init__(self) -> None:
-        from torch._dynamo.callback import on_compile_end, on_compile_start
+        from torch._dynamo.callback import on_compile_end, on_compile_start  # takes 2 s, and only compiled models need it
         from torch._inductor import compile_fx  # noqa: F401
 
         self.seconds, self._since = 0.0, 0.0
@@ -115,7 +115,7 @@ class _Compiling:
 
     def summary(self) -> str:
         """Graphs, graph breaks and seconds of compiling of this process."""
-        from torch._dynamo.utils import counters
+        from torch._dynamo.utils import counters  # takes 2 s, and only compiled models need it
 
         graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
         return f"{graphs} graphs, {breaks} graph breaks, {self.seconds:.1f} s of compiling"
@@ -123,7 +123,7 @@ class _Compiling:
 
 @contextlib.contextmanager
 def _failures_named(inside: contextlib.AbstractContextManager) -> Iterator[None]:
-    from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
+    from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException  # takes 2 s, and only compiled models need it
 
     try:
         with inside:

@@ -18,35 +18,35 @@ no answer.
 
 
 def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
-    from sklearn.metrics import accuracy_score
+    from sklearn.metrics import accuracy_score  # takes 1 s, and only evaluation scores
 
     return float(accuracy_score(labels, predicted))
 
 
 def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
     """F1 of class 1; 0 when it is never predicted, as in GLUE."""
-    from sklearn.metrics import f1_score
+    from sklearn.metrics import f1_score  # takes 1 s, and only evaluation scores
 
     return float(f1_score(labels, predicted, zero_division=0.0))
 
 
 def _f1_macro(labels: np.ndarray, predicted: np.ndarray) -> float:
     """Mean of F1 over the classes that occur, as in SuperGLUE; 0 for a class that is never predicted."""
-    from sklearn.metrics import f1_score
+    from sklearn.metrics import f1_score  # takes 1 s, and only evaluation scores
 
     return float(f1_score(labels, predicted, average="macro", zero_division=0.0))
 
 
 def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
     """Matthews correlation; 0 when only one class is predicted or present, as in GLUE."""
-    from sklearn.metrics import matthews_corrcoef
+    from sklearn.metrics import matthews_corrcoef  # takes 1 s, and only evaluation scores
 
     return float(matthews_corrcoef(labels, predicted))
 
 
 def _correlation(name: str) -> Compute:
     def compute(labels: np.ndarray, predicted: np.ndarray) -> float | None:
-        from scipy import stats
+        from scipy import stats  # takes 0.7 s, and only intervals and correlations need it
 
         if len(labels) < 2 or np.ptp(labels) == 0 or np.ptp(predicted) == 0:
             return None  # undefined where one side is constant
@@ -61,7 +61,7 @@ def _correlation(name: str) -> Compute:
 def _entities(name: str) -> Compute:
     def compute(labels: list[list[str]], predicted: list[list[str]]) -> float | None:
         """Over the entities of all items; a correct entity has the right type and both ends. 0 where none is predicted."""
-        from seqeval import metrics
+        from seqeval import metrics  # takes 1 s, and only word labels need it
 
         if all(tag == "O" for tags in labels for tag in tags):
             return None  # there are no entities
@@ -71,7 +71,7 @@ def _entities(name: str) -> Compute:
 
 
 def _token_accuracy(labels: list[list[str]], predicted: list[list[str]]) -> float:
-    from seqeval.metrics import accuracy_score
+    from seqeval.metrics import accuracy_score  # takes 1 s, and only word labels need it
 
     return float(accuracy_score(labels, predicted))
 
@@ -79,7 +79,7 @@ def _token_accuracy(labels: list[list[str]], predicted: list[list[str]]) -> floa
 def _squad(name: str) -> Compute:
     def compute(labels: list[list[str]], predicted: list[str]) -> float:
         """Of the best matching gold answer, after SQuAD's normalisation; without one only "no answer" is correct."""
-        from torchmetrics.functional.text import squad
+        from torchmetrics.functional.text import squad  # takes 1 s, and only spans need it
 
         texts = [{"id": str(item), "prediction_text": text} for item, text in enumerate(predicted)]
         golds = [{"id": str(item), "answers": {"text": gold or [""], "answer_start": []}} for item, gold in enumerate(labels)]

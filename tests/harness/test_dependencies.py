@@ -154,3 +154,30 @@ def test_modules_of_commands_load_nothing_heavy():
     code = "import importlib; from harness.commands import COMMANDS; "
     code += "[importlib.import_module(module) for module, _ in COMMANDS.values()]"
     assert loaded_after(code, *HEAVY) == []
+
+
+LATE_IMPORTS = 60
+"""Imports inside functions of the harness at most: each saves start-up time or needs what may not be installed."""
+
+
+def late_imports() -> list[tuple[Path, int, str]]:
+    """File, line and text of every import inside a function, with the line above it."""
+    found = {}
+    for path in files("harness"):
+        lines = path.read_text().splitlines()
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for node in ast.walk(function):
+                    if isinstance(node, (ast.Import, ast.ImportFrom)):
+                        found[path, node.lineno] = "\n".join(lines[node.lineno - 2 : node.end_lineno])
+    return [(path, line, text) for (path, line), text in found.items()]
+
+
+def test_imports_inside_functions_are_few_and_each_has_its_reason():
+    found = late_imports()
+    assert len(found) <= LATE_IMPORTS
+    assert [f"{path}:{line}" for path, line, text in found if "#" not in text] == []
+
+
+def test_top_of_the_harness_has_few_files():
+    assert len(list((ROOT / "harness").glob("*.py"))) <= 12

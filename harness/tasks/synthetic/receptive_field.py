@@ -27,7 +27,7 @@ def _encoder(model: EncoderConfig) -> "Encoder":
 def _built(values: tuple) -> "Encoder":
     import torch  # here: takes seconds to import, and only generated tasks need it
 
-    from models.encoder import Encoder
+    from models.encoder import Encoder  # torch, as above
 
     with torch.device("meta"):
         return Encoder(EncoderConfig(*values))
