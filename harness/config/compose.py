@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from harness import arms
 from harness.config import mistakes
 from harness.config.command_line import for_hydra
 from harness.config.resolve import from_node, unchecked
-from harness.config.schema import RunConfig, to_dict
+from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.errors import InputError
 from harness.paths import conf_directory
 from models.config import EncoderConfig
@@ -96,8 +96,8 @@ def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:
     members = OmegaConf.select(node, "task.members")
     if not members:
         return [named(from_node(node), overrides, swept)]
-    other = tuple(override for override in overrides if not override.startswith("task="))
-    composed = [from_node(_composed((*other, f"task={member}"))) for member in members]
+    other = [override for override in overrides if not override.startswith("task=")]
+    composed = [from_node(hydra.compose("config", [*other, f"task={member}"])) for member in members]
     return [named(config, overrides, swept) for config in composed]
 
 
@@ -114,7 +114,7 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
     return replace(
         config,
         arm=config.arm or ("" if from_run else "+".join(names)),
-        settings=settings(overrides, swept),
+        settings=settings(config, overrides, swept),
         swept=swept,
         model_name=choices["model"],
         scale_name=choices["scale"],
@@ -128,7 +128,7 @@ def _model_keys(overrides: list[str]) -> list[str]:
     return [key.removeprefix("model.") for key in keys if key.startswith("model.")]
 
 
-def settings(overrides: list[str], swept: list[str]) -> dict[str, str]:
+def settings(config: RunConfig, overrides: list[str], swept: list[str]) -> dict[str, str]:
     """Settings of the arm beside its choices: swept keys, and keys of the model and its objective, with their typed values.
 
     A value that equals the default of the run is left out, so that a sweep may include the unchanged model.
@@ -140,24 +140,40 @@ def settings(overrides: list[str], swept: list[str]) -> dict[str, str]:
             candidates[override] = (key, value)
     if not candidates:
         return {}
-    plain = _composed(tuple(override for override in overrides if override not in candidates), with_choices=True)
-    full = _composed(tuple(overrides), with_choices=True)
-    changed = {key: value for key, value in candidates.values() if _value(plain, key) != _value(full, key)}
+    plain = _composed(tuple(override for override in overrides if override not in candidates), _sources())
+    full = Composed(dict(HydraConfig.get().runtime.choices), to_dict(config))
+    changed = {key: value for key, value in candidates.values() if full.at(key) != plain.at(key)}
     return {key: value.lower() if value in ("True", "False") else value for key, value in changed.items()}
 
 
-def _value(node: DictConfig, key: str) -> Any:
-    """The choice of a group, or the value of a key; a null that another key replaces is that value."""
-    choices = node.hydra.runtime.choices
-    if key in choices:
-        return choices[key]
-    config = unchecked(OmegaConf.masked_copy(node, [name for name in node if name != "hydra"]))
-    return OmegaConf.select(OmegaConf.create(to_dict(config)), key)
+@dataclass(frozen=True)
+class Composed:
+    """What overrides compose: the choice of each group, and nested values."""
+
+    choices: dict[str, str]
+    values: dict[str, Any]
+
+    def at(self, key: str) -> Any:
+        """The choice of a group, or the value of a dotted key."""
+        if key in self.choices:
+            return self.choices[key]
+        value: Any = self.values
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
 
 
 @functools.lru_cache(maxsize=256)
-def _composed(overrides: tuple[str, ...], with_choices: bool = False) -> DictConfig:
-    return hydra.compose("config", list(overrides), return_hydra_config=with_choices)
+def _composed(overrides: tuple[str, ...], sources: tuple[str, ...]) -> Composed:
+    """A null that another key replaces is that value."""
+    node = hydra.compose("config", list(overrides), return_hydra_config=True)
+    config = unchecked(OmegaConf.masked_copy(node, [name for name in node if name != "hydra"]))
+    return Composed(dict(node.hydra.runtime.choices), to_dict(config))
+
+
+def _sources() -> tuple[str, ...]:
+    """The folders that are searched for configuration."""
+    return tuple(source.path for source in HydraConfig.get().runtime.config_sources)
 
 
 def swept_keys(arguments: list[str]) -> list[str]:
@@ -170,12 +186,17 @@ def swept_keys(arguments: list[str]) -> list[str]:
     return sorted({override.key_or_group for override in overrides if override.is_sweep_override()})
 
 
-def published_model(overrides: list[str]) -> Any:
+def published_model(overrides: list[str]) -> ModelConfig:
     """The same model at scale base, without the dimensions on the command line."""
-    dimensions = OmegaConf.load(conf_directory() / "scale" / "base.yaml")
-    replaced = ("scale=", "task=", "task.", "+task.", "seed=", "+experiment=", *(f"model.{key}=" for key in dimensions))
-    kept = [override for override in overrides if not override.startswith(replaced)]
-    return from_node(_composed((*kept, "task=bag", "scale=base"))).model
+    dimensions = {f"model.{key}" for key in OmegaConf.load(conf_directory() / "scale" / "base.yaml")}
+    keys = {override: override.lstrip("+").partition("=")[0] for override in overrides}
+    shaping = (override for override, key in keys.items() if arms.within(key, ("model", "enhancement", "model.")))
+    return _published(tuple(override for override in shaping if keys[override] not in dimensions), _sources())
+
+
+@functools.lru_cache(maxsize=256)
+def _published(overrides: tuple[str, ...], sources: tuple[str, ...]) -> ModelConfig:
+    return from_node(hydra.compose("config", [*overrides, "task=bag", "scale=base"])).model
 
 
 def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
