@@ -74,7 +74,6 @@ CHOICES = {
         "squad_v2": "squad2",
         "mnli": "mnli_m mnli_mm",
         "wnut17": "ner wnut",
-        "xquad_en": "xquad",
         "builtin": "synthetic toy default",
         "own": "custom",
     },

@@ -268,7 +268,7 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
         ("input=nowhere.txt", "input='nowhere.txt' is no file"),
         ("input=", "input= is missing"),
         ("checkpoint=", "no weights are named: give run=RUN or checkpoint=FOLDER"),
-        ("checkpoint=/nowhere", "checkpoint='/nowhere' is no folder"),
+        ("checkpoint=/nowhere", "checkpoint='/nowhere' is not a folder"),
         ("run=nowhere", "run= and checkpoint= both name weights"),
         ("output=text.txt", "is a folder or the input itself"),
         ("output=nowhere/out.jsonl", "output='nowhere/out.jsonl' cannot be written (No such file or directory)"),
