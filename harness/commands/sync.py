@@ -38,5 +38,6 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if not Path(options.output).is_dir():
         raise InputError(f"--output={options.output!r} is not a folder")
-    print(f"synced {sync(options.output, options.uri)} runs")
+    count = sync(options.output, options.uri)
+    print(f"synced {count} run{'s'[: count != 1]}")
     return 0

@@ -37,7 +37,7 @@ def run_study(configs: list[RunConfig]) -> int:
     planned = plan(configs)
     for note in dict.fromkeys(item.note for item in planned if item.note):
         print(note, flush=True)
-    if any(item.drops_weights for item in planned):
+    if any(item.drops_weights and run_log.result(item.folder) is None for item in planned):
         print("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them", flush=True)
     failed: list[PlannedRun] = []
     with _terminated_as_interrupt():

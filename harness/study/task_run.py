@@ -128,7 +128,7 @@ def train_and_evaluate(
     write_scores(config.task, answers, run_log)
     write_predictions(answers, run_log.folder / "predictions.parquet")
     _evaluate_more(config, model, prepared, machine, run_log)
-    if config.finetune.keep is not Keep.none:
+    if config.finetune.keep in (Keep.last, Keep.best):
         tokenizer = paths.data_folder(config.output, prepared.key) / native.TOKENIZER
         finetuned.save(run_log.folder / paths.WEIGHTS, model, config.task, tokenizer)
 

@@ -174,5 +174,5 @@ def test_an_older_output_stays_where_the_input_has_no_rows(tokenizer, tmp_path):
 def test_spans_are_refused(tokenizer, tmp_path):
     kept(tmp_path / "run", tokenizer, TaskKind.spans, [], ["question", "context"])
     (tmp_path / "in.txt").write_text("a ||| b\n")
-    with pytest.raises(InputError, match="task 'mine' predicts spans of a context, which predict does not write"):
+    with pytest.raises(InputError, match="task 'mine' predicts spans of a context, which `predict` does not support"):
         predicted(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.jsonl")

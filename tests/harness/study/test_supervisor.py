@@ -80,8 +80,9 @@ def test_plain_lines_tell_of_every_cell(sweep):
     lines = sweep.text.splitlines()
     started = [line.split(" ", 1) for line in lines if line.endswith("started")]
     assert [number for number, _ in started] == ["[1/2]", "[2/2]"]
-    assert sorted(told for _, told in started) == [f"{model} tiny bag seed 1: started" for model in ("base", "enhanced")]
-    assert lines[0].startswith("Timing 2 variants and 1 A/A replicate, 2 rounds")
+    assert sorted(told for _, told in started) == [f"{model}, tiny, bag, seed 1: started" for model in ("base", "enhanced")]
+    assert lines[0] == "fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them"
+    assert lines[1].startswith("Timing 2 variants and 1 A/A replicate, 2 rounds")
     assert sum(": finished in " in line and ", score 0." in line for line in lines) == 2
     assert "\r" not in sweep.text
 
@@ -105,7 +106,7 @@ def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_swe
     again = run_module("harness", *common, "model=base", "rerun=true")
     assert again.returncode == 0, again.stdout + again.stderr
     whole = [run for run in runs_of(output, "sweep") if "replicate" not in run.data.tags]
-    runs = [run for run in whole if run.data.tags["variant"] == "base"]
+    runs = [run for run in whole if run.data.tags["arm"] == "base"]
     assert [run.info.status for run in runs] == ["FINISHED", "FINISHED"]
     first, second = (sorted(curve_of(output, run.info.run_id)) for run in runs)
     assert first == second
@@ -177,12 +178,12 @@ def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(superv
 def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_module, small, output, runs_of, curve_of):
     done = run_module("harness", *small, "study=s", "measure=none", "tracking.uri=http://127.0.0.1:9", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("the tracking store is away") == 1
-    assert "`python -m harness sync` tells it later" in done.stdout
+    assert done.stdout.count("MLflow is unreachable") == 1
+    assert "Results are kept locally; run `python -m harness sync` later." in done.stdout
     assert runs_of(output, "s") == []
     for _ in range(2):
         told = run_module("harness", "sync", "--output", str(output))
-        assert (told.returncode, told.stdout, told.stderr) == (0, "told of 1 cells\n", "")
+        assert (told.returncode, told.stdout, told.stderr) == (0, "synced 1 run\n", "")
     (folder,) = (output / "s").glob("base-*")
     (run,) = runs_of(output, "s")
     assert (run.info.status, run.data.tags["status"]) == ("FINISHED", "finished")

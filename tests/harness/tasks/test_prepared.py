@@ -77,7 +77,7 @@ def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) ->
     budget = replace(config.finetune, epochs=epochs, learning_rate=3e-3, batch_size=8, accumulation=2)
     finetune(replace(config, finetune=budget), model, prepared, machine, run_log, flops.of_training(model))
     logits = predict(model, prepared.validation, 7, prepared.pad_token_id, machine)
-    answers = kind.answers(config.task, prepared.validation, logits, prepared.majority)
+    answers = kind.predictions(config.task, prepared.validation, logits, prepared.majority)
     write_scores(config.task, answers, run_log)
     run_log.finish("finished")
     return answers

@@ -14,7 +14,7 @@ from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowException, Tracker
 
 MODELS = ("base", "enhanced")
-TAGS = {"study", "arm", "model", "scale", "enhancements", "task", "seed", "protocol", "protocol_facts", "fingerprint"}
+TAGS = {"study", "arm", "model", "scale", "enhancements", "task", "seed", "conditions", "lifted", "fingerprint"}
 TAGS |= {"status", "git_commit", "git_dirty", "hardware"}
 CURVES = {"finetune/loss", "timing/latency_ms", "timing/tokens_per_s", "timing/reference_ms"}
 CURVES |= {"timing/load_average", "timing/foreign_cpus", "timing/cpu_mhz"}
@@ -62,8 +62,8 @@ def test_tags_say_what_the_cell_was(runs, model):
     }
 
 
-def test_cells_of_a_sweep_share_a_protocol_and_no_fingerprint(runs):
-    assert len({run.data.tags["protocol"] for run in runs.values()}) == 1
+def test_cells_of_a_sweep_share_conditions_and_no_fingerprint(runs):
+    assert len({run.data.tags["conditions"] for run in runs.values()}) == 1
     assert len({run.data.tags["fingerprint"] for run in runs.values()}) == len(MODELS)
 
 

@@ -200,7 +200,7 @@ def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, ma
 
 def test_choosing_by_tuning_rows_without_any_is_one_line(compose, small, tmp_path):
     (config,) = compose(*small, "finetune.keep_best=tune")
-    with pytest.raises(InputError, match=r"finetune\.keep_best=tune needs rows kept apart from train: set task\.tune_share"):
+    with pytest.raises(InputError, match=r"finetune\.keep_best=tune needs rows held out from train: set task\.tune_share"):
         cache.prepare(replace(config, output=str(tmp_path)))
 
 

@@ -149,13 +149,13 @@ def test_cells_share_a_pretraining_and_point_to_its_run(quick, run_module, outpu
     assert done.returncode == 0, done.stdout + done.stderr
     again = run_module("harness", *arguments, "study=second", "seed=1", "finetune.learning_rate=1e-3")
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "pretraining seed 5: finished already, skipped" in again.stdout
+    assert "pretraining, seed 5: finished already, skipped" in again.stdout
     first, *cells = runs_of(output, "first")
     cells += runs_of(output, "second")
     assert [run.data.tags["task"] for run in (first, *cells)] == ["pretraining", "bag", "bag", "bag"]
     assert {run.data.tags["pretraining"] for run in cells} == {first.data.tags["fingerprint"]}
     assert {run.data.tags["pretraining_run"] for run in cells} == {first.info.run_id}
-    assert {run.data.tags["variant"] for run in (first, *cells)} == {"base+mlm"}
+    assert {run.data.tags["arm"] for run in (first, *cells)} == {"base+mlm"}
     assert first.data.metrics["pretrain/steps"] == 24
     assert all(0 <= run.data.metrics["corpus/overlap"] <= 1 for run in cells)
     (cell,) = (path for path in (output / "second").glob("base*"))
@@ -168,7 +168,7 @@ def test_two_commands_at_once_train_once_and_both_go_on(quick, start_harness, ou
     both = [start_harness(*arguments, f"seed={seed}") for seed in (1, 2)]
     told = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], told
-    assert sum("pretraining seed 5: another process runs it; waiting" in text for text in told) == 1
+    assert sum("pretraining, seed 5: another process runs it; waiting" in text for text in told) == 1
     assert sorted(run.data.tags["task"] for run in runs_of(output, "s")) == ["bag", "bag", "pretraining"]
 
 
@@ -182,7 +182,7 @@ def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(quick, run_
         done = run_module("harness", *more, f"pretrain.from={given}", f"output={output}", f"study=s{number}", "measure=none")
         assert done.returncode == 0, done.stdout + done.stderr
         (cell,) = runs_of(output, f"s{number}")
-        assert cell.data.tags["variant"] == "base+mlm"
+        assert cell.data.tags["arm"] == "base+mlm"
         assert cell.data.tags["pretraining"] == run.data.tags["fingerprint"]
         assert cell.data.params["model.hidden_size"] == "128"
 
