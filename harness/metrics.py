@@ -41,6 +41,9 @@ SCORE_TITLES = {
 LAUNCHES = "timing/"
 """Phase of the metrics whose step is the number of a launch in its session."""
 
+LATENCY, THROUGHPUT = f"{LAUNCHES}latency_ms", f"{LAUNCHES}tokens_per_s"
+"""The two metrics of a launch that timings are compared by."""
+
 LENGTHS = "scaling/"
 """Phase of the metrics whose step is the length of the text in tokens."""
 
@@ -59,67 +62,98 @@ class Direction(enum.Enum):
     NEITHER = "neither"
 
 
+class Compared(enum.Enum):
+    """How two values of a metric are compared."""
+
+    BY_SEED = "by seed"  # paired by replicate
+    COUNTED = "counted"  # exact: there is no spread
+    BY_LAUNCH = "by launch"  # paired by round of a session, above its noise floor
+    ABOVE_FLOOR = "above floor"  # paired by replicate, and must exceed the noise floor of the session
+    SHOWN = "shown"  # a timing without values by launch: no verdict, as replicates share the launches
+
+
 @dataclass(frozen=True)
 class Metric:
-    """One kind of result. `deterministic` results have no spread: they are counted, not timed or trained."""
+    """One kind of result. `launch` is the metric of a launch that it is compared by, or whose noise floor it must exceed."""
 
     name: str
     unit: str
     direction: Direction
     title: str
-    deterministic: bool = False
+    compared: Compared = Compared.BY_SEED
+    launch: str | None = None
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether it is counted, not timed or trained."""
+        return self.compared is Compared.COUNTED
 
 
 def _counted() -> list[Metric]:
     lower, neither = Direction.LOWER, Direction.NEITHER
     counted = [
-        Metric("model/params_total", "parameters", lower, "parameters", True),
-        Metric("model/params_trainable", "parameters", lower, "trainable parameters", True),
-        Metric("model/params_embedding", "parameters", lower, "embedding parameters", True),
-        Metric("model/params_encoder", "parameters", lower, "encoder layer parameters", True),
-        Metric("model/params_head", "parameters", neither, "pooler and head parameters", True),
-        Metric("model/params_effective", "parameters", neither, "effective parameters", True),
-        Metric("model/weights_bytes", "bytes", lower, "weights", True),
-        Metric("model/flops_forward", "FLOP", lower, "forward FLOPs", True),
-        Metric("model/flops_train_step", "FLOP", lower, "training step FLOPs", True),
-        Metric("published/params_total", "parameters", lower, "parameters at BERT-base dimensions", True),
+        Metric("model/params_total", "parameters", lower, "parameters", Compared.COUNTED),
+        Metric("model/params_trainable", "parameters", lower, "trainable parameters", Compared.COUNTED),
+        Metric("model/params_embedding", "parameters", lower, "embedding parameters", Compared.COUNTED),
+        Metric("model/params_encoder", "parameters", lower, "encoder layer parameters", Compared.COUNTED),
+        Metric("model/params_head", "parameters", neither, "pooler and head parameters", Compared.COUNTED),
+        Metric("model/params_effective", "parameters", neither, "effective parameters", Compared.COUNTED),
+        Metric("model/weights_bytes", "bytes", lower, "weights", Compared.COUNTED),
+        Metric("model/flops_forward", "FLOP", lower, "forward FLOPs", Compared.COUNTED),
+        Metric("model/flops_train_step", "FLOP", lower, "training step FLOPs", Compared.COUNTED),
+        Metric("published/params_total", "parameters", lower, "parameters at BERT-base dimensions", Compared.COUNTED),
     ]
     for component, title in PARAMETER_COMPONENTS.items():
-        counted.append(Metric(f"model/params_component_{component}", "parameters", lower, title, True))
-        counted.append(Metric(f"published/params_component_{component}", "parameters", lower, title, True))
+        counted.append(Metric(f"model/params_component_{component}", "parameters", lower, title, Compared.COUNTED))
+        counted.append(Metric(f"published/params_component_{component}", "parameters", lower, title, Compared.COUNTED))
     return counted
 
 
 def _of_measuring() -> list[Metric]:
     lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
     return [
-        Metric("setup/import_s", "s", neither, "time to import"),
-        Metric("setup/build_s", "s", lower, "time to build the model"),
-        Metric("setup/compile_s", "s", lower, "time to compile"),
-        Metric("inference/first_call_ms", "ms", lower, "first call"),
-        Metric("inference/latency_ms_p50_low", "ms", neither, "latency p50, lower end of its 95 % interval"),
-        Metric("inference/latency_ms_p50_high", "ms", neither, "latency p50, upper end of its 95 % interval"),
-        Metric("inference/padded_tokens_per_s", "tokens/s", higher, "inference throughput, padding counted"),
-        Metric("inference/samples_per_s", "samples/s", higher, "inference throughput in texts"),
-        Metric("inference/padding_share", "share", neither, "padding in inference batches"),
+        Metric("setup/import_s", "s", neither, "time to import", Compared.SHOWN),
+        Metric("setup/build_s", "s", lower, "time to build the model", Compared.SHOWN),
+        Metric("setup/compile_s", "s", lower, "time to compile", Compared.SHOWN),
+        Metric("inference/first_call_ms", "ms", lower, "first call", Compared.SHOWN),
+        Metric("inference/latency_ms_p50_low", "ms", neither, "latency p50, lower end of its 95 % interval", Compared.SHOWN),
+        Metric("inference/latency_ms_p50_high", "ms", neither, "latency p50, upper end of its 95 % interval", Compared.SHOWN),
+        Metric("inference/padded_tokens_per_s", "tokens/s", higher, "inference throughput, padding counted", Compared.SHOWN),
+        Metric("inference/samples_per_s", "samples/s", higher, "inference throughput in texts", Compared.SHOWN),
+        Metric("inference/padding_share", "share", neither, "padding in inference batches", Compared.SHOWN),
         Metric("inference/sampled_peak_memory_bytes", "bytes", lower, "inference peak memory, sampled"),
         Metric("inference/reserved_peak_memory_bytes", "bytes", lower, "inference peak memory, reserved on the GPU"),
         Metric("inference/process_peak_memory_bytes", "bytes", lower, "inference peak memory, of the process on the GPU"),
-        Metric("inference/mfu", "share", higher, "model FLOPs utilisation of inference"),
-        Metric("inference/energy_j_per_token", "J/token", lower, "inference energy"),
+        Metric("inference/mfu", "share", higher, "model FLOPs utilisation of inference", Compared.SHOWN),
+        Metric("inference/energy_j_per_token", "J/token", lower, "inference energy", Compared.SHOWN),
         Metric("train_step/peak_memory_bytes", "bytes", lower, "training step peak memory"),
-        Metric("finetune/padded_tokens_per_s", "tokens/s", higher, "training throughput, padding counted"),
-        Metric("finetune/samples_per_s", "samples/s", higher, "training throughput in texts"),
+        Metric(
+            "finetune/padded_tokens_per_s",
+            "tokens/s",
+            higher,
+            "training throughput, padding counted",
+            Compared.ABOVE_FLOOR,
+            THROUGHPUT,
+        ),
+        Metric("finetune/samples_per_s", "samples/s", higher, "training throughput in texts", Compared.ABOVE_FLOOR, THROUGHPUT),
         Metric("finetune/padding_share", "share", neither, "padding in training batches"),
         Metric("finetune/sampled_peak_memory_bytes", "bytes", lower, "training peak memory, sampled"),
         Metric("finetune/reserved_peak_memory_bytes", "bytes", lower, "training peak memory, reserved on the GPU"),
         Metric("finetune/process_peak_memory_bytes", "bytes", lower, "training peak memory, of the process on the GPU"),
-        Metric("finetune/mfu", "share", higher, "model FLOPs utilisation of training"),
+        Metric("finetune/mfu", "share", higher, "model FLOPs utilisation of training", Compared.ABOVE_FLOOR, THROUGHPUT),
         Metric("finetune/energy_j", "J", lower, "training energy"),
-        Metric("inference/peak_flops_per_s", "FLOP/s", neither, "fastest matrix product on the threads of inference"),
+        Metric(
+            "inference/peak_flops_per_s",
+            "FLOP/s",
+            neither,
+            "fastest matrix product on the threads of inference",
+            Compared.SHOWN,
+        ),
         Metric("hardware/peak_flops_per_s", "FLOP/s", neither, "fastest matrix product on the threads of training"),
-        Metric("model/bytes_forward", "bytes", lower, "bytes that operators read and write in a forward pass", True),
-        Metric("model/arithmetic_intensity", "FLOP/byte", neither, "arithmetic intensity", True),
+        Metric(
+            "model/bytes_forward", "bytes", lower, "bytes that operators read and write in a forward pass", Compared.COUNTED
+        ),
+        Metric("model/arithmetic_intensity", "FLOP/byte", neither, "arithmetic intensity", Compared.COUNTED),
     ]
 
 
@@ -135,8 +169,8 @@ def _by_step() -> list[Metric]:
         Metric("scaling/latency_ms", "ms", lower, "latency p50 by length"),
         Metric("scaling/tokens_per_s", "tokens/s", higher, "throughput by length"),
         Metric("scaling/peak_memory_bytes", "bytes", lower, "inference peak memory by length"),
-        Metric("scaling/flops_forward", "FLOP", lower, "forward FLOPs by length", True),
-        Metric("scaling/flops_train_step", "FLOP", lower, "training step FLOPs by length, of one text", True),
+        Metric("scaling/flops_forward", "FLOP", lower, "forward FLOPs by length", Compared.COUNTED),
+        Metric("scaling/flops_train_step", "FLOP", lower, "training step FLOPs by length, of one text", Compared.COUNTED),
         Metric("batching/latency_ms", "ms", lower, "latency p50 by batch size"),
         Metric("batching/tokens_per_s", "tokens/s", higher, "throughput by batch size"),
     ]
@@ -153,8 +187,8 @@ def _of_pretraining() -> list[Metric]:
         Metric("pretrain/steps", "steps", neither, "pretraining steps"),
         Metric("pretrain/tokens", "tokens", neither, "tokens pretrained on"),
         Metric("pretrain/flops", "FLOP", lower, "pretraining FLOPs"),
-        Metric("pretrain/tokens_per_s", "tokens/s", higher, "pretraining throughput"),
-        Metric("pretrain/duration_s", "s", lower, "pretraining time"),
+        Metric("pretrain/tokens_per_s", "tokens/s", higher, "pretraining throughput", Compared.ABOVE_FLOOR, THROUGHPUT),
+        Metric("pretrain/duration_s", "s", lower, "pretraining time", Compared.ABOVE_FLOOR, LATENCY),
         Metric("pretrain/evaluation_s", "s", neither, "time of evaluation while pretraining"),
         Metric("pretrain/peak_memory_bytes", "bytes", lower, "pretraining peak memory"),
         Metric("corpus/tokens", "tokens", neither, "tokens of the corpus"),
@@ -166,17 +200,17 @@ def _of_pretraining() -> list[Metric]:
 def _of_tasks() -> list[Metric]:
     lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
     return [
-        Metric("inference/latency_ms_min", "ms", lower, "latency min"),
-        Metric("inference/latency_ms_p50", "ms", lower, "latency p50"),
-        Metric("inference/latency_ms_p90", "ms", lower, "latency p90"),
-        Metric("inference/latency_ms_p99", "ms", lower, "latency p99"),
-        Metric("inference/tokens_per_s", "tokens/s", higher, "inference throughput"),
+        Metric("inference/latency_ms_min", "ms", lower, "latency min", Compared.SHOWN),
+        Metric("inference/latency_ms_p50", "ms", lower, "latency p50", Compared.BY_LAUNCH, LATENCY),
+        Metric("inference/latency_ms_p90", "ms", lower, "latency p90", Compared.SHOWN),
+        Metric("inference/latency_ms_p99", "ms", lower, "latency p99", Compared.SHOWN),
+        Metric("inference/tokens_per_s", "tokens/s", higher, "inference throughput", Compared.BY_LAUNCH, THROUGHPUT),
         Metric("inference/peak_memory_bytes", "bytes", lower, "inference peak memory"),
         Metric("finetune/loss", "loss", lower, "training loss"),
-        Metric("finetune/tokens_per_s", "tokens/s", higher, "training throughput"),
+        Metric("finetune/tokens_per_s", "tokens/s", higher, "training throughput", Compared.ABOVE_FLOOR, THROUGHPUT),
         Metric("finetune/tokens", "tokens", neither, "tokens trained on"),
         Metric("finetune/flops", "FLOP", lower, "training FLOPs"),
-        Metric("finetune/duration_s", "s", lower, "training time"),
+        Metric("finetune/duration_s", "s", lower, "training time", Compared.ABOVE_FLOOR, LATENCY),
         Metric("finetune/peak_memory_bytes", "bytes", lower, "training peak memory"),
         Metric("finetune/best_epoch", "epochs", neither, "epoch whose weights were kept"),
         Metric("tune/score", "score", higher, "score on tuning rows"),
@@ -207,6 +241,11 @@ METRICS = {
     metric.name: metric for metric in (*_counted(), *_of_measuring(), *_by_step(), *_of_tasks(), *_of_pretraining(), *_scores())
 }
 """All there are, by name."""
+
+
+def compared(how: Compared) -> dict[str, str | None]:
+    """Name -> metric of a launch, of all metrics that are compared like this."""
+    return {metric.name: metric.launch for metric in METRICS.values() if metric.compared is how}
 
 
 def get(name: str) -> Metric:

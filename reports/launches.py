@@ -11,46 +11,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness import metrics
-from harness.metrics import Direction
+from harness.metrics import Compared, Direction
 from reports.statistics import Verdict, judge, mean_interval
 
 REFERENCE = metrics.LAUNCHES + "reference_ms"
 FOREIGN_CPUS = metrics.LAUNCHES + "foreign_cpus"
-LATENCY, THROUGHPUT = metrics.LAUNCHES + "latency_ms", metrics.LAUNCHES + "tokens_per_s"
+LATENCY, THROUGHPUT = metrics.LATENCY, metrics.THROUGHPUT
 DRIFT = {LATENCY: -1, THROUGHPUT: 1}
 """Measured in every launch -> power of the reference time to multiply it by: -1 for a time, 1 for a rate."""
 
-JUDGED = {"inference/latency_ms_p50": LATENCY, "inference/tokens_per_s": THROUGHPUT}
+JUDGED = metrics.compared(Compared.BY_LAUNCH)
 """Timing of a run -> the same timing of every launch; only these are compared by launch."""
 
-SHOWN = (
-    "inference/latency_ms_min",
-    "inference/latency_ms_p90",
-    "inference/latency_ms_p99",
-    "inference/latency_ms_p50_low",
-    "inference/latency_ms_p50_high",
-    "inference/first_call_ms",
-    "inference/padded_tokens_per_s",
-    "inference/samples_per_s",
-    "inference/padding_share",
-    "inference/mfu",
-    "inference/peak_flops_per_s",
-    "inference/energy_j_per_token",
-    "setup/import_s",
-    "setup/build_s",
-    "setup/compile_s",
-)
+SHOWN = tuple(metrics.compared(Compared.SHOWN))
 """Timings of a run that are not recorded by launch: shown, never judged. Seeds share launches, so they are no replicates."""
 
-GATED = {
-    "finetune/duration_s": LATENCY,
-    "finetune/tokens_per_s": THROUGHPUT,
-    "finetune/padded_tokens_per_s": THROUGHPUT,
-    "finetune/samples_per_s": THROUGHPUT,
-    "finetune/mfu": THROUGHPUT,
-    "pretrain/duration_s": LATENCY,
-    "pretrain/tokens_per_s": THROUGHPUT,
-}
+GATED = metrics.compared(Compared.ABOVE_FLOOR)
 """Timing of a training -> whose noise floor it must exceed. Trainings are paired by seed and are not interleaved."""
 
 FOREIGN_LIMIT = 0.5
