@@ -201,7 +201,7 @@ def _from_checkpoint(config: RunConfig, found: Found, tokenizer_file: str, cache
         pretrained=str(folder),
         content=run.inputs.content | {"recipe": source["recipe"], "text": source["text"]},
     )
-    return replace(run, inputs=inputs, folder=identity.folder_of(config, inputs))
+    return replace(run, inputs=inputs, folder=identity.folder_of(run.config, inputs))
 
 
 def _overlap(config: RunConfig, inputs: Inputs) -> float:

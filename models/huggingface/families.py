@@ -1,24 +1,24 @@
 """Which module knows which `model_type`."""
 
-from importlib import import_module
 from types import ModuleType
 
 from models.config import EncoderConfig
+from models.huggingface import bert, deberta, gpt, longformer, modernbert, t5, xlnet
 
 FAMILIES = {
-    "bert": "bert",
-    "albert": "bert",
-    "roberta": "bert",
-    "distilbert": "bert",
-    "electra": "bert",
-    "longformer": "longformer",
-    "modernbert": "modernbert",
-    "openai-gpt": "gpt",
-    "gpt2": "gpt",
-    "t5": "t5",
-    "deberta": "deberta",
-    "deberta-v2": "deberta",
-    "xlnet": "xlnet",
+    "bert": bert,
+    "albert": bert,
+    "roberta": bert,
+    "distilbert": bert,
+    "electra": bert,
+    "longformer": longformer,
+    "modernbert": modernbert,
+    "openai-gpt": gpt,
+    "gpt2": gpt,
+    "t5": t5,
+    "deberta": deberta,
+    "deberta-v2": deberta,
+    "xlnet": xlnet,
 }
 """`model_type` of a checkpoint -> the module here that knows it."""
 
@@ -33,4 +33,4 @@ def module_of(config_json: dict) -> ModuleType:
     kind = config_json.get("model_type")
     if kind not in FAMILIES:
         raise ValueError(f"model_type={kind!r} is none of {', '.join(sorted(FAMILIES))}")
-    return import_module(f"models.huggingface.{FAMILIES[kind]}")
+    return FAMILIES[kind]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.study.code import modules
+
 ROOT = Path(__file__).resolve().parents[3]
 
 ASK = "import sys; from harness.study.code import code_hash; print(code_hash(sys.argv[1]))"
@@ -82,3 +84,8 @@ def test_missing_module_is_an_error(tree: Path) -> None:
     write(tree, top="import models.nowhere\n")
     with pytest.raises(subprocess.CalledProcessError):
         code(tree, "models.top")
+
+
+def test_families_of_published_checkpoints_are_part_of_the_code():
+    found = modules("harness.study.task_run")
+    assert {f"models.huggingface.{name}" for name in ("bert", "deberta", "t5", "xlnet")} <= set(found)
