@@ -1,8 +1,10 @@
 """Numbers and names formatted for readers; values come in base units. MB is 10^6 bytes, k, M, G are powers of ten."""
 
+import csv
 import html
+import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 DASH = "–"
 MINUS = "−"
@@ -96,3 +98,12 @@ def table(header: list[str], rows: list[list[str]], left: int = 1) -> str:
     """A Markdown table of these texts; the first `left` columns are aligned left, the others right."""
     rule = [":--"] * left + ["--:"] * (len(header) - left)
     return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *rows])
+
+
+def csv_file(lines: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
+    """Content of a CSV file with these columns, empty where a line has no value."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue().encode()

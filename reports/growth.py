@@ -9,12 +9,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from harness import metrics, tags
 from harness.metrics import Direction
 from reports.compare import Section
-from reports.statistics import CONFIDENCE
+from reports.statistics import t_quantile
 from reports.store import Run
 from reports.study import Study
 
@@ -90,7 +89,7 @@ def _interval(exponent: float, left: np.ndarray, spread: float) -> tuple[float, 
     freedom = len(left) - 2
     if freedom < 1:
         return None
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(float(left @ left) / freedom / spread)
+    half = t_quantile(freedom) * math.sqrt(float(left @ left) / freedom / spread)
     return exponent - half, exponent + half
 
 
@@ -121,7 +120,7 @@ def _welch(before: np.ndarray, after: np.ndarray) -> float:
     freedom = sum(errors) ** 2 / sum(
         error**2 / (len(values) - 1) for error, values in zip(errors, (before, after), strict=True)
     )
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(sum(errors))
+    return t_quantile(freedom) * math.sqrt(sum(errors))
 
 
 def _crossings(x: np.ndarray, lead: np.ndarray, half: tuple[float, ...] | None) -> list[Crossing]:

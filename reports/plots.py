@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -65,6 +65,9 @@ def panel_names(comparison: Comparison) -> dict[int, str]:
 
 def svg(figure: Figure) -> bytes:
     """The picture without the date, so that equal numbers give equal bytes."""
+    figure.dpi = FigureCanvasSVG(figure).fixed_dpi
+    figure.get_layout_engine().execute(figure)  # left to savefig, the whole picture would be drawn once more for it
+    figure.set_layout_engine("none")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
@@ -114,19 +117,35 @@ def handle(label: str, arm: ArmStyle, line: bool = False, marked: bool = False) 
     return Line2D([], [], color=arm.colour, markersize=9 if arm.marker == "*" else 6, label=label, **style)
 
 
-def mean_curve(curves: list[dict[int, float]]) -> pd.Series:
-    """Step -> mean over the curves, at the steps that all of them have, in at most CURVE_POINTS bins."""
-    shared = pd.DataFrame([pd.Series(curve) for curve in curves]).T.dropna().mean(axis=1).sort_index()
-    if len(shared) <= CURVE_POINTS:
-        return shared
-    bins = np.arange(len(shared)) * CURVE_POINTS // len(shared)
-    steps = pd.Series(shared.index, index=shared.index).groupby(bins).mean()
-    return pd.Series(shared.groupby(bins).mean().to_numpy(), index=steps.to_numpy())
+@dataclass(frozen=True)
+class Line:
+    """Points from left to right; the length is their number."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.x)
 
 
-def smooth(curve: pd.Series) -> pd.Series:
-    """Centred running mean over a twentieth of the curve."""
-    return curve.rolling(max(1, len(curve) // 20), center=True, min_periods=1).mean()
+def mean_curve(curves: list[dict[int, float]]) -> Line:
+    """(step, mean over the curves) at the steps that all of them have, in at most CURVE_POINTS bins."""
+    steps = np.array(sorted(set.intersection(*map(set, curves))), dtype=float)
+    means = np.mean([[curve[step] for step in steps] for curve in curves], axis=0)
+    if len(steps) <= CURVE_POINTS:
+        return Line(steps, means)
+    begins = -(-np.arange(CURVE_POINTS) * len(steps) // CURVE_POINTS)  # bin of the i-th of n steps: 200 i // n
+    counts = np.diff(begins, append=len(steps))
+    return Line(np.add.reduceat(steps, begins) / counts, np.add.reduceat(means, begins) / counts)
+
+
+def smooth(values: np.ndarray) -> np.ndarray:
+    """Centred running mean over a twentieth of the values."""
+    wide = max(1, len(values) // 20)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    ends = np.arange(len(values)) + (wide + 1) // 2
+    begin, end = np.maximum(ends - wide, 0), np.minimum(ends, len(values))
+    return (sums[end] - sums[begin]) / (end - begin)
 
 
 def draw(make: Callable[..., Figure | None], *arguments: object) -> bytes | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from harness.metrics import Direction, Metric
 
@@ -133,7 +133,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, tuple[float, float] |
 @functools.cache
 def t_quantile(freedom: float) -> float:
     """Of Student's t at CONFIDENCE, two-sided."""
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 def sign_flip_p(differences: Sequence[float]) -> float | None:

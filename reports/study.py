@@ -41,9 +41,15 @@ class Study:
             self._known[metric] = self.read(metric)
         return self._known[metric]
 
+    @functools.cached_property
+    def _curves(self) -> dict[str, Curve]:
+        return {}
+
     def curve(self, metric: str) -> Curve:
         """The last value of every step."""
-        return latest(self.history(metric))
+        if metric not in self._curves:
+            self._curves[metric] = latest(self.history(metric))
+        return self._curves[metric]
 
 
 @dataclass(frozen=True)

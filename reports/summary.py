@@ -1,9 +1,8 @@
 """`summary.csv`: one row per task, conditions, arm and metric, in base units; empty where unknown."""
 
-import pandas as pd
-
 from harness import metrics, tags
 from reports.compare import Comparison, Row, Section
+from reports.formats import csv_file
 from reports.statistics import Change, Spread
 
 COLUMNS = ["task", "conditions", "arm", "model", "scale", "metric", "unit", "direction", "n", "mean", "sd", "min", "max"]
@@ -36,7 +35,7 @@ def summary(comparison: Comparison, more: list[Line]) -> bytes:
         for metric in metrics.METRICS
         if metric not in CURVES and not metric.startswith(SERIES) and (line := _line(section, row, metric))
     ]
-    return pd.DataFrame([*lines, *more], columns=COLUMNS).to_csv(index=False, lineterminator="\n").encode()
+    return csv_file([*lines, *more], COLUMNS)
 
 
 def _line(section: Section, row: Row, name: str) -> Line | None:

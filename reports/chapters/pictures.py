@@ -100,10 +100,10 @@ def loss_curves(comparison: Comparison, names: dict[int, str], curves: Curve) ->
     for panel, (index, means) in zip(axes, panels.items(), strict=True):
         for label, mean in means.items():
             if len(means) <= FAINT_LIMIT:
-                panel.plot(mean.index, mean, color=styles[label].colour, alpha=0.18, linewidth=0.8)
+                panel.plot(mean.x, mean.y, color=styles[label].colour, alpha=0.18, linewidth=0.8)
             front = 4 if label == comparison.baseline else 3
             panel.plot(
-                mean.index, smooth(mean), color=styles[label].colour, linestyle=styles[label].line, linewidth=1.5, zorder=front
+                mean.x, smooth(mean.y), color=styles[label].colour, linestyle=styles[label].line, linewidth=1.5, zorder=front
             )
         panel.set(title=names[index], xlabel="training step", ylabel="training loss")
         panel.grid(alpha=0.25)

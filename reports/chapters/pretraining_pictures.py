@@ -5,7 +5,6 @@ x axis.
 """
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -14,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from harness import metrics
 from reports.compare import Comparison, Row, Section
 from reports.formats import prefix
-from reports.plots import FAINT_LIMIT, ArmStyle, arm_styles, grid, handle, legend, mean_curve, scale_axis, smooth
+from reports.plots import FAINT_LIMIT, ArmStyle, Line, arm_styles, grid, handle, legend, mean_curve, scale_axis, smooth
 from reports.store import Run
 from reports.study import Study
 from reports.tables import ACCURACY, LOSS, UNIGRAM
@@ -27,6 +26,7 @@ CAPTIONS = {
 TRAINED, TOKENS = "pretrain/loss", "pretrain/tokens"
 COSTS = (TOKENS, "pretrain/duration_s", "pretrain/flops")
 MEASURES = (LOSS, ACCURACY)
+EMPTY = Line(np.array([]), np.array([]))
 FAR = 8
 """Largest over smallest cost of an arm from which an axis of costs is logarithmic."""
 TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
@@ -39,31 +39,30 @@ def objective(run: Run) -> str:
     return run.params.get("model.objective", name) if name == "own" else name
 
 
-def join(cost: dict[int, float], measure: dict[int, float]) -> pd.DataFrame:
-    """(x, y) by step of one run, at the steps that both curves have."""
-    return pd.DataFrame({"x": pd.Series(cost, dtype=float), "y": pd.Series(measure, dtype=float)}).dropna().sort_index()
+def join(cost: dict[int, float], measure: dict[int, float]) -> dict[int, tuple[float, float]]:
+    """Step -> (x, y) of one run, at the steps that both curves have."""
+    return {step: (cost[step], measure[step]) for step in sorted(cost.keys() & measure.keys())}
 
 
-def points(row: Row, cost: str, measure: str, study: Study) -> pd.DataFrame:
-    """(x, y), mean over the seeds at the steps that all have; seeds of as many evaluations are averaged one by one."""
+def points(row: Row, cost: str, measure: str, study: Study) -> Line:
+    """Mean over the seeds at the steps that all have; seeds of as many evaluations are averaged one by one."""
     known = study.curve(cost), study.curve(measure)
     seeds = [join(known[0][run], known[1][run]) for run in _ids(row) if run in known[0] and run in known[1]]
-    seeds = [seed for seed in seeds if len(seed)]
-    if not seeds:
-        return pd.DataFrame({"x": [], "y": []})
+    seeds = [seed for seed in seeds if seed]
     if len({len(seed) for seed in seeds}) == 1:  # a budget in seconds ends at other steps for every seed
-        seeds = [seed.reset_index(drop=True) for seed in seeds]
-    together = pd.concat(seeds)
-    counts = together.groupby(level=0).size()
-    return together.groupby(level=0).mean()[counts == len(seeds)]
+        seeds = [dict(enumerate(seed.values())) for seed in seeds]
+    shared = sorted(set.intersection(*map(set, seeds))) if seeds else []
+    if not shared:
+        return EMPTY
+    return Line(*np.mean([[seed[step] for step in shared] for seed in seeds], axis=0).T)  # (2, steps)
 
 
 def _ids(row: Row) -> list[str]:
     return [run.run_id for run in row.runs.values()]
 
 
-Lines = dict[str, pd.DataFrame]
-"""Label -> its points (x, y)."""
+Lines = dict[str, Line]
+"""Label -> its points."""
 
 
 def lines_of(section: Section, cost: str, measure: str, study: Study) -> Lines:
@@ -101,7 +100,7 @@ def _draw(axes: Axes, names: tuple[str, str], lines: Lines, styles: dict[str, Ar
         arm = styles[label]
         size, front = (9, 4) if arm.marker == "*" else (6, 3)
         style = {"color": arm.colour, "linestyle": arm.line, "linewidth": 1.3, "markersize": size, "zorder": front}
-        axes.plot(line["x"] / factor, line["y"], marker=arm.marker, markeredgecolor="white", markeredgewidth=0.3, **style)
+        axes.plot(line.x / factor, line.y, marker=arm.marker, markeredgecolor="white", markeredgewidth=0.3, **style)
     if axes.get_xscale() == "linear":
         axes.set_xlim(left=0)
     axes.set(xlabel=f"{cost.title} ({unit})" if unit else cost.title)
@@ -109,14 +108,14 @@ def _draw(axes: Axes, names: tuple[str, str], lines: Lines, styles: dict[str, Ar
     axes.grid(alpha=0.25)
 
 
-def _scale(axes: Axes, cost: str, lines: list[pd.DataFrame]) -> tuple[float, str]:
+def _scale(axes: Axes, cost: str, lines: list[Line]) -> tuple[float, str]:
     """What to divide costs by and that unit's name; the axis is logarithmic where the ends of the arms are far apart."""
-    ends = [end for line in lines if (end := line["x"].max()) > 0]
+    ends = [end for line in lines if (end := line.x.max()) > 0]
     if not ends:
         return 1.0, metrics.get(cost).unit
     far = max(ends) / min(ends) >= FAR
     factor, unit = cost_unit(cost, min(ends) if far else max(ends))
-    scale_axis(axes, [x / factor for line in lines for x in line["x"] if x > 0] if far else [1.0])
+    scale_axis(axes, [x / factor for line in lines for x in line.x if x > 0] if far else [1.0])
     return factor, unit
 
 
@@ -143,15 +142,15 @@ def _entropy(axes: Axes, section: Section, lines: Lines) -> list[Line2D]:
     return []
 
 
-def training_line(row: Row, study: Study) -> pd.DataFrame:
-    """(x, y): training loss, mean over the seeds at the steps that all have, against tokens, interpolated between steps."""
+def training_line(row: Row, study: Study) -> Line:
+    """Training loss, mean over the seeds at the steps that all have, against tokens, interpolated between steps."""
     runs = [run.run_id for run in row.runs.values()]
     losses = [curve for run in runs if (curve := study.curve(TRAINED).get(run))]
     tokens = [curve for run in runs if (curve := study.curve(TOKENS).get(run))]
     if not losses or not tokens:
-        return pd.DataFrame({"x": [], "y": []})
+        return EMPTY
     loss, known = mean_curve(losses), mean_curve([{0: 0.0} | curve for curve in tokens])
-    return pd.DataFrame({"x": np.interp(loss.index, known.index, known), "y": loss.to_numpy()})
+    return Line(np.interp(loss.x, known.x, known.y), loss.y)
 
 
 def training_loss(comparison: Comparison, names: dict[int, str], study: Study) -> Figure | None:
@@ -177,13 +176,13 @@ def training_loss(comparison: Comparison, names: dict[int, str], study: Study) -
 
 
 def _train(axes: Axes, lines: Lines, styles: dict[str, ArmStyle]) -> None:
-    factor, unit = cost_unit(TOKENS, max(line["x"].max() for line in lines.values()))
+    factor, unit = cost_unit(TOKENS, max(line.x.max() for line in lines.values()))
     for label, line in lines.items():
         arm = styles[label]
         if len(lines) <= FAINT_LIMIT:
-            axes.plot(line["x"] / factor, line["y"], color=arm.colour, alpha=0.18, linewidth=0.8)
+            axes.plot(line.x / factor, line.y, color=arm.colour, alpha=0.18, linewidth=0.8)
         front = 4 if arm.marker == "*" else 3
-        axes.plot(line["x"] / factor, smooth(line["y"]), color=arm.colour, linestyle=arm.line, linewidth=1.5, zorder=front)
+        axes.plot(line.x / factor, smooth(line.y), color=arm.colour, linestyle=arm.line, linewidth=1.5, zorder=front)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set(xlabel=f"{metrics.get(TOKENS).title} ({unit})" if unit else metrics.get(TOKENS).title, ylabel="training loss")
     axes.grid(alpha=0.25)

@@ -2,8 +2,6 @@
 
 import math
 
-import pandas as pd
-
 from harness import metrics
 from reports import formats, plots
 from reports.chapters import scaling_pictures
@@ -141,7 +139,7 @@ def _csv(found: list[Group]) -> bytes:
                 of = {"task": group.section.task, "conditions": group.section.conditions, "hardware": group.hardware}
                 of |= {"arm": label, "metric": quantity, "unit": metrics.get(quantity).unit}
                 lines += [of | {"length": length} | _line(values) for length, values in sorted(points.items())]
-    return pd.DataFrame(lines).to_csv(index=False, lineterminator="\n").encode()
+    return formats.csv_file(lines, list(lines[0]))
 
 
 def _line(values: list[float]) -> dict[str, float]:

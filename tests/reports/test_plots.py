@@ -46,14 +46,14 @@ def test_picture_without_numbers_is_left_out(make_run):
 
 def test_mean_curve_uses_the_steps_that_all_seeds_have():
     curve = plots.mean_curve([{0: 1.0, 1: 2.0, 2: 9.0}, {0: 3.0, 1: 4.0}])
-    assert curve.to_dict() == {0: 2.0, 1: 3.0}
+    assert (curve.x.tolist(), curve.y.tolist()) == ([0.0, 1.0], [2.0, 3.0])
 
 
 def test_long_curve_is_binned_without_moving_its_mean():
     curve = plots.mean_curve([{step: float(step) for step in range(5000)}])
     assert len(curve) == plots.CURVE_POINTS
-    assert curve.mean() == pytest.approx(4999 / 2)
-    assert (curve.index == curve).all()
+    assert curve.y.mean() == pytest.approx(4999 / 2)
+    assert (curve.x == curve.y).all()
 
 
 def test_dollar_signs_in_names_are_no_formula(make_run):

@@ -16,7 +16,7 @@ from reports.tables import ACCURACY, LOSS
 def test_costs_are_those_of_the_same_step():
     cost = {step: step**2 * 7.0 for step in range(0, 101, 10)}
     result = pretraining_pictures.join(cost, {30: 4.0, 35: 3.5, 100: 3.0})
-    assert result.to_dict("index") == {30: {"x": 6300.0, "y": 4.0}, 100: {"x": 70000.0, "y": 3.0}}
+    assert result == {30: (6300.0, 4.0), 100: (70000.0, 3.0)}
 
 
 @pytest.fixture
@@ -30,7 +30,8 @@ def points(pretrained, study_of) -> Callable[..., list[tuple[float, float]]]:
         study = study_of(
             result, {"pretrain/flops": dict(zip(ids, cost, strict=True)), LOSS: dict(zip(ids, measure, strict=True))}
         )
-        return list(pretraining_pictures.points(row, "pretrain/flops", LOSS, study).itertuples(index=False, name=None))
+        line = pretraining_pictures.points(row, "pretrain/flops", LOSS, study)
+        return list(zip(line.x, line.y, strict=True))
 
     return make
 
@@ -108,8 +109,8 @@ def test_training_losses_of_two_objectives_have_a_panel_each(pretrained, study_o
     study = study_of(result, curves)
     figure = pretraining_pictures.training_loss(result, plots.panel_names(result), study)
     assert [(axes.get_title(), len(axes.lines)) for axes in figure.axes] == [("mlm", 4), ("clm", 2)]
-    places = pretraining_pictures.training_line(result.sections[0].rows[0], study)["x"]
-    assert np.allclose(places.iloc[[0, 9, 14, 29]], [10.0, 100.0, 250.0, 700.0])
+    places = pretraining_pictures.training_line(result.sections[0].rows[0], study).x
+    assert np.allclose(places[[0, 9, 14, 29]], [10.0, 100.0, 250.0, 700.0])
 
 
 def test_pretraining_without_curves_has_no_picture(pretrained):
