@@ -58,16 +58,17 @@ def report(options: argparse.Namespace) -> Path:
     # scipy, pandas and matplotlib take seconds to import: --help does without
     from reports import compare, render, store
     from reports.chapters import cost
+    from reports.connect import connect
     from reports.study import Options, Study
 
     cost.parse(options.target)  # a wrong target is refused before the store is read
-    client = store.connect(options.uri or f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}")
-    name, found = store.read_study(client, options.study)
-    runs = store.with_launches(client, found)
-    everything = sorted([*runs, *store.follow(client, runs)], key=lambda run: (run.started, run.run_id))
+    reader = connect(options.uri or f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}")
+    name, found = store.read_study(reader, options.study)
+    runs = store.with_launches(reader, found)
+    everything = sorted([*runs, *store.follow(reader, runs)], key=lambda run: (run.started, run.run_id))
     comparison = compare.compare(name, everything, options.baseline, options.along)
     of_chapters = Options(tuple(options.target), options.with_wnli)
-    study = Study(comparison, lambda metric: store.read_history(client, comparison.runs, metric), of_chapters)
+    study = Study(comparison, lambda metric: store.read_history(reader, comparison.runs, metric), of_chapters)
     out = options.out or default_out(name)
     write(render.render(study), out)
     return out / "report.md"

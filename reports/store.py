@@ -1,30 +1,18 @@
-"""From the MLflow tracking store to plain data; the only file of reports that knows MLflow.
+"""From the tracking store to plain data. The store is only read."""
 
-The store is only read: a database file that does not exist is an error and is not created.
-"""
-
-import contextlib
+import abc
 import functools
 import json
 import math
-import os
-import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from harness import arms, metrics, tags
 from reports.errors import ReportError, unknown
 from reports.statistics import Replicate
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
 IDENTITY_TAGS = (tags.ARM, tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.CONDITIONS, tags.LIFTED)
 MISSING_TAGS = "unknown (tags missing)"
-PAGE = 1000
 
 History = dict[str, dict[int, list[float]]]
 """Run id -> {step: values at that step, oldest first}, of one metric."""
@@ -95,112 +83,75 @@ class Run:
         return arms.facts(self.params)
 
 
-def _require_database(uri: str) -> None:
-    path = Path(uri.removeprefix("sqlite:///").partition("?")[0])
-    if not path.is_file():
-        raise ReportError(
-            f"no tracking store at {str(path)!r}; expected the SQLite file that `python -m harness` writes, or --uri"
-        )
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as database:
-            tables = {name for (name,) in database.execute("select name from sqlite_master where type = 'table'")}
-    except sqlite3.DatabaseError as error:
-        raise ReportError(f"tracking store {str(path)!r} cannot be read ({error}); expected an MLflow SQLite file") from error
-    if not {"experiments", "runs"} <= tables:
-        raise ReportError(f"{str(path)!r} is not a tracking store; expected an MLflow SQLite file")
+class Reader(abc.ABC):
+    """Reads a tracking store; ReportError from any call where the store does not answer. Deleted runs are left out."""
+
+    @abc.abstractmethod
+    def studies(self) -> dict[str, str]:
+        """Name -> number of every study."""
+
+    @abc.abstractmethod
+    def runs(self, study: str) -> list[Run]:
+        """All runs of the study of this number, in any order."""
+
+    @abc.abstractmethod
+    def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
+        """The newest run of these studies that has all of these tags, and its study's number; None without any."""
+
+    @abc.abstractmethod
+    def history(self, run_id: str, key: str) -> list[tuple[int, float]]:
+        """(step, value) of a metric, by step, and the oldest of a step first."""
 
 
-@contextlib.contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """MLflow's own errors and a missing database driver, as one line."""
-    from mlflow.exceptions import MlflowException  # a second of start-up, which comparing runs in memory does not need
-
-    try:
-        yield
-    except (MlflowException, ImportError) as error:
-        first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ReportError(f"the tracking store does not answer: {first_line}") from error
-
-
-def connect(uri: str) -> "MlflowClient":
-    """A client of the store at `uri`; ReportError where there is none."""
-    if "://" not in uri:
-        raise ReportError(
-            f"--uri {uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or http://host:5000"
-        )
-    if uri.startswith("sqlite:"):
-        _require_database(uri)
-    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    from mlflow import MlflowClient  # after the environment, which it reads at import
-
-    with _one_line_errors():
-        return MlflowClient(uri)
+def logged(
+    run_id: str, name: str | None, started: int | None, known: tuple[dict[str, str], dict[str, str], Mapping[str, float | None]]
+) -> Run:
+    """A run as the store has it; `known` are its tags, parameters and latest metrics."""
+    of_run, params, values = known
+    declared = {
+        key: value for key, value in values.items() if value is not None and key in metrics.METRICS and math.isfinite(value)
+    }
+    return Run(run_id, name or run_id, started or 0, of_run, params, declared)
 
 
-def read_study(client: "MlflowClient", name: str | None) -> tuple[str, list[Run]]:
+def read_study(reader: Reader, name: str | None) -> tuple[str, list[Run]]:
     """The study's name and its runs, oldest first; without a name, the study with the newest run."""
-    with _one_line_errors():
-        experiments = {experiment.name: experiment.experiment_id for experiment in client.search_experiments()}
-        name = _newest_study(client, experiments) if name is None else name
-        if name not in experiments:
-            raise unknown("study", name, sorted(experiments))
-        runs = [_plain(run) for run in _pages(client, experiments[name])]
+    studies = reader.studies()
+    name = _newest_study(reader, studies) if name is None else name
+    if name not in studies:
+        raise unknown("study", name, sorted(studies))
+    runs = reader.runs(studies[name])
     if not runs:
-        raise ReportError(f"study {name!r} has no runs; choices: {', '.join(sorted(experiments))}")
+        raise ReportError(f"study {name!r} has no runs; choices: {', '.join(sorted(studies))}")
     return name, sorted(runs, key=lambda run: (run.started, run.run_id))
 
 
-def follow(client: "MlflowClient", runs: list[Run]) -> list[Run]:
+def _newest_study(reader: Reader, studies: dict[str, str]) -> str:
+    newest = reader.newest(list(studies.values()), {})
+    if newest is None:
+        raise ReportError(f"the tracking store has no runs in any study ({', '.join(sorted(studies)) or 'none'})")
+    return {number: name for name, number in studies.items()}[newest[0]]
+
+
+def follow(reader: Reader, runs: list[Run]) -> list[Run]:
     """Pretrainings that the finished runs start from and that ran in other studies: the newest of each fingerprint, once."""
     finished = [run for run in runs if run.status == "finished"]
     here = {run.tags.get(tags.FINGERPRINT) for run in finished if run.is_pretraining}
     origins = dict.fromkeys(run.origin for run in finished if run.origin and run.origin not in here)
-    with _one_line_errors():
-        studies = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()} if origins else {}
-        found = [run for fingerprint in origins for run in _newest_pretraining(client, list(studies), fingerprint)]
-    return [replace(_plain(run), elsewhere=studies[run.info.experiment_id]) for run in found]
+    names = {number: name for name, number in reader.studies().items()} if origins else {}
+    kind = {tags.TASK: tags.PRETRAINING_TASK, tags.STATUS: "finished"}
+    found = [reader.newest(list(names), {tags.FINGERPRINT: fingerprint} | kind) for fingerprint in origins]
+    return [replace(one[1], elsewhere=names[one[0]]) for one in found if one]
 
 
-def _newest_pretraining(client: "MlflowClient", experiments: list[str], fingerprint: str) -> list[object]:
-    identity = {tags.FINGERPRINT: fingerprint, tags.TASK: tags.PRETRAINING_TASK, tags.STATUS: "finished"}
-    where = " and ".join(f"tags.{tag} = '{value}'" for tag, value in identity.items())
-    return list(client.search_runs(experiments, where, max_results=1, order_by=["attributes.start_time DESC"]))
-
-
-def _newest_study(client: "MlflowClient", experiments: dict[str, str]) -> str:
-    newest = client.search_runs(list(experiments.values()), max_results=1, order_by=["attributes.start_time DESC"])
-    if not newest:
-        raise ReportError(f"the tracking store has no runs in any study ({', '.join(sorted(experiments)) or 'none'})")
-    return {number: name for name, number in experiments.items()}[newest[0].info.experiment_id]
-
-
-def _pages(client: "MlflowClient", experiment_id: str) -> Iterator[object]:
-    token = None
-    while True:
-        page = client.search_runs([experiment_id], max_results=PAGE, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
-
-
-def _plain(run: object) -> Run:
-    values = {key: value for key, value in run.data.metrics.items() if key in metrics.METRICS and math.isfinite(value)}
-    info = run.info
-    return Run(
-        info.run_id, info.run_name or info.run_id, info.start_time or 0, dict(run.data.tags), dict(run.data.params), values
-    )
-
-
-def read_history(client: "MlflowClient", runs: Iterable[Run], key: str) -> History:
+def read_history(reader: Reader, runs: Iterable[Run], key: str) -> History:
     """All values of the metric `key`, of the runs that logged it."""
-    with _one_line_errors():
-        histories = {run.run_id: client.get_metric_history(run.run_id, key) for run in runs if key in run.metrics}
-    found: History = {run_id: {} for run_id in histories}
-    for run_id, history in histories.items():
-        for point in sorted(history, key=lambda point: (point.step, point.timestamp)):
-            found[run_id].setdefault(point.step, []).append(point.value)
+    found: History = {}
+    for run in runs:
+        if key in run.metrics:
+            steps = found.setdefault(run.run_id, {})
+            for step, value in reader.history(run.run_id, key):
+                steps.setdefault(step, []).append(value)
     return found
 
 
@@ -209,11 +160,11 @@ def latest(history: History) -> dict[str, dict[int, float]]:
     return {run_id: {step: values[-1] for step, values in steps.items()} for run_id, steps in history.items()}
 
 
-def with_launches(client: "MlflowClient", runs: list[Run]) -> list[Run]:
+def with_launches(reader: Reader, runs: list[Run]) -> list[Run]:
     """The same runs, the finished ones of a session with what each of its launches measured."""
     timed = [run for run in runs if run.session is not None and run.status == "finished"]
     keys = [key for key in metrics.METRICS if key.startswith(metrics.LAUNCHES)]
-    curves = {key: latest(read_history(client, timed, key)) for key in keys}
+    curves = {key: latest(read_history(reader, timed, key)) for key in keys}
     launches = {
         run.run_id: {key: of_runs[run.run_id] for key, of_runs in curves.items() if run.run_id in of_runs} for run in timed
     }

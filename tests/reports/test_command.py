@@ -12,6 +12,7 @@ import pytest
 
 from reports import store
 from reports.__main__ import default_out, main
+from reports.connect import connect
 
 
 def refused(capsys: pytest.CaptureFixture, *arguments: str) -> str:
@@ -74,9 +75,9 @@ def test_newest_study_is_the_default(tracking, capsys):
 
 def test_curves_come_back_in_order_of_steps(tracking):
     number = tracking.log("base")
-    client = store.connect(tracking.uri)
-    _, runs = store.read_study(client, "before_after")
-    curve = store.latest(store.read_history(client, runs, "finetune/loss"))[number]
+    reader = connect(tracking.uri)
+    _, runs = store.read_study(reader, "before_after")
+    curve = store.latest(store.read_history(reader, runs, "finetune/loss"))[number]
     assert list(curve) == list(range(40))
     assert curve[20] == pytest.approx(0.35)
     assert runs[0].metrics["finetune/loss"] == pytest.approx(0.7 / (1 + 39 / 20))
@@ -153,6 +154,15 @@ def test_help_loads_nothing_heavy(tmp_path):
     assert run_python("-c", code, folder=tmp_path).stdout == "set()\n"
 
 
+def test_report_of_a_file_loads_neither_mlflow_nor_pandas(tracking, typical):
+    tracking.log("base", values=typical())
+    code = (
+        "import sys; from reports.__main__ import main; main([]); print({'mlflow', 'pandas', 'scipy.stats'} & set(sys.modules))"
+    )
+    done = run_python("-c", code, folder=Path.cwd())
+    assert done.stdout == "multirun/reports/before_after/report.md\nset()\n", done.stderr
+
+
 def test_reports_know_the_contract_alone_and_mlflow_in_one_file():
     folder = Path(__file__).parents[2] / "reports"
     sources = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.py")}
@@ -161,7 +171,9 @@ def test_reports_know_the_contract_alone_and_mlflow_in_one_file():
         name: [line.split()[1:4] for line in io.StringIO(text) if line.lstrip().startswith(("import ", "from "))]
         for name, text in sources.items()
     }
-    assert {name for name, lines in imports.items() if any(line[0].startswith("mlflow") for line in lines)} == {"store.py"}
+    assert {name for name, lines in imports.items() if any(line[0].startswith("mlflow") for line in lines)} == {
+        "mlflow_reader.py"
+    }
     assert not any(line[0].split(".")[0] in ("torch", "models", "hydra") for lines in imports.values() for line in lines)
     from_harness = [line for lines in imports.values() for line in lines if line[0].split(".")[0] == "harness"]
     shared = {"arms", "metrics", "tags"}

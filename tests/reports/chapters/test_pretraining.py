@@ -9,6 +9,7 @@ from reports import compare as comparing
 from reports import notes, render, store, tables
 from reports.__main__ import main
 from reports.chapters import pretraining, pretraining_pictures
+from reports.connect import connect
 from reports.errors import ReportError
 from reports.study import Study
 from reports.tables import ACCURACY, LOSS
@@ -147,9 +148,9 @@ def test_pretraining_of_another_study_is_followed_once(tracking):
     tracking.log_pretraining(study="other", fingerprint="f9")
     for task in ("sst2", "cola"):
         tracking.log("base+mlm", task=task, pretraining="f0", fingerprint=task, model="base")
-    client = store.connect(tracking.uri)
-    _, runs = store.read_study(client, "before_after")
-    assert [(run.run_id, run.elsewhere) for run in store.follow(client, runs)] == [(newest, "newer")]
+    reader = connect(tracking.uri)
+    _, runs = store.read_study(reader, "before_after")
+    assert [(run.run_id, run.elsewhere) for run in store.follow(reader, runs)] == [(newest, "newer")]
     assert main(["--study", "before_after", "--out", "here"]) == 0
     text = Path("here", "report.md").read_text()
     assert "Trained in study newer and reused here: base+mlm (seed 0)." in text
@@ -160,8 +161,8 @@ def test_pretraining_of_the_study_itself_is_not_looked_for_elsewhere(tracking):
     tracking.log_pretraining()
     tracking.log_pretraining(study="newer")
     tracking.log("base+mlm", pretraining="f0", fingerprint="t0", model="base")
-    client = store.connect(tracking.uri)
-    assert store.follow(client, store.read_study(client, "before_after")[1]) == []
+    reader = connect(tracking.uri)
+    assert store.follow(reader, store.read_study(reader, "before_after")[1]) == []
 
 
 def test_pretraining_that_is_gone_is_said(make_run, pretrained):

@@ -15,6 +15,7 @@ from reports.__main__ import main
 from reports.chapters import scaling, scaling_pictures
 from reports.chapters.scaling import race_text
 from reports.compare import compare
+from reports.connect import connect
 from reports.growth import fit, race
 from reports.study import Study
 
@@ -228,9 +229,9 @@ def test_all_launches_of_a_length_are_read_oldest_first(tracking):
     number = tracking.log("base")
     values = [(2, 7.0, 128), (1, 9.0, 128), (5, 3.0, 256), (3, 7.0, 128)]
     tracking.client.log_batch(number, metrics=[Metric(LATENCY, value, time, length) for time, value, length in values])
-    client = store.connect(tracking.uri)
-    _, runs = store.read_study(client, "before_after")
-    assert store.read_history(client, runs, LATENCY) == {number: {128: [9.0, 7.0, 7.0], 256: [3.0]}}
+    reader = connect(tracking.uri)
+    _, runs = store.read_study(reader, "before_after")
+    assert store.read_history(reader, runs, LATENCY) == {number: {128: [9.0, 7.0, 7.0], 256: [3.0]}}
 
 
 def test_study_of_lengths_alone_has_a_whole_report(tracking):
