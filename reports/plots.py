@@ -25,7 +25,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
 STYLE = {"svg.hashsalt": "reports", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
-STYLE |= {"text.parse_math": False}
+STYLE |= {"text.parse_math": False, "axes.grid": True, "grid.alpha": 0.25}
 LOG_RANGE = 5
 """Largest over smallest value from which an axis is logarithmic."""
 LOG_TICKS = ((20, (1, 2, 3, 5, 7)), (200, (1, 2, 5)))

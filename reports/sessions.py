@@ -1,5 +1,6 @@
 """Which launches belong together: the series of launches of every session, their A/A replicates, and changes judged by them."""
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -78,11 +79,17 @@ class Sessions:
 
     def floor(self, session: str, place: Place, launch: str) -> float | None:
         """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
-        known = [
-            (pair.first.place == place, floor) for pair in self.pairs(session) if (floor := pair.floor(launch)) is not None
-        ]
-        own = [floor for here, floor in known if here]
+        if (session, launch) not in self._floors:
+            floors = [(pair.first.place, pair.floor(launch)) for pair in self.pairs(session)]
+            self._floors[session, launch] = [(where, floor) for where, floor in floors if floor is not None]
+        known = self._floors[session, launch]
+        own = [floor for where, floor in known if where == place]
         return max(own or [floor for _, floor in known], default=None)
+
+    @functools.cached_property
+    def _floors(self) -> dict[tuple[str, str], list[tuple[Place, float]]]:
+        """(session, metric of a launch) -> floors and their places, each computed when it is first read."""
+        return {}
 
 
 def gather(runs: Iterable[Run], labels: dict[str, str], places: dict[str, Place]) -> Sessions:

@@ -214,9 +214,9 @@ def change(metric: Metric, before: Values, after: Values) -> Change | None:
 def _counted_change(metric: Metric, before: Values, after: Values) -> Change | None:
     if not before or not after:
         return None
-    earlier, later = spread(list(before.values())), spread(list(after.values()))
-    absolute = later.mean - earlier.mean
-    return Change(min(earlier.n, later.n), earlier.mean, absolute, None, None, judge(metric.direction, absolute, True))
+    earlier, later = (math.fsum(values.values()) / len(values) for values in (before, after))
+    absolute = later - earlier
+    return Change(min(len(before), len(after)), earlier, absolute, None, None, judge(metric.direction, absolute, True))
 
 
 def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:

@@ -129,5 +129,5 @@ def _stack(axes: Axes, parts: dict[str, list[float]]) -> None:
         axes.annotate(f"{total:.3g}", (total, position), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
     axes.margins(x=0.1)
     axes.set_xlabel(f"parameters ({letter})")
-    axes.grid(axis="x", alpha=0.25)
+    axes.grid(False, axis="y")
     axes.set_axisbelow(True)

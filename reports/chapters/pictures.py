@@ -53,7 +53,6 @@ def score_against(comparison: Comparison, names: dict[int, str], metric: str) ->
         section = comparison.sections[index]
         constant = _constant(panel, section, [row.mean(HEADLINE) for row in rows]) or constant
         panel.set(title=names[index], xlabel=f"{metrics.get(metric).title} ({letter})", ylabel=score_title(section))
-        panel.grid(alpha=0.25)
     legend(figure, [handle(label, styles[label]) for label in comparison.labels if label in drawn] + constant)
     return figure
 
@@ -106,7 +105,6 @@ def loss_curves(comparison: Comparison, names: dict[int, str], curves: Curve) ->
                 mean.x, smooth(mean.y), color=styles[label].colour, linestyle=styles[label].line, linewidth=1.5, zorder=front
             )
         panel.set(title=names[index], xlabel="training step", ylabel="training loss")
-        panel.grid(alpha=0.25)
     drawn = [label for label in comparison.labels if any(label in means for means in panels.values())]
     legend(figure, [handle(label, styles[label], line=True) for label in drawn])
     return figure

@@ -105,7 +105,6 @@ def _draw(axes: Axes, names: tuple[str, str], lines: Lines, styles: dict[str, Ar
         axes.set_xlim(left=0)
     axes.set(xlabel=f"{cost.title} ({unit})" if unit else cost.title)
     axes.set(ylabel=measure.title if measure.unit == "share" else f"{measure.title} ({measure.unit})")
-    axes.grid(alpha=0.25)
 
 
 def _scale(axes: Axes, cost: str, lines: list[Line]) -> tuple[float, str]:
@@ -185,4 +184,3 @@ def _train(axes: Axes, lines: Lines, styles: dict[str, ArmStyle]) -> None:
         axes.plot(line.x / factor, smooth(line.y), color=arm.colour, linestyle=arm.line, linewidth=1.5, zorder=front)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set(xlabel=f"{metrics.get(TOKENS).title} ({unit})" if unit else metrics.get(TOKENS).title, ylabel="training loss")
-    axes.grid(alpha=0.25)

@@ -51,7 +51,6 @@ def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, fl
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(values) / min(values) < FAR else (1,)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.grid(alpha=0.25)
     _mark(axes, group, quantity, rows, (factor, styles))
 
 

@@ -60,3 +60,8 @@ def test_escape_leaves_no_markup(raw: str, shown: str):
 def test_table_keeps_every_row_on_one_line():
     text = formats.table(["arm", "score"], [["base", "1"], ["x", "2"]])
     assert text.splitlines() == ["| arm | score |", "| :-- | --: |", "| base | 1 |", "| x | 2 |"]
+
+
+def test_csv_file_is_empty_where_a_line_has_no_value():
+    lines = [{"arm": "a, b", "n": 2, "sd": None}, {"arm": "c", "sd": 0.1}]
+    assert formats.csv_file(lines, ["arm", "n", "sd"]) == b'arm,n,sd\n"a, b",2,\nc,,0.1\n'

@@ -1,5 +1,7 @@
 """Pictures: the same numbers give the same bytes, few or many arms."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from reports import plots
@@ -54,6 +56,14 @@ def test_long_curve_is_binned_without_moving_its_mean():
     assert len(curve) == plots.CURVE_POINTS
     assert curve.y.mean() == pytest.approx(4999 / 2)
     assert (curve.x == curve.y).all()
+
+
+@pytest.mark.parametrize("count", [1, 19, 40, 60, 200])
+def test_smoothed_curve_is_the_mean_of_the_points_around(count):
+    values = np.random.default_rng(0).normal(size=count)
+    wide = max(1, count // 20)
+    around = pd.Series(values).rolling(wide, center=True, min_periods=1).mean()
+    assert plots.smooth(values) == pytest.approx(around.to_numpy())
 
 
 def test_dollar_signs_in_names_are_no_formula(make_run):
