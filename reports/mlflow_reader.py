@@ -40,13 +40,11 @@ class MlflowReader(Reader):
 
     @_one_line_errors()
     def runs(self, study: str) -> list[Run]:
-        found, token = [], None
-        while token is not None or not found:
-            page = self._client.search_runs([study], max_results=PAGE, page_token=token)
+        page = self._client.search_runs([study], max_results=PAGE)
+        found = [_plain(run) for run in page]
+        while page.token:
+            page = self._client.search_runs([study], max_results=PAGE, page_token=page.token)
             found += [_plain(run) for run in page]
-            token = page.token
-            if not token:
-                break
         return found
 
     @_one_line_errors()

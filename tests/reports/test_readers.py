@@ -47,7 +47,8 @@ def content(reader: Reader) -> dict[str, object]:
     }
 
 
-def test_both_readers_give_the_same(readers):
+def test_both_readers_give_the_same(readers, monkeypatch):
+    monkeypatch.setattr("reports.mlflow_reader.PAGE", 2)  # several pages
     direct, by_mlflow = map(content, readers)
     assert direct == by_mlflow
     assert [len(direct[name]) for name in ("studies", "runs", "histories")] == [4, 8, 48]
