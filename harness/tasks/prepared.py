@@ -96,6 +96,12 @@ def read(config: RunConfig, key: str) -> Prepared:
     return Prepared(key, **facts, train=train, validation=validation, tune=tune, more=splits)
 
 
+def read_validation(config: RunConfig, key: str) -> Split:
+    """The validation split without its item ids and texts, which need another library; FileNotFoundError when not cached."""
+    arrays = load_file(paths.cache_folder(config.output) / key / "validation.safetensors")
+    return Split(*(arrays[array] for array in ARRAYS), [], labels_of_tokens=tasks.kind_of(config.task).labels_of_tokens)
+
+
 def split_names(config: RunConfig) -> list[str]:
     """Names of all splits that a run reads, train and validation first; InputError for finetune.submit without a GLUE task."""
     tune = ["tune"] if config.task.tune_share else []
