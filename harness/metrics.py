@@ -162,7 +162,8 @@ def _by_step() -> list[Metric]:
     return [
         Metric("timing/latency_ms", "ms", lower, "latency p50 of one launch"),
         Metric("timing/tokens_per_s", "tokens/s", higher, "inference throughput of one launch"),
-        Metric("timing/reference_ms", "ms", neither, "reference workload beside that launch"),
+        Metric("timing/reference_ms", "ms", neither, "reference workload between the calls of that launch"),
+        Metric("timing/throughput_reference_ms", "ms", neither, "reference workload between its passes over batches"),
         Metric("timing/load_average", "processes", neither, "load average at that launch"),
         Metric("timing/cpu_mhz", "MHz", neither, "clock of the CPUs at that launch"),
         Metric("timing/foreign_cpus", "CPUs", neither, "CPUs that others kept busy during that launch"),

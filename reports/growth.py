@@ -177,7 +177,7 @@ def groups(study: Study) -> list[Group]:
     found = []
     for section in study.comparison.sections:
         for hardware in dict.fromkeys(_hardware(run) for run in section.runs):
-            values = {quantity: _rows(section, hardware, study.history(quantity)) for quantity in QUANTITIES}
+            values = {quantity: _rows(section, hardware, quantity, study.history(quantity)) for quantity in QUANTITIES}
             values = {quantity: rows for quantity, rows in values.items() if rows}
             if values:
                 found.append(Group(section, hardware, section.baseline, values))
@@ -188,11 +188,14 @@ def _hardware(run: Run) -> str:
     return run.tags.get(tags.HARDWARE, "not recorded")
 
 
-def _rows(section: Section, hardware: str, of_runs: dict[str, Replicates]) -> dict[str, Replicates]:
+def _rows(section: Section, hardware: str, quantity: str, of_runs: dict[str, Replicates]) -> dict[str, Replicates]:
+    """Seeds that one session timed share its launches, which count once."""
     rows: dict[str, Replicates] = {}
     for row in section.rows:
-        for run in row.runs.values():
-            if _hardware(run) == hardware:
-                for length, values in of_runs.get(run.run_id, {}).items():
-                    rows.setdefault(row.label, {}).setdefault(length, []).extend(values)
+        here = [run for run in row.runs.values() if _hardware(run) == hardware]
+        if not metrics.get(quantity).deterministic:
+            here = list({run.session or run.run_id: run for run in here if run.run_id in of_runs}.values())
+        for run in here:
+            for length, values in of_runs.get(run.run_id, {}).items():
+                rows.setdefault(row.label, {}).setdefault(length, []).extend(values)
     return rows

@@ -15,10 +15,14 @@ from harness.metrics import Compared, Direction
 from reports.statistics import Verdict, judge, mean_interval
 
 REFERENCE = metrics.LAUNCHES + "reference_ms"
+REFERENCE_OF_THROUGHPUT = metrics.LAUNCHES + "throughput_reference_ms"
 FOREIGN_CPUS = metrics.LAUNCHES + "foreign_cpus"
 LATENCY, THROUGHPUT = metrics.LATENCY, metrics.THROUGHPUT
 DRIFT = {LATENCY: -1, THROUGHPUT: 1}
 """Measured in every launch -> power of the reference time to multiply it by: -1 for a time, 1 for a rate."""
+
+BESIDE = {LATENCY: (REFERENCE,), THROUGHPUT: (REFERENCE_OF_THROUGHPUT, REFERENCE)}
+"""Measured in every launch -> the reference workload beside it, the first that was recorded."""
 
 JUDGED = metrics.compared(Compared.BY_LAUNCH)
 """Timing of a run -> the same timing of every launch; only these are compared by launch."""
@@ -62,7 +66,7 @@ def percent(log: float) -> float:
 
 def corrected(history: History, metric: str) -> dict[int, float]:
     """Round -> log of the measured value, divided by its reference workload; only rounds that have both."""
-    reference = history.get(REFERENCE, {})
+    reference = next((history[name] for name in BESIDE[metric] if name in history), {})
     values = history.get(metric, {})
     return {
         step: math.log(values[step]) + DRIFT[metric] * math.log(reference[step])

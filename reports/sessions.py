@@ -69,6 +69,17 @@ class Sessions:
         """All that was launched in one session."""
         return [one for one in self.series if one.session == session]
 
+    def launched(self, session: str) -> list[list[Series]]:
+        """The same by launches: an arm with one shape on several tasks was launched once for all of them."""
+        found: list[list[Series]] = []
+        for one in self.of(session):
+            shared = next((group for group in found if _same_latency(one, group[0])), None)
+            if shared is None:
+                found.append([one])
+            else:
+                shared.append(one)
+        return found
+
     def pairs(self, session: str) -> list[Pair]:
         """What was timed twice in this session: an arm and its A/A replicate, or else two A/A replicates."""
         found: dict[tuple[Place, str], list[Series]] = {}
@@ -102,6 +113,12 @@ def gather(runs: Iterable[Run], labels: dict[str, str], places: dict[str, Place]
         if not any(_same_launches(one, other) for other in found):
             found.append(one)
     return Sessions(tuple(found))
+
+
+def _same_latency(one: Series, other: Series) -> bool:
+    """Of every round to the last digit: the launches are the same, whatever their throughput was measured on."""
+    times = [series.history.get(launches.LATENCY, {}) for series in (one, other)]
+    return bool(times[0]) and times[0] == times[1]
 
 
 def _same_launches(one: Series, other: Series) -> bool:

@@ -40,7 +40,7 @@ NO_TASK = "none"
 
 AT_LEAST_ONE = (
     *(f"finetune.{key}" for key in ("batch_size", "accumulation", "eval_batch_size", "max_steps")),
-    *(f"measure.{key}" for key in ("length", "repeats", "rounds", "batch_size", "throughput_batches", "threads")),
+    *(f"measure.{key}" for key in ("length", "repeats", "rounds", "min_rounds", "batch_size", "throughput_batches", "threads")),
     *(f"pretrain.{key}" for key in ("batch_size", "accumulation", "ramp_from", "evaluations", "eval_sequences", "probe_steps")),
     *(f"pretrain.{key}" for key in ("tokens", "steps", "flops")),
     *("corpus.documents", "corpus.train_documents", "tokenizer.train_characters", "tokenizer.vocab_size"),
@@ -50,7 +50,7 @@ ABOVE_ZERO = (
     *(f"finetune.{key}" for key in ("epochs", "learning_rate", "max_grad_norm")),
     *(f"pretrain.{key}" for key in ("learning_rate", "max_grad_norm", "seconds", "ramp_fraction")),
 )
-NOT_NEGATIVE = ("measure.retries", "measure.foreign_cpus", "measure.seconds_per_length")
+NOT_NEGATIVE = ("measure.half_width", "measure.retries", "measure.foreign_cpus", "measure.seconds_per_length")
 SHARES = ("finetune.warmup_fraction", "pretrain.warmup_fraction", "pretrain.ramp_fraction", "corpus.validation_share")
 """Keys by the range of their values."""
 

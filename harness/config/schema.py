@@ -213,10 +213,12 @@ class MeasureConfig:
 
     enabled: bool = True
     length: int | None = None  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
-    rounds: int = 5  # launches of a variant, each in a new process
-    repeats: int = 30  # timed calls of a launch, after a warm-up until steady
+    rounds: int = 5  # most launches of a variant, each in a new process
+    min_rounds: int = 4  # launches before a session may end early
+    half_width: float = 0.05  # a session ends when the 95 % intervals of its A/A replicates are within ± this share; 0: never
+    repeats: int = 20  # timed calls of a launch, after a warm-up until steady
     batch_size: int = 32  # texts of one throughput batch
-    throughput_batches: int = 8  # validation batches of one throughput pass
+    throughput_batches: int = 4  # validation batches of one throughput pass
     threads: int = 1  # CPU threads of latency and throughput
     lengths: list[int] = field(
         default_factory=list

@@ -45,6 +45,11 @@ class Latency:
     reference_ms: list[float]
     warm_up: WarmUp
 
+    @property
+    def ms(self) -> float:
+        """Median of the calls."""
+        return median(self.raw_ms)
+
 
 @dataclass(frozen=True)
 class Throughput:
@@ -56,6 +61,11 @@ class Throughput:
     samples: int
     joules: float | None
     reference_ms: list[float]
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Without padding."""
+        return self.tokens / self.seconds
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Launch:
-    """One timing in a new process. `peak_flops_per_s` and `flops_forward` are set if they were requested."""
+    """One timing in a new process, with the throughput on the texts of one task. `peak_flops_per_s` is set if requested."""
 
     time: int  # milliseconds since the epoch
     import_s: float
@@ -86,14 +96,8 @@ class Launch:
     cpu_mhz: float | None
     gpu_processes: int | None
     peak_flops_per_s: float | None
-    flops_forward: int | None = None  # of one timed call
     round: int = 0
     repeated: int = 0  # launches of this round that were discarded
-
-    @property
-    def reference_ms(self) -> float:
-        """Median time of the reference workload over the whole launch."""
-        return median([*self.latency.reference_ms, *self.throughput.reference_ms])
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ class Request:
 
     instruments: tuple[str, ...]
     round: int = 0
-    data: str | None = None  # key of the prepared data of the task; None: random ids
+    data: tuple[str, ...] = ()  # of a timing: keys of the prepared data with whose texts throughput is measured; (): random ids
     with_peak_flops: bool = False  # of a timing
     step: StepRequest | None = None  # for `training_step`
     memory_limit: int | None = None  # bytes; the process is refused memory far beyond it
@@ -170,7 +174,7 @@ class Request:
 class Measured:
     """Results of one process, one field per instrument; None for what was not requested or failed."""
 
-    timing: Launch | None = None
+    timing: list[Launch] | None = None  # one for each of Request.data; they differ in throughput alone
     memory: MemoryPeaks | None = None
     training_step: TrainingStepMemory | None = None
     sizes: dict[str, int] | None = None  # metric name -> value

@@ -8,9 +8,11 @@ from torch import Tensor
 
 from harness import tasks
 from harness.config.choices import TaskKind
-from harness.config.schema import RunConfig, TaskConfig
+from harness.config.schema import MeasureConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.measure.memory_formula import Shape
+from harness.tasks import prepared
+from harness.tasks.base import Split
 from harness.tasks.batches import collate, evaluation_order
 from harness.tasks.prepared import Prepared
 from models.batch import Batch
@@ -67,11 +69,11 @@ def _labels(task: TaskConfig, ids: Tensor, stream: torch.Generator) -> Tensor:
     return torch.randint(0, below, shape, generator=stream)
 
 
-def sample_batches(data: Prepared, batch_size: int, count: int, machine: Machine) -> list[Batch]:
-    """Validation batches over the whole range of lengths, on the device."""
-    order = evaluation_order(data.validation, batch_size)
-    picked = np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(int))
-    return [collate(data.validation, order[index], data.pad_token_id).to(machine.device) for index in picked]
+def sample_batches(validation: Split, pad_token_id: int, measure: MeasureConfig, machine: Machine) -> list[Batch]:
+    """Throughput batches over the whole range of lengths, on the device."""
+    order = evaluation_order(validation, measure.batch_size)
+    picked = np.unique(np.linspace(0, len(order) - 1, min(measure.throughput_batches, len(order))).round().astype(int))
+    return [collate(validation, order[index], pad_token_id).to(machine.device) for index in picked]
 
 
 def step_shape(config: RunConfig, batch_size: int) -> Shape:
@@ -102,4 +104,9 @@ class Subject:
         measure = self.config.measure
         if self.data is None:
             return [self.text(measure.length, measure.batch_size)] * BATCHES
-        return sample_batches(self.data, measure.batch_size, measure.throughput_batches, self.machine)
+        return sample_batches(self.data.validation, self.data.pad_token_id, measure, self.machine)
+
+    def batches_of(self, key: str) -> list[Batch]:
+        """Throughput batches of the prepared data with this key."""
+        facts = prepared.facts(self.config.output, key)
+        return sample_batches(prepared.read_validation(self.config, key), facts.pad_token_id, self.config.measure, self.machine)

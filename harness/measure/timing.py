@@ -5,18 +5,20 @@ blocks with the reference workload in between, which shows how fast the machine 
 """
 
 import gc
+import itertools
+import math
 import time
 from collections.abc import Callable
-from statistics import median
+from dataclasses import replace
 
 from harness.config.schema import MeasureConfig
 from harness.hardware import energy, load
 from harness.hardware.device import Machine, empty_compiler_cache
-from harness.measure import flops, peak_flops
+from harness.measure import peak_flops
 from harness.measure import subject as subjects
 from harness.measure.latency import forward, time_ms
 from harness.measure.memory import Baseline
-from harness.measure.records import Latency, Launch, Point, Throughput
+from harness.measure.records import Latency, Launch, Point, Request, Throughput
 from harness.measure.reference import Reference
 from harness.measure.subject import Subject
 from harness.measure.warmup import warm_up
@@ -27,25 +29,25 @@ from models.heads import Classifier
 BLOCKS = 5
 """Blocks of the calls of a pass, with the reference workload before, between and after them."""
 
-PASSES = 3
-"""Passes over the throughput batches, with the reference workload before, between and after them."""
+PASSES, SECONDS_OF_PASSES = 3, 0.25
+"""Most measured passes over the throughput batches of a task; one, or as many as take this long."""
 
 FEWEST = 3
 """Fewest calls of a length or batch size, however long they take."""
 
 
-def measure(subject: Subject, import_s: float, with_peak_flops: bool) -> Launch:
-    """The whole launch, on measure.threads, without the cache of the compiler."""
+def measure(subject: Subject, request: Request, import_s: float) -> list[Launch]:
+    """The whole launch, on measure.threads, without the cache of the compiler; one record for each of `request.data`."""
     subject.machine.use_threads(subject.config.measure.threads)
     gc.disable()  # a collection would hit the calls of some variants only
     try:
         with empty_compiler_cache():
-            return _launch(subject, import_s, with_peak_flops)
+            return _launch(subject, request, import_s)
     finally:
         gc.enable()
 
 
-def _launch(subject: Subject, import_s: float, with_peak_flops: bool) -> Launch:
+def _launch(subject: Subject, request: Request, import_s: float) -> list[Launch]:
     settings, machine = subject.config.measure, subject.machine
     baseline = Baseline(machine) if settings.lengths or settings.batch_sizes else None
     started = time.perf_counter()
@@ -54,36 +56,30 @@ def _launch(subject: Subject, import_s: float, with_peak_flops: bool) -> Launch:
     text = subject.text(settings.length)
     first_call_ms = time_ms(lambda: call(text), machine)
     span, reference = load.ForeignLoad(), Reference(machine)
-    batches = subject.batches()
+    batches = [subject.batches_of(key) for key in request.data] or [subject.batches()]
     if machine.compiles:
-        for batch in batches:  # shapes that compile further graphs
+        for batch in itertools.chain(*batches):  # shapes that compile further graphs
             call(batch)
     timed = latency(lambda: call(text), settings, machine, reference)
-    work = throughput(call, batches, machine, reference)
+    work = [throughput(call, of_task, machine, reference) for of_task in batches]
     measured = points(model, subject, baseline)
     foreign_cpus = span.foreign_cpus()
-    return Launch(
+    first = Launch(
         time=now_ms(),
         import_s=import_s,
         build_s=built,
         compile_s=compile_s(first_call_ms, timed, machine),
         first_call_ms=first_call_ms,
         latency=timed,
-        throughput=work,
+        throughput=work[0],
         points=measured,
         foreign_cpus=foreign_cpus,
         load_average=load.load_average(),
         cpu_mhz=load.cpu_mhz(),
         gpu_processes=load.other_gpu_processes(machine),
-        peak_flops_per_s=peak_flops.peak_flops_per_s(machine) if with_peak_flops else None,
-        flops_forward=flops_of_call(subject) if with_peak_flops else None,
+        peak_flops_per_s=peak_flops.peak_flops_per_s(machine) if request.with_peak_flops else None,
     )
-
-
-def flops_of_call(subject: Subject) -> int:
-    """FLOPs of the call whose latency is measured; RuntimeError when count and formula disagree."""
-    shape = subjects.step_shape(subject.config, 1)
-    return flops.counted(shape.config, shape.num_outputs, 1, shape.length, False, shape.head)
+    return [replace(first, throughput=of_task) for of_task in work]
 
 
 def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machine, reference: Reference) -> Latency:
@@ -99,28 +95,32 @@ def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machin
 
 def compile_s(first_call_ms: float, timed: Latency, machine: Machine) -> float | None:
     """Time of the first call beyond a steady one: compilation and other one-time work; None for uncompiled models."""
-    return max(0.0, first_call_ms - median(timed.raw_ms)) / 1e3 if machine.compiles else None
+    return max(0.0, first_call_ms - timed.ms) / 1e3 if machine.compiles else None
 
 
 def throughput(call: Callable[[Batch], object], batches: list[Batch], machine: Machine, reference: Reference) -> Throughput:
-    """Total work and total synchronised time of all passes over the batches, after one unmeasured batch."""
-    call(batches[-1])
+    """Total work and total synchronised time of the passes over the batches, after an unmeasured one: new shapes are slow.
+
+    The time of the unmeasured one says how many follow. The reference workload runs before, between and after these.
+    """
 
     def work() -> None:
         for batch in batches:
             call(batch)
 
+    unmeasured_ms = time_ms(work, machine)
+    passes = max(1, min(PASSES, math.ceil(1e3 * SECONDS_OF_PASSES / unmeasured_ms)))
     beside, milliseconds = [reference.time_ms()], 0.0
     with energy.EnergyMeter(energy.counters(machine)) as meter:
-        for _ in range(PASSES):
+        for _ in range(passes):
             milliseconds += time_ms(work, machine)
             with meter.paused():
                 beside.append(reference.time_ms())
     return Throughput(
         seconds=milliseconds / 1e3,
-        tokens=PASSES * sum(batch.tokens for batch in batches),
-        padded_tokens=PASSES * sum(batch.input_ids.numel() for batch in batches),
-        samples=PASSES * sum(len(batch.input_ids) for batch in batches),
+        tokens=passes * sum(batch.tokens for batch in batches),
+        padded_tokens=passes * sum(batch.input_ids.numel() for batch in batches),
+        samples=passes * sum(len(batch.input_ids) for batch in batches),
         joules=meter.counted,
         reference_ms=beside,
     )

@@ -36,7 +36,6 @@ from harness.measure.records import (
     to_json,
 )
 from harness.measure.subject import Subject
-from harness.tasks import prepared as cache
 from harness.tracking.run_log import write_json
 from models.heads import Classifier, on_meta
 
@@ -48,17 +47,16 @@ def main(folder: Path) -> None:
     """Runs the request of the folder; after an exception the earlier results are kept."""
     request = from_json(Request, json.loads((folder / REQUEST).read_text()))
     config = resolve.load(folder / "config.yaml")
-    data = None if request.data is None else cache.read(config, request.data)
     machine, measured = Machine(config.hardware), Measured()
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
     for name in request.instruments:
-        measured = measured.with_result(name, INSTRUMENTS[name](Subject(config, machine, data), request, folder))
+        measured = measured.with_result(name, INSTRUMENTS[name](Subject(config, machine), request, folder))
         write_json(folder / MEASURED, to_json(measured))
 
 
-def _timing(subject: Subject, request: Request, folder: Path) -> Launch:
-    return timing.measure(subject, IMPORT_S, request.with_peak_flops)
+def _timing(subject: Subject, request: Request, folder: Path) -> list[Launch]:
+    return timing.measure(subject, request, IMPORT_S)
 
 
 def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
@@ -103,8 +101,9 @@ def _sizes(subject: Subject, request: Request, folder: Path) -> dict[str, int]:
 def _flops(subject: Subject, request: Request, folder: Path) -> ModelFlops:
     """RuntimeError if count and formula disagree."""
     shape = subjects.step_shape(subject.config, subject.config.finetune.batch_size)
+    forward = flops.counted(shape.config, shape.num_outputs, 1, shape.length, False, shape.head)
     step = flops.counted(shape.config, shape.num_outputs, shape.batch_size, shape.length, True, shape.head)
-    return ModelFlops(timing.flops_of_call(subject), step)
+    return ModelFlops(forward, step)
 
 
 def _trace(subject: Subject, request: Request, folder: Path) -> Trace:

@@ -16,11 +16,12 @@ from filelock import FileLock, Timeout
 from harness import paths, processes, tags
 from harness.config.schema import RunConfig
 from harness.hardware import facts
+from harness.measure.records import Launch
 from harness.study import run_folder
 from harness.study.plan import PlannedRun, plan
 from harness.study.progress import Progress
 from harness.study.timing import summary
-from harness.study.timing.session import Session, Timed
+from harness.study.timing.session import Session, Timed, has_timing, is_measured
 from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowException, Tracker
 
@@ -41,21 +42,18 @@ def run_study(configs: list[RunConfig]) -> int:
         print("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them", flush=True)
     failed: list[PlannedRun] = []
     with _terminated_as_interrupt():
-        session = Session(planned)
-        session.run()
-        for item, timed in session.replicates:
-            _track_replicate(item, timed, session.name)
         for number, item in enumerate(planned, 1):
             label = f"[{number}/{len(planned)}] {item.title}"
             if item.needs in failed:
                 print(f"{label}: skipped: its pretraining failed", flush=True)
                 failed.append(item)
-            elif not _run_unless_done(item, label, session):
+            elif not _run_unless_done(item, label):
                 failed.append(item)
+        _time(planned)
     return 1 if failed else 0
 
 
-def _run_unless_done(item: PlannedRun, label: str, session: Session) -> bool:
+def _run_unless_done(item: PlannedRun, label: str) -> bool:
     """Runs it unless it has finished already; whether it has finished afterwards."""
     item.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -70,19 +68,15 @@ def _run_unless_done(item: PlannedRun, label: str, session: Session) -> bool:
         elif result is not None and not item.config.rerun:
             print(f"{label}: {result['status']} already, skipped (rerun=true runs it again)", flush=True)
             return result["status"] == "finished"
-        return _run(item, label, session) == "finished"
+        return _run(item, label) == "finished"
 
 
-def _run(item: PlannedRun, label: str, session: Session) -> str:
+def _run(item: PlannedRun, label: str) -> str:
     """Starts a worker, which resumes from the checkpoint of an earlier one if there is one; returns the status of the run."""
     record = None if item.config.rerun else run_folder.resumable(item.folder)
     if record is None:
-        record, timed = run_folder.record(item.config, item.inputs, item.lifted), session.of(item)
-        if timed is not None:
-            record["tags"][tags.SESSION] = session.name
+        record = run_folder.record(item.config, item.inputs, item.lifted)
         run_folder.prepare(item.folder, item.config, record)
-        if timed is not None:
-            summary.write(item.folder, session.name, timed.launches).close()
     tracked = TrackedRun(item, record)
     status = "killed"
     try:
@@ -96,16 +90,47 @@ def _run(item: PlannedRun, label: str, session: Session) -> str:
     return status
 
 
+def _time(planned: list[PlannedRun]) -> None:
+    """Times the finished runs that have no timing yet, and adds it to them; a failed launch leaves a run without."""
+    for item in planned:
+        if is_measured(item) and not has_timing(item) and (item.folder / summary.FILE).exists():
+            _add_timing(item, *summary.read(item.folder))  # an earlier command was killed while it added this
+    session = Session(planned)
+    session.run()
+    for item, timed in session.replicates:
+        if timed.failed is None:
+            _track_replicate(item, timed, session.name)
+    for item, timed in session.runs:
+        if timed.failed is None:
+            _add_timing(item, session.name, timed.launches[item.inputs.data])
+
+
+def _add_timing(item: PlannedRun, session: str, launches: list[Launch]) -> None:
+    """Adds launches to a finished run: to its folder, then in MLflow. The record of the run names the session last."""
+    with FileLock(item.folder / ".lock"):
+        if not is_measured(item) or has_timing(item):  # meanwhile another command ran it again, or timed it
+            return
+        record, result = run_folder.read(item.folder), run_log.result(item.folder)
+        record["tags"][tags.SESSION] = session
+        reader = run_log.Reader(item.folder)
+        reader.new_entries()
+        log = summary.write(item.folder, session, launches, result["metrics"].get("model/flops_forward"))
+        log.finish(result["status"], result["time"])
+        with _said_if_unreachable():
+            tracker = Tracker(item.config.tracking.uri, item.config.output, item.config.study)
+            tracker.add(record, item.folder, reader.new_entries())
+        run_log.write_json(item.folder / run_folder.RECORD, record)
+
+
 def _track_replicate(item: PlannedRun, timed: Timed, session: str) -> None:
-    """Tracks the second timing of the baseline as a run of its own, without training."""
-    if timed.failed is not None or not timed.launches:
-        return
-    folder = item.folder.with_name(f"replicate-{session}-{timed.number}-{item.folder.name}")
+    """Tracks a second timing of the baseline as a run of its own, without training."""
+    number = "2" if timed.is_aa_replicate else "1"  # the first one of a baseline that another session timed
+    folder = item.folder.with_name(f"replicate-{session}-{number}-{item.folder.name}")
     record = run_folder.record(item.config, item.inputs, item.lifted)
     record["name"] += " (A/A replicate)"
     record["tags"] |= {tags.SESSION: session, tags.REPLICATE: "true"}
     run_folder.prepare(folder, item.config, record)
-    summary.write(folder, session, timed.launches).finish("finished")
+    summary.write(folder, session, timed.launches[item.inputs.data]).finish("finished")
     tracked = TrackedRun(replace(item, folder=folder), record)
     tracked.add(run_log.Reader(folder).new_entries())
     tracked.end("finished")
@@ -176,11 +201,19 @@ class TrackedRun:
 
     @contextlib.contextmanager
     def _if_reachable(self) -> Iterator[None]:
-        try:
+        reached = False
+        with _said_if_unreachable():
             yield
-        except (MlflowException, OSError) as error:
+            reached = True
+        if not reached:
             self._tracker = None
-            reason = str(error).splitlines()[0][:200]
-            print(
-                f"MLflow is unreachable ({reason}). Results are kept locally; run `python -m harness sync` later.", flush=True
-            )
+
+
+@contextlib.contextmanager
+def _said_if_unreachable() -> Iterator[None]:
+    """Prints that MLflow is unreachable where it is."""
+    try:
+        yield
+    except (MlflowException, OSError) as error:
+        reason = str(error).splitlines()[0][:200]
+        print(f"MLflow is unreachable ({reason}). Results are kept locally; run `python -m harness sync` later.", flush=True)

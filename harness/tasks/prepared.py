@@ -24,8 +24,9 @@ from harness.errors import InputError
 from harness.tasks import glue_submission
 from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_languages, load_table
+from harness.tasks.synthetic.words import WORDS
 
-PREPARE_VERSION = 4
+PREPARE_VERSION = 5
 """Part of the cache key; increased when the same rows are prepared differently."""
 
 SHAPING = ("kind", "max_length", "stride", "max_answer_length", "answerable_only", "headline", "labels")
@@ -95,6 +96,12 @@ def read(config: RunConfig, key: str) -> Prepared:
     return Prepared(key, **facts, train=train, validation=validation, tune=tune, more=splits)
 
 
+def read_validation(config: RunConfig, key: str) -> Split:
+    """The validation split without its item ids and texts, which need another library; FileNotFoundError when not cached."""
+    arrays = load_file(paths.cache_folder(config.output) / key / "validation.safetensors")
+    return Split(*(arrays[array] for array in ARRAYS), [], labels_of_tokens=tasks.kind_of(config.task).labels_of_tokens)
+
+
 def split_names(config: RunConfig) -> list[str]:
     """Names of all splits that a run reads, train and validation first; InputError for finetune.submit without a GLUE task."""
     tune = ["tune"] if config.task.tune_share else []
@@ -131,7 +138,7 @@ def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Tabl
 
 def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: str) -> None:
     kind, task = tasks.kind_of(config.task), config.task
-    tokenizer = tokenizers.build(config.tokenizer, [*_texts(splits["train"]), *more_text])
+    tokenizer = tokenizers.build(config.tokenizer, [*_vocabulary_texts(config, splits["train"]), *more_text])
     for split, examples in splits.items():
         _write_split(kind.encode(task, tokenizer, examples), folder, split)
     facts = {
@@ -145,8 +152,11 @@ def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], 
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _texts(examples: Examples) -> list[str]:
-    return [text for texts in examples.texts for text in texts]
+def _vocabulary_texts(config: RunConfig, train: Examples) -> list[str]:
+    """Those of train; the words of all generated tasks where the task is one, so that a variant has the same shape on each."""
+    if config.task.grammar is not None:
+        return WORDS * config.tokenizer.min_frequency
+    return [text for texts in train.texts for text in texts]
 
 
 def _write_split(split: Split, folder: Path, name: str) -> None:

@@ -62,8 +62,7 @@ class Tracker:
         """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING."""
         run_id = self.find(record["attempt"])
         if run_id is not None:
-            for key, value in (("process", _this_process()), ("status", "running")):
-                self._client.set_tag(run_id, key, value)
+            self._set_tags(run_id, record["tags"] | {"process": _this_process(), "status": "running"})
             self._client.update_run(run_id, "RUNNING")
         else:
             tags = {**record["tags"], "attempt": record["attempt"], "process": _this_process(), "status": "running"}
@@ -83,17 +82,33 @@ class Tracker:
 
     def close(self, run_id: str, folder: Path, status: str) -> None:
         """Adds results and files of the run's folder and ends it."""
+        result = self._add_result(run_id, folder)
+        self._set_tags(run_id, {"status": status})
+        self._client.set_terminated(run_id, END_STATES[status], result["time"])
+
+    def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
+        """Adds what a finished run got later: points of curves, results, files, then tags. A run that MLflow lacks stays so."""
+        run_id = self.find(record["attempt"])
+        if run_id is not None:
+            self.log(run_id, entries)
+            self._add_result(run_id, folder)
+            self._set_tags(run_id, record["tags"])
+
+    def _add_result(self, run_id: str, folder: Path) -> dict[str, Any]:
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # steps of values that end a curve
         points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in result["metrics"].items()]
         environment = folder / "environment.json"
         facts = json.loads(environment.read_text()) if environment.exists() else {}
         parameters = [Param(f"environment.{key}", str(value)) for key, value in facts.items()]
-        self._client.log_batch(run_id, metrics=points, params=parameters, tags=[RunTag("status", status)])
+        self._client.log_batch(run_id, metrics=points, params=parameters)
         for path in run_log.artifacts(folder):
             below = path.parent.relative_to(folder)
             self._client.log_artifact(run_id, str(path), None if below == Path() else str(below))
-        self._client.set_terminated(run_id, END_STATES[status], result["time"])
+        return result
+
+    def _set_tags(self, run_id: str, tags: dict[str, str]) -> None:
+        self._client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
 
     def reap(self) -> int:
         """Ends runs of this study whose process on this machine no longer exists; returns how many."""

@@ -1,7 +1,7 @@
 """The files of a run's folder that its worker writes and its supervisor reads, each written atomically or line by line.
 
 - `config.yaml`, `run.json`: config and record, written by the supervisor before the worker starts
-- `metrics.jsonl`: stages, curves and results, one entry per line: those of timing from the supervisor, then the worker's
+- `metrics.jsonl`: stages, curves and results, one entry per line: the worker's, then those of timing from the supervisor
 - `result.json`: status and results, of all processes that wrote the log; its existence means that the run is done
 """
 
@@ -76,11 +76,11 @@ class RunLog:
         """Closes the file; another process may continue the log."""
         self._lines.close()
 
-    def finish(self, status: str) -> None:
-        """Writes `result.json`."""
+    def finish(self, status: str, time_ms: int | None = None) -> None:
+        """Writes `result.json`, with the time at which the run ended: by default the current one."""
         self.close()
         steps = {key: step for key, step in self._steps.items() if key in self._values}
-        result = {"status": status, "time": now_ms(), "metrics": self._values, "steps": steps}
+        result = {"status": status, "time": time_ms or now_ms(), "metrics": self._values, "steps": steps}
         write_json(self.folder / "result.json", result)
 
     def _write(self, entry: dict[str, Any]) -> None:

@@ -14,7 +14,8 @@ Latency p50 and inference throughput are compared by launch: in every round of a
 own, in a new order, with a reference workload between its calls. A change is the mean over rounds of log(after / before), each
 divided by its reference, so that a slow phase of the machine cancels. The *A/A replicate* is a second timing of one arm; the
 *floor* is the larger end of the interval of its change. A timing differs only where its own interval leaves 0 out and it
-changed by more than the floor. Trainings are not interleaved: their times are paired by seed and must exceed the same floor."""
+changed by more than the floor. A session ends when its A/A replicates are precise enough; no other change decides that.
+Trainings are not interleaved: their times are paired by seed and must exceed the same floor."""
 SIDE_BY_SIDE = "run them in one command with the baseline, `python -m harness -m model=...,... rerun=true`"
 COLUMNS = {launches.LATENCY: "latency", launches.THROUGHPUT: "throughput"}
 
@@ -36,7 +37,7 @@ def _lines(sessions: Sessions, name: str) -> Iterator[list[str]]:
     here = sessions.of(name)
     rounds = {step for one in here for values in one.history.values() for step in values}
     drift = launches.drift_percent(one.history for one in here)
-    ending = [_disturbed_share(here), formats.percent(drift)]
+    ending = [_disturbed_share([shared[0] for shared in sessions.launched(name)]), formats.percent(drift)]
     for pair in sessions.pairs(name) or [None]:
         measured = [text for launch in COLUMNS for text in _measured(pair, launch)]
         of = escape(_name(sessions, pair.first)) if pair else DASH
@@ -65,16 +66,25 @@ def _disturbed_share(here: list[Series]) -> str:
 
 
 def _sentences(sessions: Sessions, name: str) -> list[str]:
-    """On launches that other work disturbed, and on a session without a floor."""
-    here = sessions.of(name)
-    disturbed = [(one, rounds) for one in here if (rounds := launches.disturbed(one.history))]
-    each = [f"{escape(_called(sessions, one))} in round {_rounds(rounds)}" for one, rounds in disturbed]
-    notes = [f"Measured beside other work (over {launches.FOREIGN_LIMIT} CPUs), session {escape(name)}: {'; '.join(each)}."]
-    return (notes if each else []) + _unknown(sessions, name)
+    """On launches that tasks share, on those that other work disturbed, and on a session without a floor."""
+    groups = sessions.launched(name)
+    several = [shared for shared in groups if len({one.place for one in shared}) > 1]
+    notes = []
+    if several:
+        each = "; ".join(escape(_called(sessions, shared)) for shared in several)
+        notes.append(f"Launched once for several tasks, session {escape(name)}: {each}. Their latency is one measurement.")
+    disturbed = [(shared, rounds) for shared in groups if (rounds := launches.disturbed(shared[0].history))]
+    if disturbed:
+        each = "; ".join(f"{escape(_called(sessions, shared))} in round {_rounds(rounds)}" for shared, rounds in disturbed)
+        notes.append(f"Measured beside other work (over {launches.FOREIGN_LIMIT} CPUs), session {escape(name)}: {each}.")
+    return notes + _unknown(sessions, name)
 
 
-def _called(sessions: Sessions, series: Series) -> str:
-    return _name(sessions, series) + (" (A/A replicate)" if series.is_aa_replicate else "")
+def _called(sessions: Sessions, shared: list[Series]) -> str:
+    """The arm of these launches, and its tasks where the session has several."""
+    first, tasks = shared[0], ", ".join(dict.fromkeys(one.place.task for one in shared))
+    name = f"{first.label} on {tasks}" if len({one.place for one in sessions.of(first.session)}) > 1 else first.label
+    return name + (" (A/A replicate)" if first.is_aa_replicate else "")
 
 
 def _rounds(rounds: list[int]) -> str:

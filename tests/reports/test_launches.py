@@ -31,6 +31,18 @@ def test_slow_machine_is_taken_out_of_times_and_rates():
     assert launches.compared(THROUGHPUT, before | {THROUGHPUT: before[LATENCY]}, rates).percents == pytest.approx((10, 10))
 
 
+def test_throughput_has_a_reference_of_its_own_where_it_was_recorded():
+    own = {launches.REFERENCE_OF_THROUGHPUT: {0: 2.0, 1: 4.0}}
+    rates = history({0: 10.0, 1: 5.0}, {0: 1.0, 1: 1.0}, THROUGHPUT)
+    assert launches.compared(THROUGHPUT, rates | own, rates | own | {THROUGHPUT: {0: 20.0, 1: 10.0}}).percent == pytest.approx(
+        100
+    )
+    first, second = launches.corrected(rates | own, THROUGHPUT).values()
+    assert first == pytest.approx(second)
+    first, second = launches.corrected(rates, THROUGHPUT).values()
+    assert first - second == pytest.approx(math.log(2))
+
+
 def test_round_without_its_reference_is_not_paired():
     assert launches.compared(LATENCY, history({0: 1.0}), history({0: 1.0}, reference={})) is None
     assert launches.compared(LATENCY, history({0: 1.0}), {}) is None

@@ -213,6 +213,24 @@ def test_peak_memory_is_paired_by_seed_as_ever(timed):
     assert verdict(compare("s", runs), "slow", memory) is Verdict.DIRECTION_BETTER
 
 
+def test_tasks_that_share_launches_count_them_once(timed):
+    """One launch a round and arm for both tasks: half as many launches, and latency is said to be one measurement."""
+    shared = [run for task in ("bag", "order") for run in (*pair(timed, task=task), timed("slow", SLOW, cpus=0.9, task=task))]
+    result = compare("s", shared)
+    text = "\n".join(timing.chapter(Study(result)).paragraphs)
+    assert "| 5 of 15 |" in text
+    assert "slow on bag, order in round 0, 1, 2, 3, 4." in text
+    assert "Launched once for several tasks, session s1: base on bag, order; base on bag, order (A/A replicate); slow" in text
+    for section in result.sections:
+        assert section.change(section.rows[1], LATENCY).n == 5
+    apart = [
+        *pair(timed, task="bag"),
+        timed("base", SLOW, task="order"),
+        timed("base", BASE[::-1], task="order", replicate="true"),
+    ]
+    assert "Launched once" not in "\n".join(timing.chapter(Study(compare("s", apart))).paragraphs)
+
+
 def test_session_is_shown_with_its_aa_replicate_floor_load_and_drift(timed):
     runs = [*pair(timed), timed("slow", SLOW, cpus=0.9, reference=[2.0, 2.0, 2.0, 2.0, 2.5])]
     text = "\n".join(timing.chapter(Study(compare("s", runs))).paragraphs)

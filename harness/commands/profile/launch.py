@@ -39,7 +39,7 @@ class Column:
         for instrument in step.instruments:
             record = getattr(measured, instrument)
             if record is not None:
-                self.records.setdefault(instrument, {})[step.round] = record
+                self.records.setdefault(instrument, {})[step.round] = record[0] if instrument in TIMING else record
             else:
                 self.missing[instrument] = last_line
 

@@ -3,24 +3,31 @@
 In each round every variant is launched once, in a new random order, so that a slow minute of the machine affects all of them
 alike; the report pairs launches by round. The A/A replicate is the baseline timed a second time: the difference between the
 two is noise. A launch during which other processes kept the CPUs busy is repeated.
+
+A variant is launched once per shape, not once per run: runs that differ in seed or training share their launches, and so do
+tasks with the same vocabulary and number of outputs. The launch measures the throughput on the texts of each of them.
 """
 
 import hashlib
 import json
+import math
 import random
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
 
-from harness import arms, paths
+from harness import arms, paths, tags, tasks
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request
-from harness.study import identity
+from harness.study import identity, run_folder
 from harness.study.plan import PlannedRun
+from harness.study.timing import precision
+from harness.study.timing.progress import Progress
 from harness.tracking import run_log
 
 BASELINE = "base"
@@ -29,70 +36,90 @@ BASELINE = "base"
 FUTILE_REPEATS = 3
 """Consecutive repeats above the allowed load after which a session stops repeating launches: the load persists."""
 
+NOT_OF_SHAPE = ("model.objective", "model.init_from", "model.tokenizer.")
+"""Keys of a model, or groups that end in a dot, without effect on its shape."""
+
 
 @dataclass
 class Timed:
-    """One variant on one task, with its launches; `folder` has a folder for each of them."""
+    """One shape of a variant with its launches; `folder` has a folder for each of them."""
 
     config: RunConfig
-    data: str
     folder: Path
-    number: int = 0  # of an A/A replicate, from 1; 0 for the variant itself
-    launches: list[Launch] = field(default_factory=list)
+    is_aa_replicate: bool
+    tasks: dict[str, str] = field(default_factory=dict)  # key of prepared data -> name of its task
+    launches: dict[str, list[Launch]] = field(default_factory=dict)  # by the same keys; they differ in throughput
     failed: str | None = None
 
     @property
     def title(self) -> str:
         """Its name in console lines."""
-        return f"{self.config.label} {self.config.task.name}{' (A/A replicate)' if self.number else ''}"
+        replicate = " (A/A replicate)" if self.is_aa_replicate else ""
+        return f"{self.config.label} on {', '.join(dict.fromkeys(self.tasks.values()))}{replicate}"
 
 
 class Session:
-    """The launches of one command: its variants and the A/A replicates."""
+    """The launches of one command: the variants of its finished runs that have no timing yet, and the A/A replicates."""
 
     def __init__(self, planned: list[PlannedRun]) -> None:
-        """Runs that are finished or not measured are not timed."""
         self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
         self._futile = 0
         self._timed: dict[str, Timed] = {}
+        self._peaks: dict[str, float] = {}  # hardware -> FLOP/s of its fastest matrix product
+        measured = [item for item in planned if is_measured(item)]
+        self.runs: list[tuple[PlannedRun, Timed]] = []
         self.replicates: list[tuple[PlannedRun, Timed]] = []
-        timed = [item for item in planned if _is_timed(item)]
-        for item in timed:
-            self._timed.setdefault(_variant_key(item), self._new(item, _variant_key(item)))
-        for item in _baselines(planned, timed):
-            for number in (1,) if _variant_key(item) in self._timed else (1, 2):  # a finished baseline needs both
-                self.replicates.append((item, self._new(item, f"{_variant_key(item)}-again-{number}", number)))
+        untimed = [item for item in measured if not has_timing(item)]
+        for item in untimed:
+            self.runs.append((item, self._launched_for(item)))
+        for item in _baselines(measured, untimed):
+            if item not in untimed:  # its own launches belong to another session
+                self.replicates.append((item, self._launched_for(item)))
+            self.replicates.append((item, self._launched_for(item, is_aa_replicate=True)))
 
-    def _new(self, item: PlannedRun, name: str, number: int = 0) -> Timed:
+    def _launched_for(self, item: PlannedRun, is_aa_replicate: bool = False) -> Timed:
+        name = _shape_key(item) + ("-again" if is_aa_replicate else "")
         folder = paths.session_folder(item.config.output, self.name) / name
-        return Timed(item.config, item.inputs.data, folder, number)
+        timed = self._timed.setdefault(name, Timed(item.config, folder, is_aa_replicate))
+        timed.tasks[item.inputs.data] = item.config.task.name
+        return timed
 
     def run(self) -> None:
-        """Launches everything, round by round; a variant whose launch fails is left out of later rounds."""
-        timed = [*self._timed.values(), *(replicate for _, replicate in self.replicates)]
+        """Launches everything, round by round, until the A/A replicates are precise enough.
+
+        A variant whose launch fails is left out of later rounds.
+        """
+        timed = list(self._timed.values())
         if not timed:
             return
         rounds = max(variant.config.measure.rounds for variant in timed)
-        counts = [(len(self._timed), "variant"), (len(self.replicates), "A/A replicate"), (rounds, "round")]
-        variants, replicates, times = (f"{number} {what}{'s' if number != 1 else ''}" for number, what in counts)
-        print(f"Timing {variants} and {replicates}, {times} (measure=none skips this; session {self.name})", flush=True)
+        counts = f"{self._counts()}, at most {_count(rounds, 'round')}"
+        print(f"Timing {counts} (measure=none skips this; session {self.name})", flush=True)
         began = time.monotonic()
-        for number in range(rounds):
-            active = [variant for variant in timed if variant.failed is None and number < variant.config.measure.rounds]
-            random.Random(f"{self.name} {number}").shuffle(active)
-            for variant in active:
-                self._launch(variant, number)
-            left = (time.monotonic() - began) / (number + 1) * (rounds - number - 1)
-            print(f"Timing: round {number + 1} of {rounds} done, about {left:.0f} s left", flush=True)
+        with Progress(sum(variant.config.measure.rounds for variant in timed)) as progress:
+            for number in range(rounds):
+                active = [variant for variant in timed if not variant.failed and number < variant.config.measure.rounds]
+                random.Random(f"{self.name} {number}").shuffle(active)
+                for variant in active:
+                    progress.launch(f"{variant.title}, round {number + 1} of at most {rounds}")
+                    self._launch(variant, number)
+                if self._is_done():
+                    break
+        print(f"Timing: {_count(number + 1, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}", flush=True)
         for variant in timed:
             if variant.failed is not None:
                 print(f"Timing of {variant.title} failed: {variant.failed}", flush=True)
+
+    def _counts(self) -> str:
+        replicates = sum(variant.is_aa_replicate for variant in self._timed.values())
+        return f"{_count(len(self._timed) - replicates, 'variant')} and {_count(replicates, 'A/A replicate')}"
 
     def _launch(self, variant: Timed, number: int) -> None:
         """One launch, repeated while other processes keep more than measure.foreign_cpus busy; the least disturbed counts."""
         allowed, tried = variant.config.measure.foreign_cpus, []
         tries = 1 + (variant.config.measure.retries if self._futile < FUTILE_REPEATS else 0)
-        request = Request(TIMING, number, variant.data, with_peak_flops=number == 0)
+        hardware = json.dumps([to_dict(variant.config.hardware), variant.config.measure.threads])
+        request = Request(TIMING, number, tuple(variant.tasks), with_peak_flops=hardware not in self._peaks)
         while not tried or (_foreign(tried[-1]) > allowed and len(tried) < tries):
             with FileLock(paths.timing_lock(variant.config.output)):
                 outcome = launch(variant.config, request, variant.folder / f"launch-{number}")
@@ -102,42 +129,78 @@ class Session:
             tried.append(outcome.measured.timing)
         if len(tried) > 1:
             self._futile = self._futile + 1 if _foreign(tried[-1]) > allowed else 0
-        variant.launches.append(replace(min(tried, key=_foreign), round=number, repeated=len(tried) - 1))
+        best = min(tried, key=_foreign)
+        peak = self._peaks.setdefault(hardware, best[0].peak_flops_per_s)
+        for key, one in zip(variant.tasks, best, strict=True):
+            counted = replace(one, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak)
+            variant.launches.setdefault(key, []).append(counted)
 
-    def of(self, item: PlannedRun) -> Timed | None:
-        """The launches of a run's variant; None if it was not timed or a launch failed."""
-        timed = self._timed.get(_variant_key(item)) if item.inputs.data is not None else None
-        return timed if timed is not None and timed.failed is None and timed.launches else None
+    def _pairs(self) -> Iterable[tuple[list[Launch], list[Launch]]]:
+        """The launches of each baseline and its A/A replicate, on the texts of each task."""
+        for name, again in self._timed.items():
+            first = self._timed[name.removesuffix("-again")]
+            if again.is_aa_replicate and not (again.failed or first.failed):
+                yield from ((first.launches.get(key, []), launches) for key, launches in again.launches.items())
+
+    def _is_done(self) -> bool:
+        """Whether further rounds would add nothing that is needed: only failures, or measure.half_width is reached."""
+        if all(variant.failed for variant in self._timed.values() if not variant.is_aa_replicate):
+            return True
+        settings = [variant.config.measure for variant in self._timed.values() if not variant.failed]
+        fewest, target = max(one.min_rounds for one in settings), min(one.half_width for one in settings)
+        pairs = list(self._pairs())
+        enough = all(len(again) >= fewest for _, again in pairs)
+        return bool(pairs) and enough and all(precision.half_width(*pair) <= target for pair in pairs)
+
+    def _floors(self) -> str:
+        """The noise floor that the rounds bought, the highest one of all A/A replicates."""
+        texts = []
+        for quantity in precision.QUANTITIES:
+            known = [found for pair in self._pairs() if (found := precision.interval(*pair, quantity))]
+            if known:
+                floor = max(abs(end) for ends in known for end in ends)
+                texts.append(f"{quantity} {100 * math.expm1(floor):.1f} %")
+        return f"; noise floor by A/A replicates: {', '.join(texts)}" if texts else ""
 
 
-def _is_timed(item: PlannedRun) -> bool:
-    measured = item.inputs.data is not None and item.config.measure.enabled
-    return measured and (item.config.rerun or run_log.result(item.folder) is None)
+def is_measured(item: PlannedRun) -> bool:
+    """Whether it is a finished run on a task whose inference is to be timed."""
+    result = run_log.result(item.folder) if item.inputs.data is not None and item.config.measure.enabled else None
+    return result is not None and result["status"] == "finished"
 
 
-def _baselines(planned: list[PlannedRun], timed: list[PlannedRun]) -> list[PlannedRun]:
-    """The baseline of each group of runs that share task and conditions and have something to time; it may be finished."""
+def has_timing(item: PlannedRun) -> bool:
+    """Whether a finished run was timed: its folder is that of its settings, those of measuring among them."""
+    return tags.SESSION in run_folder.read(item.folder)["tags"]
+
+
+def _baselines(measured: list[PlannedRun], untimed: list[PlannedRun]) -> list[PlannedRun]:
+    """The baseline of each group of runs that share task and conditions and have something to time; it may be timed already."""
     groups: dict[str, list[PlannedRun]] = {}
-    for item in planned:
-        if item.inputs.data is not None:
-            conditions = arms.conditions(identity.facts(item.config, item.inputs), item.lifted)
-            groups.setdefault(arms.short_hash(conditions), []).append(item)
+    for item in measured:
+        conditions = arms.conditions(identity.facts(item.config, item.inputs), item.lifted)
+        groups.setdefault(arms.short_hash(conditions), []).append(item)
     chosen = []
     for group in groups.values():
-        if any(item in timed for item in group):
+        if any(item in untimed for item in group):
             plain = [item for item in group if item.config.label.startswith(BASELINE)]
             chosen.append(min(plain or group, key=lambda item: len(item.config.label)))
     return chosen
 
 
-def _variant_key(item: PlannedRun) -> str:
-    """Hash of what is timed: equal for runs that differ only in seed, training or weights."""
+def _shape_key(item: PlannedRun) -> str:
+    """Hash of what is timed: equal for runs that differ in seed, training, weights, or a task of the same kind and outputs."""
     flat = flatten(to_dict(item.config))
-    settings = {key: value for key, value in flat.items() if key.startswith(("model.", "measure.", "hardware.", "task."))}
-    settings |= {"data": item.inputs.data, "model.objective": None, "model.init_from": None}
+    settings = {key: value for key, value in flat.items() if arms.within(key, ("model.", "measure.", "hardware."))}
+    settings = {key: value for key, value in settings.items() if not arms.within(key, NOT_OF_SHAPE)}
+    settings |= {"kind": item.config.task.kind.name, "outputs": tasks.num_outputs(item.config.task)}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
-def _foreign(one: Launch) -> float:
+def _foreign(one: list[Launch]) -> float:
     """CPUs that other processes kept busy; 0 where that is unknown, so that the launch is not repeated."""
-    return one.foreign_cpus or 0.0
+    return one[0].foreign_cpus or 0.0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"

@@ -18,15 +18,17 @@ FILE = "timing.json.gz"
 RANKS = {"p50": 50, "p90": 90, "p99": 99}
 
 
-def write(folder: Path, session: str, launches: list[Launch]) -> RunLog:
+def write(folder: Path, session: str, launches: list[Launch], flops_forward: float | None = None) -> RunLog:
     """Writes the launches to the run's folder and their metrics to its log: results, and curves by launch, length and batch.
 
-    The returned log is open. The bytes of the file depend on the launches alone.
+    The returned log is open. The bytes of the file depend on the launches alone. `flops_forward`: of one timed call.
     """
     content = {"unit": "ms", "session": session, "launches": [to_json(launch) for launch in launches]}
-    (folder / FILE).write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
+    temporary = folder / f".{FILE}"
+    temporary.write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
+    temporary.replace(folder / FILE)
     run_log = RunLog(folder)
-    for key, value in values(launches).items():
+    for key, value in values(launches, flops_forward).items():
         run_log.value(key, value)
     for launch in launches:
         _log_launch(launch, run_log)
@@ -35,15 +37,13 @@ def write(folder: Path, session: str, launches: list[Launch]) -> RunLog:
     return run_log
 
 
-def read(folder: Path) -> list[Launch]:
-    """Launches of the run; none if it was not timed."""
-    path = folder / FILE
-    if not path.exists():
-        return []
-    return [from_json(Launch, launch) for launch in json.loads(gzip.decompress(path.read_bytes()))["launches"]]
+def read(folder: Path) -> tuple[str, list[Launch]]:
+    """Session and launches of the run; FileNotFoundError if it was not timed."""
+    content = json.loads(gzip.decompress((folder / FILE).read_bytes()))
+    return content["session"], [from_json(Launch, launch) for launch in content["launches"]]
 
 
-def values(launches: list[Launch]) -> dict[str, float | None]:
+def values(launches: list[Launch], flops_forward: float | None = None) -> dict[str, float | None]:
     """Metric name -> value over all launches; there must be at least one."""
     raw = [launch.latency.raw_ms for launch in launches]
     ranked = percentiles(np.concatenate(raw))
@@ -53,7 +53,6 @@ def values(launches: list[Launch]) -> dict[str, float | None]:
     tokens, padded = sum(one.tokens for one in work), sum(one.padded_tokens for one in work)
     joules, compiling = [one.joules for one in work], _known(launch.compile_s for launch in launches)
     fastest = max(_known(launch.peak_flops_per_s for launch in launches), default=None)
-    flops = max(_known(launch.flops_forward for launch in launches), default=None)
     return {
         **ranked,
         "inference/latency_ms_p50_low": low,
@@ -68,7 +67,7 @@ def values(launches: list[Launch]) -> dict[str, float | None]:
         "setup/build_s": median(launch.build_s for launch in launches),
         "setup/compile_s": median(compiling) if compiling else None,
         "inference/peak_flops_per_s": fastest,
-        "inference/mfu": _utilisation(flops, ranked["inference/latency_ms_p50"], fastest),
+        "inference/mfu": _utilisation(flops_forward, ranked["inference/latency_ms_p50"], fastest),
     }
 
 
@@ -78,7 +77,7 @@ def percentiles(raw_ms: Sequence[float]) -> dict[str, float]:
     return {"inference/latency_ms_min": float(np.min(raw_ms)), **ranked}
 
 
-def _utilisation(flops: int | None, p50_ms: float, fastest: float | None) -> float | None:
+def _utilisation(flops: float | None, p50_ms: float, fastest: float | None) -> float | None:
     """Model FLOPs over the fastest matrix product; None without a count, or above 1: then the product was slowed down."""
     try:
         return None if flops is None else peak_flops.mfu(flops, p50_ms / 1e3, fastest)
@@ -89,9 +88,10 @@ def _utilisation(flops: int | None, p50_ms: float, fastest: float | None) -> flo
 
 def _log_launch(launch: Launch, run_log: RunLog) -> None:
     values = {
-        "timing/latency_ms": median(launch.latency.raw_ms),
-        "timing/tokens_per_s": launch.throughput.tokens / launch.throughput.seconds,
-        "timing/reference_ms": launch.reference_ms,
+        "timing/latency_ms": launch.latency.ms,
+        "timing/tokens_per_s": launch.throughput.tokens_per_s,
+        "timing/reference_ms": median(launch.latency.reference_ms),
+        "timing/throughput_reference_ms": median(launch.throughput.reference_ms),
         "timing/load_average": launch.load_average,
         "timing/cpu_mhz": launch.cpu_mhz,
         "timing/foreign_cpus": launch.foreign_cpus,

@@ -21,9 +21,14 @@ def test_a_launch_with_and_without_what_a_machine_may_lack(launch_of):
 
 
 def test_a_request_and_what_was_measured():
-    request = Request(("memory", "trace"), 2, "key", True, StepRequest(4, timed_steps=0), 10**9)
+    request = Request(("memory", "trace"), 2, ("key", "other"), True, StepRequest(4, timed_steps=0), 10**9)
     assert through_a_file(request) == request
     measured = Measured(memory=MemoryPeaks(Peak(1, 2), Peak(None, None, 5)), sizes={"model/params_total": 3})
+    assert through_a_file(measured) == measured
+
+
+def test_a_launch_for_each_of_several_tasks(launch_of):
+    measured = Measured(timing=[launch_of(0, [1.0]), launch_of(0, [1.0], seconds=3.0)])
     assert through_a_file(measured) == measured
 
 

@@ -28,10 +28,11 @@ def prepared() -> Prepared:
 
 
 def test_throughput_batches_span_all_lengths(prepared, machine):
-    batches = subject.sample_batches(prepared, 4, 3, machine)
+    batches = subject.sample_batches(prepared.validation, 0, MeasureConfig(batch_size=4, throughput_batches=3), machine)
     assert len(batches) == 3
     assert batches[0].input_ids.shape[1] < batches[1].input_ids.shape[1] < batches[2].input_ids.shape[1] == 42
-    assert len(subject.sample_batches(prepared, 4, 1000, machine)) == 10
+    every = MeasureConfig(batch_size=4, throughput_batches=1000)
+    assert len(subject.sample_batches(prepared.validation, 0, every, machine)) == 10
 
 
 def test_measured_text_is_unpadded_and_the_same_each_time(machine):
@@ -64,7 +65,8 @@ def test_a_subject_with_data_is_measured_on_them_and_one_without_on_random_ids(p
     config = config_of()
     real, random = Subject(config, machine, prepared), Subject(config, machine)
     assert [batch.tokens for batch in real.batches()] == [
-        batch.tokens for batch in subject.sample_batches(prepared, 4, 3, machine)
+        batch.tokens
+        for batch in subject.sample_batches(prepared.validation, 0, MeasureConfig(batch_size=4, throughput_batches=3), machine)
     ]
     assert [tuple(batch.input_ids.shape) for batch in random.batches()] == [(4, 12)] * BATCHES
     assert (real.vocab_size, random.vocab_size) == (50, 90)

@@ -82,8 +82,14 @@ def test_plain_lines_tell_of_every_cell(sweep):
     assert [number for number, _ in started] == ["[1/2]", "[2/2]"]
     assert sorted(told for _, told in started) == [f"{model}, tiny, bag, seed 1: started" for model in ("base", "enhanced")]
     assert lines[0] == "fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them"
-    assert lines[1].startswith("Timing 2 variants and 1 A/A replicate, 2 rounds")
-    assert sum(": finished in " in line and ", score 0." in line for line in lines) == 2
+    finished = [place for place, line in enumerate(lines) if ": finished in " in line and ", score 0." in line]
+    (timing,) = (
+        place for place, line in enumerate(lines) if line.startswith("Timing 2 variants and 1 A/A replicate, at most 2")
+    )
+    assert len(finished) == 2
+    assert timing > max(finished)
+    assert lines[-1].startswith("Timing: 2 rounds in ")
+    assert "; noise floor by A/A replicates: latency " in lines[-1]
     assert "\r" not in sweep.text
 
 
@@ -150,14 +156,42 @@ def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(supervisor
     assert list(output.glob("s/*/result.json")) == []
 
 
-def test_polite_end_while_networks_are_timed_ends_the_launch_and_leaves_no_run(start_harness, small, output, runs_of):
-    process = start_harness(*small, "study=s", f"output={output}")
+def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_command_times(
+    start_harness, run_module, small, output, runs_of, curve_of
+):
+    """It is not trained again; and timing that was measured, but added in part, is added without further launches."""
+    command = [*small, "study=s", f"output={output}"]
+    process = start_harness(*command)
     launches = wait_for(lambda: workers(process, "harness.measure.worker"), process)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert (process.returncode, err) == (130, "harness: interrupted\n")
     assert psutil.wait_procs(launches, timeout=10)[1] == []
-    assert runs_of(output, "s") == []
+    (run,) = runs_of(output, "s")
+    assert (run.info.status, run.data.tags.get("session")) == ("FINISHED", None)
+    assert not any(key.startswith(("timing/", "inference/latency")) for key in run.data.metrics)
+
+    done = run_module("harness", *command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "finished already, skipped" in done.stdout
+    assert "Timing 1 variant and 1 A/A replicate" in done.stdout
+    (timed,) = (one for one in runs_of(output, "s") if "replicate" not in one.data.tags)
+    assert (timed.info.run_id, timed.info.end_time, timed.info.status) == (run.info.run_id, run.info.end_time, "FINISHED")
+    assert timed.data.metrics.items() > run.data.metrics.items()
+    assert len(curve_of(output, run.info.run_id)) == 12
+
+    (folder,) = (output / "s").glob("base-*")
+    record, values = json.loads((folder / "run.json").read_text()), run_log.result(folder)
+    session = record["tags"].pop("session")
+    assert timed.data.tags["session"] == session
+    run_log.write_json(folder / "run.json", record)
+    again = run_module("harness", *command)
+    assert (again.returncode, "Timing" in again.stdout) == (0, False)
+    assert json.loads((folder / "run.json").read_text())["tags"]["session"] == session
+    assert run_log.result(folder) == values
+    for key in ("timing/latency_ms", "eval/score"):
+        assert len(curve_of(output, run.info.run_id, key)) == len(set(curve_of(output, run.info.run_id, key)))
+    assert len(curve_of(output, run.info.run_id, "timing/latency_ms")) == 2
 
 
 def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(supervisor, run_module, small, output, runs_of):

@@ -17,7 +17,7 @@ MODELS = ("base", "enhanced")
 TAGS = {"study", "arm", "model", "scale", "enhancements", "task", "seed", "conditions", "lifted", "fingerprint"}
 TAGS |= {"status", "git_commit", "git_dirty", "hardware"}
 CURVES = {"finetune/loss", "timing/latency_ms", "timing/tokens_per_s", "timing/reference_ms"}
-CURVES |= {"timing/load_average", "timing/foreign_cpus", "timing/cpu_mhz"}
+CURVES |= {"timing/throughput_reference_ms", "timing/load_average", "timing/foreign_cpus", "timing/cpu_mhz"}
 FILES = {
     "config.yaml",
     "environment.json",
@@ -112,7 +112,7 @@ def test_predictions_give_the_score_that_was_told(sweep, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_raw_latencies_give_the_quantiles_that_were_told(sweep, model):
-    launches, values = summary.read(sweep.folder(model)), run_log.result(sweep.folder(model))["metrics"]
+    (_, launches), values = summary.read(sweep.folder(model)), run_log.result(sweep.folder(model))["metrics"]
     raw = [value for launch in launches for value in launch.latency.raw_ms]
     assert len(raw) == 2 * 5
     assert min(raw) == values["inference/latency_ms_min"] <= values["inference/latency_ms_p50"] == pytest.approx(median(raw))
@@ -122,7 +122,7 @@ def test_raw_latencies_give_the_quantiles_that_were_told(sweep, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_launch_is_a_point_of_a_curve_beside_its_reference(sweep, runs, model, curve_of):
-    launches = summary.read(sweep.folder(model))
+    _, launches = summary.read(sweep.folder(model))
     for key, seen in (("latency_ms", lambda launch: median(launch.latency.raw_ms)), ("foreign_cpus", None)):
         curve = curve_of(sweep.output, runs[model].info.run_id, f"timing/{key}")
         assert sorted(curve) == [(n, seen(launch) if seen else getattr(launch, key)) for n, launch in enumerate(launches)]

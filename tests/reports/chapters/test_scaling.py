@@ -186,6 +186,22 @@ def test_devices_are_never_mixed(study):
     assert "### By length: sst2, GPU" in result.paragraphs
 
 
+def test_seeds_that_share_launches_do_not_narrow_a_crossover(make_run, study_of):
+    """They were timed once: the interval is that of one seed, however many there are."""
+
+    def crossing(seeds: int):
+        runs, histories = [], {}
+        for arm, times in (("base", {10: [1.0, 1.1], 100: [10.0, 11.0]}), ("new", {10: [2.0, 2.2], 100: [5.0, 5.5]})):
+            for seed in range(seeds):
+                runs.append(make_run(arm, seed, session="s1"))
+                histories[runs[-1].run_id] = times
+        (group,) = growth.groups(study_of(compare("s", runs), {"scaling/latency_ms": histories}))
+        return group.race("scaling/latency_ms", "new").half
+
+    assert crossing(1) is not None
+    assert crossing(3) == crossing(1)
+
+
 def test_seeds_are_replicates(make_run, study_of):
     runs = [make_run(seed=seed) for seed in (0, 1)]
     study = study_of(compare("s", runs), {LATENCY: {"run1": {128: [1.0, 2.0]}, "run2": {128: [3.0]}}})

@@ -1,7 +1,9 @@
 """Who is launched in a session, how often and in which order; the launches themselves are replaced by what one would say."""
 
 import json
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,20 +11,28 @@ from filelock import FileLock, Timeout
 
 from harness import paths
 from harness.measure.launch import Outcome
-from harness.measure.records import Measured, from_json
+from harness.measure.records import Launch, Measured, Request, from_json
 from harness.study.plan import PlannedRun, plan
+from harness.study.timing import precision, summary
 from harness.study.timing import session as sessions
-from harness.study.timing import summary
-from harness.study.timing.session import Session
+from harness.study.timing.session import Session, Timed
 from harness.tracking import run_log
+from reports import launches as reports
 
 ARGUMENTS = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
 
 
 @pytest.fixture
 def planned(compose, output):
-    """Cells of a command line, their data prepared."""
-    return lambda *arguments: plan(compose("-m", *ARGUMENTS, *arguments, f"output={output}"))
+    """Cells of a command line that have finished and were not timed."""
+
+    def cells(*arguments: str) -> list[PlannedRun]:
+        found = plan(compose("-m", *ARGUMENTS, *arguments, f"output={output}"))
+        for item in found:
+            finish(item)
+        return found
+
+    return cells
 
 
 class Launches:
@@ -31,21 +41,28 @@ class Launches:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, launch_of: Callable) -> None:
         self._launch_of = launch_of
         self.order: list[tuple[int, str]] = []
+        self.requests: list[Request] = []
         self.foreign = lambda title, number, attempt: 0.0
+        self.milliseconds = lambda title, number: 1.0
         self.failing: set[str] = set()
         monkeypatch.setattr(sessions, "launch", self._one)
 
     def _one(self, config, request, folder):
-        number, again = request.round, " (A/A replicate)" if "-again-" in folder.parent.name else ""
+        number, again = request.round, " (A/A replicate)" if folder.parent.name.endswith("-again") else ""
         title = f"{config.label} {config.task.name}{again}"
+        self.requests.append(request)
         attempt = self.order.count((number, title))
         self.order.append((number, title))
         folder.mkdir(parents=True, exist_ok=True)
         if title in self.failing:
             (folder / "log.txt").write_text("RuntimeError: no such device")
             return Outcome(Measured(), 1, folder / "log.txt")
-        timing = self._launch_of(0, [1.0], foreign_cpus=self.foreign(title, number, attempt))
-        return Outcome(Measured(timing=timing), 0, folder / "log.txt")
+        raw_ms = [self.milliseconds(title, number)]
+        timing = self._launch_of(0, raw_ms, foreign_cpus=self.foreign(title, number, attempt))
+        of_tasks = [
+            replace(timing, throughput=replace(timing.throughput, tokens=100 + at)) for at, _ in enumerate(request.data)
+        ]
+        return Outcome(Measured(timing=of_tasks), 0, folder / "log.txt")
 
     def of_round(self, number: int) -> list[str]:
         return [title for at, title in self.order if at == number]
@@ -62,18 +79,30 @@ def run(cells: list[PlannedRun]) -> Session:
     return session
 
 
-def finish(item: PlannedRun) -> None:
-    item.folder.mkdir(parents=True)
-    run_log.write_json(item.folder / "result.json", {"status": "finished", "metrics": {}})
+def finish(item: PlannedRun, status: str = "finished", **tags: str) -> None:
+    item.folder.mkdir(parents=True, exist_ok=True)
+    run_log.write_json(item.folder / "result.json", {"status": status, "metrics": {}})
+    run_log.write_json(item.folder / "run.json", {"tags": tags})
+
+
+def of(session: Session, item: PlannedRun) -> Timed:
+    """What was launched for a cell."""
+    (timed,) = (timed for run, timed in session.runs if run is item)
+    return timed
+
+
+def launches_of(session: Session, item: PlannedRun) -> list[Launch]:
+    return of(session, item).launches[item.inputs.data]
 
 
 def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_order_of_its_own(planned, launches):
-    cells = planned("model=base,albert,windowed,static", "measure.rounds=6")
+    cells = planned("model=base,albert,windowed,static", "measure.rounds=6", "measure.half_width=0")
+    launches.milliseconds = lambda title, number: 1 + 0.1 * number * len(title)
     session = run(cells)
     expected = sorted(["base bag", "base bag (A/A replicate)", "albert bag", "windowed bag", "static bag"])
     assert [sorted(launches.of_round(number)) for number in range(6)] == [expected] * 6
     assert len({tuple(launches.of_round(number)) for number in range(6)}) > 1
-    assert [launch.round for launch in session.of(cells[0]).launches] == list(range(6))
+    assert [launch.round for launch in launches_of(session, cells[0])] == list(range(6))
 
 
 def test_no_other_command_on_this_output_times_anything_during_a_launch(planned, launches, output, monkeypatch):
@@ -93,11 +122,52 @@ def test_no_other_command_on_this_output_times_anything_during_a_launch(planned,
     assert held == [True, True]
 
 
-def test_every_round_is_told(planned, launches, capsys):
+def test_plain_lines_tell_what_is_timed_and_what_floor_it_gave(planned, launches, capsys):
+    launches.milliseconds = lambda title, number: 1.02 ** (number % 2 if "A/A" in title else 0)
     run(planned("model=base", "measure.rounds=3"))
-    rounds = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Timing: round")]
-    assert [line.split(" done")[0] for line in rounds] == [f"Timing: round {number} of 3" for number in (1, 2, 3)]
-    assert rounds[-1].endswith("about 0 s left")
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("Timing 1 variant and 1 A/A replicate, at most 3 rounds (measure=none skips this; session ")
+    assert last.startswith("Timing: 3 rounds in 0 s; noise floor by A/A replicates: latency 3.6 %, throughput 0.0 %")
+
+
+def jumping(title: str, number: int) -> float:
+    """Milliseconds of a baseline whose A/A replicate differs by a third every other round."""
+    return 1.3 ** (number % 2) if "A/A" in title else 1.0
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "settings", "rounds"),
+    [
+        (lambda title, number: 1.0, ["measure.rounds=9"], 4),
+        (lambda title, number: 1.0, ["measure.rounds=9", "measure.min_rounds=6"], 6),
+        (lambda title, number: 1.0, ["measure.rounds=3"], 3),
+        (jumping, ["measure.rounds=9"], 9),
+        (jumping, ["measure.rounds=9", "measure.half_width=0.5"], 4),
+        (lambda title, number: 1.0 + number * ("albert" in title), ["measure.rounds=9"], 4),
+    ],
+    ids=["quiet", "fewest", "most", "noisy", "noisy_is_enough", "an_arm_has_no_say"],
+)
+def test_a_session_ends_when_its_replicates_agree(planned, launches, milliseconds, settings, rounds):
+    launches.milliseconds = milliseconds
+    run(planned("model=base,albert", *settings))
+    assert {len(launches.of_round(number)) for number in range(rounds)} == {3}
+    assert len(launches.order) == 3 * rounds
+
+
+def test_precision_is_that_of_the_reports_intervals(launch_of):
+    """The rule and the report compute the same interval from the same launches."""
+    times = [[1.0, 1.1, 0.9, 1.0], [1.2, 1.0, 1.1, 0.9]]
+    series = [[launch_of(at, [ms], seconds=2 * ms) for at, ms in enumerate(one)] for one in times]
+    histories = []
+    for one in series:
+        histories.append({reports.REFERENCE: {launch.round: 5.0 for launch in one}})
+        histories[-1][reports.LATENCY] = {launch.round: launch.latency.ms for launch in one}
+        histories[-1][reports.THROUGHPUT] = {launch.round: launch.throughput.tokens_per_s for launch in one}
+    for quantity, metric in (("latency", reports.LATENCY), ("throughput", reports.THROUGHPUT)):
+        expected = reports.compared(metric, *histories).interval
+        assert precision.interval(*series, quantity) == pytest.approx(expected)
+        assert precision.half_width(*series) == pytest.approx((expected[1] - expected[0]) / 2)
+    assert precision.half_width(series[0], series[1][:1]) == math.inf
 
 
 def test_seeds_share_the_launches_of_their_network(planned, launches):
@@ -106,19 +176,43 @@ def test_seeds_share_the_launches_of_their_network(planned, launches):
     assert len(launches.order) == 2 * 3
     seen = {item.config.label: [] for item in cells}
     for item in cells:
-        seen[item.config.label].append(session.of(item))
+        seen[item.config.label].append(of(session, item))
     for timed in seen.values():
         assert len(timed) == 3
         assert timed[0] is timed[1] is timed[2]
     assert seen["base"][0] is not seen["albert"][0]
 
 
-def test_every_task_has_a_pair_of_its_own(planned, launches):
-    run(planned("model=base,albert", "task=bag,order", "measure.rounds=1"))
-    assert sorted(title for title in launches.of_round(0) if "A/A" in title) == [
-        "base bag (A/A replicate)",
-        "base order (A/A replicate)",
-    ]
+def test_tasks_of_one_shape_share_launches_that_measure_throughput_on_each(planned, launches):
+    cells = planned("model=base,albert", "task=bag,order", "measure.rounds=1")
+    session = run(cells)
+    assert len(launches.order) == 3
+    assert all(set(request.data) == {item.inputs.data for item in cells} for request in launches.requests)
+    for label in ("base", "albert"):
+        (one,), (other,) = (launches_of(session, item) for item in cells if item.config.label == label)
+        assert one.latency is other.latency
+        assert one.throughput != other.throughput
+    assert sorted(item.config.task.name for item, _ in session.replicates) == ["bag", "order"]
+    assert session.replicates[0][1] is session.replicates[1][1]
+
+
+def test_tasks_of_different_shapes_are_launched_apart(planned, launches):
+    cells = [*planned("model=base", "task=order", "measure.rounds=1"), *planned("model=base", "measure.rounds=1")]
+    assert len({sessions._shape_key(item) for item in cells}) == 1
+    wide = replace(cells[0].config.task, labels=["a", "b", "c"])
+    other = replace(cells[0], config=replace(cells[0].config, task=wide))
+    assert sessions._shape_key(other) != sessions._shape_key(cells[0])
+    larger = replace(cells[0].config.model, vocab_size=cells[0].config.model.vocab_size + 1)
+    assert sessions._shape_key(replace(cells[0], config=replace(cells[0].config, model=larger))) != sessions._shape_key(
+        cells[0]
+    )
+
+
+def test_the_fastest_product_is_measured_once_a_session(planned, launches):
+    cells = planned("model=base,albert", "measure.rounds=2")
+    session = run(cells)
+    assert [request.with_peak_flops for request in launches.requests] == [True] + [False] * 5
+    assert {launch.peak_flops_per_s for item in cells for launch in launches_of(session, item)} == {1e9}
 
 
 @pytest.mark.parametrize(
@@ -136,42 +230,47 @@ def test_the_baseline_is_the_one_that_is_timed_twice(planned, launches, chosen, 
     assert replicate.removesuffix(" bag (A/A replicate)") in replicates
 
 
-def test_a_baseline_that_is_finished_is_timed_twice_again_beside_what_is_new(planned, launches):
+def test_a_baseline_that_was_timed_is_timed_twice_again_beside_what_is_new(planned, launches):
     """Its own launches belong to another session, so both halves of the pair are new."""
     cells = planned("model=base,albert", "measure.rounds=1")
-    finish(next(item for item in cells if item.config.label == "base"))
+    finish(next(item for item in cells if item.config.label == "base"), session="earlier")
     session = run(cells)
-    assert sorted(launches.of_round(0)) == ["albert bag", "base bag (A/A replicate)", "base bag (A/A replicate)"]
-    assert [timed.number for _, timed in session.replicates] == [1, 2]
-    assert session.replicates[0][1].folder != session.replicates[1][1].folder
+    assert sorted(launches.of_round(0)) == ["albert bag", "base bag", "base bag (A/A replicate)"]
+    assert [item.config.label for item, _ in session.runs] == ["albert"]
+    assert [timed.is_aa_replicate for _, timed in session.replicates] == [False, True]
 
 
-def test_a_seed_that_is_finished_does_not_time_the_baseline_a_third_time(planned, launches):
+def test_a_seed_that_was_timed_does_not_time_the_baseline_a_third_time(planned, launches):
     cells = planned("model=base", "seed=1,2", "measure.rounds=1")
-    finish(cells[0])
+    finish(cells[0], session="earlier")
     run(cells)
     assert sorted(launches.of_round(0)) == ["base bag", "base bag (A/A replicate)"]
 
 
-def test_nothing_is_launched_where_everything_is_finished_or_nothing_is_measured(planned, launches):
+def test_nothing_is_launched_where_everything_was_timed_or_nothing_is_measured(planned, launches):
     cells = planned("model=base", "measure.rounds=1")
-    finish(cells[0])
+    finish(cells[0], session="earlier")
     run(cells)
     run(planned("model=base", "measure=none"))
     assert launches.order == []
 
 
-def test_a_cell_that_is_run_again_is_timed_again(planned, launches):
-    cells = planned("model=base", "measure.rounds=1", "rerun=true")
-    finish(cells[0])
+@pytest.mark.parametrize("status", ["diverged", "failed"])
+def test_a_run_that_did_not_finish_is_not_timed_and_is_no_baseline(planned, launches, status):
+    cells = planned("model=base,albert", "measure.rounds=1")
+    base = next(item for item in cells if item.config.label == "base")
+    if status == "failed":
+        (base.folder / "result.json").unlink()
+    else:
+        finish(base, status)
     run(cells)
-    assert sorted(launches.of_round(0)) == ["base bag", "base bag (A/A replicate)"]
+    assert sorted(launches.of_round(0)) == ["albert bag", "albert bag (A/A replicate)"]
 
 
 def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned, launches):
     launches.foreign = lambda title, number, attempt: [1.5, 0.9, 1.2, 0.1][attempt] if title == "base bag" else 0.0
     cells = planned("model=base", "measure.rounds=1", "measure.retries=2", "measure.foreign_cpus=0.5")
-    (kept,) = run(cells).of(cells[0]).launches
+    (kept,) = launches_of(run(cells), cells[0])
     assert launches.of_round(0).count("base bag") == 3
     assert (kept.foreign_cpus, kept.repeated) == (0.9, 2)
 
@@ -193,23 +292,33 @@ def test_a_variant_whose_launch_fails_takes_no_further_part_and_the_others_go_on
     cells = planned("model=base,albert", "measure.rounds=3")
     session = run(cells)
     assert [title for _, title in launches.order].count("albert bag") == 1
-    assert session.of(next(item for item in cells if item.config.label == "albert")) is None
-    assert len(session.of(next(item for item in cells if item.config.label == "base")).launches) == 3
-    assert "Timing of albert bag failed: RuntimeError: no such device" in capsys.readouterr().out
+    assert of(session, next(item for item in cells if item.config.label == "albert")).failed
+    assert len(launches_of(session, next(item for item in cells if item.config.label == "base"))) == 3
+    assert "Timing of albert on bag failed: RuntimeError: no such device" in capsys.readouterr().out
+
+
+def test_where_every_variant_fails_its_replicate_is_not_launched_on(planned, launches):
+    launches.failing = {"base bag"}
+    run(planned("model=base", "measure.rounds=3"))
+    assert sorted(launches.order) == [(0, "base bag"), (0, "base bag (A/A replicate)")]
 
 
 def test_a_real_launch_leaves_times_of_each_pass(compose, output):
     settings = ["measure.rounds=1", "measure.retries=0", "measure.repeats=4", "measure.lengths=[16,9999]"]
-    cells = plan(compose(*ARGUMENTS, *settings, f"output={output}"))
+    cells = plan(compose("-m", *ARGUMENTS, *settings, "task=bag,order", f"output={output}"))
+    for item in cells:
+        finish(item)
     session = run(cells)
-    (launch,) = session.of(cells[0]).launches
+    (launch,), (other,) = (launches_of(session, item) for item in cells)
+    assert (launch.latency, launch.points) == (other.latency, other.points)
+    assert launch.throughput.tokens != other.throughput.tokens
     assert len(launch.latency.raw_ms) == 4
     assert [point.length for point in launch.points] == [16]
-    written = Path(session.of(cells[0]).folder, "launch-0", "measured.json")
-    assert from_json(Measured, json.loads(written.read_text())).timing == launch
-    rates = summary.values([launch])
+    written = Path(of(session, cells[0]).folder, "launch-0", "measured.json")
+    assert from_json(Measured, json.loads(written.read_text())).timing[0].latency == launch.latency
+    rates = summary.values([launch], 1e6)
     assert rates["inference/tokens_per_s"] * launch.throughput.seconds == pytest.approx(launch.throughput.tokens)
-    counted = launch.flops_forward / (rates["inference/latency_ms_p50"] / 1e3)
-    assert rates["inference/mfu"] * launch.peak_flops_per_s == pytest.approx(counted)
-    (replicate,) = session.replicates[0][1].launches
-    assert replicate.flops_forward == launch.flops_forward
+    achieved = 1e6 / (rates["inference/latency_ms_p50"] / 1e3)
+    assert rates["inference/mfu"] * launch.peak_flops_per_s == pytest.approx(achieved)
+    again = session.replicates[0][1].launches[cells[0].inputs.data]
+    assert again[0].peak_flops_per_s == launch.peak_flops_per_s

@@ -5,11 +5,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
+from harness import paths
 from harness.config.choices import Rule
-from harness.config.schema import GrammarConfig, TokenizerConfig
+from harness.config.schema import GrammarConfig, RunConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
+from harness.tasks import prepared
 from harness.tasks.rows import load_rows
 from harness.tasks.synthetic import FAMILIES, generate, theory_of
 from harness.tasks.synthetic.words import FILLERS, HUNTERS, OPEN, PREY, SHUT, VERBS, WORDS
@@ -102,13 +105,28 @@ def test_words_beside_the_gates_tell_nothing():
 
 
 @pytest.mark.parametrize("rule", Rule)
-def test_every_word_is_one_piece_of_the_trained_tokenizer(compose, rule):
-    (config,) = compose(f"task={rule.value}")
-    splits = {split: load_rows(config, split).texts for split in ("train", "validation")}
-    built = tokenizer.build(config.tokenizer, [text for row in splits["train"] for text in row])
-    for row in (*splits["train"], *splits["validation"]):
+def test_every_word_is_one_piece_of_the_trained_tokenizer(compose, rule, tmp_path):
+    (config,) = compose(f"task={rule.value}", f"output={tmp_path}", "task.grammar.train_examples=100")
+    built = trained_vocabulary(config)
+    for row in (*load_rows(config, "train").texts, *load_rows(config, "validation").texts):
         for text in row:
             assert built.encode(text, add_special_tokens=False).tokens == text.split()
+
+
+def trained_vocabulary(config: RunConfig) -> Tokenizer:
+    return Tokenizer.from_file(str(paths.data_folder(config.output, prepared.prepare(config)) / "tokenizer.json"))
+
+
+@pytest.mark.parametrize("settings", [[], ["tokenizer=bpe"], ["tokenizer=unigram"], ["tokenizer.min_frequency=9"]], ids=str)
+def test_all_generated_tasks_have_one_vocabulary(compose, tmp_path, settings):
+    """So that a variant has one shape on all of them, and is timed once."""
+    small = ["task.grammar.train_examples=30", "task.grammar.validation_examples=10", f"output={tmp_path}"]
+    configs = [config for rule in Rule for config in compose(f"task={rule.value}", *small, *settings)]
+    first, *others = [trained_vocabulary(config).get_vocab() for config in configs]
+    assert len(others) == len(Rule) - 1
+    assert all(vocabulary == first for vocabulary in others)
+    if settings != ["tokenizer=unigram"]:
+        assert {word.removeprefix("Ġ") for word in first} >= set(WORDS)
 
 
 @pytest.mark.parametrize("rule", Rule)

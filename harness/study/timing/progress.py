@@ -1,0 +1,54 @@
+"""Progress of a session on the console: on a terminal a line that is renewed every second, few plain lines otherwise."""
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from tqdm import tqdm
+
+RENEWED_S, LINE_EVERY_S = 1.0, 15.0
+"""Seconds between two drawings on a terminal, and between two plain lines."""
+
+FORMAT = "{desc} [{elapsed}]"
+
+
+class Progress:
+    """Shows which launch is running."""
+
+    def __init__(self, launches: int) -> None:
+        """`launches`: at most."""
+        self._left, self._done = launches, 0
+        self._began = self._last_line = time.monotonic()
+        self._bar: tqdm | None = None
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            self._bar = tqdm(bar_format=FORMAT, desc="Timing", leave=False, dynamic_ncols=True)
+            self._thread = threading.Thread(target=self._renew, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ended.set()
+        if self._bar is not None:
+            self._thread.join()
+            self._bar.close()
+
+    def launch(self, what: str) -> None:
+        """A launch begins."""
+        if self._done:
+            seconds = (time.monotonic() - self._began) / self._done * self._left
+            what += f", at most about {seconds:.0f} s left"
+        if self._bar is not None:
+            self._bar.set_description_str(f"Timing {what}")
+        elif time.monotonic() - self._last_line > LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            print(f"Timing {what}", flush=True)
+        self._done, self._left = self._done + 1, self._left - 1
+
+    def _renew(self) -> None:
+        while not self._ended.wait(RENEWED_S):
+            self._bar.refresh()
