@@ -26,6 +26,7 @@ from harness.config.command_line import for_hydra
 from harness.config.resolve import from_node, unchecked
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.errors import InputError
+from harness.live_line import live_line
 from harness.paths import conf_directory
 from models.config import EncoderConfig
 from models.keys import refuse_unread
@@ -67,7 +68,7 @@ def main(arguments: list[str], run: Run) -> int:
     ConfigStore.instance().store(name="run_config", node=RunConfig)
     sys.argv[1:] = overrides
     try:
-        with _hydra_raises():
+        with _hydra_raises(), live_line("composing the runs"):
             hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
     except (HydraException, OmegaConfBaseException) as error:
         raise one_line(error) from error

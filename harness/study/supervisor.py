@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from harness import paths, processes, tags
 from harness.config.schema import RunConfig
 from harness.hardware import facts
+from harness.live_line import live_line
 from harness.study import run_folder
 from harness.study.plan import PlannedRun, plan
 from harness.study.progress import Progress
@@ -34,7 +35,8 @@ def run_study(configs: list[RunConfig]) -> int:
 
     InputError, before any run starts, if the data of any of them cannot be used.
     """
-    planned = plan(configs)
+    with live_line("preparing data"):
+        planned = plan(configs)
     for note in dict.fromkeys(item.note for item in planned if item.note):
         print(note, flush=True)
     if any(item.drops_weights and run_log.result(item.folder) is None for item in planned):
