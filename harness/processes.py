@@ -100,17 +100,17 @@ _servers: dict[str, Server] = {}
 
 def serve(module: str, *imports: str) -> None:
     """From now on workers of this module are forked where that is possible, with these modules imported as well."""
-    if sys.platform == "linux" and os.environ.get(FORK) != "0" and module not in _servers:
+    if sys.platform == "linux" and module not in _servers and os.environ.get(FORK) != "0":
         _servers[module] = Server(module, imports)
         atexit.register(_servers[module].close)
 
 
 def start(module: str, arguments: list[str], threads: int, log: TextIO) -> Worker:
     """Starts a worker with its output in the log and this many CPU threads for its libraries."""
-    server = _servers.get(module)
-    worker = server and server.start(arguments, threads, log)
-    if worker is not None:
-        return worker
+    if module in _servers and os.environ.get(FORK) != "0":
+        worker = _servers[module].start(arguments, threads, log)
+        if worker is not None:
+            return worker
     streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
     return subprocess.Popen(_python(module, arguments), env=_environment(threads), **streams)
 

@@ -150,7 +150,7 @@ class TrackedRun:
     def __init__(self, item: PlannedRun, record: dict[str, Any]) -> None:
         self._folder, self._pending, self._last = item.folder, [], time.monotonic()
         self._tracker, self._run_id = None, ""
-        with self._if_reachable():
+        with self._if_reachable(), live_line("opening the tracking store"):
             tracker = Tracker(item.config.tracking.uri, item.config.output, item.config.study)
             tracker.reap()
             self._run_id = tracker.open(record)
