@@ -48,7 +48,11 @@ def main(requests: socket.socket, module: str, imports: list[str]) -> None:
         sys.exit(f"importing {module} started a thread: its workers start as new processes, which takes longer")
     gc.collect()
     gc.freeze()  # or the first collection in a worker would copy all memory that the server has filled
-    pages = _pages_in_use()
+    try:
+        pages = _pages_in_use()
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError as error:
+        sys.exit(f"this system forks no workers ({error}): they start as new processes, which takes longer")
     request = _serve(requests)
     if request is None:
         os._exit(0)  # without the seconds that an orderly end may take
@@ -80,7 +84,10 @@ def _serve(requests: socket.socket) -> dict[str, Any] | None:
             os.close(log)
             handle = os.pidfd_open(pid)
             running[handle] = pid, reports
-            socket.send_fds(reports, [str(pid).encode()], [handle])
+            try:
+                socket.send_fds(reports, [str(pid).encode()], [handle])
+            except BrokenPipeError:  # the parent was interrupted while it waited
+                os.kill(pid, signal.SIGKILL)
 
 
 def _pages_in_use() -> list[tuple[int, int]]:

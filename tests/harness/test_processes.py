@@ -42,8 +42,7 @@ def main(folder):
     facts["tasks_of_two_threads"] = len(os.listdir("/proc/self/task"))
     (folder / "facts.json").write_text(json.dumps(facts))
     if (folder / "wait").exists():
-        while True:
-            time.sleep(0.05)
+        time.sleep(600)
     print("printed")
     if (folder / "fail").exists():
         raise RuntimeError("no room")
