@@ -1,8 +1,18 @@
-"""Worker processes, which end when the process that started them ends."""
+"""Worker processes, which end when the process that started them ends.
 
+On Linux the workers of a module for which `serve` was called are forked from a process that has imported it, which saves
+seconds each. All others, and all with HARNESS_FORK=0 in the environment, are started as `python -m MODULE`. Start both from the
+main thread: the kernel ends them with the thread that started them.
+"""
+
+import atexit
+import contextlib
 import ctypes
+import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,15 +21,115 @@ from typing import TextIO
 PR_SET_PDEATHSIG = 1
 """Number of that request in linux/prctl.h."""
 
+FORK = "HARNESS_FORK"
+"""Environment variable; with the value 0 no worker is forked."""
 
-def start(module: str, arguments: list[str], threads: int, log: TextIO) -> subprocess.Popen:
-    """Starts `python -m MODULE` with its output in the log and this many CPU threads for its libraries."""
-    count = str(threads)
-    environment = os.environ | {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "TOKENIZERS_PARALLELISM": "false"}
-    root = str(Path(__file__).resolve().parent.parent)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-P", "-m", module, *arguments]  # -P: do not import modules of the working directory
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
+
+class Forked:
+    """A worker that the server has forked, with the interface of subprocess.Popen."""
+
+    def __init__(self, pid: int, handle: int, reports: socket.socket) -> None:
+        self.pid, self.returncode = pid, None
+        self._handle, self._reports = handle, reports  # a pidfd: it never means another process; the server reports the end
+
+    def poll(self) -> int | None:
+        """The exit code, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, below zero for a signal; subprocess.TimeoutExpired if it runs longer."""
+        if self.returncode is None:
+            if not select.select([self._reports], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+            report = self._reports.recv(16)
+            self.returncode = int(report) if report else -signal.SIGKILL  # the server was killed, and the worker with it
+            self._reports.close()
+            os.close(self._handle)
+        return self.returncode
+
+    def terminate(self) -> None:
+        """Sends SIGTERM."""
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Sends SIGKILL."""
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, number)
+
+
+Worker = subprocess.Popen | Forked
+
+
+class Server:
+    """A process that has imported a module, and forks its workers: `harness.fork_server`."""
+
+    def __init__(self, module: str, imports: tuple[str, ...]) -> None:
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            arguments = [str(theirs.fileno()), module, *imports]
+            streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
+            self._process = subprocess.Popen(_python("harness.fork_server", arguments), env=_environment(1), **streams)
+
+    def start(self, arguments: list[str], threads: int, log: TextIO) -> Forked | None:
+        """A worker; None if the server has ended."""
+        request = {"arguments": arguments, "environment": _environment(threads), "folder": os.getcwd()}
+        reports, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, contextlib.suppress(BrokenPipeError):
+            socket.send_fds(self._requests, [json.dumps(request).encode()], [log.fileno(), theirs.fileno()])
+        pid, handles, _, _ = socket.recv_fds(reports, 16, 1)
+        if not pid:
+            reports.close()
+            return None
+        return Forked(int(pid), handles[0], reports)
+
+    def close(self) -> None:
+        """Ends the server, and the kernel its workers."""
+        self._requests.close()
+        self._process.kill()
+        self._process.wait()
+
+
+_servers: dict[str, Server] = {}
+
+
+def serve(module: str, *imports: str) -> None:
+    """From now on workers of this module are forked where that is possible, with these modules imported as well."""
+    if sys.platform == "linux" and module not in _servers and os.environ.get(FORK) != "0":
+        _servers[module] = Server(module, imports)
+        atexit.register(_servers[module].close)
+
+
+def start(module: str, arguments: list[str], threads: int, log: TextIO) -> Worker:
+    """Starts a worker with its output in the log and this many CPU threads for its libraries."""
+    if module in _servers and os.environ.get(FORK) != "0":
+        worker = _servers[module].start(arguments, threads, log)
+        if worker is not None:
+            return worker
+    streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(_python(module, arguments), env=_environment(threads), **streams)
+
+
+def _python(module: str, arguments: list[str]) -> list[str]:
+    return [sys.executable, "-P", "-m", module, *arguments]  # -P: do not import modules of the working directory
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """One thread for numpy's matrix library, and none for the memory of pyarrow, which would start when they are imported."""
+    root, count = str(Path(__file__).resolve().parent.parent), str(threads)
+    return os.environ | {
+        "OMP_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+        "OPENBLAS_NUM_THREADS": "1",
+        "JE_ARROW_MALLOC_CONF": "background_thread:false",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")])),
+    }
 
 
 def run(module: str, arguments: list[str], threads: int, log: Path) -> int:
@@ -32,7 +142,7 @@ def run(module: str, arguments: list[str], threads: int, log: Path) -> int:
             end(worker)
 
 
-def end(worker: subprocess.Popen) -> None:
+def end(worker: Worker) -> None:
     """Terminates a worker, and kills it if it has not ended within 10 s."""
     if worker.poll() is None:
         worker.terminate()

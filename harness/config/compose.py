@@ -17,6 +17,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
+from hydra.plugins.sweeper import Sweeper
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -26,6 +27,7 @@ from harness.config.command_line import for_hydra
 from harness.config.resolve import from_node, unchecked
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.errors import InputError
+from harness.live_line import live_line
 from harness.paths import conf_directory
 from models.config import EncoderConfig
 from models.keys import refuse_unread
@@ -67,7 +69,7 @@ def main(arguments: list[str], run: Run) -> int:
     ConfigStore.instance().store(name="run_config", node=RunConfig)
     sys.argv[1:] = overrides
     try:
-        with _hydra_raises():
+        with _hydra_raises(), _composed_once(), live_line("composing the runs"):
             hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
     except (HydraException, OmegaConfBaseException) as error:
         raise one_line(error) from error
@@ -88,6 +90,22 @@ def _hydra_raises() -> Iterator[None]:
             del os.environ[FULL_ERROR]
         else:
             os.environ[FULL_ERROR] = before
+
+
+@contextlib.contextmanager
+def _composed_once() -> Iterator[None]:
+    """Leaves out that Hydra composes a whole sweep beforehand to check it: here all of it is composed before anything runs."""
+    check = Sweeper.validate_batch_is_legal
+
+    def check_for_plugins(sweeper: Sweeper, batch: Any) -> None:
+        if type(sweeper.launcher).__name__ != "BasicLauncher":
+            check(sweeper, batch)
+
+    Sweeper.validate_batch_is_legal = check_for_plugins
+    try:
+        yield
+    finally:
+        Sweeper.validate_batch_is_legal = check
 
 
 def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:

@@ -10,6 +10,8 @@ from harness.hardware import facts
 from harness.measure.records import MEASURED, REQUEST, Measured, Request, from_json, to_json
 from harness.tracking.run_log import write_json
 
+WORKER = "harness.measure.worker"
+
 TIMING = ("timing",)
 """The instruments of a process that is timed."""
 
@@ -29,7 +31,7 @@ class Outcome:
 
 
 def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
-    """Runs `harness.measure.worker` in the folder to its end.
+    """Runs the worker in the folder to its end.
 
     Its libraries start with the CPU threads of timing, or of training for other instruments.
     """
@@ -39,6 +41,7 @@ def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     save(config, folder / "config.yaml")
     write_json(folder / REQUEST, to_json(request))
     threads = config.measure.threads if request.instruments == TIMING else facts.threads(config.hardware)
-    code = processes.run("harness.measure.worker", [str(folder)], threads, log)
+    processes.serve(WORKER)
+    code = processes.run(WORKER, [str(folder)], threads, log)
     measured = from_json(Measured, json.loads(result.read_text())) if result.exists() else Measured()
     return Outcome(measured, code, log)

@@ -10,10 +10,10 @@ and what the driver counts for the process are reported too. What a system does 
 
 import contextlib
 import ctypes
-import ctypes.util
 import gc
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,10 +37,8 @@ GUARD_SHARE, GUARD_BYTES = 1.5, 512 << 20
 def release() -> None:
     """Returns freed memory to the system, so that a phase does not reuse that of an earlier one unnoticed."""
     gc.collect()
-    name = ctypes.util.find_library("c")
-    trim = getattr(ctypes.CDLL(name), "malloc_trim", None) if name else None
-    if trim is not None:
-        trim(0)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident_bytes() -> int | None:

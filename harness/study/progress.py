@@ -1,14 +1,14 @@
-"""Progress of a run on the console: on a terminal a bar with loss, tokens/s and remaining time, plain lines otherwise."""
+"""Progress of a run on the console: on a terminal a live line with loss, tokens/s and remaining time, plain lines otherwise."""
 
 import sys
 import time
 from types import TracebackType
 from typing import Any, Self
 
-from tqdm import tqdm
+from harness.live_line import LiveLine
 
 LINE_EVERY_S = 15.0
-"""Seconds between plain lines of one stage."""
+"""Seconds between plain lines of one run."""
 
 
 class Progress:
@@ -16,7 +16,6 @@ class Progress:
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self._bar: tqdm | None = None
         self._stage = "starting"
         self._steps = 0
         self._began = self._last_line = time.monotonic()
@@ -24,54 +23,52 @@ class Progress:
         self._latest = self._stage_start
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            self._bar = tqdm(total=1, desc=f"{self._label}: {self._stage}", leave=False, dynamic_ncols=True)
-        else:
+        if not sys.stderr.isatty():
             print(f"{self._label}: started", flush=True)
+        self._line = LiveLine(f"{self._label}: {self._stage}")
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._line.close()
 
     def show(self, entries: list[dict[str, Any]]) -> None:
-        """Shows new entries of the log."""
+        """Shows new entries of the log; without any, every LINE_EVERY_S seconds that the stage continues."""
         shown = [entry for entry in entries if "stage" in entry or entry.get("key", "").endswith("/loss")]
         for entry, following in zip(shown, [*shown[1:], {}], strict=False):
             if "stage" in entry:
                 self._begin(entry)
             elif "key" not in following:  # only the last of consecutive points
                 self._advance(entry)
+        if not shown:
+            self._say_sometimes(f"{self._stage}, {time.monotonic() - self._began:.0f} s")
 
     def end(self, status: str, metrics: dict[str, float], last_line: str) -> None:
         """One closing line: the headline score, or why it failed."""
         seconds = f"{time.monotonic() - self._began:.0f} s"
         score = f", score {metrics['eval/score']:.4f}" if "eval/score" in metrics else ""
         outcome = f"{status} in {seconds}{score}" if status == "finished" else f"{status}: {last_line}"
-        if self._bar is not None:
-            self._bar.write(f"{self._label}: {outcome}")
-        else:
-            print(f"{self._label}: {outcome}", flush=True)
+        self._line.close()
+        print(f"{self._label}: {outcome}", flush=True)
 
     def _begin(self, entry: dict[str, Any]) -> None:
         resumed = entry["stage"] == self._stage
         self._stage_start = (self._latest if resumed else {"step": 0, "tokens": 0}) | {"time": entry["time"]}
         self._stage, self._steps = entry["stage"], entry["steps"]
-        if self._bar is not None:
-            self._bar.set_description(f"{self._label}: {self._stage}")
-            self._bar.reset(total=self._steps or 1)
+        self._line.show(f"{self._label}: {self._stage}")
 
     def _advance(self, point: dict[str, Any]) -> None:
         self._latest = point
         seconds = max(1e-3, (point["time"] - self._stage_start["time"]) / 1000)
         rate = (point["tokens"] - self._stage_start["tokens"]) / seconds
-        if self._bar is not None:
-            self._bar.set_postfix_str(f"loss {point['value']:.3f}, {rate:,.0f} tokens/s", refresh=False)
-            self._bar.update(point["step"] - self._bar.n)
-        elif time.monotonic() - self._last_line > LINE_EVERY_S:
+        done, remaining = self._remaining(point, seconds)
+        text = f"{done}, loss {point['value']:.3f}, {rate:,.0f} tokens/s{remaining}"
+        self._line.show(f"{self._label}: {text}")
+        self._say_sometimes(text)
+
+    def _say_sometimes(self, text: str) -> None:
+        if not sys.stderr.isatty() and time.monotonic() - self._last_line > LINE_EVERY_S:
             self._last_line = time.monotonic()
-            done, remaining = self._remaining(point, seconds)
-            print(f"{self._label}: {done}, loss {point['value']:.3f}, {rate:,.0f} tokens/s{remaining}", flush=True)
+            print(f"{self._label}: {text}", flush=True)
 
     def _remaining(self, point: dict[str, Any], seconds: float) -> tuple[str, str]:
         """Step of the stage, and its remaining time where the number of steps is known."""

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from harness import paths, processes, tags
 from harness.config.schema import RunConfig
 from harness.hardware import facts
+from harness.live_line import live_line
 from harness.measure.records import Launch
 from harness.study import run_folder
 from harness.study.plan import PlannedRun, plan
@@ -35,7 +36,8 @@ def run_study(configs: list[RunConfig]) -> int:
 
     InputError, before any run starts, if the data of any of them cannot be used.
     """
-    planned = plan(configs)
+    with live_line("preparing data"):
+        planned = plan(configs)
     for note in dict.fromkeys(item.note for item in planned if item.note):
         print(note, flush=True)
     if any(item.drops_weights and run_log.result(item.folder) is None for item in planned):
@@ -173,7 +175,7 @@ class TrackedRun:
     def __init__(self, item: PlannedRun, record: dict[str, Any]) -> None:
         self._folder, self._pending, self._last = item.folder, [], time.monotonic()
         self._tracker, self._run_id = None, ""
-        with self._if_reachable():
+        with self._if_reachable(), live_line("opening the tracking store"):
             tracker = Tracker(item.config.tracking.uri, item.config.output, item.config.study)
             tracker.reap()
             self._run_id = tracker.open(record)

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from harness.config.schema import RunConfig
+from harness.live_line import live_line
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request
 from harness.study.timing import summary
@@ -109,8 +108,8 @@ def _plain_timing(config: RunConfig) -> RunConfig:
 
 
 def _shown(steps: list[Step]) -> Iterator[Step]:
-    """With a bar on a terminal, and nothing elsewhere."""
-    with tqdm(steps, disable=None, leave=False) as bar:
-        for step in bar:
-            bar.set_description(f"{step.label}: {', '.join(step.instruments)}")
+    """Says on a terminal which one is running."""
+    with live_line("measuring") as line:
+        for number, step in enumerate(steps, 1):
+            line.show(f"[{number}/{len(steps)}] {step.label}: {', '.join(step.instruments)}")
             yield step

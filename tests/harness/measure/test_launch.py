@@ -2,8 +2,10 @@
 
 import pytest
 
+from harness import processes
 from harness.config.choices import Device
 from harness.measure.launch import launch
+from harness.measure.memory import SLACK
 from harness.measure.records import Request
 
 
@@ -13,6 +15,12 @@ def config(compose):
     return config
 
 
+@pytest.fixture(params=["1", "0"], ids=["forked", "new"])
+def _fork(request, monkeypatch):
+    monkeypatch.setenv(processes.FORK, request.param)
+
+
+@pytest.mark.usefixtures("_fork")
 def test_an_instrument_that_fails_loses_none_before_it(config, tmp_path):
     outcome = launch(config, Request(("sizes", "flops", "training_step", "trace")), tmp_path)  # without a step
     measured = outcome.measured
@@ -25,6 +33,7 @@ def test_an_instrument_that_fails_loses_none_before_it(config, tmp_path):
     assert measured.training_step is measured.trace is measured.timing is None
 
 
+@pytest.mark.usefixtures("_fork")
 def test_results_of_an_earlier_process_in_the_folder_are_not_those_of_one_that_fails(config, tmp_path):
     (tmp_path / "measured.json").write_text('{"sizes": {"model/params_total": 1}}')
     config.hardware.device = Device.cuda
@@ -34,3 +43,28 @@ def test_results_of_an_earlier_process_in_the_folder_are_not_those_of_one_that_f
     outcome = launch(config, Request(("sizes",)), tmp_path)
     assert (outcome.code, outcome.measured.sizes) == (1, None)
     assert "torch sees no CUDA device" in outcome.last_line
+
+
+def test_forked_process_measures_the_memory_of_a_new_one(config, tmp_path, monkeypatch):
+    """What the process that forked it holds is shared, and in no peak."""
+    config.model.vocab_size, config.measure.length = 8000, 64
+    found = {}
+    for fork in ("1", "0"):
+        monkeypatch.setenv(processes.FORK, fork)
+        found[fork] = launch(config, Request(("memory", "sizes")), tmp_path / fork).measured
+    weights = found["0"].sizes["model/weights_bytes"]
+    assert weights > 4_000_000
+    for phase in ("inference", "training_step"):
+        forked, new = (getattr(found[fork].memory, phase) for fork in ("1", "0"))
+        assert forked.kernel == pytest.approx(new.kernel, rel=0.1, abs=4_000_000)
+        assert forked.sampled <= forked.kernel + SLACK
+        assert forked.kernel + SLACK > weights
+
+
+def test_import_is_timed_once_in_the_process_that_imports(config, tmp_path, monkeypatch):
+    """A forked process has imported everything before it starts."""
+    monkeypatch.setenv(processes.FORK, "1")
+    config.measure.repeats = 3
+    first, second = (launch(config, Request(("timing",)), tmp_path / name).measured.timing for name in "ab")
+    assert first.import_s == second.import_s > 0.1  # torch alone takes longer
+    assert first.build_s != second.build_s

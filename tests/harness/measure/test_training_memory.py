@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from harness import processes
 from harness.commands.memory.probe import probe
 from harness.config.choices import Device, Dtype, TaskKind
 from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
@@ -110,6 +111,7 @@ def test_formula_holds_for_mini_bert(compose, batch_size):
 @pytest.mark.parametrize("arguments", ["scale=larger_bert", "scale=base", "scale=base model=albert"])
 def test_formula_and_peak_hold_for_large_models(compose, monkeypatch, arguments, batch_size):
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")  # freed blocks go back at once, so that the peak is what is held
+    monkeypatch.setenv(processes.FORK, "0")  # the variable is read when a process starts
     (cell,) = compose(*arguments.split(), "task=bag", "measure.length=128", "hardware.threads=1")
     found = probe(cell, StepRequest(batch_size, timed_steps=0)).measured
     for part in ("weights", "gradients", "optimiser", "activations", "total"):

@@ -52,3 +52,11 @@ def test_a_failure_says_why(capsys):
     with Progress("cell") as shown:
         shown.end("failed", {}, "RuntimeError: no room (see log.txt)")
     assert capsys.readouterr().out.splitlines()[-1] == "cell: failed: RuntimeError: no room (see log.txt)"
+
+
+def test_a_long_stage_without_losses_is_still_heard_of(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_EVERY_S", -1.0)
+    with Progress("cell") as shown:
+        shown.show([{"time": 0, "stage": "evaluate", "steps": 0}])
+        shown.show([])
+    assert capsys.readouterr().out == "cell: started\ncell: evaluate, 0 s\n"

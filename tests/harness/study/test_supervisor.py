@@ -29,11 +29,12 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> obje
 
 
 def workers(process: subprocess.Popen, module: str = "harness.study.worker") -> list[psutil.Process]:
-    """The supervisor's workers that run now, those of cells unless others are named."""
+    """The workers that run now, those of runs unless others are named: forked ones, or children of the supervisor."""
     found = []
-    for child in psutil.Process(process.pid).children():
+    for child in psutil.Process(process.pid).children(recursive=True):
         try:
-            if module in child.cmdline():
+            command, is_child = child.cmdline(), child.ppid() == process.pid
+            if module in command and is_child != ("harness.fork_server" in command):
                 found.append(child)
         except psutil.Error:
             continue

@@ -119,7 +119,7 @@ def last_step(folder: Path) -> int:
 def kill_after(step: int, process: subprocess.Popen, output: Path) -> None:
     """Kills supervisor and worker without a word, once the worker has come so far."""
     wait_for(lambda: any(last_step(path.parent) >= step for path in output.glob("pretrained/*/metrics.jsonl")), process)
-    for victim in (process, *psutil.Process(process.pid).children()):
+    for victim in (process, *psutil.Process(process.pid).children(recursive=True)):
         victim.kill()
     process.communicate()
 

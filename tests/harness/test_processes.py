@@ -1,0 +1,200 @@
+"""Workers: forked from a process that has imported their module, or started as new processes; both behave alike."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import processes
+
+WORKER = """
+import json, os, sys, time
+from pathlib import Path
+
+import numpy
+import torch
+
+IMPORTED_BY = os.getpid()
+
+def main(folder):
+    facts = {
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "imported_by": IMPORTED_BY,
+        "folder": os.getcwd(),
+        "variable": os.environ.get("A_VARIABLE"),
+        "tasks": len(os.listdir("/proc/self/task")),
+        "cuda": torch.cuda.is_initialized(),
+        "random": torch.get_rng_state().sum().item(),
+        "threads": [],
+    }
+    for number in (2, 1):
+        torch.set_num_threads(number)
+        torch.randn(300, 300) @ torch.randn(300, 300)
+        facts["threads"].append(torch.get_num_threads())
+    facts["tasks_of_two_threads"] = len(os.listdir("/proc/self/task"))
+    (folder / "facts.json").write_text(json.dumps(facts))
+    if (folder / "wait").exists():
+        time.sleep(600)
+    print("printed")
+    if (folder / "fail").exists():
+        raise RuntimeError("no room")
+
+if __name__ == "__main__":
+    from harness import processes
+    processes.end_with_parent()
+    main(Path(sys.argv[1]))
+"""
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module that workers can import, and this process cannot."""
+    (tmp_path / "a_worker.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return "a_worker"
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, processes.Server]]:
+    """Servers of this test alone."""
+    own: dict[str, processes.Server] = {}
+    monkeypatch.setattr(processes, "_servers", own)
+    yield own
+    for server in own.values():
+        server.close()
+
+
+@pytest.fixture(params=["forked", "new"])
+def way(request: pytest.FixtureRequest, module: str, servers: dict, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "new":
+        monkeypatch.setenv(processes.FORK, "0")
+    processes.serve(module)
+    assert len(servers) == (request.param == "forked")
+    return request.param
+
+
+def facts(folder: Path) -> dict:
+    return json.loads((folder / "facts.json").read_text())
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    for _ in range(1200):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("waited in vain")
+
+
+def test_worker_has_its_own_environment_folder_threads_and_log(way, module, tmp_path, monkeypatch):
+    monkeypatch.setenv("A_VARIABLE", "set after the server has started")
+    monkeypatch.chdir(tmp_path)
+    assert processes.run(module, [str(tmp_path)], 2, tmp_path / "log.txt") == 0
+    found = facts(tmp_path)
+    assert (tmp_path / "log.txt").read_text() == "printed\n"
+    assert (found["folder"], found["variable"]) == (str(tmp_path), "set after the server has started")
+    assert (found["threads"], found["cuda"]) == ([2, 1], False)
+    assert found["tasks"] == 1
+    assert found["tasks_of_two_threads"] > 1
+    assert (found["imported_by"] != found["pid"]) == (way == "forked")
+    assert (found["parent"] == os.getpid()) == (way == "new")
+
+
+def test_no_worker_continues_the_random_numbers_of_another(module, servers, tmp_path):
+    processes.serve(module)
+    found = []
+    for _ in range(2):
+        assert processes.run(module, [str(tmp_path)], 1, tmp_path / "log.txt") == 0
+        found.append(facts(tmp_path))
+    assert found[0]["pid"] != found[1]["pid"]
+    assert found[0]["random"] == found[1]["random"]
+
+
+def test_exception_of_a_worker_is_the_last_line_of_its_log(way, module, tmp_path):
+    (tmp_path / "fail").touch()
+    assert processes.run(module, [str(tmp_path)], 1, tmp_path / "log.txt") == 1
+    assert (tmp_path / "log.txt").read_text().startswith("printed\nTraceback ")
+    assert processes.last_line(tmp_path / "log.txt") == "RuntimeError: no room"
+
+
+@pytest.mark.parametrize(("end", "code"), [("terminate", -signal.SIGTERM), ("kill", -signal.SIGKILL)])
+def test_running_worker_has_no_code_until_it_is_ended(way, module, tmp_path, end, code):
+    (tmp_path / "wait").touch()
+    with (tmp_path / "log.txt").open("w") as log:
+        worker = processes.start(module, [str(tmp_path)], 1, log)
+    wait_for((tmp_path / "facts.json").exists)
+    assert worker.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        worker.wait(0.01)
+    getattr(worker, end)()
+    assert (worker.wait(), worker.poll(), worker.returncode) == (code, code, code)
+    getattr(worker, end)()  # of an ended worker: nothing
+    processes.end(worker)
+
+
+def test_several_workers_run_at_a_time(way, module, tmp_path):
+    running = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "wait").touch()
+        with (tmp_path / name / "log.txt").open("w") as log:
+            running.append(processes.start(module, [str(tmp_path / name)], 1, log))
+    wait_for(lambda: all((tmp_path / name / "facts.json").exists() for name in ("a", "b")))
+    for worker in running:
+        assert worker.poll() is None
+        processes.end(worker)
+    assert [worker.returncode for worker in running] == [-signal.SIGTERM] * 2
+
+
+@pytest.mark.parametrize("fork", ["1", "0"])
+def test_killed_parent_takes_its_workers_with_it(module, tmp_path, fork):
+    (tmp_path / "wait").touch()
+    code = f"from harness import processes; processes.serve({module!r}); "
+    code += f"print(processes.run({module!r}, [{str(tmp_path)!r}], 1, processes.Path({str(tmp_path / 'log.txt')!r})))"
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{tmp_path}", processes.FORK: fork}
+    parent = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    wait_for((tmp_path / "facts.json").exists)
+    below = psutil.Process(parent.pid).children(recursive=True)
+    assert len(below) == 1 + (fork == "1")
+    parent.kill()
+    parent.wait()
+    assert psutil.wait_procs(below, timeout=30)[1] == []
+
+
+def test_module_that_starts_a_thread_is_not_forked(module, servers, tmp_path, capfd):
+    source = (tmp_path / "a_worker.py").read_text()
+    thread = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
+    (tmp_path / "a_worker.py").write_text(thread + source)
+    processes.serve(module)
+    assert processes.run(module, [str(tmp_path)], 1, tmp_path / "log.txt") == 0
+    found = facts(tmp_path)
+    assert (found["parent"], found["imported_by"]) == (os.getpid(), found["pid"])
+    assert (
+        capfd.readouterr().err
+        == "importing a_worker started a thread: its workers start as new processes, which takes longer\n"
+    )
+
+
+def test_what_workers_import_starts_no_thread(servers, tmp_path, capfd):
+    """Otherwise all of them would start as new processes."""
+    from harness.commands.run import prepare_workers
+    from harness.measure import launch
+
+    prepare_workers()
+    processes.serve(launch.WORKER)
+    for module in ("harness.study.worker", launch.WORKER):
+        with (tmp_path / "log.txt").open("w") as log:
+            worker = processes.start(module, [str(tmp_path / "none")], 1, log)
+        assert isinstance(worker, processes.Forked)
+        assert worker.wait() == 1
+        assert processes.last_line(tmp_path / "log.txt").startswith("FileNotFoundError: ")
+    assert capfd.readouterr().err == ""
