@@ -10,13 +10,10 @@ from models.describe import Part, parameters_of
 from models.dropout import Dropout
 from models.encoder import Encoder, initialise
 from models.layers import ACTIVATIONS, KEEPS_OUTPUT
+from models.losses import IGNORED
 from models.mask_decoder import MaskDecoder
 from models.memory import BOOLEAN, FLOAT, INTEGER, total
 from models.norms import make_norm, norm_bytes, norm_parts
-
-IGNORED = -100
-"""Label of a token that counts for no loss and no score."""
-
 
 POOLED = {
     Pooling.cls: "first token",

@@ -72,6 +72,14 @@ class Keep(Enum):
     best = "best"  # the same, but finetune.keep_best must select the best epoch
 
 
+class Products(Enum):
+    """Library of the float32 matrix products of linear layers on a CPU; auto: the faster one on this processor."""
+
+    auto = "auto"
+    torch = "torch"  # what torch was built with, mostly MKL
+    onednn = "onednn"
+
+
 class Dtype(Enum):
     """Arithmetic of the forward pass: float32 throughout, or bfloat16 by autocast over float32 weights."""
 

@@ -19,6 +19,7 @@ from harness.config.choices import (
     Dtype,
     Keep,
     KeepBest,
+    Products,
     Rule,
     TaskKind,
     TokenizerKind,
@@ -236,6 +237,7 @@ class HardwareConfig:
     device: Device = Device.cpu  # cuda: the first GPU
     dtype: Dtype = Dtype.fp32  # bf16: autocast over float32 weights
     threads: int | None = None  # CPU threads of training; None: all cores
+    products: Products = Products.auto  # library of the float32 matrix products of linear layers, on a CPU
     compile: bool = False  # the model runs under torch.compile
 
 

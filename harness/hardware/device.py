@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from harness.config.choices import Device, Dtype
+from harness.config.choices import Device, Dtype, Products
 from harness.config.schema import HardwareConfig
-from harness.hardware import facts
+from harness.hardware import facts, products
 
 GRAPHS = 64
 """Shapes and modes that a model is compiled for at most, more is an error; by default torch falls back to eager after 8."""
@@ -44,6 +44,8 @@ class Machine:
         self._half = config.dtype is Dtype.bf16
         self.compiles = config.compile
         self._compiling = _Compiling() if config.compile else None
+        chosen = config.products is Products.onednn or (config.products is Products.auto and products.is_faster_here())
+        self.multiplies_with_onednn = chosen and not (self.is_cuda or self._half or self.compiles)
         self._threads = facts.threads(config)
         self.use_threads(self._threads)
 
@@ -64,17 +66,19 @@ class Machine:
         half = torch.autocast(self.device.type, dtype=torch.bfloat16) if self._half else contextlib.nullcontext()
         return _failures_named(half) if self.compiles else half
 
-    def compiled(self, model: "nn.Module") -> "nn.Module":
-        """The same module with the same tensor names; its calls run compiled if hardware.compile is set.
+    def prepare(self, model: "nn.Module") -> "nn.Module":
+        """The same module with the same tensor names, as this machine runs it: compiled, or with the chosen matrix products.
 
-        One graph serves all lengths and batch sizes, unless the model branches on them; random numbers are those of the
-        uncompiled model.
+        One compiled graph serves all lengths and batch sizes, unless the model branches on them; random numbers are those of
+        the uncompiled model.
         """
         if self.compiles:
             from torch._dynamo import config as limits  # takes 2 s, and only compiled models need it
 
             limits.recompile_limit, limits.fail_on_recompile_limit_hit = GRAPHS, True
             model.compile(dynamic=True, options={"fallback_random": True})
+        elif self.multiplies_with_onednn:
+            products.use_onednn(model)
         return model
 
     def uncompiled(self):

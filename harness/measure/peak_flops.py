@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 
+from harness.hardware import products
 from harness.hardware.device import Machine
 
 SIZES = (512, 1024, 2048, 4096, 8192)
@@ -46,16 +47,24 @@ def _fastest_s(size: int, dtype: torch.dtype, machine: Machine, seconds: float) 
     ends = time.perf_counter() + seconds
     stream = torch.Generator(machine.device).manual_seed(0)
     left, right = (torch.randn(size, size, generator=stream, device=machine.device, dtype=dtype) for _ in range(2))
-    out = torch.empty_like(left)
-    torch.mm(left, right.t(), out=out)
+    multiply = _product(machine, left, right)
+    multiply()
     machine.synchronise()
     took: list[float] = []
     while len(took) < 2 or time.perf_counter() < ends:
         started = time.perf_counter()
-        torch.mm(left, right.t(), out=out)  # the layout of a linear layer
+        multiply()
         machine.synchronise()
         took.append(time.perf_counter() - started)
     return min(took)
+
+
+def _product(machine: Machine, left: torch.Tensor, right: torch.Tensor) -> Callable[[], object]:
+    """The product of a linear layer, in its layout, by the library that the machine multiplies with."""
+    if machine.multiplies_with_onednn:
+        return lambda: products.product(left, right)
+    out = torch.empty_like(left)
+    return lambda: torch.mm(left, right.t(), out=out)
 
 
 def mfu(flops: float, seconds: float, peak: float | None) -> float | None:

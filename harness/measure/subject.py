@@ -39,7 +39,7 @@ def build(config: RunConfig, machine: Machine) -> Classifier:
     """The same on the device, compiled if hardware.compile is set."""
     model = classifier(config).to(machine.device)
     machine.synchronise()
-    return machine.compiled(model)
+    return machine.prepare(model)
 
 
 def texts(vocab_size: int, length: int, machine: Machine, batch_size: int = 1) -> Batch:

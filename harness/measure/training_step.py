@@ -11,7 +11,8 @@ from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.training.finetune import step_of
-from harness.training.loop import Limit, Position, Training, compile_ahead, make_optimiser, train
+from harness.training.loop import Limit, Position, Training, compile_ahead, train
+from harness.training.optimiser import make_optimiser
 from models.batch import Batch
 from models.heads import Classifier
 

@@ -43,12 +43,12 @@ def measure_inference(
     run_log.stage("measure")
     measured = Subject(config, machine, prepared)
     if machine.compiles:
-        model = machine.compiled(_build(config, inputs).to(machine.device))
+        model = machine.prepare(_build(config, inputs).to(machine.device))
         with baseline.leave_out():
             _infer(model, measured)
     with peak_memory(machine, baseline) as peak:
         if not machine.compiles:
-            model = _build(config, inputs).to(machine.device)
+            model = machine.prepare(_build(config, inputs).to(machine.device))
         _infer(model, measured)
     write_json(run_log.folder / "parameters.json", size.per_layer(model))
     for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():

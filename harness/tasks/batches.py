@@ -8,7 +8,7 @@ import torch
 from harness.seeds import derive
 from harness.tasks.base import Split
 from models.batch import Batch
-from models.heads import IGNORED
+from models.losses import IGNORED
 
 POOL_BATCHES = 200
 """Batches that are shuffled, then sorted by length together. More means less padding, fewer means better mixing."""

@@ -15,7 +15,7 @@ from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit
 from harness.tasks.classification import refuse_class, refuse_missing_texts
 from harness.tasks.rows import Table
 from models.batch import Batch
-from models.heads import IGNORED
+from models.losses import IGNORED
 
 OUTSIDE = "O"
 """Tag of a word outside of all entities."""

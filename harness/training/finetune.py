@@ -15,7 +15,8 @@ from harness.tasks.batches import pieces, training_batches
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.evaluation import evaluate_split, headline
-from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train
+from harness.training.loop import Limit, Position, Step, Training, train
+from harness.training.optimiser import make_optimiser
 from models.batch import Batch
 from models.heads import Classifier
 

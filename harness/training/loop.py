@@ -1,4 +1,4 @@
-"""The training loop of fine-tuning and pretraining: AdamW, linear warm-up and decay, clipping, gradient accumulation."""
+"""The training loop of fine-tuning and pretraining: linear warm-up and decay, gradient accumulation."""
 
 import contextlib
 import math
@@ -14,6 +14,7 @@ from harness.config.schema import OptimiserConfig
 from harness.hardware.device import Machine
 from harness.seeds import derive
 from harness.tracking.run_log import RunLog, now_ms
+from harness.training.optimiser import ClippedAdamW, use_sparse_gradients
 from models.encoder import set_activation_checkpointing
 
 LOG_EVERY = 10
@@ -107,11 +108,13 @@ class Training:
     callbacks: tuple[Callback, ...] = ()
 
 
-def train(training: Training, optimiser: torch.optim.Optimizer, position: Position, machine: Machine, run_log: RunLog) -> None:
+def train(training: Training, optimiser: ClippedAdamW, position: Position, machine: Machine, run_log: RunLog) -> None:
     """Trains from the position to the limit and updates the position; DivergedError at a loss that is not finite."""
     model, config, limit = training.model, training.config, training.limit
     model.train()
     set_activation_checkpointing(model, config.activation_checkpointing)
+    if not (machine.is_cuda or machine.compiles):
+        use_sparse_gradients(model)
     run_log.stage(training.phase, training.planned_steps)
     losses, clock = LossCurve(training.phase, run_log), Clock(machine, position.seconds)
     while not limit.reached(position):
@@ -127,9 +130,7 @@ def train(training: Training, optimiser: torch.optim.Optimizer, position: Positi
                 loss = training.loss(micro_batch.to(machine.device)) * weight
             loss.backward()
             step_loss += loss.detach()
-        nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.update()
 
         position.advance(step)
         losses.add(position, step_loss)
@@ -165,17 +166,6 @@ def compile_ahead(training: Training, position: Position, machine: Machine) -> N
             loss.backward()
     for parameter in training.model.parameters():
         parameter.grad = None
-
-
-def make_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.AdamW:
-    """AdamW (arXiv:1711.05101) that decays matrices, not biases and norms."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    betas = (config.adam_betas[0], config.adam_betas[1])
-    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, eps=config.adam_eps, fused=True)
 
 
 def learning_rate_factor(done: float, total: float, warmup_fraction: float, size: float = 1) -> float:

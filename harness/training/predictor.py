@@ -30,7 +30,7 @@ class Predictor:
             self._machine = Machine(hardware)
         except RuntimeError as error:
             raise InputError(str(error)) from error
-        self._model = self._machine.compiled(model.to(self._machine.device))
+        self._model = self._machine.prepare(model.to(self._machine.device))
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._pad, self._batch_size = pad_token_id(self._tokenizer) or 0, batch_size
 

@@ -19,8 +19,9 @@ from harness.hardware.device import Machine
 from harness.seeds import derive
 from harness.tracking.run_log import RunLog
 from harness.training import resume
-from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, compile_ahead, make_optimiser, train
+from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, compile_ahead, train
 from harness.training.masked_lm_eval import MaskedLMEval
+from harness.training.optimiser import make_optimiser
 from models.config import EncoderConfig
 from models.heads import build_classifier
 from models.objectives.base import Objective, PretrainBatch, Vocabulary
@@ -55,7 +56,7 @@ def pretrain(
     objective = build(config, corpus.vocabulary()).to(machine.device)
     pairs = OBJECTIVES[options.objective].segment_pairs
     steps = Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed, count_flops)
-    machine.compiled(objective)  # after Steps has counted FLOPs, for which operators run one by one
+    machine.prepare(objective)  # after Steps has counted FLOPs, for which operators run one by one
     optimiser = make_optimiser(objective, options)
 
     checkpoints = run_log.folder / paths.CHECKPOINTS

@@ -12,9 +12,6 @@ from models.encoder import Encoder
 from models.heads import MaskedLMHead, Pooler
 from models.objectives.config import ObjectiveConfig, ObjectiveName, PairKind
 
-IGNORED = -100
-"""Target of a slot without a prediction."""
-
 
 @dataclass(frozen=True)
 class Vocabulary:

@@ -13,7 +13,8 @@ from models.batch import Batch
 from models.config import Body, EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
-from models.objectives.base import IGNORED, Objective, PretrainBatch, Vocabulary, refuse_combinations
+from models.losses import IGNORED
+from models.objectives.base import Objective, PretrainBatch, Vocabulary, refuse_combinations
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.objectives.masked_lm import at_positions
 from models.objectives.masking import num_predictions, sample_positions, with_targets

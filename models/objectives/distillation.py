@@ -13,8 +13,9 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
+from models.losses import IGNORED
 from models.mask_decoder import make_mask_decoder
-from models.objectives.base import IGNORED, Objective, PretrainBatch, Vocabulary
+from models.objectives.base import Objective, PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig
 from models.objectives.masked_lm import at_positions
 from models.objectives.masking import masked_batch, num_predictions

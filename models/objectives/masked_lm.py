@@ -10,8 +10,9 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
+from models.losses import IGNORED, vocabulary_loss
 from models.mask_decoder import make_mask_decoder
-from models.objectives.base import IGNORED, Objective, PretrainBatch, Vocabulary
+from models.objectives.base import Objective, PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig
 from models.objectives.masking import masked_batch, num_predictions
 
@@ -47,9 +48,8 @@ def prediction_loss(head: MaskedLMHead, hidden: Tensor, batch: PretrainBatch) ->
 
     Logits are computed at the predicted positions alone.
     """
-    logits = head(at_positions(hidden, batch.positions)).float()  # (B, K, V)
-    summed = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
-    return summed / batch.total_predictions
+    logits = head(at_positions(hidden, batch.positions))  # (B, K, V)
+    return vocabulary_loss(logits.flatten(0, 1), batch.targets.flatten(), batch.total_predictions)
 
 
 class Evaluation(NamedTuple):

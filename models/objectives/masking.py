@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from models.batch import Batch
-from models.objectives.base import IGNORED, PretrainBatch, Vocabulary
+from models.losses import IGNORED
+from models.objectives.base import PretrainBatch, Vocabulary
 from models.objectives.config import Masking, ObjectiveConfig
 
 LONGEST_SPAN = 10

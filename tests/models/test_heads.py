@@ -7,7 +7,8 @@ import torch
 
 from models.batch import Batch
 from models.config import EncoderConfig, Pooling
-from models.heads import IGNORED, Pooler, SequenceClassifier, TokenClassifier, build_classifier, pool, span_loss
+from models.heads import Pooler, SequenceClassifier, TokenClassifier, build_classifier, pool, span_loss
+from models.losses import IGNORED
 
 CONFIG = EncoderConfig(
     vocab_size=30,

@@ -21,7 +21,7 @@ from harness.tasks.batches import collate
 from harness.tasks.rows import HIDDEN, load_table
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
-from models.heads import IGNORED
+from models.losses import IGNORED
 
 LISTED = 5
 """Ids of items that an error lists."""

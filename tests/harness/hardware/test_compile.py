@@ -29,7 +29,8 @@ from harness.study.identity import Inputs
 from harness.tracking import run_log
 from harness.tracking.run_log import Reader, RunLog
 from harness.training.finetune import step_of
-from harness.training.loop import Limit, Position, Training, compile_ahead, make_optimiser, train
+from harness.training.loop import Limit, Position, Training, compile_ahead, train
+from harness.training.optimiser import make_optimiser
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, build_classifier
@@ -51,7 +52,7 @@ from models.heads import build_classifier
 
 machine = Machine(HardwareConfig(threads=1, compile=True))
 config = EncoderConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=50)
-forward(machine.compiled(build_classifier(config, 2, 0)), machine)(Batch(torch.ones(2, 8, dtype=torch.int64)))
+forward(machine.prepare(build_classifier(config, 2, 0)), machine)(Batch(torch.ones(2, 8, dtype=torch.int64)))
 """
 """What a worker does, in short."""
 
@@ -97,7 +98,7 @@ def losses(folder: Path, key: str = "finetune/loss") -> list[float]:
 def trained(folder: Path, shapes: list[tuple[int, bool]], on: bool) -> tuple[SequenceClassifier, Position, Machine]:
     folder.mkdir()
     used, position, run_log = machine(on), Position(), RunLog(folder)
-    model = used.compiled(classifier())
+    model = used.prepare(classifier())
     train(training(model, shapes), make_optimiser(model, FinetuneConfig()), position, used, run_log)
     run_log.finish("finished")
     return model, position, used
@@ -148,7 +149,7 @@ def test_instruments_that_need_operators_refuse_compiled_models(capsys):
 def test_operators_are_counted_uncompiled():
     used, plain = machine(), classifier()
     expected = bytes_moved.bytes_forward(plain, batch(2, 8), machine(False))
-    assert bytes_moved.bytes_forward(used.compiled(plain), batch(2, 8), used) == expected
+    assert bytes_moved.bytes_forward(used.prepare(plain), batch(2, 8), used) == expected
     assert used.compiling_s() == 0
 
 
@@ -170,7 +171,7 @@ def test_compiled_logits_are_those_of_the_uncompiled_model(model: str, compose: 
     plain, compiled = (build_classifier(config.model, 2, 0) for _ in range(2))
     given = batch(3, 50)
     expected = speed.forward(plain, machine(False))(given)
-    torch.testing.assert_close(speed.forward(used.compiled(compiled), used)(given), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(speed.forward(used.prepare(compiled), used)(given), expected, atol=1e-5, rtol=0)
     assert used.compiling_s() > 0
     plain.load_state_dict(compiled.state_dict())
 

@@ -5,14 +5,15 @@ import time
 import pytest
 import torch
 
-from harness.config.schema import Dtype, HardwareConfig
+from harness.config.choices import Dtype, Products
+from harness.config.schema import HardwareConfig
 from harness.hardware.device import Machine
 from harness.measure import peak_flops
 
 
 @pytest.fixture
 def machine() -> Machine:
-    return Machine(HardwareConfig(threads=1))
+    return Machine(HardwareConfig(threads=1, products=Products.torch))
 
 
 def test_peak_is_that_of_a_product_of_known_flops_and_time(machine, monkeypatch):
@@ -30,8 +31,15 @@ def test_peak_is_that_of_a_product_of_known_flops_and_time(machine, monkeypatch)
 def test_products_are_measured_in_the_arithmetic_of_the_run(dtype, expected, monkeypatch):
     seen = set()
     monkeypatch.setattr(peak_flops.torch, "mm", lambda left, right, out: seen.add(left.dtype))
-    peak_flops.peak_flops_per_s(Machine(HardwareConfig(threads=1, dtype=dtype)), seconds=0.01)
+    peak_flops.peak_flops_per_s(Machine(HardwareConfig(threads=1, dtype=dtype, products=Products.torch)), seconds=0.01)
     assert seen == {expected}
+
+
+def test_the_product_is_that_of_the_library_that_linear_layers_use(monkeypatch):
+    seen = []
+    monkeypatch.setattr(peak_flops.products, "product", lambda left, right: seen.append(left.shape))
+    peak_flops.peak_flops_per_s(Machine(HardwareConfig(threads=1, products=Products.onednn)), seconds=0.01)
+    assert seen
 
 
 def test_a_size_that_would_not_fit_the_time_is_not_tried(machine, monkeypatch):

@@ -15,7 +15,7 @@ from harness.tasks.batches import collate, pieces
 from harness.tasks.rows import Table
 from harness.training.finetune import step_of
 from models.batch import Batch
-from models.heads import IGNORED
+from models.losses import IGNORED
 
 LABELS = ["O", "B-place", "I-place"]
 WORDS = [["They", "saw", "Rio", "de", "Janeiro", "."], ["don't", "go"], ["\u200b", "Oslo"]]

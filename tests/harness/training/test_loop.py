@@ -15,7 +15,8 @@ from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.tracking.run_log import Reader, RunLog
 from harness.training.finetune import step_of
-from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, make_optimiser, train
+from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, train
+from harness.training.optimiser import make_optimiser
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, build_classifier

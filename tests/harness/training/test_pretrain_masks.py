@@ -16,7 +16,8 @@ from harness.measure import flops
 from harness.training.loop import Position
 from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.pretrain import Steps, build
-from models.objectives.base import IGNORED, Objective, PretrainBatch
+from models.losses import IGNORED
+from models.objectives.base import Objective, PretrainBatch
 from models.objectives.config import ObjectiveName
 
 LENGTH, ROWS = 32, 4

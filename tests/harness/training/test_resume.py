@@ -9,7 +9,8 @@ from torch import nn
 
 from harness.config.schema import OptimiserConfig
 from harness.training import resume
-from harness.training.loop import Position, make_optimiser
+from harness.training.loop import Position
+from harness.training.optimiser import make_optimiser
 
 IDENTITY = "a" * 64
 

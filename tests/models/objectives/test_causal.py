@@ -4,7 +4,8 @@ import torch
 
 from models.batch import Batch
 from models.config import EncoderConfig
-from models.objectives.base import IGNORED, Objective, PretrainBatch, Vocabulary
+from models.losses import IGNORED
+from models.objectives.base import Objective, PretrainBatch, Vocabulary
 from models.objectives.build import build
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 

@@ -14,7 +14,8 @@ from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
 from models.encoder import Encoder, initialise
 from models.heads import MaskedLMHead, build_classifier
-from models.objectives.base import IGNORED, PretrainBatch, Vocabulary
+from models.losses import IGNORED
+from models.objectives.base import PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.objectives.distillation import Distillation, Teacher, cosine_loss, soft_loss
 from models.objectives.masked_lm import MaskedLM

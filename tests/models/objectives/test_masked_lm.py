@@ -12,7 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import initialise
-from models.objectives.base import IGNORED, Objective, PretrainBatch, Vocabulary
+from models.losses import IGNORED
+from models.objectives.base import Objective, PretrainBatch, Vocabulary
 from models.objectives.config import Masking, ObjectiveConfig
 from models.objectives.masked_lm import MaskedLM, evaluate, prediction_loss
 from models.objectives.masking import LONGEST_SPAN, masked_batch, span_shares

@@ -5,7 +5,8 @@ import torch
 
 from models.batch import Batch
 from models.config import EncoderConfig
-from models.objectives.base import IGNORED, Vocabulary
+from models.losses import IGNORED
+from models.objectives.base import Vocabulary
 from models.objectives.build import build
 from models.objectives.config import Masking, ObjectiveConfig, ObjectiveName
 from models.objectives.masking import masked_batch, num_predictions

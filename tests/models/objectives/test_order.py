@@ -25,7 +25,7 @@ from order_cases import (
 
 from models.batch import Batch
 from models.config import Body, Position
-from models.objectives.base import IGNORED
+from models.losses import IGNORED
 from models.objectives.bidirectional import BidirectionalLM
 from models.objectives.causal import CausalLM
 from models.objectives.cbow import ContinuousBagOfWords

@@ -13,7 +13,8 @@ from models.batch import Batch
 from models.config import Activation, Body, EncoderConfig, NormPlace, Position
 from models.encoder import initialise
 from models.heads import build_classifier
-from models.objectives.base import IGNORED, PretrainBatch, Vocabulary
+from models.losses import IGNORED
+from models.objectives.base import PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.objectives.masked_lm import MaskedLM
 from models.objectives.replaced_tokens import ReplacedTokenDetection, generator_shape, replaced, sample

@@ -1,0 +1,70 @@
+"""Linear layers in float32 through oneDNN, on processors for which torch's own library has no fast kernels.
+
+torch multiplies float32 matrices with MKL, which uses 256-bit kernels on processors of other makers than Intel. oneDNN, which
+torch contains for bfloat16, uses the widest that the processor has. Both compute in float32.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+CPUINFO = Path("/proc/cpuinfo")
+
+SMALLEST = 1 << 20
+"""Multiplications below which the fixed cost of a call outweighs the gain."""
+
+
+def is_faster_here() -> bool:
+    """Whether torch has both libraries, and the processor is an x86 of another maker than Intel."""
+    if not (torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available() and CPUINFO.exists()):
+        return False
+    lines = CPUINFO.read_text().splitlines()
+    vendors = {line.split(":", 1)[1].strip() for line in lines if line.startswith("vendor_id")}  # x86 alone has this line
+    return bool(vendors) and "GenuineIntel" not in vendors
+
+
+def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    """(M, K) and (N, K) -> (M, N): left times right transposed, plus the bias of (N,)."""
+    return torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
+
+
+class _Product(torch.autograd.Function):
+    """`F.linear` with its three products through oneDNN."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """(M, K), (N, K) and (N,) or None -> (M, N)."""
+        ctx.save_for_backward(x, weight)
+        return product(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """(M, N) -> gradients of the three inputs that need one."""
+        x, weight = ctx.saved_tensors
+        gradient = gradient.contiguous()  # other strides take a slow path
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        return (
+            product(gradient, weight.t()) if needs_x else None,
+            product(gradient.t(), x.t()) if needs_weight else None,
+            gradient.sum(0) if needs_bias else None,
+        )
+
+
+class OneDnnLinear(nn.Linear):
+    """nn.Linear through oneDNN; small products as before."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., K) -> (..., N)."""
+        if x.numel() * self.out_features < SMALLEST or x.dtype is not torch.float32:
+            return F.linear(x, self.weight, self.bias)
+        return _Product.apply(x.flatten(0, -2).contiguous(), self.weight, self.bias).view(*x.shape[:-1], self.out_features)
+
+
+def use_onednn(model: nn.Module) -> None:
+    """Every linear layer of the model multiplies through oneDNN from now on; names and tensors stay."""
+    for module in model.modules():
+        if type(module) is nn.Linear:
+            module.__class__ = OneDnnLinear
