@@ -117,9 +117,9 @@ def _around_blocks(x: Tensor, shape: Blocks) -> Tensor:
 def _block_mask(mask: Tensor | None, shape: Blocks, device: torch.device) -> Tensor:
     """(B or 1, blocks, N, M) bool: within the window, within the text, and allowed by the mask; global keys come last."""
     rows, columns, T, G = shape.rows(device), shape.columns(device), shape.length, shape.global_tokens
-    itself = rows == columns
-    band = ((rows - columns).abs() <= shape.side) & (columns >= G) & (columns < T)
-    band = band & (columns <= rows) if shape.causal else band
+    offsets = columns[0] - rows[0]  # (N, M), the same in every block
+    near = (offsets.abs() <= shape.side) & ((offsets <= 0) if shape.causal else True)
+    itself, band = (offsets == 0)[None], near & (columns >= G) & (columns < T)
     if G:
         everywhere = torch.arange(G, device=device).expand(shape.count, 1, G)
         columns = torch.cat([columns, everywhere], dim=-1)
