@@ -1,6 +1,5 @@
 """`--help GROUP` and `--help KEY`: types, defaults and comments of the schema, and the choices of `conf/`."""
 
-import functools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +74,6 @@ def _keys(section: str, name: str) -> dict[str, Key]:
     return {key.name: replace(key, default=_typed(values[key.name])) if key.name in values else key for key in kept}
 
 
-@functools.cache
 def _set_by_default(section: str) -> dict[str, Any]:
     """Values that the files of the default choices give to the keys of a section."""
     import yaml  # here: takes 50 ms, and the first page of the help does not need it

@@ -198,12 +198,11 @@ def test_a_variant_whose_launch_fails_takes_no_further_part_and_the_others_go_on
     assert "Timing of albert bag failed: RuntimeError: no such device" in capsys.readouterr().out
 
 
-def test_real_launches_leave_times_of_each_pass(compose, output):
-    settings = ["measure.rounds=2", "measure.retries=0", "measure.repeats=4", "measure.lengths=[16,9999]"]
+def test_a_real_launch_leaves_times_of_each_pass(compose, output):
+    settings = ["measure.rounds=1", "measure.retries=0", "measure.repeats=4", "measure.lengths=[16,9999]"]
     cells = plan(compose(*ARGUMENTS, *settings, f"output={output}"))
     session = run(cells)
-    launch, second = session.of(cells[0]).launches
-    assert (launch.round, second.round) == (0, 1)
+    (launch,) = session.of(cells[0]).launches
     assert len(launch.latency.raw_ms) == 4
     assert [point.length for point in launch.points] == [16]
     written = Path(session.of(cells[0]).folder, "launch-0", "measured.json")
@@ -212,5 +211,5 @@ def test_real_launches_leave_times_of_each_pass(compose, output):
     assert rates["inference/tokens_per_s"] * launch.throughput.seconds == pytest.approx(launch.throughput.tokens)
     counted = launch.flops_forward / (rates["inference/latency_ms_p50"] / 1e3)
     assert rates["inference/mfu"] * launch.peak_flops_per_s == pytest.approx(counted)
-    replicates = session.replicates[0][1].launches
-    assert [one.flops_forward for one in (second, *replicates)] == [launch.flops_forward] * 3
+    (replicate,) = session.replicates[0][1].launches
+    assert replicate.flops_forward == launch.flops_forward
