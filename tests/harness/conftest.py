@@ -96,7 +96,7 @@ class Sweep:
 @pytest.fixture(scope="session")
 def sweep(once: Callable, store_template: Path) -> Sweep:
     """A finished sweep of several models on one task; nothing may change it."""
-    common = ["-m", *SMALL, "study=sweep", "seed=1", f"model={','.join(MODELS)}"]
+    common = ["-m", *SMALL, "measure.rounds=2", "study=sweep", "seed=1", f"model={','.join(MODELS)}"]
 
     def make(folder: Path) -> None:
         (folder / "out").mkdir()

@@ -9,6 +9,7 @@ import psutil
 import pytest
 from child_processes import PATIENCE_S, wait_for
 
+from harness.study.plan import plan
 from harness.tracking import run_log
 
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none"]
@@ -60,13 +61,18 @@ def test_identical_command_skips_every_cell_and_makes_no_run(sweep, run_harness,
     assert [run.info.run_id for run in runs_of(sweep.output, "sweep")] == before
 
 
+def test_a_run_has_the_same_folder_name_in_another_output(sweep, compose, tmp_path):
+    planned = plan(compose(*sweep.arguments, f"output={tmp_path}"))
+    assert {item.folder.name for item in planned} == {sweep.folder(model).name for model in ("base", "enhanced")}
+
+
 def test_plain_lines_tell_of_every_cell(sweep):
     lines = sweep.text.splitlines()
     started = [line.split(" ", 1) for line in lines if line.endswith("started")]
     assert [number for number, _ in started] == ["[1/2]", "[2/2]"]
     assert sorted(told for _, told in started) == [f"{model}, tiny, bag, seed 1: started" for model in ("base", "enhanced")]
     assert lines[0] == "fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them"
-    assert lines[1].startswith("Timing 2 variants and 1 A/A replicate, 1 round")
+    assert lines[1].startswith("Timing 2 variants and 1 A/A replicate, 2 rounds")
     assert sum(": finished in " in line and ", score 0." in line for line in lines) == 2
     assert "\r" not in sweep.text
 
@@ -74,7 +80,7 @@ def test_plain_lines_tell_of_every_cell(sweep):
 def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_sweep(
     sweep, start_harness, run_harness, small, tmp_path, runs_of, curve_of
 ):
-    """Same command, same seed, another folder: the same scores and losses bit by bit; and again with rerun=true."""
+    """Same runs, same seed, another folder: the same scores and losses bit by bit; and again with rerun=true."""
     output = tmp_path / "fresh"
     common = [*small, "study=sweep", "seed=1", f"output={output}"]
     both = [start_harness(*common, f"model={model}") for model in ("base", "enhanced")]
@@ -83,7 +89,6 @@ def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_swe
         assert process.returncode == 0, out + err
     for model in ("base", "enhanced"):
         (folder,) = (output / "sweep").glob(f"{model}-*")
-        assert folder.name == sweep.folder(model).name
         assert losses(folder) == losses(sweep.folder(model))
         assert repeated(folder) == repeated(sweep.folder(model))
         assert repeated(folder).keys() == REPEATED
