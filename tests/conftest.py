@@ -22,20 +22,6 @@ os.environ.pop("HYDRA_FULL_ERROR", None)  # or errors would have tracebacks
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """How `--dist loadgroup` spreads tests over processes.
-
-    A file stays together, because its fixtures and composed configs are made once a process; tests that start processes take
-    long and run where there is room, but those that share a finished run do not wait for each other.
-    """
-    for item in items:
-        names = set(getattr(item, "fixturenames", ()))
-        shared = names & {"sweep", "finished"}
-        if shared or not names & {"start_process", "run_harness"}:
-            item.add_marker(pytest.mark.xdist_group(next(iter(shared), item.path.stem)))
-
-
 def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT)}
 
