@@ -15,8 +15,9 @@ demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	@echo "The MLflow UI: $(BIN)/mlflow ui --backend-store-uri sqlite:///multirun/mlflow.db"
 	@echo "               then open http://127.0.0.1:5000/#/experiments?workflowType=machine_learning"
 
+# A file is run by one process, which makes its fixtures once; in the given order, for the last files are the shortest.
 test: $(INSTALLED)  ## the whole suite but what is marked slow
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(INSTALLED)  ## what is marked slow
 	$(BIN)/python -m pytest -m slow

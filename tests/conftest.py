@@ -1,8 +1,98 @@
-"""What every test runs under: no network, and no more threads than two test processes side by side can use."""
+"""What every test runs under: no network, one thread, processes that end with the test, and an empty tracking store."""
 
+import contextlib
 import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from child_processes import started
+from filelock import FileLock
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.pop("HYDRA_FULL_ERROR", None)  # or errors would have tracebacks
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture
+def start_process(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
+    """Starts `python ARGUMENT ...` in an empty working directory, with pipes; it ends with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*arguments: str, **options: object) -> subprocess.Popen:
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            defaults = {"cwd": tmp_path, "env": environment(), **pipes}
+            return stack.enter_context(started([sys.executable, *arguments], **defaults | options))
+
+        yield start
+
+
+@pytest.fixture
+def run_python(start_process: Callable[..., subprocess.Popen]) -> Callable[..., subprocess.CompletedProcess]:
+    """Runs `python ARGUMENT ...` to its end in an empty working directory."""
+
+    def run(*arguments: str, **options: object) -> subprocess.CompletedProcess:
+        process = start_process(*arguments, **options)
+        out, err = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all test processes of one pytest-xdist session have in common."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def once(shared_folder: Path) -> Callable[[str, Callable[[Path], None]], Path]:
+    """A folder of this name, made by the first test process that needs it; the others wait for it."""
+
+    def made(name: str, make: Callable[[Path], None]) -> Path:
+        folder, done = shared_folder / name, shared_folder / f"{name}.done"
+        with FileLock(shared_folder / f"{name}.lock"):
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # what a failed attempt left
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def store_template(once: Callable) -> Path:
+    """The file of an empty tracking store: making its schema takes seconds, a copy none."""
+
+    def make(folder: Path) -> None:
+        from harness.tracking.mlflow_store import _create_database
+
+        _create_database(f"sqlite:///{folder / 'made.db'}")
+        made, copied = (contextlib.closing(sqlite3.connect(folder / name)) for name in ("made.db", "mlflow.db"))
+        with made as source, copied as target:
+            source.backup(target)  # one file, with what open connections hold back
+
+    return once("store_template", make) / "mlflow.db"
+
+
+@pytest.fixture
+def output(store_template: Path, tmp_path: Path) -> Path:
+    """An output folder with an empty tracking store in it."""
+    (tmp_path / "out").mkdir()
+    shutil.copy(store_template, tmp_path / "out")
+    return tmp_path / "out"

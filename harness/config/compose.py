@@ -66,7 +66,7 @@ def main(arguments: list[str], run: Run) -> int:
         elif run(composed):
             raise RuntimeError("a run failed; see its log")
 
-    ConfigStore.instance().store(name="run_config", node=RunConfig)
+    _store_schema()
     sys.argv[1:] = overrides
     try:
         with _hydra_raises(), _composed_once(), live_line("composing the runs"):
@@ -76,6 +76,12 @@ def main(arguments: list[str], run: Run) -> int:
     if errors:
         raise errors[0]
     return run(configs) if configs else 0
+
+
+@functools.cache
+def _store_schema() -> None:
+    """Makes the schema known to Hydra; in a notebook or a test, for all commands at once."""
+    ConfigStore.instance().store(name="run_config", node=RunConfig)
 
 
 @contextlib.contextmanager

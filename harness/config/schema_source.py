@@ -32,7 +32,7 @@ class Class:
     """A class of the schema in its file."""
 
     node: ast.ClassDef
-    source: str
+    lines: list[str]  # of the file
     comments: dict[int, str]  # line: comment at its end
     headings: dict[int, str]  # line: comment that is alone on it
 
@@ -53,7 +53,7 @@ def _classes() -> dict[str, Class]:
                 (headings if alone else comments)[token.start[0]] = token.string.lstrip("# ").strip()
         for node in ast.parse(text).body:
             if isinstance(node, ast.ClassDef):
-                found[node.name] = Class(node, text, comments, headings)
+                found[node.name] = Class(node, text.splitlines(), comments, headings)
     return found
 
 
@@ -84,7 +84,7 @@ def _key(node: ast.AnnAssign, owner: Class, heading: str) -> Key:
     return Key(
         name=node.target.id,
         type=f"{shown} or null" if rest else shown,
-        default=_typed(node.value, owner.source),
+        default=_typed(node.value, owner.lines),
         comment=re.sub(r"\bNone\b", "null", owner.comments.get(node.end_lineno, "")),
         heading=heading,
         choices=choices,
@@ -97,16 +97,16 @@ def _choices(enum: Class) -> tuple[tuple[str, str], ...]:
     return tuple((ast.literal_eval(node.value), enum.comments.get(node.end_lineno, "")) for node in members)
 
 
-def _typed(value: ast.expr, source: str) -> str:
+def _typed(value: ast.expr, lines: list[str]) -> str:
     """A default as it is typed on the command line."""
     if isinstance(value, ast.Call) and value.args:  # needs(DEFAULT, ...)
-        return _typed(value.args[0], source)
+        return _typed(value.args[0], lines)
     if isinstance(value, ast.Call):  # field(default_factory=...)
         factory = value.keywords[0].value
-        return _typed(factory.body if isinstance(factory, ast.Lambda) else factory, source)
+        return _typed(factory.body if isinstance(factory, ast.Lambda) else factory, lines)
     if isinstance(value, ast.Attribute):  # a member of an Enum
         return value.attr
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         return value.value
-    text = ast.get_source_segment(source, value)
+    text = lines[value.lineno - 1].encode()[value.col_offset : value.end_col_offset].decode()  # offsets count bytes
     return PLAIN.get(text, text)

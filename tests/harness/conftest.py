@@ -1,16 +1,16 @@
 """Small real cells: configs as the command composes them, one sweep a session that many tests look at, copied stores."""
 
 import os
-import sqlite3
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
+from child_processes import started
 
 from harness.config.schema import RunConfig
 
@@ -24,7 +24,7 @@ SMALL = [
     "finetune.epochs=4",
     "finetune.max_steps=12",
     "hardware.threads=1",
-    "measure.rounds=2",
+    "measure.rounds=1",
     "measure.repeats=5",
     "measure.retries=0",
 ]
@@ -43,80 +43,40 @@ def _quiet_datasets(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all test processes of one pytest-xdist session have in common."""
-    base = tmp_path_factory.getbasetemp()
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-
-
-def once(folder: Path, make: Callable[[], None]) -> None:
-    """Calls `make` in the first test process that comes here; the others wait for it."""
-    done = folder.with_suffix(".done")
-    with FileLock(folder.with_suffix(".lock")):
-        if not done.exists():
-            make()
-            done.touch()
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-
-
-def start(module: str, *arguments: str, cwd: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", module, *arguments]
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=cwd, env=environment(), text=True, **pipes)
-
-
-def run(module: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess:
-    process = start(module, *arguments, cwd=cwd)
-    out, err = process.communicate()
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-@pytest.fixture(scope="session")
 def small() -> list[str]:
     return list(SMALL)
 
 
 @pytest.fixture
-def start_harness(tmp_path: Path) -> Callable[..., subprocess.Popen]:
+def start_harness(start_process: Callable[..., subprocess.Popen]) -> Callable[..., subprocess.Popen]:
     """Starts `python -m harness` with these arguments in an empty working directory."""
-    return lambda *arguments: start("harness", *arguments, cwd=tmp_path)
+    return lambda *arguments: start_process("-m", "harness", *arguments)
 
 
 @pytest.fixture
-def run_module(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess]:
+def run_module(run_python: Callable[..., subprocess.CompletedProcess]) -> Callable[..., subprocess.CompletedProcess]:
     """Runs `python -m MODULE` to its end in an empty working directory."""
-    return lambda module, *arguments: run(module, *arguments, cwd=tmp_path)
-
-
-@pytest.fixture(scope="session")
-def store_template(shared_folder: Path) -> Path:
-    """An empty tracking store: making its schema takes seconds, a copy none."""
-    folder = shared_folder / "store_template"
-
-    def make() -> None:
-        code = f"from harness.tracking.mlflow_store import Tracker; Tracker(None, {str(folder)!r}, 'template')"
-        subprocess.run([sys.executable, "-c", code], check=True, cwd=shared_folder, env=environment())
-
-    once(folder, make)
-    return folder / "mlflow.db"
-
-
-def copy_store(template: Path, output: Path) -> Path:
-    output.mkdir(parents=True)
-    source, target = sqlite3.connect(template), sqlite3.connect(output / "mlflow.db")
-    source.backup(target)
-    source.close()
-    target.close()
-    return output
+    return lambda module, *arguments: run_python("-m", module, *arguments)
 
 
 @pytest.fixture
-def output(store_template: Path, tmp_path: Path) -> Path:
-    """An output folder with an empty tracking store in it."""
-    return copy_store(store_template, tmp_path / "out")
+def run_harness(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path
+) -> Callable[..., subprocess.CompletedProcess]:
+    """Runs the command in this process, in an empty working directory; it trains and measures in others as ever.
+
+    It spares the imports of a new process, which take longer than most runs.
+    """
+    from harness.__main__ import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        monkeypatch.setattr(sys, "argv", ["harness"])
+        capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, main(list(arguments)), *capsys.readouterr())
+
+    return run
 
 
 @dataclass(frozen=True)
@@ -134,20 +94,39 @@ class Sweep:
 
 
 @pytest.fixture(scope="session")
-def sweep(shared_folder: Path, store_template: Path) -> Sweep:
+def sweep(once: Callable, store_template: Path) -> Sweep:
     """A finished sweep of several models on one task; nothing may change it."""
-    output = shared_folder / "sweep"
-    arguments = ["-m", *SMALL, "study=sweep", "seed=1", f"model={','.join(MODELS)}", f"output={output}"]
-    log = shared_folder / "sweep.txt"
+    common = ["-m", *SMALL, "measure.rounds=2", "study=sweep", "seed=1", f"model={','.join(MODELS)}"]
 
-    def make() -> None:
-        copy_store(store_template, output)
-        done = run("harness", *arguments, cwd=shared_folder)
-        assert done.returncode == 0, done.stdout + done.stderr
-        log.write_text(done.stdout + done.stderr)
+    def make(folder: Path) -> None:
+        (folder / "out").mkdir()
+        shutil.copy(store_template, folder / "out")
+        command = [sys.executable, "-m", "harness", *common, f"output={folder / 'out'}"]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        with started(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, **pipes) as process:
+            text, _ = process.communicate()
+        assert process.returncode == 0, text
+        (folder / "told.txt").write_text(text)
 
-    once(output, make)
-    return Sweep(output, arguments, log.read_text())
+    folder = once("sweep", make)
+    output = folder / "out"
+    return Sweep(output, [*common, f"output={output}"], (folder / "told.txt").read_text())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _composed_at_once() -> Iterator[None]:
+    """Hydra composes twice, at first to read hydra.mode: here not unless something may set it."""
+    from hydra._internal.hydra import Hydra
+
+    read = Hydra.get_mode
+
+    def mode(hydra: Hydra, config_name: str, overrides: list[str]) -> object:
+        unlike = any("experiment=" in override or "hydra." in override for override in overrides)
+        return read(hydra, config_name, overrides) if unlike else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hydra, "get_mode", mode)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -166,11 +145,14 @@ def compose(
     monkeypatch.setattr(sys, "argv", ["harness"])
 
     def cells(*arguments: str) -> list[RunConfig]:
-        if arguments not in composed:
+        outputs = [argument for argument in arguments if argument.startswith("output=")]  # new in every test
+        others = tuple(argument for argument in arguments if argument not in outputs)
+        if others not in composed:
             found: list[RunConfig] = []
-            composition.main(list(arguments), lambda configs: found.extend(configs) or 0)
-            composed[arguments] = found
-        return deepcopy(composed[arguments])
+            composition.main(list(others), lambda configs: found.extend(configs) or 0)
+            composed[others] = found
+        changes = {"output": outputs[-1].partition("=")[2]} if outputs else {}
+        return [replace(config, **changes) for config in deepcopy(composed[others])]
 
     return cells
 

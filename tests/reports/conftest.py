@@ -1,6 +1,5 @@
 """Small real tracking stores: one empty template a session, copied for every test that logs runs."""
 
-import os
 import shutil
 import statistics
 from collections.abc import Callable
@@ -218,19 +217,8 @@ def typical() -> Callable[..., dict[str, float]]:
     return typical_values
 
 
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store with MLflow's tables, whose making costs seconds."""
-    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    from mlflow import MlflowClient
-
-    path = tmp_path_factory.mktemp("template") / "mlflow.db"
-    MlflowClient(f"sqlite:///{path}").search_experiments()
-    return path
-
-
 @pytest.fixture
-def tracking(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def tracking(tmp_path: Path, store_template: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A new store in a new working directory, where `python -m reports` reads it."""
     monkeypatch.chdir(tmp_path)
-    return Store(tmp_path, template)
+    return Store(tmp_path, store_template)

@@ -1,10 +1,7 @@
 """`python -m reports` from a real store: what it writes, and one line for what cannot be."""
 
 import io
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -132,34 +129,22 @@ def test_study_name_stays_inside_the_reports_folder(study: str, folder: str):
     assert default_out(study) == Path("multirun", "reports", folder)
 
 
-def run_python(*arguments: str, folder: Path) -> subprocess.CompletedProcess:
-    root = str(Path(__file__).parents[2])
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": root},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_command_ends_with_2_and_one_line(tmp_path):
-    done = run_python("-m", "reports", folder=tmp_path)
+def test_command_ends_with_2_and_one_line(run_python):
+    done = run_python("-m", "reports")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
-def test_help_loads_nothing_heavy(tmp_path):
+def test_help_loads_nothing_heavy(run_python):
     code = "import sys, reports.__main__; print({'mlflow', 'pandas', 'matplotlib', 'scipy', 'numpy'} & set(sys.modules))"
-    assert run_python("-c", code, folder=tmp_path).stdout == "set()\n"
+    assert run_python("-c", code).stdout == "set()\n"
 
 
-def test_report_of_a_file_loads_neither_mlflow_nor_pandas(tracking, typical):
+def test_report_of_a_file_loads_neither_mlflow_nor_pandas(tracking, typical, run_python):
     tracking.log("base", values=typical())
     code = (
         "import sys; from reports.__main__ import main; main([]); print({'mlflow', 'pandas', 'scipy.stats'} & set(sys.modules))"
     )
-    done = run_python("-c", code, folder=Path.cwd())
+    done = run_python("-c", code, cwd=Path.cwd())
     assert done.stdout == "multirun/reports/before_after/report.md\nset()\n", done.stderr
 
 

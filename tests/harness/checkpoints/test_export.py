@@ -1,7 +1,10 @@
 """Exported checkpoints in transformers: same hidden states, logits and token ids; and what the command refuses."""
 
+import functools
 import json
-from dataclasses import replace
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -103,6 +106,29 @@ def exported(folder: Path, shape: EncoderConfig, tokenizer: Tokenizer, model: nn
     return folder / "out", found.family
 
 
+@dataclass(frozen=True)
+class Exported:
+    """A trained model and its exported checkpoint; nothing may change either."""
+
+    shape: EncoderConfig
+    model: Trained
+    folder: Path
+    family: str
+
+
+@pytest.fixture(scope="module")
+def exported_once(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Exported]:
+    """The model of this name, exported by the first test that needs it: transformers loads what is exported, to check it."""
+
+    @functools.cache
+    def made(name: str) -> Exported:
+        shape = shape_of(name, tokenizer)
+        model = Trained(shape, SPREAD.get(name, 0.25))
+        return Exported(shape, model, *exported(tmp_path_factory.mktemp(name), shape, tokenizer, model))
+
+    return made
+
+
 def batch_of(tokenizer: Tokenizer, types: bool) -> Batch:
     """Texts of unlike lengths, some of them pairs, padded on the right."""
     tokenizer = Tokenizer.from_str(tokenizer.to_str())
@@ -118,13 +144,12 @@ def inputs_of(batch: Batch) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("name", FAMILY)
-def test_transformers_gives_the_same_hidden_states_and_ids(name, tokenizer, tmp_path):
-    shape = shape_of(name, tokenizer)
-    model = Trained(shape, SPREAD.get(name, 0.25))
-    folder, family = exported(tmp_path, shape, tokenizer, model)
-    assert family == FAMILY[name]
+def test_transformers_gives_the_same_hidden_states_and_ids(name, tokenizer, exported_once):
+    made = exported_once(name)
+    model, folder = made.model, made.folder
+    assert made.family == FAMILY[name]
     theirs = transformers.AutoModel.from_pretrained(folder).eval()
-    batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
+    batch = batch_of(tokenizer, types=made.shape.type_vocab_size > 1)
     with torch.no_grad():
         expected, found = model.encoder(batch), theirs(**inputs_of(batch)).last_hidden_state
     assert (expected - found)[batch.attention_mask].abs().max() <= 1e-5
@@ -208,16 +233,14 @@ def test_fine_tuned_classifier_answers_the_same(name, tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize("name", FAMILY)
-def test_checkpoint_starts_a_run_of_ours(name, tokenizer, tmp_path):
-    shape = shape_of(name, tokenizer)
-    model = Trained(shape)
-    folder, _ = exported(tmp_path, shape, tokenizer, model)
-    config = json.loads((folder / "config.json").read_text())
+def test_checkpoint_starts_a_run_of_ours(name, tokenizer, exported_once):
+    made = exported_once(name)
+    config = json.loads((made.folder / "config.json").read_text())
     again = SequenceClassifier(config_of(config), num_outputs=2).eval()
-    load(again, load_file(folder / "model.safetensors"), config)
-    batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
+    load(again, load_file(made.folder / "model.safetensors"), config)
+    batch = batch_of(tokenizer, types=made.shape.type_vocab_size > 1)
     with torch.no_grad():
-        assert torch.equal(again.encoder(batch), model.encoder(batch))
+        assert torch.equal(again.encoder(batch), made.model.encoder(batch))
 
 
 def test_report_lists_the_heads_and_what_is_missing(tokenizer, tmp_path):
@@ -264,10 +287,10 @@ def test_every_kind_of_tokenizer_gives_the_same_ids(kind, tmp_path):
 
 @pytest.mark.parametrize("read", [by_transformers, by_our_reader])
 @pytest.mark.parametrize("name", FAMILY)
-def test_checkpoint_is_run_and_held_against_the_model(name, read, tokenizer, tmp_path):
-    shape = shape_of(name, tokenizer)
-    folder, _ = exported(tmp_path, shape, tokenizer, model := Trained(shape, SPREAD.get(name, 0.25)))
-    state = {key: tensor for key, tensor in model.state_dict().items() if key.startswith("encoder.")}
+def test_checkpoint_is_run_and_held_against_the_model(name, read, exported_once, tmp_path):
+    made = exported_once(name)
+    shape, folder = made.shape, shutil.copytree(made.folder, tmp_path / "out")
+    state = {key: tensor for key, tensor in made.model.state_dict().items() if key.startswith("encoder.")}
     reader = f"transformers {transformers.__version__}" if read is by_transformers else "our own reader"
     assert check(folder, state, shape, read).startswith(reader)
     other = state | {"encoder.embeddings.token_embedding.weight": torch.ones(shape.vocab_size, shape.embedding_width)}

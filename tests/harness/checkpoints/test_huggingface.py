@@ -82,9 +82,9 @@ def test_weights_are_loaded_and_fresh_ones_named(compose, published):
     assert {name.split(".")[0] for name in fresh} == {"pooler", "head"}
 
 
-def test_a_cell_trains_from_a_checkpoint(published, tmp_path, run_module, small, output):
+def test_a_cell_trains_from_a_checkpoint(published, tmp_path, run_harness, small, output):
     more = ["task.max_length=64", f"model.init_from={published}", "measure=none", f"output={output}"]
-    done = run_module("harness", *small, *more)
+    done = run_harness(*small, *more)
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (output / "default").iterdir()
     result = json.loads((folder / "result.json").read_text())

@@ -57,11 +57,11 @@ def published(tmp_path: Path) -> Path:
     return tmp_path / "published"
 
 
-def test_a_student_learns_from_a_pretraining_of_ours_with_its_tokenizer(run_module, output):
-    assert run_module("harness", *SMALL, "pretrain=mlm", f"output={output}").returncode == 0
+def test_a_student_learns_from_a_pretraining_of_ours_with_its_tokenizer(run_harness, output):
+    assert run_harness(*SMALL, "pretrain=mlm", f"output={output}").returncode == 0
     teacher = folder_of(output, "mlm")
     given = ["model=distilbert", "pretrain=distillation", f"pretrain.teacher={teacher}", "tokenizer.vocab_size=50"]
-    done = run_module("harness", *SMALL[:3], *SMALL[4:], *given, f"output={output}")
+    done = run_harness(*SMALL[:3], *SMALL[4:], *given, f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
     student = folder_of(output, "distillation")
     shapes = [json.loads((folder / "checkpoint" / "model.json").read_text()) for folder in (teacher, student)]
@@ -69,11 +69,11 @@ def test_a_student_learns_from_a_pretraining_of_ours_with_its_tokenizer(run_modu
     assert shapes[1]["depth_fraction"] == 0.5
 
 
-def test_a_published_model_teaches_and_is_gone_on_from(run_module, output, published):
+def test_a_published_model_teaches_and_is_gone_on_from(run_harness, output, published):
     given = ["pretrain=distillation", f"pretrain.teacher={published}", "pretrain.cosine_weight=0"]
-    done = run_module("harness", *SMALL, *given, f"output={output}")
+    done = run_harness(*SMALL, *given, f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
-    done = run_module("harness", *SMALL, "pretrain=mlm", f"model.init_from={published}", f"output={output}")
+    done = run_harness(*SMALL, "pretrain=mlm", f"model.init_from={published}", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
     shape = json.loads((folder_of(output, "mlm") / "checkpoint" / "model.json").read_text())
     assert (shape["hidden_size"], shape["vocab_size"]) == (32, len(PIECES))
@@ -95,21 +95,21 @@ def test_a_published_teacher_answers_as_its_makers_model(published):
         (["tokenizer.vocab_file=other.txt"], "the tokenizer 5"),
     ],
 )
-def test_a_teacher_that_does_not_fit_is_told_in_one_line(run_module, output, published, tmp_path, given, told):
+def test_a_teacher_that_does_not_fit_is_told_in_one_line(run_harness, output, published, tmp_path, given, told):
     (tmp_path / "other.txt").write_text("\n".join(PIECES[:5]))
     arguments = [a for a in SMALL if a.split("=")[0] not in {b.split("=")[0] for b in given}]
     command = [*arguments, *given, "pretrain=distillation", f"pretrain.teacher={published}", f"output={output}"]
-    done = run_module("harness", *command)
+    done = run_harness(*command)
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
     assert told in line
 
 
-def test_a_misfit_is_told_before_a_sweep_whose_other_objective_shares_the_text(run_module, output, published, tmp_path):
+def test_a_misfit_is_told_before_a_sweep_whose_other_objective_shares_the_text(run_harness, output, published, tmp_path):
     (tmp_path / "other.txt").write_text("\n".join(PIECES[:5]))
     given = ["tokenizer.vocab_file=other.txt", f"pretrain.teacher={published}", f"output={output}"]
     arguments = [a for a in SMALL if not a.startswith("tokenizer.")]
-    done = run_module("harness", "-m", *arguments, *given, "pretrain=mlm,distillation")
+    done = run_harness("-m", *arguments, *given, "pretrain=mlm,distillation")
     assert done.returncode == 2, done.stdout + done.stderr
     assert "the tokenizer 5" in done.stderr
     assert not list(output.glob("pretrained/*"))

@@ -135,8 +135,8 @@ def test_two_runs_of_one_task_are_refused(task, tmp_path):
     assert not (tmp_path / "all.zip").exists()
 
 
-def test_run_without_answers_is_one_line(tmp_path, run_module):
+def test_run_without_answers_is_one_line(tmp_path, run_harness):
     (tmp_path / "run").mkdir()
-    done = run_module("harness", "submission", "run")
+    done = run_harness("submission", "run")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "harness submission: run has no files to submit: run it with finetune.submit=true\n"

@@ -11,8 +11,8 @@ def test_folder_that_is_not_there_is_one_line(run_module):
     assert done.stderr == "harness sync: --output='nowhere' is not a folder\n"
 
 
-def test_store_that_is_away_is_one_line(run_module, sweep):
-    done = run_module("harness", "sync", "--output", str(sweep.output), "--uri", "http://127.0.0.1:9")
+def test_store_that_is_away_is_one_line(run_harness, sweep):
+    done = run_harness("sync", "--output", str(sweep.output), "--uri", "http://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("harness sync: MLflow is unreachable: ")
     assert done.stderr.count("\n") == 1

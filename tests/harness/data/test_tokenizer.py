@@ -1,9 +1,8 @@
 """Text to ids: the three trained kinds, and a vocabulary that is read against the reference."""
 
 import os
-import subprocess
-import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +11,7 @@ from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 
+ROOT = Path(__file__).resolve().parents[3]
 TEXTS = ["the fox follows the hare", "a hawk hears a mouse near the gate", "the gate stays barred", "Foxes follow hares"] * 3
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog.",
@@ -46,13 +46,10 @@ for kind in TokenizerKind:
 """
 
 
-def test_training_in_another_process_gives_equal_tokenizers():
+def test_training_in_another_process_gives_equal_tokenizers(start_process):
     """Hash maps are ordered otherwise there, and threads take turns otherwise."""
-    pipes = {"stdout": subprocess.PIPE, "text": True}
-    processes = [
-        subprocess.Popen([sys.executable, "-c", FRESH], env=os.environ | {"TOKENIZERS_PARALLELISM": parallel}, **pipes)
-        for parallel in ("false", "true", "false")
-    ]
+    settings = [os.environ | {"PYTHONPATH": str(ROOT), "TOKENIZERS_PARALLELISM": value} for value in ("false", "true", "false")]
+    processes = [start_process("-c", FRESH, env=setting) for setting in settings]
     outputs = [process.communicate()[0] for process in processes]
     assert len(outputs[0].splitlines()) == 6
     assert outputs[0] == outputs[1] == outputs[2]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -81,13 +82,20 @@ ENDINGS = [f"{vowel}{consonant}" for vowel in "aeiou" for consonant in "bdgk"][:
 WORDS = ["".join(parts) for parts in itertools.product("bdfgklmnpr", "aeiou", "bdfgklmnpr", ENDINGS)]
 
 
-@pytest.fixture
-def own_text(tmp_path: Path) -> list[str]:
-    """A task whose training text has 8,500 words, each of them twice."""
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training text of 8,500 words, each of them twice."""
+    folder = tmp_path_factory.mktemp("words")
     rows = [{"text": " ".join(WORDS[start : start + 50]), "y": start % 2} for start in range(0, len(WORDS), 50)] * 2
     for split, some in (("train", rows), ("validation", rows[:4])):
-        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
-    files = [f"task.{split}_file={tmp_path / split}.jsonl" for split in ("train", "validation")]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
+    return folder
+
+
+@pytest.fixture
+def own_text(words: Path, tmp_path: Path) -> list[str]:
+    """A task on that text."""
+    files = [f"task.{split}_file={words / split}.jsonl" for split in ("train", "validation")]
     return ["task=own", *files, "task.fields=[text]", "task.label=y", "task.labels=[no,yes]", f"output={tmp_path / 'out'}"]
 
 
@@ -146,20 +154,26 @@ def row(number: int, context: str) -> dict[str, object]:
     return {"id": f"q{number}", "question": "Who?", "context": context, "answers": answers}
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> list[str]:
-    """A task in one subset, scored beside it in the last four rows of two others."""
-    configs = []
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Questions in three languages; nothing may change them."""
+    root, configs = tmp_path_factory.mktemp("root"), []
     for subset, splits in FOLDER.items():
-        (tmp_path / "root" / "qa" / subset).mkdir(parents=True)
+        (root / "qa" / subset).mkdir(parents=True)
         for split, contexts in splits.items():
             rows = [row(number, context) for number, context in enumerate(contexts)]
-            Dataset.from_list(rows).to_parquet(str(tmp_path / "root" / "qa" / subset / f"{split}-0.parquet"))
+            Dataset.from_list(rows).to_parquet(str(root / "qa" / subset / f"{split}-0.parquet"))
         files = [{"split": split, "path": f"{subset}/{split}-*"} for split in splits]
         configs.append({"config_name": subset, "data_files": files})
-    (tmp_path / "root" / "qa" / "README.md").write_text(f"---\n{yaml.safe_dump({'configs': configs})}---\n")
+    (root / "qa" / "README.md").write_text(f"---\n{yaml.safe_dump({'configs': configs})}---\n")
+    return root
+
+
+@pytest.fixture
+def settings(root: Path, tmp_path: Path) -> list[str]:
+    """A task in one subset, scored beside it in the last four rows of two others."""
     settings = ["task=xquad", "task.subset=en", "task.train_split=train", "task.validation_split=validation"]
-    settings += ["task.max_length=40", "task.stride=4", "data=local", f"data.root={tmp_path / 'root'}", "scale=tiny"]
+    settings += ["task.max_length=40", "task.stride=4", "data=local", f"data.root={root}", "scale=tiny"]
     for name, subset in (("german", "de"), ("chinese", "zh")):
         settings += [f"task.more_validation.{name}={subset}:validation[4:]", f"task.languages.{name}={subset}:validation[:4]"]
 
@@ -205,8 +219,8 @@ def test_multilingual_is_a_key_for_any_model(languages):
     assert "歌" not in vocabulary(mbert)
 
 
-def test_labels_of_the_text_of_a_vocabulary_are_not_read(languages):
-    config = languages("model=mbert")
+def test_labels_of_the_text_of_a_vocabulary_are_not_read(languages, root, tmp_path):
+    config = languages("model=mbert", f"data.root={shutil.copytree(root, tmp_path / 'root')}")
     config = replace(config, task=replace(config.task, more_validation={}))
     before = prepared.prepare(config)
     for subset in LANGUAGES:
@@ -215,8 +229,9 @@ def test_labels_of_the_text_of_a_vocabulary_are_not_read(languages):
     assert prepared.prepare(config) == before
 
 
-def test_text_of_a_vocabulary_is_part_of_the_key_where_it_is_read(languages):
-    configs = [languages("model=mbert"), languages()]
+def test_text_of_a_vocabulary_is_part_of_the_key_where_it_is_read(languages, root, tmp_path):
+    own = f"data.root={shutil.copytree(root, tmp_path / 'root')}"
+    configs = [languages("model=mbert", own), languages(own)]
     before = [prepared.prepare(config) for config in configs]
     path = Path(configs[0].data.root) / "qa" / "de" / "validation-0.parquet"
     rows = Dataset.from_parquet(str(path)).to_list()
@@ -258,9 +273,9 @@ def test_parts_of_other_subsets_that_do_not_fit_are_one_line(languages, more, ex
     assert "\n" not in str(error.value)
 
 
-def test_size_is_told_once_before_anything_runs_and_every_language_is_scored(run_module, settings, tmp_path):
+def test_size_is_told_once_before_anything_runs_and_every_language_is_scored(run_harness, settings, tmp_path):
     budget = ["finetune.max_steps=2", "hardware.threads=1", "measure=none", "seed=1,2"]
-    done = run_module("harness", "-m", *settings, *budget, "model=mbert")
+    done = run_harness("-m", *settings, *budget, "model=mbert")
     assert done.returncode == 0, done.stdout + done.stderr
     folders = list((tmp_path / "out" / "default").iterdir())
     (pieces,) = {load_config(folder / "config.yaml").model.vocab_size for folder in folders}

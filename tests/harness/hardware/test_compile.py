@@ -204,9 +204,9 @@ def _ahead_leaves_no_trace(used: Machine, model: SequenceClassifier) -> None:
 
 @pytest.mark.slow
 @needs_compiler
-def test_a_compiled_cell_finishes_with_the_losses_of_an_uncompiled_one(output: Path, small: list[str], run_module: Callable):
+def test_a_compiled_cell_finishes_with_the_losses_of_an_uncompiled_one(output: Path, small: list[str], run_harness: Callable):
     told = ["-m", *small, "measure.rounds=1", "hardware.compile=true,false", "model=windowed", "study=c", f"output={output}"]
-    done = run_module("harness", *told)
+    done = run_harness(*told)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {}
     for folder in (output / "c").glob("windowed-*"):
@@ -221,9 +221,9 @@ def test_a_compiled_cell_finishes_with_the_losses_of_an_uncompiled_one(output: P
 
 @pytest.mark.slow
 @needs_compiler
-def test_a_compiled_pretraining_leaves_weights_with_the_names_of_an_uncompiled_one(output: Path, run_module: Callable):
+def test_a_compiled_pretraining_leaves_weights_with_the_names_of_an_uncompiled_one(output: Path, run_harness: Callable):
     budget = ["pretrain=mlm", "pretrain.steps=6", "task=none", "scale=tiny", "hardware.threads=1", *TEXT, *LOOKS]
-    done = run_module("harness", "-m", *budget, "hardware.compile=true,false", f"output={output}")
+    done = run_harness("-m", *budget, "hardware.compile=true,false", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
     one, other = (output / "pretrained").glob("base-*")
     assert losses(one, "pretrain/loss") == pytest.approx(losses(other, "pretrain/loss"), rel=1e-3)

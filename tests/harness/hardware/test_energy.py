@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from child_processes import wait_for
 
 from harness.config.choices import Device
 from harness.config.schema import HardwareConfig
@@ -64,8 +65,8 @@ def test_a_counter_that_goes_around_often_is_looked_at_often_enough():
     counter = Counter(lambda: next(ticks) % 10, 1.0, wraps_at=10)
     reads: list[int] = []
     counted = Counter(lambda: reads.append(1) or counter.read(), 1.0, wraps_at=10)
-    assert joules(lambda: time.sleep(0.2), [counted], read_every_s=0.02) == 7 * (len(reads) - 1)
-    assert len(reads) > 2
+    work = lambda: wait_for(lambda: len(reads) > 2)  # noqa: E731
+    assert joules(work, [counted], read_every_s=0.02) == 7 * (len(reads) - 1)
 
 
 def test_what_a_pause_takes_is_not_counted():

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from child_processes import wait_for
 
 from harness.config.schema import HardwareConfig
 from harness.hardware import load
@@ -27,20 +28,13 @@ def burn(seconds: float) -> None:
         pass
 
 
-def wait_for(path: Path) -> None:
-    ends = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
-
-
 @needs_stat
 def test_a_foreign_process_is_seen(tmp_path):
     done = tmp_path / "done"
     span = ForeignLoad()
     began, own = time.monotonic(), own_seconds()
     subprocess.run([sys.executable, "-c", ORPHAN, BURN.format(seconds=0.6, done=str(done))], check=True)
-    wait_for(done)
+    wait_for(done.exists)
     cpus = span.foreign_cpus()
     assert own_seconds() - own < 0.5  # the planted work is not in what counts as own
     assert cpus * (time.monotonic() - began) > 0.4
@@ -75,15 +69,12 @@ def test_what_others_had_is_told_in_cpus(tmp_path):
     assert span.foreign_cpus() * (time.monotonic() - began) == pytest.approx(1.0, rel=0.3)
 
 
-def test_a_running_child_is_own_work(tmp_path):
+def test_a_running_child_is_own_work(start_process, tmp_path):
     done, own = tmp_path / "done", own_seconds()
-    child = subprocess.Popen(
-        [sys.executable, "-c", BURN.format(seconds=0.3, done=str(done)) + "\nimport sys; sys.stdin.read()"],
-        stdin=subprocess.PIPE,
-    )
-    wait_for(done)
+    code = BURN.format(seconds=0.3, done=str(done)) + "\nimport sys; sys.stdin.read()"
+    child = start_process("-c", code, stdin=subprocess.PIPE)
+    wait_for(done.exists, child)
     assert own_seconds() - own > 0.25
-    child.communicate()
 
 
 def test_a_kernel_that_does_not_count_gives_no_number(tmp_path):

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+from variant_files import variant
 
 from harness.config.schema import MeasureConfig, ModelConfig, RunConfig
 from harness.measure import flops
@@ -41,13 +42,11 @@ def test_a_head_on_every_token_costs_as_often_as_there_are_tokens():
 
 @pytest.mark.parametrize("head_size", [6, 40])
 @pytest.mark.parametrize("name", ["base", "modern", "longformer", "encoder_decoder", "t5", "deberta", "deberta_v3", "xlnet"])
-def test_count_and_formula_agree_for_heads_of_another_size(compose, name, head_size):
-    (config,) = compose(
-        "task=bag", "scale=tiny", f"model={name}", "model.num_attention_heads=3", f"model.head_size={head_size}"
-    )
-    assert config.model.attention_width == 3 * head_size
-    count = flops.counted(config.model, 2, 1, 128, backward=False)
-    assert count == flops.formula(config.model, 2, 1, 128, backward=False)
+def test_count_and_formula_agree_for_heads_of_another_size(name, head_size):
+    shape = variant(name, num_attention_heads=3, head_size=head_size)
+    assert shape.attention_width == 3 * head_size
+    count = flops.counted(shape, 2, 1, 128, backward=False)
+    assert count == flops.formula(shape, 2, 1, 128, backward=False)
 
 
 def test_a_batch_costs_its_texts():
@@ -88,19 +87,19 @@ GRID = [*((name, 64) for name in MODELS), *((name, length) for name in UNLIKE fo
 
 
 @pytest.mark.parametrize(("name", "length"), GRID)
-def test_count_and_formula_agree(compose, name, length):
-    (config,) = compose("task=bag", "scale=tiny", f"model={name}")
+def test_count_and_formula_agree(name, length):
+    shape = variant(name)
     for backward in (False, True) if length == 64 else (False,):
-        count = flops.counted(config.model, 2, 1, length, backward)
-        assert count == pytest.approx(flops.formula(config.model, 2, 1, length, backward), rel=flops.TOLERANCE)
+        count = flops.counted(shape, 2, 1, length, backward)
+        assert count == pytest.approx(flops.formula(shape, 2, 1, length, backward), rel=flops.TOLERANCE)
 
 
 @pytest.mark.parametrize("name", UNLIKE)
-def test_count_and_formula_agree_for_a_head_on_every_token(compose, name):
-    (config,) = compose("task=bag", "scale=tiny", f"model={name}")
+def test_count_and_formula_agree_for_a_head_on_every_token(name):
+    shape = variant(name)
     for backward in (False, True):
-        count = flops.counted(config.model, 13, 2, 64, backward, TokenClassifier)
-        expected = flops.formula(config.model, 13, 2, 64, backward, TokenClassifier)
+        count = flops.counted(shape, 13, 2, 64, backward, TokenClassifier)
+        expected = flops.formula(shape, 13, 2, 64, backward, TokenClassifier)
         assert count == pytest.approx(expected, rel=flops.TOLERANCE)
 
 
@@ -108,9 +107,8 @@ WINDOWED = [name for name in MODELS if "attention_window" in (conf_directory() /
 
 
 @pytest.mark.parametrize("name", WINDOWED)
-def test_count_and_formula_agree_under_and_over_the_window(compose, name):
-    (config,) = compose("task=bag", "scale=tiny", f"model={name}")
-    shape = replace(config.model, max_position_embeddings=4098)
+def test_count_and_formula_agree_under_and_over_the_window(name):
+    shape = replace(variant(name), max_position_embeddings=4098)
     window = shape.attention_window
     under, over = window // 2, 2 * window + 40
     counts = flops.by_length(shape, 2, [under, over])

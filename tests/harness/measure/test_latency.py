@@ -17,11 +17,17 @@ def machine() -> Machine:
     return Machine(HardwareConfig(threads=1))
 
 
-def test_time_of_a_sleeping_call_is_its_sleep(machine):
-    """The clock may read more, for the scheduler wakes late, and never less."""
-    values = sorted(latency.time_ms(lambda: time.sleep(0.02), machine) for _ in range(9))
-    assert values[0] >= 20.0
-    assert values[4] < 30.0
+def test_time_of_a_call_is_at_least_what_it_took_and_at_most_what_its_measuring_took(machine):
+    inside: list[float] = []
+
+    def call() -> None:
+        began = time.perf_counter()
+        time.sleep(0.02)
+        inside.append(1e3 * (time.perf_counter() - began))
+
+    began = time.perf_counter()
+    value = latency.time_ms(call, machine)
+    assert 20.0 <= inside[0] <= value <= 1e3 * (time.perf_counter() - began)
 
 
 def test_measured_call_has_no_dropout_and_no_gradients(machine):

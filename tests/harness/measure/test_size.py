@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from variant_files import variant
 
 from harness import metrics
 from harness.measure import size
@@ -22,9 +23,8 @@ def test_bert_base_has_its_published_size():
 @pytest.mark.parametrize(
     ("name", "scale"), [*((name, "tiny") for name in MODELS), ("base", "base"), ("albert", "base"), ("modern", "base")]
 )
-def test_components_add_up_to_the_total(compose, name, scale):
-    (config,) = compose("task=bag", f"scale={scale}", f"model={name}")
-    model = on_meta(config.model, 2)
+def test_components_add_up_to_the_total(name, scale):
+    model = on_meta(variant(name, scale), 2)
     total = sum(parameter.numel() for parameter in model.parameters())
     values = sizes(model)
     assert sum(components(model).values()) == total == values["model/params_total"]
@@ -35,9 +35,8 @@ def test_components_add_up_to_the_total(compose, name, scale):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_components_add_up_with_a_head_on_every_token(compose, name):
-    (config,) = compose("task=bag", "scale=tiny", f"model={name}")
-    model = on_meta(config.model, 13, TokenClassifier)
+def test_components_add_up_with_a_head_on_every_token(name):
+    model = on_meta(variant(name), 13, TokenClassifier)
     values = sizes(model)
     assert sum(components(model).values()) == values["model/params_total"] == sum(p.numel() for p in model.parameters())
     assert components(model)["pooler"] == 0
@@ -74,9 +73,8 @@ def test_bytes_are_told_for_each_dtype():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_tensor_has_a_row_and_rows_add_up(compose, name):
-    (config,) = compose("task=bag", "scale=tiny", f"model={name}")
-    model = on_meta(config.model, 2)
+def test_every_tensor_has_a_row_and_rows_add_up(name):
+    model = on_meta(variant(name), 2)
     rows, values = per_layer(model), sizes(model)
     assert [(row["name"], tuple(row["shape"])) for row in rows] == [(n, tuple(p.shape)) for n, p in model.named_parameters()]
     assert sum(row["parameters"] for row in rows) == values["model/params_total"]

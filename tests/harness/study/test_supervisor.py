@@ -3,29 +3,18 @@
 import json
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from child_processes import PATIENCE_S, wait_for
 
+from harness.study.plan import plan
 from harness.tracking import run_log
 
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none"]
 SHORT = ["finetune.max_steps=2", "measure=none"]
 REPEATED = {"eval/accuracy", "eval/score", "eval/loss", "eval/majority_score", "finetune/tokens", "model/flops_forward"}
-
-
-def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> object:
-    """What the condition gives once it holds; fails when the process ends before."""
-    for _ in range(1200):
-        found = condition()
-        if found:
-            return found
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise AssertionError("waited in vain")
 
 
 def workers(process: subprocess.Popen, module: str = "harness.study.worker") -> list[psutil.Process]:
@@ -46,16 +35,12 @@ def is_training(output: Path) -> bool:
 
 
 @pytest.fixture
-def supervisor(start_harness, small, output) -> Iterator[tuple[subprocess.Popen, psutil.Process]]:
+def supervisor(start_harness, small, output) -> tuple[subprocess.Popen, psutil.Process]:
     """A command in the middle of an endless training, and its worker."""
     process = start_harness(*small, *ENDLESS, "study=s", f"output={output}")
     wait_for(lambda: is_training(output), process)
     (worker,) = workers(process)
-    yield process, worker
-    for left in (process, worker):
-        if left.poll() is None if isinstance(left, subprocess.Popen) else left.is_running():
-            left.kill()
-    process.communicate()
+    return process, worker
 
 
 def repeated(folder: Path) -> dict[str, float]:
@@ -67,14 +52,19 @@ def losses(folder: Path) -> list[float]:
     return [entry["value"] for entry in run_log.Reader(folder).new_entries() if entry.get("key") == "finetune/loss"]
 
 
-def test_identical_command_skips_every_cell_and_makes_no_run(sweep, run_module, runs_of):
+def test_identical_command_skips_every_cell_and_makes_no_run(sweep, run_harness, runs_of):
     before = [run.info.run_id for run in runs_of(sweep.output, "sweep")]
-    done = run_module("harness", *sweep.arguments)
+    done = run_harness(*sweep.arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split(": ", 1)[1] for line in done.stdout.splitlines()] == [
         "finished already, skipped (rerun=true runs it again)"
     ] * 2
     assert [run.info.run_id for run in runs_of(sweep.output, "sweep")] == before
+
+
+def test_a_run_has_the_same_folder_name_in_another_output(sweep, compose, tmp_path):
+    planned = plan(compose(*sweep.arguments, f"output={tmp_path}"))
+    assert {item.folder.name for item in planned} == {sweep.folder(model).name for model in ("base", "enhanced")}
 
 
 def test_plain_lines_tell_of_every_cell(sweep):
@@ -95,9 +85,9 @@ def test_plain_lines_tell_of_every_cell(sweep):
 
 
 def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_sweep(
-    sweep, start_harness, run_module, small, tmp_path, runs_of, curve_of
+    sweep, start_harness, run_harness, small, tmp_path, runs_of, curve_of
 ):
-    """Same command, same seed, another folder: the same scores and losses bit by bit; and again with rerun=true."""
+    """Same runs, same seed, another folder: the same scores and losses bit by bit; and again with rerun=true."""
     output = tmp_path / "fresh"
     common = [*small, "study=sweep", "seed=1", f"output={output}"]
     both = [start_harness(*common, f"model={model}") for model in ("base", "enhanced")]
@@ -106,11 +96,10 @@ def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_swe
         assert process.returncode == 0, out + err
     for model in ("base", "enhanced"):
         (folder,) = (output / "sweep").glob(f"{model}-*")
-        assert folder.name == sweep.folder(model).name
         assert losses(folder) == losses(sweep.folder(model))
         assert repeated(folder) == repeated(sweep.folder(model))
         assert repeated(folder).keys() == REPEATED
-    again = run_module("harness", *common, "model=base", "rerun=true")
+    again = run_harness(*common, "model=base", "rerun=true")
     assert again.returncode == 0, again.stdout + again.stderr
     whole = [run for run in runs_of(output, "sweep") if "replicate" not in run.data.tags]
     runs = [run for run in whole if run.data.tags["arm"] == "base"]
@@ -133,12 +122,12 @@ def test_worker_that_dies_fails_its_cell_and_no_other(start_harness, small, outp
     assert err == ""
 
 
-def test_device_that_is_not_there_fails_its_cell_with_the_reason(run_module, small, output, runs_of):
+def test_device_that_is_not_there_fails_its_cell_with_the_reason(run_harness, small, output, runs_of):
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
-    done = run_module("harness", *small, *SHORT, "hardware=gpu", "study=s", f"output={output}")
+    done = run_harness(*small, *SHORT, "hardware=gpu", "study=s", f"output={output}")
     assert done.returncode == 1
     assert "hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu" in done.stdout
     (run,) = runs_of(output, "s")
@@ -158,7 +147,7 @@ def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(supervisor
 
 
 def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_command_times(
-    start_harness, run_module, small, output, runs_of, curve_of
+    start_harness, run_harness, small, output, runs_of, curve_of
 ):
     """It is not trained again; and timing that was measured, but added in part, is added without further launches."""
     command = [*small, "study=s", f"output={output}"]
@@ -167,12 +156,12 @@ def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_comman
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert (process.returncode, err) == (130, "harness: interrupted\n")
-    assert psutil.wait_procs(launches, timeout=10)[1] == []
+    assert psutil.wait_procs(launches, timeout=PATIENCE_S)[1] == []
     (run,) = runs_of(output, "s")
     assert (run.info.status, run.data.tags.get("session")) == ("FINISHED", None)
     assert not any(key.startswith(("timing/", "inference/latency")) for key in run.data.metrics)
 
-    done = run_module("harness", *command)
+    done = run_harness(*command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "finished already, skipped" in done.stdout
     assert "Timing 1 variant and 1 A/A replicate" in done.stdout
@@ -186,7 +175,7 @@ def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_comman
     session = record["tags"].pop("session")
     assert timed.data.tags["session"] == session
     run_log.write_json(folder / "run.json", record)
-    again = run_module("harness", *command)
+    again = run_harness(*command)
     assert (again.returncode, "Timing" in again.stdout) == (0, False)
     assert json.loads((folder / "run.json").read_text())["tags"]["session"] == session
     assert run_log.result(folder) == values
@@ -195,29 +184,29 @@ def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_comman
     assert len(curve_of(output, run.info.run_id, "timing/latency_ms")) == 2
 
 
-def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(supervisor, run_module, small, output, runs_of):
+def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(supervisor, run_harness, small, output, runs_of):
     """A worker that lived on would write into the folder that the next command lays out anew."""
     process, worker = supervisor
     process.kill()
     process.wait()
-    _, alive = psutil.wait_procs([worker], timeout=10)
+    _, alive = psutil.wait_procs([worker], timeout=PATIENCE_S)
     (run,) = runs_of(output, "s")
     assert run.info.status == "RUNNING"
-    done = run_module("harness", *small, *SHORT, "study=s", f"output={output}")
+    done = run_harness(*small, *SHORT, "study=s", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
     states = [(run.info.status, run.data.tags["status"]) for run in runs_of(output, "s")]
     assert states == [("KILLED", "killed"), ("FINISHED", "finished")]
     assert alive == []
 
 
-def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_module, small, output, runs_of, curve_of):
-    done = run_module("harness", *small, "study=s", "measure=none", "tracking.uri=http://127.0.0.1:9", f"output={output}")
+def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_harness, small, output, runs_of, curve_of):
+    done = run_harness(*small, "study=s", "measure=none", "tracking.uri=http://127.0.0.1:9", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("MLflow is unreachable") == 1
     assert "Results are kept locally; run `python -m harness sync` later." in done.stdout
     assert runs_of(output, "s") == []
     for _ in range(2):
-        told = run_module("harness", "sync", "--output", str(output))
+        told = run_harness("sync", "--output", str(output))
         assert (told.returncode, told.stdout, told.stderr) == (0, "synced 1 run\n", "")
     (folder,) = (output / "s").glob("base-*")
     (run,) = runs_of(output, "s")

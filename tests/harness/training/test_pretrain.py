@@ -2,8 +2,8 @@
 
 import json
 import random
+import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from child_processes import wait_for
 from safetensors.torch import load_file
 
 from harness.config.schema import PretrainConfig
@@ -31,6 +32,7 @@ TEXT = [
 ]
 """A pretraining that takes a worker a few seconds."""
 
+OFTEN = ["pretrain.checkpoint_every_s=0"]
 CLOCKED = {"pretrain/duration_s", "pretrain/evaluation_s", "pretrain/tokens_per_s", "pretrain/peak_memory_bytes"}
 
 
@@ -101,14 +103,16 @@ def quick() -> list[str]:
     return [*TEXT, "pretrain=mlm", "pretrain.steps=24", "task=none"]
 
 
-def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> object:
-    for _ in range(2400):
-        found = condition()
-        if found:
-            return found
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    raise AssertionError("waited in vain")
+@pytest.fixture
+def finished(quick: list[str], once: Callable, store_template: Path, run_harness: Callable) -> Path:
+    """The output of a finished pretraining; tests add runs of other studies to it."""
+
+    def make(folder: Path) -> None:
+        shutil.copy(store_template, folder)
+        done = run_harness(*quick, *OFTEN, "study=s", f"output={folder}")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return once("pretrained", make)
 
 
 def last_step(folder: Path) -> int:
@@ -124,16 +128,16 @@ def kill_after(step: int, process: subprocess.Popen, output: Path) -> None:
     process.communicate()
 
 
-def test_killed_at_random_steps_it_resumes_and_equals_the_uninterrupted_run(quick, run_module, start_harness, tmp_path):
-    arguments = [*quick, "pretrain.checkpoint_every_s=0", "study=s"]
-    whole = run_module("harness", *arguments, f"output={tmp_path / 'whole'}")
-    assert whole.returncode == 0, whole.stdout + whole.stderr
+def test_killed_at_random_steps_it_resumes_and_equals_the_uninterrupted_run(
+    quick, finished, run_harness, start_harness, output
+):
+    arguments = [*quick, *OFTEN, "study=s", f"output={output}"]
     steps = sorted(random.Random(0).sample(range(2, 22), 2))
     for step in steps:
-        kill_after(step, start_harness(*arguments, f"output={tmp_path / 'cut'}"), tmp_path / "cut")
-    done = run_module("harness", *arguments, f"output={tmp_path / 'cut'}")
+        kill_after(step, start_harness(*arguments), output)
+    done = run_harness(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    first, second = folder_of(tmp_path / "whole"), folder_of(tmp_path / "cut")
+    first, second = folder_of(finished), folder_of(output)
     assert "resumed from checkpoint" in (second / "log.txt").read_text()
     assert curve(second) == curve(first)
     assert results(second) == results(first)
@@ -142,12 +146,12 @@ def test_killed_at_random_steps_it_resumes_and_equals_the_uninterrupted_run(quic
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_cells_share_a_pretraining_and_point_to_its_run(quick, run_module, output, runs_of):
+def test_cells_share_a_pretraining_and_point_to_its_run(quick, run_harness, output, runs_of):
     more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=3"]
     arguments = ["-m", *quick, *more, "measure=none", f"output={output}", "pretrain.seed=5"]
-    done = run_module("harness", *arguments, "study=first", "seed=1,2")
+    done = run_harness(*arguments, "study=first", "seed=1,2")
     assert done.returncode == 0, done.stdout + done.stderr
-    again = run_module("harness", *arguments, "study=second", "seed=1", "finetune.learning_rate=1e-3")
+    again = run_harness(*arguments, "study=second", "seed=1", "finetune.learning_rate=1e-3")
     assert again.returncode == 0, again.stdout + again.stderr
     assert "pretraining, seed 5: finished already, skipped" in again.stdout
     first, *cells = runs_of(output, "first")
@@ -172,16 +176,14 @@ def test_two_commands_at_once_train_once_and_both_go_on(quick, start_harness, ou
     assert sorted(run.data.tags["task"] for run in runs_of(output, "s")) == ["bag", "bag", "pretraining"]
 
 
-def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(quick, run_module, output, runs_of):
-    arguments = [*quick, f"output={output}", "study=s"]
-    assert run_module("harness", *arguments).returncode == 0
-    (run,) = runs_of(output, "s")
-    folder = folder_of(output)
+def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(finished, run_harness, runs_of):
+    (run,) = runs_of(finished, "s")
+    folder = folder_of(finished)
     more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=2"]
     for number, given in enumerate((run.info.run_id, str(folder))):
-        done = run_module("harness", *more, f"pretrain.from={given}", f"output={output}", f"study=s{number}", "measure=none")
+        done = run_harness(*more, f"pretrain.from={given}", f"output={finished}", f"study=s{number}", "measure=none")
         assert done.returncode == 0, done.stdout + done.stderr
-        (cell,) = runs_of(output, f"s{number}")
+        (cell,) = runs_of(finished, f"s{number}")
         assert cell.data.tags["arm"] == "base+mlm"
         assert cell.data.tags["pretraining"] == run.data.tags["fingerprint"]
         assert cell.data.params["model.hidden_size"] == "128"
@@ -219,19 +221,19 @@ def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_see
         (["pretrain=mlm", "pretrain.mask_rate=1.5"], "pretrain.mask_rate=1.5 must lie between 0 and 1"),
     ],
 )
-def test_wrong_input_is_one_line_and_no_run(run_module, output, arguments, told):
+def test_wrong_input_is_one_line_and_no_run(run_harness, output, arguments, told):
     budget = [] if any("=" in a and "steps" in a for a in arguments) else ["pretrain.steps=2"]
     given = [a for a in TEXT if a.split("=")[0] not in {b.split("=")[0] for b in arguments}]
-    done = run_module("harness", *given, "task=bag", *budget, *arguments, f"output={output}")
+    done = run_harness(*given, "task=bag", *budget, *arguments, f"output={output}")
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
     assert told in line
     assert not list(output.glob("*/*/run.json"))
 
 
-def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run_module, output):
+def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run_harness, output):
     given = [argument for argument in quick if not argument.startswith("pretrain.steps")]
-    done = run_module("harness", *given, "pretrain.seconds=1.5", f"output={output}")
+    done = run_harness(*given, "pretrain.seconds=1.5", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
     found = run_log.result(folder_of(output))["metrics"]
     assert found["pretrain/duration_s"] >= 1.5
@@ -239,8 +241,7 @@ def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run
     assert found["pretrain/tokens"] == 32 * 8 * found["pretrain/steps"]
 
 
-def test_cell_tells_what_it_reads(quick, run_module, output):
-    assert run_module("harness", *quick, f"output={output}").returncode == 0
-    inputs = json.loads((folder_of(output) / "run.json").read_text())["inputs"]
+def test_cell_tells_what_it_reads(finished):
+    inputs = json.loads((folder_of(finished) / "run.json").read_text())["inputs"]
     assert inputs["data"] is None
     assert inputs["corpus"]

@@ -134,7 +134,8 @@ def test_no_row_is_cut_by_the_tasks_length(compose, rule):
     (config,) = compose(f"task={rule.value}")
     built = tokenizer.build(TokenizerConfig(), WORDS * 2)
     rows_of = (row for split in ("train", "validation") for row in load_rows(config, split).texts)
-    assert max(len(built.encode(*row).ids) for row in rows_of) <= config.task.max_length
+    longest = max(rows_of, key=lambda row: len(" ".join(row).split()))
+    assert len(built.encode(*longest).ids) <= config.task.max_length
 
 
 def test_distance_that_leaves_no_room_is_refused():
@@ -143,10 +144,10 @@ def test_distance_that_leaves_no_room_is_refused():
 
 
 @pytest.mark.slow
-def test_full_attention_solves_distance_and_a_window_that_does_not_reach_cannot(run_module, output):
+def test_full_attention_solves_distance_and_a_window_that_does_not_reach_cannot(run_harness, output):
     """The right answer is known: windowed at scale mini reaches (8 / 2) * 4 = 16 tokens, the second gate is 20 away."""
     arguments = ["-m", "model=base,windowed", "task=distance", "measure=none", "study=reach", f"output={output}"]
-    done = run_module("harness", *arguments)
+    done = run_harness(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
 
     def accuracy(model: str) -> float:

@@ -147,9 +147,9 @@ def test_models_without_order_give_a_shuffled_text_the_same_vector():
 
 
 @pytest.mark.slow
-def test_what_theory_says_is_found(run_module, output):
+def test_what_theory_says_is_found(run_harness, output):
     arguments = ["+experiment=diagnostics", "task=order,pairs,distance", "model=base,windowed,static", f"output={output}"]
-    done = run_module("harness", *arguments)
+    done = run_harness(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = list((output / "diagnostics").glob("*/run.json"))
     assert len(runs) == 9
