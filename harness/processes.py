@@ -69,16 +69,17 @@ Worker = subprocess.Popen | Forked
 class Server:
     """A process that has imported a module, and forks its workers: `harness.fork_server`."""
 
-    def __init__(self, module: str, imports: tuple[str, ...]) -> None:
+    def __init__(self, module: str, imports: tuple[str, ...], passive: bool) -> None:
+        self._passive = passive
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             arguments = [str(theirs.fileno()), module, *imports]
             streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
-            self._process = subprocess.Popen(_python("harness.fork_server", arguments), env=_environment(1), **streams)
+            self._process = subprocess.Popen(_python("harness.fork_server", arguments), env=_environment(1, passive), **streams)
 
     def start(self, arguments: list[str], threads: int, log: TextIO) -> Forked | None:
         """A worker; None if the server has ended."""
-        request = {"arguments": arguments, "environment": _environment(threads), "folder": os.getcwd()}
+        request = {"arguments": arguments, "environment": _environment(threads, self._passive), "folder": os.getcwd()}
         reports, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, contextlib.suppress(BrokenPipeError):
             socket.send_fds(self._requests, [json.dumps(request).encode()], [log.fileno(), theirs.fileno()])
@@ -95,41 +96,61 @@ class Server:
         self._process.wait()
 
 
-_servers: dict[str, Server] = {}
+_imports: dict[str, tuple[str, ...]] = {}
+_servers: dict[tuple[str, bool], Server] = {}
+"""Of each module, and apart for passive threads: their library reads how they wait when it is loaded."""
 
 
 def serve(module: str, *imports: str) -> None:
     """From now on workers of this module are forked where that is possible, with these modules imported as well."""
-    if sys.platform == "linux" and module not in _servers and os.environ.get(FORK) != "0":
-        _servers[module] = Server(module, imports)
-        atexit.register(_servers[module].close)
+    if module not in _imports:
+        _imports[module] = imports
+        _server(module, passive=False)
 
 
-def start(module: str, arguments: list[str], threads: int, log: TextIO) -> Worker:
-    """Starts a worker with its output in the log and this many CPU threads for its libraries."""
-    if module in _servers and os.environ.get(FORK) != "0":
-        worker = _servers[module].start(arguments, threads, log)
-        if worker is not None:
-            return worker
+def _server(module: str, passive: bool) -> Server | None:
+    if sys.platform != "linux" or module not in _imports or os.environ.get(FORK) == "0":
+        return None
+    if (module, passive) not in _servers:
+        _servers[module, passive] = Server(module, _imports[module], passive)
+        atexit.register(_servers[module, passive].close)
+    return _servers[module, passive]
+
+
+def start(module: str, arguments: list[str], threads: int, log: TextIO, passive: bool = False) -> Worker:
+    """Starts a worker with its output in the log and this many CPU threads for its libraries.
+
+    Passive threads sleep while they wait for each other. Others spin, which is faster, but not beside a process that takes
+    a CPU away from one of them.
+    """
+    server = _server(module, passive)
+    worker = None if server is None else server.start(arguments, threads, log)
+    if worker is not None:
+        return worker
     streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
-    return subprocess.Popen(_python(module, arguments), env=_environment(threads), **streams)
+    return subprocess.Popen(_python(module, arguments), env=_environment(threads, passive), **streams)
 
 
 def _python(module: str, arguments: list[str]) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]  # -P: do not import modules of the working directory
 
 
-def _environment(threads: int) -> dict[str, str]:
+def _environment(threads: int, passive: bool) -> dict[str, str]:
     """One thread for numpy's matrix library, and none for the memory of pyarrow, which would start when they are imported."""
     root, count = str(Path(__file__).resolve().parent.parent), str(threads)
-    return os.environ | {
-        "OMP_NUM_THREADS": count,
-        "MKL_NUM_THREADS": count,
-        "OPENBLAS_NUM_THREADS": "1",
-        "JE_ARROW_MALLOC_CONF": "background_thread:false",
-        "TOKENIZERS_PARALLELISM": "false",
-        "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")])),
-    }
+    waiting = {"OMP_WAIT_POLICY": "PASSIVE"} if passive else {}
+    return (
+        waiting
+        | os.environ
+        | {
+            "OMP_NUM_THREADS": count,
+            "MKL_NUM_THREADS": count,
+            "OPENBLAS_NUM_THREADS": "1",
+            "JE_ARROW_MALLOC_CONF": "background_thread:false",
+            "TOKENIZERS_PARALLELISM": "false",
+            "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")])),
+        }
+    )
 
 
 def run(module: str, arguments: list[str], threads: int, log: Path) -> int:

@@ -16,6 +16,7 @@ from filelock import FileLock
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # several test processes share the CPUs
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.pop("HYDRA_FULL_ERROR", None)  # or errors would have tracebacks
 

@@ -4,10 +4,12 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
-from harness.hardware.device import Machine
+if TYPE_CHECKING:  # it imports torch, which a supervisor does without
+    from harness.hardware.device import Machine
 
 STAT = Path("/proc/stat")
 
@@ -69,7 +71,7 @@ class ForeignLoad:
         return max(0.0, now - self._busy - own) / seconds
 
 
-def other_gpu_processes(machine: Machine) -> int | None:
+def other_gpu_processes(machine: "Machine") -> int | None:
     """Processes outside this process tree on the GPUs of this machine; None without a GPU, or if own ones are not listed.
 
     In a container with its own process ids, own processes cannot be identified.

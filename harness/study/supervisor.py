@@ -4,6 +4,7 @@ A worker never talks to MLflow. Where MLflow is unreachable, runs continue, and 
 """
 
 import contextlib
+import os
 import signal
 import subprocess
 import time
@@ -15,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from harness import paths, processes, tags
 from harness.config.schema import RunConfig
-from harness.hardware import facts
+from harness.hardware import facts, load
 from harness.live_line import live_line
 from harness.measure.records import Launch
 from harness.study import run_folder
@@ -30,12 +31,35 @@ POLL_S = 0.5
 TRACK_EVERY_S = 10.0
 """Seconds between two reads of a worker's log, and between two calls to MLflow while a worker measures or trains."""
 
+BUSY_CPUS = 0.5
+"""CPUs that other processes keep busy from which on the threads of a worker sleep while they wait for each other."""
+
+
+class Neighbours:
+    """Other processes of the machine, over the time since the last look: before each run, so the load of the one before it."""
+
+    def __init__(self) -> None:
+        self._load, self._were_busy = load.ForeignLoad(), False
+
+    def are_busy(self) -> bool:
+        """Whether they keep BUSY_CPUS busy, which is said when it begins; False where OMP_WAIT_POLICY says what threads do."""
+        if "OMP_WAIT_POLICY" in os.environ:
+            return False
+        foreign = self._load.foreign_cpus() or 0.0
+        self._load.start()
+        busy = foreign > BUSY_CPUS
+        if busy and not self._were_busy:
+            print(f"other processes keep {foreign:.1f} CPUs busy: threads sleep while they wait for each other", flush=True)
+        self._were_busy = busy
+        return busy
+
 
 def run_study(configs: list[RunConfig]) -> int:
     """Runs everything that is not finished yet; 0 if all runs finished, 1 if one failed or diverged.
 
     InputError, before any run starts, if the data of any of them cannot be used.
     """
+    neighbours = Neighbours()
     with live_line("preparing data"):
         planned = plan(configs)
     for note in dict.fromkeys(item.note for item in planned if item.note):
@@ -49,13 +73,13 @@ def run_study(configs: list[RunConfig]) -> int:
             if item.needs in failed:
                 print(f"{label}: skipped: its pretraining failed", flush=True)
                 failed.append(item)
-            elif not _run_unless_done(item, label):
+            elif not _run_unless_done(item, label, neighbours):
                 failed.append(item)
         _time(planned)
     return 1 if failed else 0
 
 
-def _run_unless_done(item: PlannedRun, label: str) -> bool:
+def _run_unless_done(item: PlannedRun, label: str, neighbours: Neighbours) -> bool:
     """Runs it unless it has finished already; whether it has finished afterwards."""
     item.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -70,10 +94,10 @@ def _run_unless_done(item: PlannedRun, label: str) -> bool:
         elif result is not None and not item.config.rerun:
             print(f"{label}: {result['status']} already, skipped (rerun=true runs it again)", flush=True)
             return result["status"] == "finished"
-        return _run(item, label) == "finished"
+        return _run(item, label, neighbours.are_busy()) == "finished"
 
 
-def _run(item: PlannedRun, label: str) -> str:
+def _run(item: PlannedRun, label: str, busy: bool) -> str:
     """Starts a worker, which resumes from the checkpoint of an earlier one if there is one; returns the status of the run."""
     record = None if item.config.rerun else run_folder.resumable(item.folder)
     if record is None:
@@ -83,7 +107,7 @@ def _run(item: PlannedRun, label: str) -> str:
     status = "killed"
     try:
         with Progress(label) as progress:
-            status = _work(item, lambda entries: (progress.show(entries), tracked.add(entries)))
+            status = _work(item, busy, lambda entries: (progress.show(entries), tracked.add(entries)))
             result = run_log.result(item.folder)
             log = item.folder / "log.txt"
             progress.end(status, result["metrics"] if result else {}, f"{processes.last_line(log)} (see {log})")
@@ -138,11 +162,12 @@ def _track_replicate(item: PlannedRun, timed: Timed, session: str) -> None:
     tracked.end("finished")
 
 
-def _work(item: PlannedRun, follow: Callable[[list[dict[str, Any]]], object]) -> str:
+def _work(item: PlannedRun, busy: bool, follow: Callable[[list[dict[str, Any]]], object]) -> str:
     """Runs the worker to its end and returns the status of the run; the worker ends with this process."""
     reader = run_log.Reader(item.folder)
+    threads = facts.threads(item.config.hardware)
     with (item.folder / "log.txt").open("w") as log:
-        worker = processes.start("harness.study.worker", [str(item.folder)], facts.threads(item.config.hardware), log)
+        worker = processes.start("harness.study.worker", [str(item.folder)], threads, log, passive=busy and threads > 1)
         try:
             while worker.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):

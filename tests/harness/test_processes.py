@@ -30,6 +30,7 @@ def main(folder):
         "imported_by": IMPORTED_BY,
         "folder": os.getcwd(),
         "variable": os.environ.get("A_VARIABLE"),
+        "waiting": os.environ.get("OMP_WAIT_POLICY"),
         "tasks": len(os.listdir("/proc/self/task")),
         "cuda": torch.cuda.is_initialized(),
         "random": torch.get_rng_state().sum().item(),
@@ -65,10 +66,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, processes.Server]]:
+def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[str, bool], processes.Server]]:
     """Servers of this test alone."""
-    own: dict[str, processes.Server] = {}
+    own: dict[tuple[str, bool], processes.Server] = {}
     monkeypatch.setattr(processes, "_servers", own)
+    monkeypatch.setattr(processes, "_imports", {})
     yield own
     for server in own.values():
         server.close()
@@ -107,6 +109,22 @@ def test_worker_has_its_own_environment_folder_threads_and_log(way, module, tmp_
     assert found["tasks_of_two_threads"] > 1
     assert (found["imported_by"] != found["pid"]) == (way == "forked")
     assert (found["parent"] == os.getpid()) == (way == "new")
+
+
+def test_threads_sleep_where_that_is_asked_for_and_nothing_else_is_set(way, module, servers, tmp_path, monkeypatch):
+    """The library of threads reads it when it is loaded, so before a fork."""
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    log, found = tmp_path / "log.txt", []
+    for passive in (False, True, False):
+        with log.open("w") as file:
+            assert processes.start(module, [str(tmp_path)], 2, file, passive).wait() == 0, log.read_text()
+        found.append(facts(tmp_path)["waiting"])
+    assert found == [None, "PASSIVE", None]
+    assert set(servers) == ({(module, False), (module, True)} if way == "forked" else set())
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    with log.open("w") as file:
+        assert processes.start(module, [str(tmp_path)], 2, file, passive=True).wait() == 0
+    assert facts(tmp_path)["waiting"] == "ACTIVE"
 
 
 def test_no_worker_continues_the_random_numbers_of_another(module, servers, tmp_path):
