@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow mutants lint bench bench-full clean
+.PHONY: demo test test-slow mutants lint bench bench-full bench-gpu clean
 
 demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed
@@ -34,6 +34,9 @@ bench: $(INSTALLED)  ## speed against peers, side by side, in under 10 minutes; 
 
 bench-full: $(INSTALLED)  ## the same with more rounds and sizes
 	$(BIN)/python tests/benchmarks/run.py --full $(ARGS)
+
+bench-gpu: $(INSTALLED)  ## on one GPU, in at most 8 minutes; ARGS='--device cpu --tiny' checks that it runs
+	$(BIN)/python tests/benchmarks/gpu.py $(ARGS)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -5,7 +5,9 @@ A file holds one day of one machine. A benchmark that runs again on that day rep
 
 import importlib.metadata
 import json
+import os
 import re
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,11 @@ from harness.hardware import facts
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "datasets", "numpy", "mlflow")
 
+FOLDER = "BENCHMARK_OUTPUT"
+"""Environment variable: where tables and pictures go."""
+
 HIGHER, LOWER = "higher", "lower"
-BETTER = {"x": HIGHER, "x as long": LOWER, "%": LOWER, "% of peak": HIGHER}
+BETTER = {"x": HIGHER, "x as long": LOWER, "x as much": LOWER, "%": LOWER, "% of peak": HIGHER}
 """Unit of a relative figure -> its better direction. Figures in other units depend on the load of the machine: not compared."""
 
 TOLERANCE = 0.05
@@ -28,9 +33,16 @@ Rows = dict[str, list[dict[str, Any]]]
 """Name of a benchmark -> its figures: name, value (median over rounds), unit, low, high, rounds."""
 
 
-def machine() -> dict[str, Any]:
-    """The hardware."""
-    return {"processor": facts.device_name(HardwareConfig()), "cores": facts.cores()}
+def picture_path(name: str) -> Path:
+    """The file of a picture of today, beside the table."""
+    folder = Path(os.environ.get(FOLDER, Path(__file__).parent / "results"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{file_name(machine(HardwareConfig()), date.today().isoformat())}-{name}.svg"
+
+
+def machine(config: HardwareConfig) -> dict[str, Any]:
+    """The hardware: the processor, or the GPU."""
+    return {"processor": facts.device_name(config), "cores": facts.cores()}
 
 
 def versions() -> dict[str, str | None]:
@@ -52,19 +64,23 @@ def file_name(hardware: dict[str, Any], day: str) -> str:
     return f"{re.sub(r'[^a-z0-9]+', '-', text.lower()).strip('-')}-{day}"
 
 
-def write(folder: Path, measured: Rows, form: str) -> str:
-    """Adds the figures to the file of today, in a quick or full form, and returns the table as Markdown."""
-    hardware, day = machine(), date.today().isoformat()
+def write(folder: Path, measured: Rows, form: str, missing: Sequence[str] = (), config: HardwareConfig | None = None) -> str:
+    """Adds the figures to the file of today, in a quick or full form, and returns the table as Markdown.
+
+    `missing` names what could not be measured this time, and why.
+    """
+    hardware, day = machine(config or HardwareConfig()), date.today().isoformat()
     path = folder / f"{file_name(hardware, day)}.json"
     before = last_figures(folder, hardware)
     table = json.loads(path.read_text()) if path.exists() else {"benchmarks": {}}
     commit = facts.git_state()
-    table |= {"hardware": hardware, "date": day, "versions": versions()}
+    table |= {"hardware": hardware, "date": day, "versions": versions(), "missing": list(missing)}
     for name, rows in measured.items():
         table["benchmarks"][name] = {"form": form, **commit, "rows": rows}
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(table, indent=1, sort_keys=False, allow_nan=False) + "\n")
-    text = markdown(table, before)
+    pictures = sorted(found.name for found in folder.glob(f"{path.stem}-*.svg"))
+    text = markdown(table, before) + "".join(f"\n![{picture}]({picture})\n" for picture in pictures)
     path.with_suffix(".md").write_text(text)
     return text
 
@@ -102,6 +118,7 @@ def markdown(table: dict[str, Any], before: dict[tuple[str, str], dict[str, Any]
         f"Medians over interleaved rounds, range in brackets. {TIMES_TEXT}",
         "",
     ]
+    lines += ["**Not measured:**", "", *(f"- {one}" for one in table["missing"]), ""] if table["missing"] else []
     worse = [line for name, part in table["benchmarks"].items() for line in _regressions(name, part, before)]
     lines += ["**Regressions** against the last result of this hardware:", "", *worse, ""] if worse else []
     lines += ["| benchmark | figure | value | range | rounds | last |", "| :-- | :-- | --: | --: | --: | --: |"]

@@ -1,6 +1,7 @@
 """Figures of several sides that are measured side by side, in interleaved rounds."""
 
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ def interleaved(sides: dict[str, Side], rounds: int) -> dict[str, list[float]]:
         turn = number % len(names)
         for name in (*names[turn:], *names[:turn]):
             values[name].append(sides[name](number))
+            print(f"round {number + 1}: {name}: {values[name][-1]:,.4g}", file=sys.stderr, flush=True)
     return values
 
 

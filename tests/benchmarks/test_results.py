@@ -14,7 +14,7 @@ def figure(name="ours / theirs", value=2.0, low=1.9, high=2.1, unit="x"):
 @pytest.fixture
 def hardware(monkeypatch):
     """A machine of a fixed name, and its days."""
-    monkeypatch.setattr(results, "machine", lambda: {"processor": "Some CPU @ 2.0", "cores": 2})
+    monkeypatch.setattr(results, "machine", lambda config: {"processor": "Some CPU @ 2.0", "cores": 2})
 
     def day(text):
         class Day(results.date):
@@ -78,7 +78,7 @@ def test_a_regression_is_named_with_both_figures(tmp_path, hardware):
 def test_other_hardware_is_not_compared(tmp_path, hardware, monkeypatch):
     hardware("2026-11-20")
     results.write(tmp_path, {"finetune": [figure()]}, "quick")
-    monkeypatch.setattr(results, "machine", lambda: {"processor": "Some CPU @ 2.0", "cores": 20})
+    monkeypatch.setattr(results, "machine", lambda config: {"processor": "Some CPU @ 2.0", "cores": 20})
     text = results.write(tmp_path, {"finetune": [figure(value=0.1, low=0.1, high=0.1)]}, "quick")
     assert "Regressions" not in text
     assert text.rstrip().endswith("| – |")
