@@ -24,7 +24,7 @@ TOKENS, WINDOW = 4096, 128
 SHAPES = ((256, 4), (768, 12))
 """Hidden size and heads."""
 
-SECONDS = 0.4
+SECONDS = 0.3
 """Each value is the mean of as many calls as this takes, at least two."""
 
 
@@ -34,7 +34,7 @@ def measure(quick: bool) -> list[dict[str, Any]]:
     for hidden, heads in SHAPES:
         for dropout in (0.0,) if quick else (0.0, 0.1):
             for dtype in ("fp32", "bf16"):
-                rows += _measured(hidden, heads, dropout, dtype, 5 if quick else 15)
+                rows += _measured(hidden, heads, dropout, dtype, 3 if quick else 15)
     return rows
 
 

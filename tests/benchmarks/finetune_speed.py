@@ -22,7 +22,7 @@ from models.heads import build_classifier
 FIRST = 3
 """Steps before the clock starts, on every side."""
 
-WARM_UP = 40
+WARM_UP = 20
 """Steps of every side before the first round, so that kernels for most shapes are there; padded to 128 there is one shape."""
 
 PADDED = "Trainer, padded to 128, fp32"
@@ -36,13 +36,14 @@ ROWS = 20_000
 
 def measure(quick: bool) -> list[dict[str, Any]]:
     """Throughput of every side, and ours over each peer."""
-    timed = {PADDED: 4, DYNAMIC: 25}
+    timed = {PADDED: 2, DYNAMIC: 12} if quick else {PADDED: 6, DYNAMIC: 40}
     with tempfile.TemporaryDirectory() as folder:
         sides = _sides(Path(folder))
         for name, side in sides.items():
-            side.run(8 if name == PADDED else WARM_UP, FIRST, 1000)
+            side.run(FIRST + 2 if name == PADDED else WARM_UP, FIRST, 1000)
         values = rounds.interleaved(
-            {name: _timed(side, FIRST + timed.get(name, 60)) for name, side in sides.items()}, 3 if quick else 15
+            {name: _timed(side, FIRST + timed.get(name, 50 if quick else 150)) for name, side in sides.items()},
+            3 if quick else 15,
         )
     ratios = [rounds.times_as_fast(values[one], values[other], f"{one} / {other}") for one, other in PAIRS]
     return ratios + rounds.rates(values, "tokens/s")
@@ -70,7 +71,7 @@ def _peers(config: RunConfig, data: Prepared, folder: Path) -> dict[str, peers.T
     collator = transformers.DataCollatorWithPadding(tokenizer)
 
     def training(rows: datasets.Dataset, collator: Any, **more: Any) -> peers.Training:
-        model = transformers.BertForSequenceClassification(peers.shape(config.model, num_labels=2))
+        model = transformers.BertForSequenceClassification(peers.bert(config.model, num_labels=2))
         return peers.Training(model, rows, collator, config.finetune, folder, **more)
 
     return {

@@ -96,11 +96,17 @@ class Finetuning:
         self._config, self._model, self._data, self._folder = config, model, data, folder
         self._machine, self._cost = machine(config.hardware.dtype.name), flops.of_training(model)
         self._numbers = itertools.count()
+        self._last: Path | None = None
 
-    def run(self, steps: int, first: int, seed: int) -> Trained:
+    def points(self) -> list[dict]:
+        """The loss curve of the last training, an entry for each step, with its time in ms and the tokens so far."""
+        return [entry for entry in _entries(self._last) if entry.get("key") == "finetune/loss"]
+
+    def run(self, steps: int, first: int, seed: int, log_of: Callable[[Path], RunLog] = RunLog) -> Trained:
         """Trains so many steps; what it did after step `first`."""
         config = replace(self._config, seed=seed, finetune=replace(self._config.finetune, max_steps=steps))
-        log = RunLog(_fresh(self._folder, next(self._numbers)))
+        self._last = _fresh(self._folder, next(self._numbers))
+        log = log_of(self._last)
         self._machine.use_threads()
         spent = finetune(config, self._model, self._data, self._machine, log, self._cost)
         log.close()
@@ -114,10 +120,10 @@ class Pretraining:
         self._config, self._corpus, self._folder = config, corpus, folder
         self._machine, self._numbers = machine(config.hardware.dtype.name), itertools.count()
 
-    def run(self, steps: int, first: int, seed: int) -> Trained:
+    def run(self, steps: int, first: int, seed: int, log_of: Callable[[Path], RunLog] = RunLog) -> Trained:
         """Trains so many steps; what it did after step `first`."""
         config = replace(self._config, pretrain=replace(self._config.pretrain, steps=steps, tokens=None, seed=seed))
-        log = RunLog(_fresh(self._folder, next(self._numbers)))
+        log = log_of(_fresh(self._folder, next(self._numbers)))
         self._machine.use_threads()
         pretrain(config, self._corpus, self._machine, log, "benchmark", Baseline(self._machine), flops.of_objective)
         log.close()

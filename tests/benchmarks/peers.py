@@ -28,27 +28,36 @@ def tokenizer() -> transformers.BertTokenizerFast:
     return built
 
 
-def shape(config: EncoderConfig, **more: Any) -> transformers.BertConfig:
-    """The same shape as a config of transformers."""
+def shape(config: EncoderConfig) -> dict[str, Any]:
+    """The same shape as keywords of a config of transformers."""
     if config.vocab_size != PIECES:
         raise RuntimeError(f"our model has {config.vocab_size:,} token embeddings, expected {PIECES:,}")
-    return transformers.BertConfig(
-        vocab_size=config.vocab_size, hidden_size=config.hidden_size, num_hidden_layers=config.num_hidden_layers,
-        num_attention_heads=config.num_attention_heads, intermediate_size=config.intermediate_size,
-        max_position_embeddings=config.max_position_embeddings, hidden_dropout_prob=config.hidden_dropout_prob,
-        attention_probs_dropout_prob=config.attention_probs_dropout_prob, **more,
-    )  # fmt: skip
+    names = (
+        *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+        *("max_position_embeddings", "hidden_dropout_prob", "attention_probs_dropout_prob"),
+    )
+    return {name: getattr(config, name) for name in names}
+
+
+def bert(config: EncoderConfig, **more: Any) -> transformers.BertConfig:
+    """The config of transformers' BERT of the same shape."""
+    return transformers.BertConfig(**shape(config), **more)
+
+
+def settings(config: OptimiserConfig) -> dict[str, Any]:
+    """Arguments of the Trainer: AdamW, schedule and clipping of our side; nothing is saved and no tracker is used."""
+    return {
+        "use_cpu": True, "report_to": [], "save_strategy": "no", "eval_strategy": "no", "disable_tqdm": True,
+        "logging_steps": LOG_EVERY, "dataloader_pin_memory": False, "per_device_train_batch_size": config.batch_size,
+        "optim": "adamw_torch_fused", "learning_rate": config.learning_rate, "weight_decay": config.weight_decay,
+        "adam_beta1": config.adam_betas[0], "adam_beta2": config.adam_betas[1], "adam_epsilon": config.adam_eps,
+        "lr_scheduler_type": "linear", "warmup_steps": config.warmup_fraction, "max_grad_norm": config.max_grad_norm,
+    }  # fmt: skip
 
 
 def arguments(folder: Path, config: OptimiserConfig, **more: Any) -> transformers.TrainingArguments:
-    """AdamW, schedule and clipping of our side; nothing is saved and nobody is told."""
-    return transformers.TrainingArguments(
-        output_dir=str(folder), use_cpu=True, report_to=[], save_strategy="no", eval_strategy="no", disable_tqdm=True,
-        logging_steps=LOG_EVERY, dataloader_pin_memory=False, per_device_train_batch_size=config.batch_size,
-        optim="adamw_torch_fused", learning_rate=config.learning_rate, weight_decay=config.weight_decay,
-        adam_beta1=config.adam_betas[0], adam_beta2=config.adam_betas[1], adam_epsilon=config.adam_eps,
-        lr_scheduler_type="linear", warmup_steps=config.warmup_fraction, max_grad_norm=config.max_grad_norm, **more,
-    )  # fmt: skip
+    """These settings and more."""
+    return transformers.TrainingArguments(output_dir=str(folder), **settings(config) | more)
 
 
 class Counting:

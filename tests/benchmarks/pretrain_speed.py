@@ -18,7 +18,7 @@ from ours import Pretraining
 
 from harness.corpus.sequences import Corpus, Sequences
 
-FIRST = 2
+FIRST = 1
 """Steps before the clock starts, on every side."""
 
 LENGTH, BATCH = 128, 16
@@ -27,7 +27,7 @@ SEQUENCES = 2000
 
 def measure(quick: bool) -> list[dict[str, Any]]:
     """Throughput of every side, and ours over the Trainer in the same arithmetic."""
-    steps = FIRST + (4 if quick else 20)
+    steps = FIRST + (3 if quick else 20)
     with tempfile.TemporaryDirectory() as folder:
         timed = sides(Path(folder), steps)
         for side in timed.values():
@@ -49,7 +49,7 @@ def sides(folder: Path, steps: int) -> dict[str, rounds.Side]:
     rows, tokenizer = _rows(corpus), peers.tokenizer()
     for dtype in ("fp32", "bf16"):
         collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=config.pretrain.mask_rate)
-        model = transformers.BertForMaskedLM(peers.shape(config.model))
+        model = transformers.BertForMaskedLM(peers.bert(config.model))
         training = peers.Training(model, rows, collator, config.pretrain, folder / "trainer", bf16=dtype == "bf16")
         found[f"Trainer, {dtype}"] = peers.on_every_round(training, steps, FIRST)
     return found

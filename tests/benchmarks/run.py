@@ -21,10 +21,19 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 import results  # noqa: E402
 
+from harness import processes  # noqa: E402
+
 BENCHMARKS = {
     "finetune": "finetune_speed",
     "pretrain": "pretrain_speed",
     "attention": "attention_speed",
+    "inference": "inference_speed",
+    "evaluation": "evaluation_speed",
+    "sweep": "sweep_speed",
+    "neighbour": "neighbour",
+    "harness": "harness_cost",
+    "utilisation": "utilisation",
+    "reports": "reports_speed",
 }
 """Name -> module with `measure(quick) -> list of figures`."""
 
@@ -38,24 +47,22 @@ def main() -> int:
     parser.add_argument("--here", metavar="FILE", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.here:
+        processes.end_with_parent()
         (name,) = options.only
         options.here.write_text(json.dumps(importlib.import_module(BENCHMARKS[name]).measure(not options.full)))
         return 0
     measured, failed = {}, []
     for name in options.only or BENCHMARKS:
-        rows = in_fresh_process(name, options.full)
+        rows = in_fresh_process(name, options.full, options.output)
         if rows is None:
-            failed.append(name)
+            failed.append(f"{name}: failed, see above")
         else:
             measured[name] = rows
-    if measured:
-        print(results.write(options.output, measured, "full" if options.full else "quick"))
-    if failed:
-        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    print(results.write(options.output, measured, "full" if options.full else "quick", failed))
     return 1 if failed else 0
 
 
-def in_fresh_process(name: str, full: bool) -> list[dict] | None:
+def in_fresh_process(name: str, full: bool, output: Path) -> list[dict] | None:
     """The figures of one benchmark, None if it failed."""
     started = time.perf_counter()
     print(f"{name} ...", flush=True)
@@ -63,7 +70,8 @@ def in_fresh_process(name: str, full: bool) -> list[dict] | None:
         file = Path(folder) / "rows.json"
         command = [sys.executable, str(HERE / "run.py"), "--only", name, "--here", str(file), *(["--full"] if full else [])]
         quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "HF_DATASETS_CACHE": f"{folder}/datasets"}
-        code = subprocess.run(command, env=os.environ | quiet | {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}).returncode
+        settings = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", results.FOLDER: str(output.absolute())}
+        code = subprocess.run(command, env=os.environ | quiet | settings).returncode
         rows = json.loads(file.read_text()) if code == 0 else None
     print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
     return rows
