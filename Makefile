@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow mutants lint benchmark clean
+.PHONY: demo test test-slow mutants lint bench bench-full bench-gpu clean
 
 demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed
@@ -30,8 +30,14 @@ lint: $(INSTALLED)  ## format, style, and the import contracts of pyproject.toml
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
 
-benchmark: $(INSTALLED)  ## speed, both sides interleaved; needs ../shared/data
-	$(BIN)/python tests/benchmarks/finetune_speed.py
+bench: $(INSTALLED)  ## speed against peers, side by side, in under 10 minutes; needs ../shared/data; ARGS='--only finetune'
+	$(BIN)/python tests/benchmarks/run.py $(ARGS)
+
+bench-full: $(INSTALLED)  ## the same with more rounds and sizes
+	$(BIN)/python tests/benchmarks/run.py --full $(ARGS)
+
+bench-gpu: $(INSTALLED)  ## on one GPU, in at most 8 minutes; ARGS='--device cpu --tiny' checks that it runs
+	$(BIN)/python tests/benchmarks/gpu.py $(ARGS)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

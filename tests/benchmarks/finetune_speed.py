@@ -1,154 +1,97 @@
-"""Fine-tuning speed on real SST-2 against transformers' BERT of the same shape, both sides interleaved in one process.
+"""Fine-tuning on real SST-2 at scale mini, batch 32: our `finetune` against `transformers.Trainer`, in real tokens per second.
 
-    python tests/benchmarks/finetune_speed.py --root ../shared/data [--rounds 5] [--steps 20]
-
-Three sides train the mini shape (L4 H256) with batch 32 and the same optimiser and loop:
-  ours          our model, bf16 autocast, batches grouped by length
-  same batches  transformers' BERT, bf16 autocast, the very same batches
-  padded        transformers' BERT, fp32, random batches padded to 128
-Prints real tokens per second of each round, the medians, and the ratios of each round. Nothing here is asserted: the machine
-decides the absolute numbers, the ratios are what is claimed.
+The Trainer as (a) the usual GLUE script sets it up, padded to 128; (b) with dynamic padding; (c) with dynamic padding, batches
+grouped by length, and bf16.
 """
 
-import argparse
-import statistics
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import tempfile
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-import torch
+import datasets
+import ours
+import peers
+import rounds
 import transformers
-from torch import nn
+from ours import Finetuning
 
-from harness.config.choices import DataSource, Dtype
-from harness.config.schema import DataConfig, HardwareConfig, RunConfig, TaskConfig
-from harness.hardware.device import Machine
-from harness.tasks import prepared as cache
-from harness.tasks.batches import collate, training_order
+from harness.config.schema import RunConfig
 from harness.tasks.prepared import Prepared
-from harness.training.loop import make_optimiser
-from models.batch import Batch
-from models.config import EncoderConfig
 from models.heads import build_classifier
 
-MINI = EncoderConfig(hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024)
-SST2 = TaskConfig(
-    name="sst2", hub="nyu-mll/glue", folder="glue", subset="sst2", fields=["sentence"], labels=["negative", "positive"],
-    scores=["accuracy"], headline="accuracy",
-)  # fmt: skip
+FIRST = 3
+"""Steps before the clock starts, on every side."""
+
+WARM_UP = 20
+"""Steps of every side before the first round, so that kernels for most shapes are there; padded to 128 there is one shape."""
+
+PADDED = "Trainer, padded to 128, fp32"
+DYNAMIC = "Trainer, dynamic padding, fp32"
+GROUPED = "Trainer, grouped by length, bf16"
+
+PAIRS = (("ours, fp32", PADDED), ("ours, fp32", DYNAMIC), ("ours, bf16", GROUPED), ("ours, bf16", PADDED))
+
+ROWS = 20_000
 
 
-@dataclass
-class Side:
-    """One model with its own batches and optimiser."""
-
-    model: nn.Module
-    loss: Callable[[Batch], torch.Tensor]
-    batches: Iterator[Batch]
-    machine: Machine
-    optimiser: torch.optim.Optimizer
-
-    def step(self) -> int:
-        """One optimiser step; returns its real tokens."""
-        batch = next(self.batches)
-        with self.machine.autocast():
-            loss = self.loss(batch)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
-        return batch.tokens
-
-
-def reference(config: EncoderConfig, num_labels: int) -> nn.Module:
-    """transformers' BERT classifier of the same shape, from scratch."""
-    shape = transformers.BertConfig(
-        vocab_size=config.vocab_size, hidden_size=config.hidden_size, num_hidden_layers=config.num_hidden_layers,
-        num_attention_heads=config.num_attention_heads, intermediate_size=config.intermediate_size, num_labels=num_labels,
-    )  # fmt: skip
-    return transformers.BertForSequenceClassification(shape)
-
-
-def grouped(prepared: Prepared, batch_size: int) -> Iterator[Batch]:
-    """Batches grouped by length, without end."""
-    epoch = 0
-    while True:
-        for chosen in training_order(prepared.train, batch_size, 0, epoch):
-            yield collate(prepared.train, chosen, prepared.pad_token_id)
-        epoch += 1
-
-
-def padded(prepared: Prepared, batch_size: int, length: int) -> Iterator[Batch]:
-    """Random batches, all padded to one length, as a plain fine-tuning script makes them."""
-    stream = np.random.default_rng(0)
-    while True:
-        batch = collate(prepared.train, stream.choice(len(prepared.train), batch_size, replace=False), prepared.pad_token_id)
-        missing = length - batch.input_ids.shape[1]
-        mask = torch.ones_like(batch.input_ids, dtype=torch.bool) if batch.attention_mask is None else batch.attention_mask
-        pad = nn.functional.pad
-        yield replace(
-            batch,
-            input_ids=pad(batch.input_ids, (0, missing), value=prepared.pad_token_id),
-            token_type_ids=pad(batch.token_type_ids, (0, missing)),
-            attention_mask=pad(mask, (0, missing)),
+def measure(quick: bool) -> list[dict[str, Any]]:
+    """Throughput of every side, and ours over each peer."""
+    timed = {PADDED: 2, DYNAMIC: 12} if quick else {PADDED: 6, DYNAMIC: 40}
+    with tempfile.TemporaryDirectory() as folder:
+        sides = _sides(Path(folder))
+        for name, side in sides.items():
+            side.run(FIRST + 2 if name == PADDED else WARM_UP, FIRST, 1000)
+        values = rounds.interleaved(
+            {name: _timed(side, FIRST + timed.get(name, 50 if quick else 150)) for name, side in sides.items()},
+            3 if quick else 15,
         )
+    ratios = [rounds.times_as_fast(values[one], values[other], f"{one} / {other}") for one, other in PAIRS]
+    return ratios + rounds.rates(values, "tokens/s")
 
 
-def side(model: nn.Module, ours: bool, batches: Iterator[Batch], machine: Machine, config: RunConfig) -> Side:
-    """A side ready to train."""
-
-    def our_loss(batch: Batch) -> torch.Tensor:
-        return model.loss(model(batch), batch.labels)
-
-    def their_loss(batch: Batch) -> torch.Tensor:
-        mask = None if batch.attention_mask is None else batch.attention_mask.long()
-        return model(batch.input_ids, mask, batch.token_type_ids, labels=batch.labels).loss
-
-    return Side(model.train(), our_loss if ours else their_loss, batches, machine, make_optimiser(model, config.finetune))
+def _timed(side: Any, steps: int) -> rounds.Side:
+    on_every_round = ours.on_every_round if isinstance(side, Finetuning) else peers.on_every_round
+    return on_every_round(side, steps, FIRST)
 
 
-def rate(side: Side, steps: int) -> float:
-    """Real tokens per second over some steps."""
-    started = time.perf_counter()
-    tokens = sum(side.step() for _ in range(steps))
-    return tokens / (time.perf_counter() - started)
+def _sides(folder: Path) -> dict[str, Any]:
+    configs = {}
+    for dtype in ("fp32", "bf16"):
+        config, data = ours.on_task(
+            "task=sst2", f"data.train_examples={ROWS}", f"hardware.dtype={dtype}", output=str(folder / "output")
+        )
+        configs[f"ours, {dtype}"] = Finetuning(config, build_classifier(config.model, 2, 0), data, folder / dtype)
+    return configs | _peers(config, data, folder / "trainer")
 
 
-def main() -> None:
-    """Prints one line a round and the medians."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--root", default="../shared/data")
-    parser.add_argument("--output", default="multirun")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--warmup", type=int, default=100)
-    options = parser.parse_args()
-    source = DataConfig(source=DataSource.local, root=options.root)
-    config = RunConfig(task=SST2, data=source, output=options.output)
-    prepared = cache.read(config, cache.prepare(config))
-    shape = replace(MINI, vocab_size=prepared.vocab_size)
-    half, full = Machine(HardwareConfig(dtype=Dtype.bf16)), Machine(HardwareConfig())
-    sides = {
-        "ours": side(build_classifier(shape, 2, 0), True, grouped(prepared, 32), half, config),
-        "same batches": side(reference(shape, 2), False, grouped(prepared, 32), half, config),
-        "padded": side(reference(shape, 2), False, padded(prepared, 32, 128), full, config),
+def _peers(config: RunConfig, data: Prepared, folder: Path) -> dict[str, peers.Training]:
+    tokenizer = peers.tokenizer()
+    padded, dynamic = _tokenised(tokenizer, padding="max_length"), _tokenised(tokenizer, padding=False)
+    refuse_other_rows(data, dynamic)
+    collator = transformers.DataCollatorWithPadding(tokenizer)
+
+    def training(rows: datasets.Dataset, collator: Any, **more: Any) -> peers.Training:
+        model = transformers.BertForSequenceClassification(peers.bert(config.model, num_labels=2))
+        return peers.Training(model, rows, collator, config.finetune, folder, **more)
+
+    return {
+        PADDED: training(padded, transformers.default_data_collator),
+        DYNAMIC: training(dynamic, collator),
+        GROUPED: training(dynamic, collator, bf16=True, train_sampling_strategy="group_by_length"),
     }
-    for name, one in sides.items():
-        rate(one, options.warmup if name != "padded" else 3)
-    rounds = []
-    for number in range(options.rounds):
-        rates = {
-            name: rate(one, options.steps if name != "padded" else max(2, options.steps // 10)) for name, one in sides.items()
-        }
-        rounds.append(rates)
-        print(f"round {number + 1}: " + ", ".join(f"{name} {value:,.0f} tokens/s" for name, value in rates.items()), flush=True)
-    for name in sides:
-        print(f"median {name}: {statistics.median(row[name] for row in rounds):,.0f} tokens/s")
-    for other in ("same batches", "padded"):
-        ratios = [row["ours"] / row[other] for row in rounds]
-        print(f"ours / {other}: median {statistics.median(ratios):.2f}, range {min(ratios):.2f} to {max(ratios):.2f}")
 
 
-if __name__ == "__main__":
-    main()
+def _tokenised(tokenizer: Any, padding: str | bool) -> datasets.Dataset:
+    """The same rows, as a GLUE script prepares them."""
+    datasets.disable_progress_bars()
+    rows = datasets.load_dataset(str(ours.data_root() / "glue"), "sst2", split=f"train[:{ROWS}]")
+    encoded = rows.map(lambda some: tokenizer(some["sentence"], padding=padding, max_length=128, truncation=True), batched=True)
+    return encoded.map(lambda row: {"length": sum(row["attention_mask"])}).rename_column("label", "labels")
+
+
+def refuse_other_rows(data: Prepared, rows: datasets.Dataset) -> None:
+    """RuntimeError unless both sides train on the same token ids."""
+    for number, ids in enumerate(rows["input_ids"][:1000]):
+        start, end = data.train.starts[number], data.train.starts[number + 1]
+        if data.train.ids[start:end].tolist() != ids:
+            raise RuntimeError(f"row {number} has other token ids on the side of the peer")

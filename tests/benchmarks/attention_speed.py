@@ -1,0 +1,101 @@
+"""Forward and backward of one attention layer with a window of 128 over a long text, against full attention and Longformer's.
+
+All layers have projections of queries, keys, values and output; Longformer's, `LongformerSelfAttention`, gets an output product
+of the same size. It has no global tokens and the weights of ours, and the outputs must be equal.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import ours
+import rounds
+import torch
+import transformers
+from torch import Tensor, nn
+from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
+
+from models.attention.full import SelfAttention
+from models.attention.products import Context
+from models.config import EncoderConfig
+
+TOKENS, WINDOW = 4096, 128
+
+SHAPES = ((256, 4), (768, 12))
+"""Hidden size and heads."""
+
+SECONDS = 0.3
+"""Each value is the mean of as many calls as this takes, at least two."""
+
+
+def measure(quick: bool) -> list[dict[str, Any]]:
+    """Milliseconds of a call, and how many times as fast the windowed layer is."""
+    rows: list[dict[str, Any]] = []
+    for hidden, heads in SHAPES:
+        for dropout in (0.0,) if quick else (0.0, 0.1):
+            for dtype in ("fp32", "bf16"):
+                rows += _measured(hidden, heads, dropout, dtype, 3 if quick else 15)
+    return rows
+
+
+def _measured(hidden: int, heads: int, dropout: float, dtype: str, count: int, tokens: int = TOKENS) -> list[dict[str, Any]]:
+    layers, inputs = layers_of(hidden, heads, dropout, tokens), torch.randn(1, tokens, hidden, requires_grad=True)
+    if not dropout:
+        refuse_different(layers["ours"](inputs), layers["Longformer's"](inputs))
+    machine = ours.machine(dtype)
+
+    def call(layer: Callable[[Tensor], Tensor]) -> None:
+        with machine.autocast():
+            output = layer(inputs)
+        output.float().sum().backward()
+        inputs.grad = None
+
+    timed = {name: _timed(lambda layer=layer: call(layer)) for name, layer in layers.items()}
+    for side in timed.values():
+        side(-1)
+    values = rounds.interleaved(timed, count)
+    setting = f"H{hidden} A{heads}, {dtype}" + (f", dropout {dropout}" if dropout else "")
+    ratios = [
+        rounds.times_as_fast_by_time(values["ours"], values[other], f"windowed / {other}, {setting}")
+        for other in ("full", "Longformer's")
+    ]
+    return ratios + [rounds.row(f"{name}, {setting}", one, "ms") for name, one in values.items()]
+
+
+def layers_of(hidden: int, heads: int, dropout: float, tokens: int) -> dict[str, Callable[[Tensor], Tensor]]:
+    """The layers as functions of (B, T, D)."""
+    shape = {"hidden_size": hidden, "num_attention_heads": heads, "attention_probs_dropout_prob": dropout}
+    windowed = SelfAttention(EncoderConfig(**shape, attention_window=WINDOW)).train()
+    full = SelfAttention(EncoderConfig(**shape)).train()
+    theirs = LongformerSelfAttention(transformers.LongformerConfig(**shape, attention_window=[WINDOW]), 0).train()
+    output = nn.Linear(hidden, hidden)
+    for part, name in enumerate(("query", "key", "value")):
+        rows = slice(part * hidden, (part + 1) * hidden)
+        getattr(theirs, name).load_state_dict(
+            {key: value[rows] for key, value in windowed.query_key_value.state_dict().items()}
+        )
+    output.load_state_dict(windowed.output.state_dict())
+    nothing, nowhere = torch.zeros(1, tokens), torch.zeros(1, tokens, dtype=torch.bool)
+    return {
+        "ours": lambda inputs: windowed(inputs, Context()),
+        "full": lambda inputs: full(inputs, Context()),
+        "Longformer's": lambda inputs: output(theirs(inputs, nothing, nowhere, nowhere, False)[0]),
+    }
+
+
+def refuse_different(one: Tensor, other: Tensor) -> None:
+    """RuntimeError unless both layers compute the same."""
+    difference = (one - other).abs().max().item()
+    if difference > 1e-4:
+        raise RuntimeError(f"the outputs of our layer and Longformer's differ by {difference:.2g}")
+
+
+def _timed(call: Callable[[], None]) -> rounds.Side:
+    def milliseconds(number: int) -> float:
+        calls, started = 0, time.perf_counter()
+        while calls < 2 or time.perf_counter() - started < SECONDS:
+            call()
+            calls += 1
+        return (time.perf_counter() - started) / calls * 1e3
+
+    return milliseconds

@@ -1,0 +1,153 @@
+"""Our side: configs as the command line composes them, and the project's own training, timed by the log of the run."""
+
+import itertools
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import hydra
+from hydra.core.config_store import ConfigStore
+
+from harness.config.choices import Dtype
+from harness.config.resolve import Found, Vocabulary, from_node, resolve
+from harness.config.schema import HardwareConfig, RunConfig
+from harness.corpus import prepare as corpora
+from harness.corpus import sequences
+from harness.hardware.device import Machine
+from harness.measure import flops
+from harness.measure.memory import Baseline
+from harness.paths import conf_directory
+from harness.tasks import prepared as cache
+from harness.tasks.prepared import Prepared
+from harness.tracking.run_log import RunLog
+from harness.training.finetune import finetune
+from harness.training.pretrain import pretrain
+from models.heads import Classifier
+
+THREADS = 2
+PIECES = 30_522
+"""Pieces of BERT's uncased vocabulary, which both sides use."""
+
+
+def data_root() -> Path:
+    """Folder of the real data: ../shared/data beside the checkout, or BENCHMARK_DATA."""
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    return Path(os.environ.get("BENCHMARK_DATA", beside))
+
+
+def vocabulary_file() -> Path:
+    """BERT's uncased vocabulary."""
+    return data_root() / "vocab" / "bert-base-uncased" / "vocab.txt"
+
+
+def composed(*overrides: str, output: str) -> RunConfig:
+    """The config of `python -m harness` with these overrides, model base at scale mini with BERT's vocabulary."""
+    ConfigStore.instance().store(name="run_config", node=RunConfig)
+    always = ("data=local", f"data.root={data_root()}", f"tokenizer.vocab_file={vocabulary_file()}", f"output={output}")
+    with hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
+        return from_node(hydra.compose("config", [*always, f"hardware.threads={THREADS}", *overrides]))
+
+
+def on_task(*overrides: str, output: str) -> tuple[RunConfig, Prepared]:
+    """A resolved config and its prepared data."""
+    config = composed(*overrides, output=output)
+    data = cache.read(config, cache.prepare(config))
+    return _with_vocabulary(config, data.vocab_size, data.pad_token_id), data
+
+
+def on_text(*overrides: str, output: str) -> tuple[RunConfig, sequences.Corpus]:
+    """The same of a pretraining."""
+    config = composed("task=none", *overrides, output=output)
+    corpus = sequences.read(output, corpora.prepare(config))
+    return _with_vocabulary(config, corpus.vocab_size, corpus.pad), corpus
+
+
+def _with_vocabulary(config: RunConfig, size: int, pad: int) -> RunConfig:
+    if size != PIECES:
+        raise RuntimeError(f"our vocabulary has {size:,} pieces, expected {PIECES:,}")
+    return resolve(config, Found(vocabulary=Vocabulary(size, pad), threads=THREADS))
+
+
+def machine(dtype: str) -> Machine:
+    """The CPU with the threads of the benchmark, in fp32 or bf16."""
+    return Machine(HardwareConfig(dtype=Dtype[dtype], threads=THREADS))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training did between two of its steps, as its own log says."""
+
+    tokens: int  # without padding
+    seconds: float
+    flops_per_s: float  # padding counts
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Throughput of training."""
+        return self.tokens / self.seconds
+
+
+class Finetuning:
+    """`harness.training.finetune.finetune`, again and again; the model goes on learning."""
+
+    def __init__(self, config: RunConfig, model: Classifier, data: Prepared, folder: Path) -> None:
+        self._config, self._model, self._data, self._folder = config, model, data, folder
+        self._machine, self._cost = machine(config.hardware.dtype.name), flops.of_training(model)
+        self._numbers = itertools.count()
+        self._last: Path | None = None
+
+    def points(self) -> list[dict]:
+        """The loss curve of the last training, an entry for each step, with its time in ms and the tokens so far."""
+        return [entry for entry in _entries(self._last) if entry.get("key") == "finetune/loss"]
+
+    def run(self, steps: int, first: int, seed: int, log_of: Callable[[Path], RunLog] = RunLog) -> Trained:
+        """Trains so many steps; what it did after step `first`."""
+        config = replace(self._config, seed=seed, finetune=replace(self._config.finetune, max_steps=steps))
+        self._last = _fresh(self._folder, next(self._numbers))
+        log = log_of(self._last)
+        self._machine.use_threads()
+        spent = finetune(config, self._model, self._data, self._machine, log, self._cost)
+        log.close()
+        return _between(log.folder, "finetune", first, steps, spent.flops / spent.seconds)
+
+
+class Pretraining:
+    """`harness.training.pretrain.pretrain`, again and again, each time from the start."""
+
+    def __init__(self, config: RunConfig, corpus: sequences.Corpus, folder: Path) -> None:
+        self._config, self._corpus, self._folder = config, corpus, folder
+        self._machine, self._numbers = machine(config.hardware.dtype.name), itertools.count()
+
+    def run(self, steps: int, first: int, seed: int, log_of: Callable[[Path], RunLog] = RunLog) -> Trained:
+        """Trains so many steps; what it did after step `first`."""
+        config = replace(self._config, pretrain=replace(self._config.pretrain, steps=steps, tokens=None, seed=seed))
+        log = log_of(_fresh(self._folder, next(self._numbers)))
+        self._machine.use_threads()
+        pretrain(config, self._corpus, self._machine, log, "benchmark", Baseline(self._machine), flops.of_objective)
+        log.close()
+        results = {entry["result"]: entry["value"] for entry in _entries(log.folder) if "result" in entry}
+        return _between(log.folder, "pretrain", first, steps, results["pretrain/flops"] / results["pretrain/duration_s"])
+
+
+def _fresh(folder: Path, number: int) -> Path:
+    path = folder / f"run-{number}"
+    path.mkdir(parents=True)
+    return path
+
+
+def _between(folder: Path, phase: str, first: int, last: int, flops_per_s: float) -> Trained:
+    """What the log says of the steps after `first`."""
+    points = {entry["step"]: entry for entry in _entries(folder) if entry.get("key") == f"{phase}/loss"}
+    begin, end = points[first], points[last]
+    return Trained(end["tokens"] - begin["tokens"], (end["time"] - begin["time"]) / 1e3, flops_per_s)
+
+
+def _entries(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def on_every_round(training: Finetuning | Pretraining, steps: int, first: int) -> Callable[[int], float]:
+    """A side of `rounds.interleaved`: real tokens per second."""
+    return lambda number: training.run(steps, first, seed=number).tokens_per_s

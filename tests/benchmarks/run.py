@@ -1,0 +1,81 @@
+"""Runs the benchmarks, each in a fresh process, and writes one table of their figures.
+
+    python tests/benchmarks/run.py [--only NAME ...] [--full]
+
+Figures are ratios, measured side by side in interleaved rounds. Needs ../shared/data beside the checkout, or its place in
+BENCHMARK_DATA.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+import results  # noqa: E402
+
+from harness import processes  # noqa: E402
+
+BENCHMARKS = {
+    "finetune": "finetune_speed",
+    "pretrain": "pretrain_speed",
+    "attention": "attention_speed",
+    "inference": "inference_speed",
+    "evaluation": "evaluation_speed",
+    "sweep": "sweep_speed",
+    "neighbour": "neighbour",
+    "harness": "harness_cost",
+    "utilisation": "utilisation",
+    "reports": "reports_speed",
+}
+"""Name -> module with `measure(quick) -> list of figures`."""
+
+
+def main() -> int:
+    """1 if a benchmark failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="extend", nargs="+", choices=BENCHMARKS, help="these benchmarks alone")
+    parser.add_argument("--full", action="store_true", help="more rounds and sizes")
+    parser.add_argument("--output", type=Path, default=HERE / "results", help="folder of the tables")
+    parser.add_argument("--here", metavar="FILE", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.here:
+        processes.end_with_parent()
+        (name,) = options.only
+        options.here.write_text(json.dumps(importlib.import_module(BENCHMARKS[name]).measure(not options.full)))
+        return 0
+    measured, failed = {}, []
+    for name in options.only or BENCHMARKS:
+        rows = in_fresh_process(name, options.full, options.output)
+        if rows is None:
+            failed.append(f"{name}: failed, see above")
+        else:
+            measured[name] = rows
+    print(results.write(options.output, measured, "full" if options.full else "quick", failed))
+    return 1 if failed else 0
+
+
+def in_fresh_process(name: str, full: bool, output: Path) -> list[dict] | None:
+    """The figures of one benchmark, None if it failed."""
+    started = time.perf_counter()
+    print(f"{name} ...", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.json"
+        command = [sys.executable, str(HERE / "run.py"), "--only", name, "--here", str(file), *(["--full"] if full else [])]
+        quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "HF_DATASETS_CACHE": f"{folder}/datasets"}
+        settings = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", results.FOLDER: str(output.absolute())}
+        code = subprocess.run(command, env=os.environ | quiet | settings).returncode
+        rows = json.loads(file.read_text()) if code == 0 else None
+    print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""The sweep of the demo, smaller, as whole processes: `python -m harness -m model=base,albert,windowed` against a script.
+
+The script (sweep_trainer.py) fine-tunes BERT, ALBERT and Longformer with the Trainer on the same rows, with the same steps, in
+one process and without tracking. Ours starts a process for every run and keeps the results in MLflow. In the full form also
+with our timing session, which the script has nothing to set against.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ours
+import peers
+import rounds
+
+from harness.tasks.rows import load_table
+from models.config import EncoderConfig
+
+HERE = Path(__file__).resolve().parent
+TASKS = ("bag", "order", "distance")
+STEPS, EVAL_BATCH = 16, 64
+
+
+def measure(quick: bool) -> list[dict[str, Any]]:
+    """Seconds of every side, and how many times as fast ours is."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_settings(Path(folder))
+        sides = {
+            "ours, measure=none": lambda number: _ours(Path(folder) / f"none-{number}", "measure=none"),
+            "script with Trainer": lambda number: _script(Path(folder)),
+        }
+        if not quick:
+            sides["ours, with timing session"] = lambda number: _ours(Path(folder) / f"timed-{number}", "measure.rounds=1")
+        values = rounds.interleaved(sides, 1 if quick else 3)
+    ratios = [
+        rounds.times_as_fast_by_time(one, values["script with Trainer"], f"{name} / script with Trainer")
+        for name, one in values.items()
+        if name.startswith("ours")
+    ]
+    return ratios + [rounds.row(name, one, "s") for name, one in values.items()]
+
+
+def write_settings(folder: Path) -> None:
+    """What the script reads: shapes, arguments, and the rows of each task."""
+    (folder / "rows").mkdir()
+    shapes = {}
+    for name in ("base", "albert", "windowed"):
+        config = ours.composed(f"model={name}", "task=bag", output=str(folder / "cache"))
+        shapes[name] = shape(replace(config.model, vocab_size=ours.PIECES))
+    arguments = peers.settings(config.finetune) | {"max_steps": STEPS, "per_device_eval_batch_size": EVAL_BATCH}
+    vocabulary = {"vocabulary": str(ours.vocabulary_file()), "pieces": ours.PIECES}
+    (folder / "settings.json").write_text(json.dumps(vocabulary | {"shapes": shapes, "arguments": arguments}))
+    for task in TASKS:
+        config = ours.composed(f"task={task}", output=str(folder / "cache"))
+        splits = {split: load_table(config, split).columns for split in ("train", "validation")}
+        names = dict(zip(("text", "text_pair"), config.task.fields, strict=False)) | {"labels": config.task.label}
+        rows = {split: {name: list(columns[column]) for name, column in names.items()} for split, columns in splits.items()}
+        (folder / "rows" / f"{task}.json").write_text(json.dumps(rows))
+
+
+def shape(config: EncoderConfig) -> dict[str, Any]:
+    """The same shape as keywords of a config of transformers: BERT's, ALBERT's or Longformer's."""
+    keywords = peers.shape(config)
+    if config.num_hidden_groups is not None:
+        keywords |= {"embedding_size": config.embedding_width, "hidden_act": "gelu_new", "classifier_dropout_prob": 0.1}
+    if config.attention_window is not None:
+        keywords |= {"attention_window": [config.attention_window] * config.num_hidden_layers, "pad_token_id": 0}
+        keywords["max_position_embeddings"] = config.max_position_embeddings + 2  # its positions begin after the padding's
+    return keywords
+
+
+def _ours(output: Path, measuring: str) -> float:
+    """Seconds of the whole command on a fresh output folder."""
+    return _seconds(
+        [
+            *("-m", "harness", "-m", "model=base,albert,windowed", f"task={','.join(TASKS)}", f"finetune.max_steps={STEPS}"),
+            f"finetune.eval_batch_size={EVAL_BATCH}",
+            *(measuring, f"tokenizer.vocab_file={ours.vocabulary_file()}", f"hardware.threads={ours.THREADS}"),
+            f"output={output}",
+        ]
+    )
+
+
+def _script(folder: Path) -> float:
+    return _seconds([str(HERE / "sweep_trainer.py"), str(folder)])
+
+
+def _seconds(arguments: list[str]) -> float:
+    """Wall clock of a Python process; RuntimeError with its last lines if it fails."""
+    started = time.perf_counter()
+    path = os.pathsep.join([str(HERE.parents[1]), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ended = subprocess.run(
+        [sys.executable, *arguments], cwd=HERE.parents[1], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
+    )
+    if ended.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} failed: {ended.stderr[-2000:] or ended.stdout[-2000:]}")
+    return time.perf_counter() - started

@@ -1,0 +1,112 @@
+"""The plumbing of the benchmarks at tiny sizes: that both sides have the same shapes, rows and settings. Nothing is timed."""
+
+from types import SimpleNamespace
+
+import harness_cost
+import neighbour
+import numpy as np
+import peers
+import pytest
+import run
+import torch
+import utilisation
+
+from harness.config.schema import FinetuneConfig
+from harness.tasks.base import Split
+from models.config import EncoderConfig
+from models.heads import build_classifier
+
+MINI = EncoderConfig(
+    vocab_size=peers.PIECES, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024
+)
+
+SPLIT = Split(
+    ids=np.arange(6, dtype=np.int32),
+    types=np.zeros(6, dtype=np.uint8),
+    starts=np.array([0, 1, 3, 6]),
+    labels=np.array([0, 1, 0]),
+    items=range(3),
+)
+
+
+def test_a_repeated_split_has_the_same_sequences_in_turn():
+    repeated = harness_cost.repeated(SPLIT, 5)
+    sequences = [repeated.ids[start:end].tolist() for start, end in zip(repeated.starts, repeated.starts[1:], strict=False)]
+    assert sequences == [[0], [1, 2], [3, 4, 5], [0], [1, 2]]
+    assert repeated.labels.tolist() == [0, 1, 0, 0, 1]
+    assert len(repeated) == len(repeated.items) == 5
+
+
+def test_both_sides_have_as_many_parameters():
+    theirs = peers.transformers.BertForSequenceClassification(peers.bert(MINI, num_labels=2))
+    ours = build_classifier(MINI, 2, 0)
+    assert sum(one.numel() for one in ours.parameters()) == sum(one.numel() for one in theirs.parameters())
+
+
+def test_a_peer_with_another_vocabulary_is_refused():
+    with pytest.raises(RuntimeError, match="1,000 token embeddings"):
+        peers.shape(EncoderConfig(vocab_size=1000))
+
+
+def test_the_trainer_decays_and_clips_as_our_loop(tmp_path):
+    config = FinetuneConfig()
+    arguments = peers.arguments(tmp_path, config, max_steps=20)
+    assert (arguments.learning_rate, arguments.weight_decay) == (config.learning_rate, config.weight_decay)
+    assert arguments.max_grad_norm == config.max_grad_norm
+    assert arguments.get_warmup_steps(20) == 20 * config.warmup_fraction
+    assert not arguments.report_to
+
+
+def test_counting_keeps_real_tokens_of_each_batch():
+    counting = peers.Counting(lambda rows: {"attention_mask": torch.tensor(rows)})
+    counting([[1, 1, 0], [1, 0, 0]])
+    counting([[1, 1, 1]])
+    assert counting.tokens == [3, 3]
+
+
+def test_the_environment_of_workers_sets_their_threads():
+    assert neighbour.own()["OMP_NUM_THREADS"] == str(neighbour.THREADS)
+
+
+def test_a_default_child_has_no_other_setting_of_openmp(monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    settings = neighbour.settings()
+    assert "OMP_WAIT_POLICY" not in settings["default"]
+    assert settings["passive"]["OMP_WAIT_POLICY"] == "PASSIVE"
+
+
+def event(name, start, end, own, parent=None, thread=1):
+    """An event of a profile."""
+    return SimpleNamespace(
+        name=name,
+        thread=thread,
+        cpu_parent=parent,
+        self_cpu_time_total=own,
+        time_range=SimpleNamespace(start=start, end=end),
+    )
+
+
+def test_shares_of_a_profile_add_up_and_ranges_own_what_is_within_them():
+    data = event("data", 0, 30, 10)
+    copy = event("aten::copy_", 5, 25, 20, parent=data)
+    product = event("aten::addmm", 40, 80, 40)
+    adam = event("aten::_fused_adamw_", 80, 90, 10, parent=event("Optimizer.step#AdamW.step", 80, 90, 0))
+    other = event("aten::_softmax", 90, 100, 10)
+    shares = utilisation.shares([data, copy, product, adam, other])
+    assert shares == {
+        "matrix products": 40.0,
+        "data": 30.0,
+        "optimiser": 10.0,
+        "attention kernel": 10.0,
+        "Python between operators": 10.0,
+    }
+
+
+def test_a_failed_benchmark_is_named_and_the_others_stay(tmp_path, monkeypatch, capsys):
+    figure = {"name": "ours / theirs", "value": 2.0, "unit": "x", "low": 1.0, "high": 3.0, "rounds": 3}
+    monkeypatch.setattr(run, "in_fresh_process", lambda name, *_: None if name == "pretrain" else [figure])
+    monkeypatch.setattr("sys.argv", ["run.py", "--only", "finetune", "pretrain", "--output", str(tmp_path)])
+    assert run.main() == 1
+    printed = capsys.readouterr().out
+    assert "- pretrain: failed" in printed
+    assert "| finetune (quick) | ours / theirs | 2 x |" in printed

@@ -1,0 +1,104 @@
+"""The table of the benchmarks: medians and ratios of rounds, its file, and the comparison with the last one."""
+
+import json
+
+import pytest
+import results
+import rounds
+
+
+def figure(name="ours / theirs", value=2.0, low=1.9, high=2.1, unit="x"):
+    return {"name": name, "value": value, "unit": unit, "low": low, "high": high, "rounds": 3}
+
+
+@pytest.fixture
+def hardware(monkeypatch):
+    """A machine of a fixed name, and its days."""
+    monkeypatch.setattr(results, "machine", lambda config: {"processor": "Some CPU @ 2.0", "cores": 2})
+
+    def day(text):
+        class Day(results.date):
+            @classmethod
+            def today(cls):
+                return cls.fromisoformat(text)
+
+        monkeypatch.setattr(results, "date", Day)
+
+    return day
+
+
+def test_every_side_has_a_value_of_every_round_and_each_begins_once():
+    order = []
+    sides = {name: lambda number, name=name: order.append((number, name)) or float(number) for name in "abc"}
+    values = rounds.interleaved(sides, 3)
+    assert values == {name: [0.0, 1.0, 2.0] for name in "abc"}
+    assert [name for _, name in order] == [*"abc", *"bca", *"cab"]
+
+
+def test_a_ratio_pairs_the_values_of_a_round():
+    ratio = rounds.times_as_fast([10.0, 40.0, 30.0], [5.0, 10.0, 10.0], "ours / theirs")
+    assert ratio == figure(value=3.0, low=2.0, high=4.0)
+
+
+def test_a_ratio_of_durations_is_above_one_where_ours_is_shorter():
+    assert rounds.times_as_fast_by_time([1.0], [4.0], "ours / theirs")["value"] == 4.0
+
+
+def test_the_file_is_named_after_hardware_and_day(tmp_path, hardware):
+    hardware("2026-11-21")
+    results.write(tmp_path, {"finetune": [figure()]}, "quick")
+    assert {path.name for path in tmp_path.iterdir()} == {f"some-cpu-2-0-2-cores-2026-11-21.{end}" for end in ("json", "md")}
+    table = json.loads((tmp_path / "some-cpu-2-0-2-cores-2026-11-21.json").read_text())
+    assert table["benchmarks"]["finetune"]["rows"] == [figure()]
+    assert table["benchmarks"]["finetune"]["form"] == "quick"
+    assert table["versions"]["torch"]
+
+
+def test_one_benchmark_again_on_the_same_day_leaves_the_others(tmp_path, hardware):
+    hardware("2026-11-21")
+    results.write(tmp_path, {"finetune": [figure()], "pretrain": [figure(value=5.0)]}, "quick")
+    text = results.write(tmp_path, {"finetune": [figure(value=3.0)]}, "full")
+    (path,) = tmp_path.glob("*.json")
+    table = json.loads(path.read_text())["benchmarks"]
+    assert table["finetune"]["rows"][0]["value"] == 3.0
+    assert table["pretrain"]["rows"][0]["value"] == 5.0
+    assert "| finetune (full) | ours / theirs | 3 x | 1.9 to 2.1 | 3 | 2 x |" in text
+
+
+def test_a_regression_is_named_with_both_figures(tmp_path, hardware):
+    hardware("2026-11-20")
+    results.write(tmp_path, {"finetune": [figure(), figure("steady")]}, "quick")
+    hardware("2026-11-21")
+    text = results.write(tmp_path, {"finetune": [figure(value=1.5, low=1.4, high=1.6), figure("steady")]}, "quick")
+    assert "**Regressions**" in text
+    assert "- finetune: ours / theirs: 2 x on 2026-11-20, now 1.5 x" in text
+    assert "- finetune: steady" not in text
+
+
+def test_other_hardware_is_not_compared(tmp_path, hardware, monkeypatch):
+    hardware("2026-11-20")
+    results.write(tmp_path, {"finetune": [figure()]}, "quick")
+    monkeypatch.setattr(results, "machine", lambda config: {"processor": "Some CPU @ 2.0", "cores": 20})
+    text = results.write(tmp_path, {"finetune": [figure(value=0.1, low=0.1, high=0.1)]}, "quick")
+    assert "Regressions" not in text
+    assert text.rstrip().endswith("| – |")
+
+
+@pytest.mark.parametrize(
+    ("now", "unit", "expected"),
+    [
+        ({"value": 1.5, "low": 1.4, "high": 1.6}, "x", True),
+        ({"value": 1.5, "low": 1.4, "high": 1.95}, "x", False),  # ranges overlap
+        ({"value": 1.91, "low": 1.9, "high": 1.91}, "x", False),  # within the tolerance
+        ({"value": 2.5, "low": 2.4, "high": 2.6}, "x", False),  # better
+        ({"value": 2.5, "low": 2.4, "high": 2.6}, "%", True),  # lower is better
+        ({"value": 1.5, "low": 1.4, "high": 1.6}, "%", False),
+        ({"value": 0.1, "low": 0.1, "high": 0.1}, "tokens/s", False),  # depends on the load
+    ],
+)
+def test_regressions(now, unit, expected):
+    assert results.is_regression(figure(unit=unit) | now, figure(unit=unit)) is expected
+
+
+def test_a_figure_whose_unit_changed_is_not_compared():
+    assert not results.is_regression(figure(value=0.1, low=0.1, high=0.1), figure(unit="%"))
