@@ -58,7 +58,7 @@ class OneDnnLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., K) -> (..., N)."""
-        if x.numel() * self.out_features < SMALLEST or x.dtype is not torch.float32:
+        if x.numel() * self.out_features < SMALLEST or x.dtype is not torch.float32 or torch.is_autocast_enabled("cpu"):
             return F.linear(x, self.weight, self.bias)
         return _Product.apply(x.flatten(0, -2).contiguous(), self.weight, self.bias).view(*x.shape[:-1], self.out_features)
 

@@ -15,6 +15,7 @@ import transformers
 from torch import Tensor, nn
 from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 
+from harness.hardware.device import Machine
 from models.attention.full import SelfAttention
 from models.attention.products import Context
 from models.config import EncoderConfig
@@ -39,10 +40,10 @@ def measure(quick: bool) -> list[dict[str, Any]]:
 
 
 def _measured(hidden: int, heads: int, dropout: float, dtype: str, count: int, tokens: int = TOKENS) -> list[dict[str, Any]]:
-    layers, inputs = layers_of(hidden, heads, dropout, tokens), torch.randn(1, tokens, hidden, requires_grad=True)
+    machine, inputs = ours.machine(dtype), torch.randn(1, tokens, hidden, requires_grad=True)
+    layers = layers_of(hidden, heads, dropout, tokens, machine)
     if not dropout:
         refuse_different(layers["ours"](inputs), layers["Longformer's"](inputs))
-    machine = ours.machine(dtype)
 
     def call(layer: Callable[[Tensor], Tensor]) -> None:
         with machine.autocast():
@@ -62,11 +63,11 @@ def _measured(hidden: int, heads: int, dropout: float, dtype: str, count: int, t
     return ratios + [rounds.row(f"{name}, {setting}", one, "ms") for name, one in values.items()]
 
 
-def layers_of(hidden: int, heads: int, dropout: float, tokens: int) -> dict[str, Callable[[Tensor], Tensor]]:
+def layers_of(hidden: int, heads: int, dropout: float, tokens: int, machine: Machine) -> dict[str, Callable[[Tensor], Tensor]]:
     """The layers as functions of (B, T, D)."""
     shape = {"hidden_size": hidden, "num_attention_heads": heads, "attention_probs_dropout_prob": dropout}
-    windowed = SelfAttention(EncoderConfig(**shape, attention_window=WINDOW)).train()
-    full = SelfAttention(EncoderConfig(**shape)).train()
+    windowed = machine.prepare(SelfAttention(EncoderConfig(**shape, attention_window=WINDOW)).train())
+    full = machine.prepare(SelfAttention(EncoderConfig(**shape)).train())
     theirs = LongformerSelfAttention(transformers.LongformerConfig(**shape, attention_window=[WINDOW]), 0).train()
     output = nn.Linear(hidden, hidden)
     for part, name in enumerate(("query", "key", "value")):

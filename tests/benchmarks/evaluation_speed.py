@@ -65,7 +65,7 @@ def _sides(scale: str, folder: Path, items: int) -> dict[str, Callable[[], float
     model, machine = build_classifier(config.model, 2, 0), ours.machine("fp32")
     finetuned.save(folder / "checkpoint", model, config.task, paths.data_folder(config.output, data.key) / native.TOKENIZER)
     export(folder / "checkpoint", folder / "published")
-    rows = _tokenised(peers.tokenizer(), items)
+    model, rows = machine.prepare(model), _tokenised(peers.tokenizer(), items)
 
     def evaluated() -> float:
         return headline(config.task, evaluate_split(config, model, data.train, data, machine))

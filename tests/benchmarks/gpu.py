@@ -32,7 +32,8 @@ from harness.hardware.device import Machine  # noqa: E402
 from harness.measure import flops  # noqa: E402
 from harness.measure.peak_flops import peak_flops_per_s  # noqa: E402
 from harness.measure.training_step import NoLog  # noqa: E402
-from harness.training.loop import Limit, Position, Step, Training, make_optimiser, train  # noqa: E402
+from harness.training.loop import Limit, Position, Step, Training, train  # noqa: E402
+from harness.training.optimiser import make_optimiser  # noqa: E402
 from models.attention.full import SelfAttention  # noqa: E402
 from models.attention.products import Context  # noqa: E402
 from models.batch import Batch  # noqa: E402

@@ -23,17 +23,18 @@ import ours
 import pictures
 import psutil
 import rounds
-import torch
 
 from harness.config import resolve
 from harness.config.schema import RunConfig
+from harness.hardware.device import Machine
 from harness.measure.memory import Baseline, peak_memory
 from harness.study import run_folder
 from harness.tasks import prepared as cache
 from harness.tasks.base import Split
 from harness.tasks.batches import training_batches
 from harness.tasks.prepared import Prepared
-from harness.training.loop import learning_rate_factor, make_optimiser
+from harness.training.loop import learning_rate_factor
+from harness.training.optimiser import make_optimiser, use_sparse_gradients
 from models.heads import build_classifier
 
 HERE = Path(__file__).resolve().parent
@@ -133,13 +134,14 @@ def bare_loop(folder: Path) -> dict[str, float]:
     data = cache.read(config, run_folder.read(folder)["inputs"]["data"])
     machine = ours.machine(config.hardware.dtype.name)
     with peak_memory(machine, Baseline(machine)) as peak:
-        tokens_per_s = _train_bare(config, data)
+        tokens_per_s = _train_bare(config, data, machine)
     return {"finetune/tokens_per_s": tokens_per_s, "finetune/peak_memory_bytes": peak.kernel}
 
 
-def _train_bare(config: RunConfig, data: Prepared) -> float:
+def _train_bare(config: RunConfig, data: Prepared, machine: Machine) -> float:
     """Tokens per second of the whole training."""
-    model, budget = build_classifier(config.model, 2, config.seed).train(), config.finetune
+    model, budget = machine.prepare(build_classifier(config.model, 2, config.seed).train()), config.finetune
+    use_sparse_gradients(model)
     optimiser, steps = make_optimiser(model, budget), budget.planned_steps(len(data.train))
     batches, tokens = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id), 0
     started = time.perf_counter()
@@ -148,9 +150,7 @@ def _train_bare(config: RunConfig, data: Prepared) -> float:
         for group in optimiser.param_groups:
             group["lr"] = budget.learning_rate * learning_rate_factor(step, steps, budget.warmup_fraction)
         model.loss(model(batch), batch.labels).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), budget.max_grad_norm)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.update()
         tokens += batch.tokens
     return tokens / (time.perf_counter() - started)
 

@@ -7,7 +7,6 @@ measured in turns. The value is the time beside the spinning process over the ti
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import rounds
-
-from harness import processes
 
 HERE = Path(__file__).resolve().parent
 THREADS = 2
@@ -46,6 +43,8 @@ def measure(quick: bool) -> list[dict[str, Any]]:
             for place in ("alone", "beside"):
                 pair = values[f"{name}, {place}"], values[f"default, {place}"]
                 rows.append(_longer(f"{name} / default, {place}", *pair))
+    project = values["passive, beside"], values["default, alone"]  # as `harness.study.supervisor` starts the workers of runs
+    rows.append(_longer("project: beside a spinning process / alone", *project))
     return rows + [rounds.row(name, one, "s") for name, one in values.items()]
 
 
@@ -53,23 +52,7 @@ def settings() -> dict[str, dict[str, str]]:
     """Name -> environment of a child."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(OPENMP)}
     threads = {"OMP_NUM_THREADS": str(THREADS)}
-    return {"default": plain | threads, "passive": plain | threads | {"OMP_WAIT_POLICY": "PASSIVE"}, "project": plain | own()}
-
-
-def own() -> dict[str, str]:
-    """The variables that the project sets for its workers, read from a process that it starts."""
-    with tempfile.TemporaryFile("w") as log:
-        worker = processes.start("platform", [], THREADS, log)
-        try:
-            text = ""
-            while not text and worker.poll() is None:  # the kernel fills the file a moment after the start
-                text = Path(f"/proc/{worker.pid}/environ").read_text()
-        finally:
-            worker.wait()
-    found = dict(pair.split("=", 1) for pair in text.split("\0") if pair)
-    if "OMP_NUM_THREADS" not in found:
-        raise RuntimeError("the environment of a worker could not be read")
-    return {name: value for name, value in found.items() if os.environ.get(name) != value or name.startswith(OPENMP)}
+    return {"default": plain | threads, "passive": plain | threads | {"OMP_WAIT_POLICY": "PASSIVE"}}
 
 
 def _start(environment: dict[str, str]) -> subprocess.Popen:

@@ -9,8 +9,9 @@ import time
 import torch
 
 from harness import processes
-from harness.config.schema import FinetuneConfig
-from harness.training.loop import make_optimiser
+from harness.config.schema import FinetuneConfig, HardwareConfig
+from harness.hardware.device import Machine
+from harness.training.optimiser import make_optimiser
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import build_classifier
@@ -22,16 +23,14 @@ MINI = EncoderConfig(hidden_size=256, num_hidden_layers=4, num_attention_heads=4
 def main() -> None:
     """Until its input ends."""
     processes.end_with_parent()
-    torch.set_num_threads(THREADS)
-    model = build_classifier(MINI, 2, 0).train()
+    model = Machine(HardwareConfig(threads=THREADS)).prepare(build_classifier(MINI, 2, 0).train())
     optimiser = make_optimiser(model, FinetuneConfig())
     batch, labels = Batch(torch.randint(0, MINI.vocab_size, (BATCH, LENGTH))), torch.zeros(BATCH, dtype=torch.int64)
     for _ in sys.stdin:
         started = time.perf_counter()
         for _ in range(STEPS):
             model.loss(model(batch), labels).backward()
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
+            optimiser.update()
         print(time.perf_counter() - started, flush=True)
 
 

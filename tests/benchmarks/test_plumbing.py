@@ -64,10 +64,6 @@ def test_counting_keeps_real_tokens_of_each_batch():
     assert counting.tokens == [3, 3]
 
 
-def test_the_environment_of_workers_sets_their_threads():
-    assert neighbour.own()["OMP_NUM_THREADS"] == str(neighbour.THREADS)
-
-
 def test_a_default_child_has_no_other_setting_of_openmp(monkeypatch):
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     settings = neighbour.settings()
