@@ -46,6 +46,8 @@ class Machine:
         self._compiling = _Compiling() if config.compile else None
         chosen = config.products is Products.onednn or (config.products is Products.auto and products.is_faster_here())
         self.multiplies_with_onednn = chosen and not (self.is_cuda or self._half or self.compiles)
+        if self.multiplies_with_onednn:
+            products.load()
         self._threads = facts.threads(config)
         self.use_threads(self._threads)
 

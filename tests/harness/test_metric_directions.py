@@ -38,6 +38,7 @@ NO_MERIT = {
     "inference/padding_share",
     "finetune/padding_share",
     "timing/reference_ms",
+    "timing/throughput_reference_ms",
     "pretrain/unigram_entropy",
     "pretrain/evaluation_s",
     "corpus/overlap",

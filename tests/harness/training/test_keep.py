@@ -57,7 +57,8 @@ def test_the_kept_weights_are_those_that_were_evaluated(small_config, tmp_path, 
     assert (facts.name, facts.kind, facts.labels, facts.num_outputs) == ("bag", "classification", config.task.labels, 2)
     assert tokenizer == checkpoint / "tokenizer.json"
     data = cache.read(config, cache.prepare(config))
-    logits = predict(model, data.validation, 64, data.pad_token_id, Machine(HardwareConfig(threads=1)))
+    machine = Machine(HardwareConfig(threads=1))
+    logits = predict(machine.prepare(model), data.validation, 64, data.pad_token_id, machine)
     np.testing.assert_array_equal(logits, evaluated(tmp_path / "run"))
 
 
