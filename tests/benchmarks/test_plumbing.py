@@ -85,7 +85,7 @@ def event(name, start, end, own, parent=None, thread=1):
 def test_shares_of_a_profile_add_up_and_ranges_own_what_is_within_them():
     data = event("data", 0, 30, 10)
     copy = event("aten::copy_", 5, 25, 20, parent=data)
-    product = event("aten::addmm", 40, 80, 40)
+    product = event("mkldnn::_linear_pointwise", 40, 80, 40)
     adam = event("aten::_fused_adamw_", 80, 90, 10, parent=event("Optimizer.step#AdamW.step", 80, 90, 0))
     other = event("aten::_softmax", 90, 100, 10)
     shares = utilisation.shares([data, copy, product, adam, other])

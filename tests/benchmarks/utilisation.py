@@ -37,7 +37,7 @@ OF_OPERATOR = {
     CLIPPING: ("foreach_norm", "linalg_vector_norm", "foreach_mul", "clip"),
     "copies and casts": ("copy_", "to_copy", "clone", "cat"),
 }
-"""Part -> beginnings of the names of its operators, without aten:: and underscores; the first that fits."""
+"""Part -> beginnings of the names of its operators, without namespace and underscores; the first that fits."""
 
 RANGES = {DATA: DATA, LOGGING: LOGGING, "Optimizer.": OPTIMISER}
 """Beginning of the name of a range -> part of all within it."""
@@ -151,6 +151,6 @@ def part_of(event: Any) -> str:
             if around.name.startswith(beginning):
                 return part
         around = around.cpu_parent
-    name = event.name.removeprefix("aten::").lstrip("_").removeprefix("native_")
+    name = event.name.rpartition("::")[2].lstrip("_").removeprefix("native_")
     fitting = (part for part, beginnings in OF_OPERATOR.items() if name.startswith(beginnings))
     return next(fitting, OTHER)
