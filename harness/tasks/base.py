@@ -7,6 +7,7 @@ sequences than items. N tokens of all sequences, S sequences, C outputs.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Split:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         """(S,) tokens of each sequence."""
         return np.diff(self.starts)

@@ -115,3 +115,18 @@ def test_pieces_put_together_are_the_batch(split, count):
 def test_pieces_of_an_unpadded_batch_have_no_mask(split):
     batch = collate(split, np.array([9, 9, 9, 9]), PAD)
     assert [piece.attention_mask for piece in pieces(batch, 2)] == [None, None]
+
+
+def test_training_batches_have_few_shapes_and_none_is_longer_than_the_longest_text():
+    """For each shape kernels are made and kept."""
+    lengths = np.arange(1, 19)
+    starts = np.concatenate([[0], lengths.cumsum()])
+    ids, labels = np.arange(1, starts[-1] + 1, dtype=np.int32), np.zeros(len(lengths), dtype=np.int64)
+    split = Split(ids, np.zeros(len(ids), dtype=np.uint8), starts, labels, range(len(lengths)))
+    batches = list(islice(training_batches(split, 1, 0, pad_token_id=0), len(lengths)))
+    assert sorted({batch.input_ids.shape[1] for batch in batches}) == [4, 8, 12, 16, 18]
+    assert sorted(batch.tokens for batch in batches) == lengths.tolist()
+    for batch in batches:
+        real = batch.input_ids != 0
+        assert real.sum() == batch.tokens
+        assert (batch.attention_mask is None) == bool(real.all())
