@@ -15,7 +15,7 @@ POOL_BATCHES = 200
 
 
 STEP = 4
-"""Training batches have a multiple of so many tokens: for each shape kernels are made and kept, 0.3 MB or more of them."""
+"""Training batches have a multiple of so many tokens: kernels are kept for each shape, 190 MB more in 150 steps without it."""
 
 
 def collate(split: Split, chosen: np.ndarray, pad_token_id: int, step: int = 1) -> Batch:

@@ -1,4 +1,4 @@
-"""AdamW with clipping, whose cost on a CPU does not grow with the rows of an embedding that a batch leaves out."""
+"""AdamW with clipping. Gradients of large embeddings are those of the rows in the batch; the step itself is dense."""
 
 import torch
 from torch import Tensor, nn

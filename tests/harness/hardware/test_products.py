@@ -50,15 +50,20 @@ def test_names_tensors_and_double_precision_stay():
 
 
 @pytest.mark.parametrize(
-    ("vendor", "expected"),
-    [("vendor_id\t: AuthenticAMD", True), ("vendor_id\t: GenuineIntel", False), ("Features: neon", False)],
+    ("facts", "expected"),
+    [
+        ("vendor_id\t: AuthenticAMD\nflags\t: avx2 avx512f avx512_bf16", True),
+        ("vendor_id\t: AuthenticAMD\nflags\t: avx2", False),
+        ("vendor_id\t: GenuineIntel\nflags\t: avx2 avx512f", False),
+        ("Features: neon", False),
+    ],
 )
-def test_auto_follows_the_maker_of_the_processor(vendor: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_auto_follows_the_processor(facts: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
     monkeypatch.setattr(products, "CPUINFO", tmp_path / "cpuinfo")
     assert not products.is_faster_here()
-    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{vendor}\n")
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{facts}\n")
     assert products.is_faster_here() is expected
 
 
