@@ -9,7 +9,7 @@ from models.attention.products import Context, Heads, attend, heads_detail
 from models.attention.windowed import blocked_bytes, window_pairs, windowed_attention
 from models.config import EncoderConfig, Position
 from models.describe import Part, parameters_of
-from models.memory import BOOLEAN, FLOAT
+from models.memory import FLOAT
 from models.norms import make_norm, norm_bytes
 from models.positions import rotate
 from models.reach import Reach
@@ -90,7 +90,7 @@ class SelfAttention(nn.Module):
         return blocked + self._norm_bytes(batch_size * length, projection_kept=False)
 
     def _full_bytes(self, B: int, T: int, H: int, K: int, masked: int) -> int:
-        """`masked` pairs have a mask. Spelt out with dropout, fused without: `attend` says why."""
+        """Spelt out with dropout, fused without: `attend` says why. The fused kernel keeps the mask of `masked` pairs."""
         elements, apart = B * T * H * K, self.config.position is Position.rotary or self.config.qk_norm
         if not self.dropout:
             own = 3 + (2 if apart else 0) + 1  # one tensor of all three, rotated or normed ones apart, and the output
@@ -98,7 +98,7 @@ class SelfAttention(nn.Module):
         of_one_tensor = B == 1 or H == 1  # a batch of heads is a view then; otherwise each of the three is copied
         own = (4 + (1 if apart else 0) if of_one_tensor else 3) + 1
         norms = self._norm_bytes(B * T, projection_kept=of_one_tensor)
-        return FLOAT * (own * elements + 3 * B * H * T * T) + BOOLEAN * masked + norms
+        return FLOAT * (own * elements + 3 * B * H * T * T) + norms
 
     def _norm_bytes(self, tokens: int, projection_kept: bool) -> int:
         """Of the norms of queries and keys, whose inputs are two thirds of one tensor that is kept as a whole."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.attention.products import Heads, attend
-from models.memory import BOOLEAN, FLOAT
+from models.memory import FLOAT
 
 MINIMUM_BLOCK = 16
 """Queries in a block at least, however small the window: below it the fixed cost of a block outweighs the saved products."""
@@ -37,7 +37,7 @@ def blocked_bytes(B: int, T: int, H: int, K: int, window: int, dropout: bool) ->
     queries, pairs = blocks * block, blocks * block * M
     inputs, outputs = (queries + 2 * blocks * M) * H * K, B * T * H * K
     if dropout:
-        return FLOAT * (inputs + outputs + 3 * H * pairs) + BOOLEAN * pairs
+        return FLOAT * (inputs + outputs + 3 * H * pairs)
     padded = T % block != 0  # the output is copied where the padding is cut off
     return FLOAT * (inputs + queries * H * K + (outputs if padded else 0) + queries * H + pairs)
 
