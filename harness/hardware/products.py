@@ -37,6 +37,16 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
 
 
+def _outer(gradient: Tensor, x: Tensor) -> Tensor:
+    """(M, N) and (M, K) -> (N, K): the sum over rows of outer products.
+
+    oneDNN's left matrix is copied transposed, which is slow, so the narrower of the two takes that side.
+    """
+    if gradient.shape[1] <= x.shape[1]:
+        return product(gradient.t(), x.t())
+    return product(x.t(), gradient.t()).t().contiguous()
+
+
 class _Product(torch.autograd.Function):
     """`F.linear` with its three products through oneDNN."""
 
@@ -54,7 +64,7 @@ class _Product(torch.autograd.Function):
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         return (
             product(gradient, weight.t()) if needs_x else None,
-            product(gradient.t(), x.t()) if needs_weight else None,
+            _outer(gradient, x) if needs_weight else None,
             gradient.sum(0) if needs_bias else None,
         )
 

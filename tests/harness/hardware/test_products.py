@@ -14,10 +14,10 @@ from harness.hardware.device import Machine
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
 
 
-def pair(bias: bool = True) -> tuple[nn.Linear, nn.Linear]:
+def pair(bias: bool = True, outputs: int = 160) -> tuple[nn.Linear, nn.Linear]:
     """The same layer twice, the first through oneDNN."""
     torch.manual_seed(0)
-    first, second = (nn.Linear(96, 160, bias=bias) for _ in range(2))
+    first, second = (nn.Linear(96, outputs, bias=bias) for _ in range(2))
     second.load_state_dict(first.state_dict())
     products.use_onednn(first)
     return first, second
@@ -25,9 +25,10 @@ def pair(bias: bool = True) -> tuple[nn.Linear, nn.Linear]:
 
 @needs_onednn
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
-@pytest.mark.parametrize("shape", [(128, 96), (4, 40, 96), (1, 96)], ids=str)
-def test_outputs_and_gradients_are_those_of_a_plain_linear_layer(shape: tuple[int, ...], bias: bool):
-    first, second = pair(bias)
+@pytest.mark.parametrize("width", [160, 64], ids=["wider", "narrower"])
+@pytest.mark.parametrize("shape", [(192, 96), (4, 60, 96), (1, 96)], ids=str)
+def test_outputs_and_gradients_are_those_of_a_plain_linear_layer(shape: tuple[int, ...], width: int, bias: bool):
+    first, second = pair(bias, width)
     given = torch.randn(shape)
     outputs, gradients = [], []
     for layer in (first, second):
