@@ -16,12 +16,25 @@ from models.memory import FLOAT
 MINIMUM_BLOCK = 16
 """Queries in a block at least, however small the window: below it the fixed cost of a block outweighs the saved products."""
 
+SMALL_BLOCK = 32
+"""Half a window is worth a block of its own from this many queries on."""
+
+
+def block_size(window: int) -> int:
+    """Queries in a block: larger ones compute more pairs outside of the window, smaller ones copy each key more often."""
+    return max(window // 2, min(window, SMALL_BLOCK), MINIMUM_BLOCK)
+
+
+def is_one_block(window: int, length: int) -> bool:
+    """Whether a text is too short for blocks to save pairs worth their copies."""
+    return length <= max(window, MINIMUM_BLOCK) + window
+
 
 def window_pairs(window: int, length: int, global_tokens: int = 0) -> int:
     """Query-key pairs that windowed attention computes over one text."""
-    block = max(window, MINIMUM_BLOCK)
-    if length <= block + window:
+    if is_one_block(window, length):
         return length * length
+    block = block_size(window)
     return -(-length // block) * block * (block + window + global_tokens)
 
 
@@ -30,16 +43,16 @@ def blocked_bytes(B: int, T: int, H: int, K: int, window: int, dropout: bool) ->
 
     None where one block is the whole text, which is no more than a masked full attention.
     """
-    block = max(window, MINIMUM_BLOCK)
-    if block + window >= T:
+    if is_one_block(window, T):
         return None
+    block = block_size(window)
     M, blocks = block + window, B * -(-T // block)
     queries, pairs = blocks * block, blocks * block * M
-    inputs, outputs = (queries + 2 * blocks * M) * H * K, B * T * H * K
+    inputs, copied = (queries + 2 * blocks * M) * H * K, B > 1 and T % block != 0  # the output, where padding is cut off
+    output = (B * T if copied else queries) * H * K
     if dropout:
-        return FLOAT * (inputs + outputs + 3 * H * pairs)
-    padded = T % block != 0  # the output is copied where the padding is cut off
-    return FLOAT * (inputs + queries * H * K + (outputs if padded else 0) + queries * H + pairs)
+        return FLOAT * (inputs + output + 3 * H * pairs)
+    return FLOAT * (inputs + queries * H * K + (output if copied else 0) + queries * H + pairs)
 
 
 def windowed_attention(heads: Heads, window: int, global_tokens: int = 0) -> Tensor:
@@ -49,18 +62,17 @@ def windowed_attention(heads: Heads, window: int, global_tokens: int = 0) -> Ten
     stays finite; its output means nothing.
     """
     B, H, T, K = heads.query.shape
-    shape = Blocks(T, window // 2, max(window, MINIMUM_BLOCK), global_tokens, heads.causal)
-    if shape.size + window >= T:  # the keys around one block are the whole text
+    shape = Blocks(T, window // 2, block_size(window), global_tokens, heads.causal)
+    if is_one_block(window, T):
         return _within_one_block(heads, shape)
     blocks, device = shape.count, heads.query.device
-    query = F.pad(heads.query, (0, 0, 0, blocks * shape.size - T)).view(B, H, blocks, shape.size, K)
-    key, value = (_around_blocks(x, shape) for x in (heads.key, heads.value))  # (B, H, blocks, M, K)
+    query = F.pad(heads.query.transpose(1, 2), (0, 0, 0, 0, 0, blocks * shape.size - T))  # (B, blocks * N, H, K)
+    query = query.reshape(B * blocks, shape.size, H, K).transpose(1, 2)  # (B * blocks, H, N, K)
+    key, value = (_around_blocks(x, shape) for x in (heads.key, heads.value))  # (B * blocks, H, M, K)
     allowed = _block_mask(heads.mask, shape, device).expand(B, -1, -1, -1).flatten(0, 1)[:, None]  # (B * blocks, 1, N, M)
-    query, key, value = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))  # (B * blocks, H, N or M, K)
     bias = None if heads.bias is None else _block_bias(heads.bias, B, shape, device)
     attended = attend(Heads(query, key, value, None, scale=heads.scale, dropout=heads.dropout), allowed, bias)
-    attended = attended.view(B, blocks, H, shape.size, K).transpose(1, 2).reshape(B, H, blocks * shape.size, K)
-    return attended[:, :, :T]
+    return attended.transpose(1, 2).reshape(B, blocks * shape.size, H, K)[:, :T].transpose(1, 2)
 
 
 @dataclass
@@ -101,17 +113,19 @@ def _within_one_block(heads: Heads, shape: Blocks) -> Tensor:
 
 
 def _around_blocks(x: Tensor, shape: Blocks) -> Tensor:
-    """(B, H, T, K) -> (B, H, blocks, M, K): for each block its own tokens, `side` more at both ends, and the global ones.
+    """(B, H, T, K) -> (B * blocks, H, M, K): for each block its own tokens, `side` more at both ends, and the global ones.
 
-    Two views of the same padded tensor, the second one block later, so that the backward pass stays linear in T too.
+    Views of one padded tensor, each a block later, so that the backward pass stays linear in T too.
     """
     B, H, T, K = x.shape
-    padded = F.pad(x, (0, 0, shape.side, (shape.count + 1) * shape.size - T - shape.side))
-    padded = padded.view(B, H, shape.count + 1, shape.size, K)
-    parts = [padded[:, :, :-1], padded[:, :, 1:, : 2 * shape.side]]
+    N, M, blocks, x = shape.size, shape.size + 2 * shape.side, shape.count, x.transpose(1, 2)  # (B, T, H, K)
+    later = -(-M // N) - 1  # blocks after the first that the keys around one block reach into
+    padded = F.pad(x, (0, 0, 0, 0, shape.side, (blocks + later) * N - T - shape.side))
+    padded = padded.view(B, blocks + later, N, H, K).transpose(2, 3)
+    parts = [padded[:, number : number + blocks, :, : M - number * N] for number in range(later + 1)]
     if shape.global_tokens:
-        parts.append(x[:, :, None, : shape.global_tokens].expand(-1, -1, shape.count, -1, -1))
-    return torch.cat(parts, dim=3)
+        parts.append(x[:, None, : shape.global_tokens].transpose(2, 3).expand(-1, blocks, -1, -1, -1))
+    return torch.cat(parts, dim=3).flatten(0, 1)
 
 
 def _block_mask(mask: Tensor | None, shape: Blocks, device: torch.device) -> Tensor:

@@ -13,7 +13,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from models.attention.full import SelfAttention
 from models.attention.full import full_attention as full_of_heads
 from models.attention.products import Context, Heads, attend
-from models.attention.windowed import MINIMUM_BLOCK
 from models.attention.windowed import windowed_attention as windowed_of_heads
 from models.batch import Batch
 from models.config import EncoderConfig
@@ -24,6 +23,7 @@ GRID = [
     *((2, length) for length in (1, 17, 18, 19, 33)),  # one token; the longest text of one block is 18; three blocks
     *((8, length) for length in (3, 16, 24, 25, 70)),  # less than half a window; 24 is the longest of one block
     *((64, length) for length in (33, 128, 130)),  # 128 is the longest of one block
+    (48, 100),  # blocks of more than half a window and less than one
 ]
 """Windows and lengths around each change of what is computed: one block for all of the text, or several, the last one short."""
 B, H, K = 3, 2, 4
@@ -214,7 +214,7 @@ def flops(window: int, length: int) -> int:
 @pytest.mark.parametrize("window", WINDOWS)
 def test_windowed_flops_are_those_of_the_blocks(window):
     """Two products forward and four backward, of N queries with N + window keys in every block."""
-    length, block = 1024, max(window, MINIMUM_BLOCK)
+    length, block = 1024, {2: 16, 8: 16, 64: 32}[window]
     multiply_adds = (length // block) * H * block * (block + window) * K
     assert flops(window, length) == 6 * 2 * multiply_adds
     assert flops(window, 4 * length) == 4 * flops(window, length)
