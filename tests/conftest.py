@@ -1,6 +1,7 @@
 """What every test runs under: no network, one thread, processes that end with the test, and an empty tracking store."""
 
 import contextlib
+import gc
 import os
 import shutil
 import sqlite3
@@ -21,6 +22,17 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.pop("HYDRA_FULL_ERROR", None)  # or errors would have tracebacks
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Imports all test modules without garbage collection, a third of that time; it never searches what they leave."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def environment() -> dict[str, str]:

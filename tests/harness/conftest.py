@@ -1,5 +1,7 @@
 """Small real cells: configs as the command composes them, one sweep a session that many tests look at, copied stores."""
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
@@ -10,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from child_processes import started
 
 from harness.config.schema import RunConfig
 
@@ -99,14 +100,17 @@ def sweep(once: Callable, store_template: Path) -> Sweep:
     common = ["-m", *SMALL, "measure.rounds=2", "study=sweep", "seed=1", f"model={','.join(MODELS)}"]
 
     def make(folder: Path) -> None:
+        from harness.__main__ import main
+
         (folder / "out").mkdir()
         shutil.copy(store_template, folder / "out")
-        command = [sys.executable, "-m", "harness", *common, f"output={folder / 'out'}"]
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        with started(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, **pipes) as process:
-            text, _ = process.communicate()
-        assert process.returncode == 0, text
-        (folder / "told.txt").write_text(text)
+        text = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+            patch.chdir(folder)
+            patch.setattr(sys, "argv", ["harness"])
+            code = main([*common, f"output={folder / 'out'}"])
+        assert code == 0, text.getvalue()
+        (folder / "told.txt").write_text(text.getvalue())
 
     folder = once("sweep", make)
     output = folder / "out"

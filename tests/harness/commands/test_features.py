@@ -203,20 +203,30 @@ def test_terminal_shows_progress_and_a_file_does_not(bert, text, monkeypatch, ca
     assert "features:" in terminal.getvalue()
 
 
-def peak_kb(folder: Path, ours: Path, lines: int) -> int:
-    """Peak resident memory of the command in a process of its own."""
-    path = folder / f"{lines}.txt"
-    path.write_text(("the cat sat on the mats . a dog sat on a mat " + 4000 * "x" + "\n") * lines)
-    code = "import sys; from harness.__main__ import main; assert main(['features', *sys.argv[1:]]) == 0; "
-    code += "print(open('/proc/self/status').read())"
-    told = [f"run={ours}", f"input={path}", f"output={path}.jsonl", "hardware.threads=1"]
-    done = subprocess.run([sys.executable, "-c", code, *told], cwd=ROOT, capture_output=True, text=True, check=True)
-    return next(int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("VmHWM"))
+PEAKS = """
+import sys
+from harness.__main__ import main
+
+run, *paths = sys.argv[1:]
+for path in paths:
+    assert main(["features", f"run={run}", f"input={path}", f"output={path}.jsonl", "hardware.threads=1"]) == 0
+    print(open("/proc/self/status").read())
+"""
+
+
+def peaks_kb(folder: Path, ours: Path, *lines: int) -> list[int]:
+    """Peak resident memory of one process that runs the command on inputs of so many lines, after each of them."""
+    paths = [folder / f"{count}.txt" for count in lines]
+    for path, count in zip(paths, lines, strict=True):
+        path.write_text(("the cat sat on the mats . a dog sat on a mat " + 4000 * "x" + "\n") * count)
+    command = [sys.executable, "-c", PEAKS, str(ours), *map(str, paths)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("VmHWM")]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_memory_does_not_grow_with_the_input(ours, tmp_path):
-    few, many = peak_kb(tmp_path, ours, 100), peak_kb(tmp_path, ours, 4000)
+    few, many = peaks_kb(tmp_path, ours, 100, 4000)
     size = (tmp_path / "4000.txt.jsonl").stat().st_size / 1000
     assert size > 20_000
     assert many - few < size / 4

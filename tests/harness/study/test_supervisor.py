@@ -1,8 +1,10 @@
 """Life and death of cells: skipped, run again, killed, ended, run side by side, and without a tracking store."""
 
+import _thread
 import json
+import os
 import signal
-import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -14,15 +16,15 @@ from harness.tracking import run_log
 
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none"]
 SHORT = ["finetune.max_steps=2", "measure=none"]
-REPEATED = {"eval/accuracy", "eval/score", "eval/loss", "eval/majority_score", "finetune/tokens", "model/flops_forward"}
+REPEATED = {"eval/accuracy", "eval/score", "eval/loss", "eval/majority_score", "finetune/tokens"}
 
 
-def workers(process: subprocess.Popen, module: str = "harness.study.worker") -> list[psutil.Process]:
-    """The workers that run now, those of runs unless others are named: forked ones, or children of the supervisor."""
+def workers(pid: int, module: str = "harness.study.worker") -> list[psutil.Process]:
+    """The workers that run now, those of runs unless others are named: forked ones, or children of this supervisor."""
     found = []
-    for child in psutil.Process(process.pid).children(recursive=True):
+    for child in psutil.Process(pid).children(recursive=True):
         try:
-            command, is_child = child.cmdline(), child.ppid() == process.pid
+            command, is_child = child.cmdline(), child.ppid() == pid
             if module in command and is_child != ("harness.fork_server" in command):
                 found.append(child)
         except psutil.Error:
@@ -32,15 +34,6 @@ def workers(process: subprocess.Popen, module: str = "harness.study.worker") -> 
 
 def is_training(output: Path) -> bool:
     return any('"key"' in path.read_text() for path in output.glob("*/*/metrics.jsonl"))
-
-
-@pytest.fixture
-def supervisor(start_harness, small, output) -> tuple[subprocess.Popen, psutil.Process]:
-    """A command in the middle of an endless training, and its worker."""
-    process = start_harness(*small, *ENDLESS, "study=s", f"output={output}")
-    wait_for(lambda: is_training(output), process)
-    (worker,) = workers(process)
-    return process, worker
 
 
 def repeated(folder: Path) -> dict[str, float]:
@@ -87,9 +80,9 @@ def test_plain_lines_tell_of_every_cell(sweep):
 def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_sweep(
     sweep, start_harness, run_harness, small, tmp_path, runs_of, curve_of
 ):
-    """Same runs, same seed, another folder: the same scores and losses bit by bit; and again with rerun=true."""
+    """Same runs, same seed, another folder, not measured: the same scores and losses bit by bit; and again with rerun=true."""
     output = tmp_path / "fresh"
-    common = [*small, "study=sweep", "seed=1", f"output={output}"]
+    common = [*small, "measure=none", "study=sweep", "seed=1", f"output={output}"]
     both = [start_harness(*common, f"model={model}") for model in ("base", "enhanced")]
     for process in both:
         out, err = process.communicate()
@@ -109,17 +102,17 @@ def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_swe
     assert len(first) == 12
 
 
-def test_worker_that_dies_fails_its_cell_and_no_other(start_harness, small, output, runs_of):
-    process = start_harness("-m", *small, *SHORT, "study=s", "seed=1,2", f"output={output}")
-    (worker,) = wait_for(lambda: workers(process), process)
-    worker.kill()
-    out, err = process.communicate()
-    assert process.returncode == 1, out + err
+def test_worker_that_dies_fails_its_cell_and_no_other(run_harness, small, output, runs_of):
+    with ThreadPoolExecutor(1) as beside:
+        killed = beside.submit(lambda: wait_for(lambda: workers(os.getpid()))[0].kill())
+        done = run_harness("-m", *small, *SHORT, "study=s", "seed=1,2", f"output={output}")
+        killed.result()
+    assert done.returncode == 1, done.stdout + done.stderr
     runs = {run.data.tags["seed"]: (run.info.status, run.data.tags["status"]) for run in runs_of(output, "s")}
     assert runs == {"1": ("FAILED", "failed"), "2": ("FINISHED", "finished")}
-    assert "seed 1: failed: " in out
-    assert "log.txt" in out
-    assert err == ""
+    assert "seed 1: failed: " in done.stdout
+    assert "log.txt" in done.stdout
+    assert done.stderr == ""
 
 
 def test_device_that_is_not_there_fails_its_cell_with_the_reason(run_harness, small, output, runs_of):
@@ -135,12 +128,18 @@ def test_device_that_is_not_there_fails_its_cell_with_the_reason(run_harness, sm
     assert list(output.glob("s/*/result.json")) == []
 
 
-def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(supervisor, output, runs_of):
-    process, worker = supervisor
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate()
-    assert (process.returncode, err) == (130, "harness: interrupted\n")
-    assert not worker.is_running()
+def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(run_harness, small, output, runs_of):
+    def end() -> psutil.Process:
+        wait_for(lambda: is_training(output))
+        (worker,) = workers(os.getpid())
+        _thread.interrupt_main(signal.SIGTERM)  # as if the signal had come; nothing where nobody waits for it
+        return worker
+
+    with ThreadPoolExecutor(1) as beside:
+        ended = beside.submit(end)
+        done = run_harness(*small, *ENDLESS, "study=s", f"output={output}")
+    assert (done.returncode, done.stderr) == (130, "harness: interrupted\n")
+    assert not ended.result().is_running()
     (run,) = runs_of(output, "s")
     assert (run.info.status, run.data.tags["status"]) == ("KILLED", "killed")
     assert list(output.glob("s/*/result.json")) == []
@@ -152,7 +151,7 @@ def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_comman
     """It is not trained again; and timing that was measured, but added in part, is added without further launches."""
     command = [*small, "study=s", f"output={output}"]
     process = start_harness(*command)
-    launches = wait_for(lambda: workers(process, "harness.measure.worker"), process)
+    launches = wait_for(lambda: workers(process.pid, "harness.measure.worker"), process)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert (process.returncode, err) == (130, "harness: interrupted\n")
@@ -184,9 +183,11 @@ def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_comman
     assert len(curve_of(output, run.info.run_id, "timing/latency_ms")) == 1
 
 
-def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(supervisor, run_harness, small, output, runs_of):
+def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(start_harness, run_harness, small, output, runs_of):
     """A worker that lived on would write into the folder that the next command lays out anew."""
-    process, worker = supervisor
+    process = start_harness(*small, *ENDLESS, "study=s", f"output={output}")
+    wait_for(lambda: is_training(output), process)
+    (worker,) = workers(process.pid)
     process.kill()
     process.wait()
     _, alive = psutil.wait_procs([worker], timeout=PATIENCE_S)

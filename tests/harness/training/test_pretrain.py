@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,21 +121,38 @@ def last_step(folder: Path) -> int:
     return points[-1]["step"] if points else 0
 
 
-def kill_after(step: int, process: subprocess.Popen, output: Path) -> None:
-    """Kills supervisor and worker without a word, once the worker has come so far."""
-    wait_for(lambda: any(last_step(path.parent) >= step for path in output.glob("pretrained/*/metrics.jsonl")), process)
+def reached(step: int, output: Path) -> bool:
+    return any(last_step(path.parent) >= step for path in output.glob("pretrained/*/metrics.jsonl"))
+
+
+def kill_with_workers_at(step: int, process: subprocess.Popen, output: Path) -> None:
+    """Kills a command and its worker, once the worker has come so far."""
+    wait_for(lambda: reached(step, output), process)
     for victim in (process, *psutil.Process(process.pid).children(recursive=True)):
         victim.kill()
     process.communicate()
 
 
+def kill_worker_at(step: int, output: Path) -> None:
+    """Kills the worker of this process alone, once it has come so far."""
+    wait_for(lambda: reached(step, output))
+    for server in psutil.Process().children():
+        for worker in server.children():
+            worker.kill()
+
+
 def test_killed_at_random_steps_it_resumes_and_equals_the_uninterrupted_run(
     quick, finished, run_harness, start_harness, output
 ):
+    """Killed with its command at first, then the worker alone."""
     arguments = [*quick, *OFTEN, "study=s", f"output={output}"]
-    steps = sorted(random.Random(0).sample(range(2, 22), 2))
-    for step in steps:
-        kill_after(step, start_harness(*arguments), output)
+    first_kill, second_kill = sorted(random.Random(0).sample(range(2, 22), 2))
+    kill_with_workers_at(first_kill, start_harness(*arguments), output)
+    with ThreadPoolExecutor(1) as beside:
+        killed = beside.submit(kill_worker_at, second_kill, output)
+        done = run_harness(*arguments)
+        killed.result()
+    assert done.returncode == 1, done.stdout + done.stderr
     done = run_harness(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     first, second = folder_of(finished), folder_of(output)
