@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import paths, processes, tags
+from harness import paths, plateau, processes, tags
 from harness.config.schema import RunConfig
 from harness.hardware import facts, load
 from harness.live_line import live_line
@@ -93,6 +93,7 @@ def _run_unless_done(item: PlannedRun, label: str, neighbours: Neighbours) -> bo
             print(f"{label}: finished without its weights, which finetune.keep asks for: runs again", flush=True)
         elif result is not None and not item.config.rerun:
             print(f"{label}: {result['status']} already, skipped (rerun=true runs it again)", flush=True)
+            _warn(label, result["metrics"])
             return result["status"] == "finished"
         return _run(item, label, neighbours.are_busy()) == "finished"
 
@@ -111,9 +112,16 @@ def _run(item: PlannedRun, label: str, busy: bool) -> str:
             result = run_log.result(item.folder)
             log = item.folder / "log.txt"
             progress.end(status, result["metrics"] if result else {}, f"{processes.last_line(log)} (see {log})")
+            _warn(label, result["metrics"] if result else {})
     finally:
         tracked.end(status)
     return status
+
+
+def _warn(label: str, metrics: dict[str, float]) -> None:
+    """Says so where a pretraining has not learned."""
+    if warning := plateau.warning(metrics):
+        print(f"{label}: warning: {warning}", flush=True)
 
 
 def _time(planned: list[PlannedRun]) -> None:
