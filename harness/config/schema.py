@@ -183,6 +183,8 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     eval_sequences: int = 256  # of the held-out text
     probe_steps: int = 200  # of a masked-LM head on the frozen encoder, for objectives without one
     checkpoint_every_s: float = 60.0
+    keep: list[float] = field(default_factory=list)  # tokens after which weights are kept, such as [1e6, 5e6], for pretrain.at
+    at: float | None = None  # fine-tuning starts from the weights kept after so many tokens; None: from those of the end
     checkpoint: str | None = None  # run id or folder of a pretraining to start from; on the command line also `pretrain.from`
 
 
