@@ -49,7 +49,7 @@ AT_LEAST_ONE = (
 )
 ABOVE_ZERO = (
     *(f"finetune.{key}" for key in ("epochs", "learning_rate", "max_grad_norm")),
-    *(f"pretrain.{key}" for key in ("learning_rate", "max_grad_norm", "seconds", "ramp_fraction")),
+    *(f"pretrain.{key}" for key in ("learning_rate", "max_grad_norm", "seconds", "ramp_fraction", "initializer_range")),
 )
 NOT_NEGATIVE = ("measure.half_width", "measure.retries", "measure.foreign_cpus", "measure.seconds_per_length")
 SHARES = ("finetune.warmup_fraction", "pretrain.warmup_fraction", "pretrain.ramp_fraction", "corpus.validation_share")
@@ -301,6 +301,8 @@ def _refuse_impossible_pretraining(config: RunConfig) -> None:
         raise InputError(f"pretrain.length={pretrain.length} must be at least {MINIMUM_SEQUENCE}")
     if pretrain.ramp_from is not None and pretrain.ramp_from > pretrain.batch_size:
         raise InputError(f"pretrain.ramp_from={pretrain.ramp_from} must be at most pretrain.batch_size={pretrain.batch_size}")
+    if pretrain.dropout is not None and not 0 <= pretrain.dropout < 1:
+        raise InputError(f"pretrain.dropout={pretrain.dropout} must be at least 0 and below 1")
     _refuse_unreached(pretrain)
     if pretrain.objective is ObjectiveName.distillation and not pretrain.teacher:
         raise InputError("pretrain.objective=distillation needs a teacher: set pretrain.teacher to a run or folder")

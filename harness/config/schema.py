@@ -179,6 +179,9 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     ramp_from: int | None = None  # sequences of the first step; None: no ramp
     ramp_fraction: float = 0.1  # share of the budget that the ramp takes
     weight_decay: float = 0.01
+    initializer_range: float | None = None  # standard deviation of initial values; None: model.initializer_range
+    dropout: float | None = None  # of layers and attention while pretraining; None: that of the model
+    neighbour_heads: bool = False  # heads of the first layer begin by looking at neighbours, with learned positions
     evaluations: int = 5  # on held-out text, the last one at the end
     eval_sequences: int = 256  # of the held-out text
     probe_steps: int = 200  # of a masked-LM head on the frozen encoder, for objectives without one

@@ -24,6 +24,7 @@ from harness.training.optimiser import make_optimiser
 from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping, Saving
 from models.config import EncoderConfig
 from models.heads import build_classifier
+from models.neighbour_heads import look_at_neighbours
 from models.objectives.base import Objective, PretrainBatch, Vocabulary
 from models.objectives.build import OBJECTIVES
 from models.objectives.build import build as build_objective
@@ -100,14 +101,25 @@ def seed_of(config: RunConfig) -> int:
 
 def build(config: RunConfig, vocabulary: Vocabulary) -> Objective:
     """The objective, randomly initialised, or with the encoder of the published weights that `model.init_from` names."""
-    distilled = config.pretrain.objective is ObjectiveName.distillation
-    teacher = teachers.load(Path(config.pretrain.teacher)) if distilled else None
-    objective = build_objective(config.pretrain, config.model, vocabulary, seed_of(config), teacher)
+    options, seed = config.pretrain, seed_of(config)
+    distilled = options.objective is ObjectiveName.distillation
+    teacher = teachers.load(Path(options.teacher)) if distilled else None
+    objective = build_objective(options, pretrained_shape(options, config.model), vocabulary, seed, teacher)
+    if options.neighbour_heads:
+        look_at_neighbours(objective.encoder, seed)
     if config.model.init_from is not None:
         classifier = build_classifier(config.model, 1, seed_of(config))
         huggingface.load_weights(config, classifier)
         objective.encoder.load_state_dict(classifier.encoder.state_dict())
     return objective
+
+
+def pretrained_shape(options: PretrainConfig, shape: EncoderConfig) -> EncoderConfig:
+    """The model while it is pretrained: with the initial values and the dropout of the recipe."""
+    deviation, dropout = options.initializer_range, options.dropout
+    own = {} if deviation is None else {"initializer_range": deviation}
+    own |= {} if dropout is None else {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    return replace(shape, **own)
 
 
 def costs(position: Position, peak_bytes: int | None) -> dict[str, float | None]:
