@@ -10,6 +10,9 @@ PRETRAINED = "pretrained"
 WEIGHTS = "checkpoint"
 """In the folder of a run: its final weights."""
 
+KEPT = "kept"
+"""In the folder of a pretraining: weights kept on the way, each in a folder of its own."""
+
 SHAPE = "model.json"
 """In a native checkpoint: the shape of the model."""
 
@@ -36,6 +39,11 @@ def data_folder(output: str, key: str) -> Path:
 def run_folder(output: str, study: str, name: str) -> Path:
     """The results of one run; `name` is made safe for any file system."""
     return Path(output).absolute() / study / re.sub(r"[^A-Za-z0-9_.+@-]+", "_", name)
+
+
+def pretrained_weights(folder: Path, tokens: float | None) -> Path:
+    """The weights of a pretraining, kept after so many tokens, or at its end."""
+    return folder / WEIGHTS if tokens is None else folder / KEPT / f"tokens-{tokens:.0f}"
 
 
 def session_folder(output: str, session: str) -> Path:

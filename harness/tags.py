@@ -38,6 +38,9 @@ SESSION = "session"
 REPLICATE = "replicate"
 """`true` for the A/A replicate: a second timing of the baseline in its session, which shows the noise."""
 
+WARNING = "warning"
+"""Why a pretraining has not learned; absent where it has."""
+
 STATUS = "status"
 """running, finished, failed, diverged or killed."""
 

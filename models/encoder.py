@@ -171,14 +171,18 @@ def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init
         elif id(parameter) in norms:
             parameter.fill_(1.0)
         else:
-            digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
-            generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
             deviation = _deviation(name, parameter, initializer_range, init, depth)
-            values = torch.normal(0.0, deviation, parameter.shape, generator=generator)
+            values = torch.normal(0.0, deviation, parameter.shape, generator=generator_of(seed, name))
             parameter.copy_(values)
     for module in model.modules():
         if isinstance(module, nn.Embedding) and module.padding_idx is not None:
             module.weight[module.padding_idx].zero_()
+
+
+def generator_of(seed: int, name: str) -> torch.Generator:
+    """The random stream of one tensor."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
 
 
 def _deviation(name: str, parameter: nn.Parameter, initializer_range: float, init: Init, depth: int) -> float:

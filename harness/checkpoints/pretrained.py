@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
-from harness import paths, tags
+from harness import tags
 from harness.checkpoints import find_run, finetuned, native
 from harness.config import resolve
 from harness.config.resolve import Checkpoint
@@ -46,12 +46,12 @@ def identity_of(folder: Path) -> dict[str, str | None]:
     }
 
 
-def load_weights(folder: str, model: nn.Module) -> list[str]:
+def load_weights(folder: Path, model: nn.Module) -> list[str]:
     """Loads the encoder and, if it was trained, the pooler; returns the names of tensors that stay randomly initialised.
 
     InputError if the encoder does not fit.
     """
-    state, _ = native.read(Path(folder) / paths.WEIGHTS)
+    state, _ = native.read(folder)
     expected = model.state_dict()
     found = {name: tensor for name, tensor in state.items() if name in expected}
     missing = [name for name in expected if name not in found]

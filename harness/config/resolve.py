@@ -49,7 +49,7 @@ AT_LEAST_ONE = (
 )
 ABOVE_ZERO = (
     *(f"finetune.{key}" for key in ("epochs", "learning_rate", "max_grad_norm")),
-    *(f"pretrain.{key}" for key in ("learning_rate", "max_grad_norm", "seconds", "ramp_fraction")),
+    *(f"pretrain.{key}" for key in ("learning_rate", "max_grad_norm", "seconds", "ramp_fraction", "initializer_range")),
 )
 NOT_NEGATIVE = ("measure.half_width", "measure.retries", "measure.foreign_cpus", "measure.seconds_per_length")
 SHARES = ("finetune.warmup_fraction", "pretrain.warmup_fraction", "pretrain.ramp_fraction", "corpus.validation_share")
@@ -108,11 +108,13 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
 
 def pretraining_of(config: RunConfig) -> RunConfig:
     """The run of the pretraining that this resolved run needs, with everything that belongs to the task at its defaults."""
-    kept = {key: value for key, value in config.settings.items() if not key.startswith(("finetune", "task", "measure", "data"))}
+    of_task = ("finetune", "task", "measure", "data", "pretrain.at")
+    kept = {key: value for key, value in config.settings.items() if not key.startswith(of_task)}
     return replace(
         config,
         settings=kept,
         seed=config.pretrain.seed,
+        pretrain=replace(config.pretrain, at=None),
         task=TaskConfig(name=NO_TASK),
         finetune=FinetuneConfig(enabled=False),
         measure=replace(MeasureConfig(enabled=False), length=config.pretrain.length),
@@ -145,7 +147,7 @@ def _started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig
         scale_name=source.scale_name,
         model=replace(source.model, **vars(checkpoint.shape)),
         published=source.published,
-        pretrain=replace(source.pretrain, checkpoint=checkpoint.folder),
+        pretrain=replace(source.pretrain, checkpoint=checkpoint.folder, at=config.pretrain.at),
         corpus=source.corpus,
     )
 
@@ -299,9 +301,25 @@ def _refuse_impossible_pretraining(config: RunConfig) -> None:
         raise InputError(f"pretrain.length={pretrain.length} must be at least {MINIMUM_SEQUENCE}")
     if pretrain.ramp_from is not None and pretrain.ramp_from > pretrain.batch_size:
         raise InputError(f"pretrain.ramp_from={pretrain.ramp_from} must be at most pretrain.batch_size={pretrain.batch_size}")
+    if pretrain.dropout is not None and not 0 <= pretrain.dropout < 1:
+        raise InputError(f"pretrain.dropout={pretrain.dropout} must be at least 0 and below 1")
+    _refuse_unreached(pretrain)
     if pretrain.objective is ObjectiveName.distillation and not pretrain.teacher:
         raise InputError("pretrain.objective=distillation needs a teacher: set pretrain.teacher to a run or folder")
     if pretrain.objective is ObjectiveName.own:
         raise InputError("model.objective=own refers to itself: set an objective")
     if not pretrain.checkpoint_every_s >= 0:
         raise InputError(f"pretrain.checkpoint_every_s={pretrain.checkpoint_every_s} must be at least 0")
+
+
+def _refuse_unreached(pretrain: PretrainConfig) -> None:
+    """Weights are kept at numbers of tokens within the budget, and fine-tuning starts from one of them."""
+    if pretrain.keep and pretrain.tokens is None:
+        raise InputError(f"pretrain.keep={pretrain.keep} counts tokens: set the budget in tokens, too (pretrain.tokens)")
+    for tokens in pretrain.keep:
+        if not 0 < tokens <= pretrain.tokens:
+            raise InputError(
+                f"pretrain.keep={pretrain.keep}: {tokens} must be above 0 and at most pretrain.tokens={pretrain.tokens}"
+            )
+    if pretrain.at is not None and pretrain.checkpoint is None and pretrain.at not in pretrain.keep:
+        raise InputError(f"pretrain.at={pretrain.at} must be one of pretrain.keep={pretrain.keep}")

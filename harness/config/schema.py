@@ -179,10 +179,15 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     ramp_from: int | None = None  # sequences of the first step; None: no ramp
     ramp_fraction: float = 0.1  # share of the budget that the ramp takes
     weight_decay: float = 0.01
+    initializer_range: float | None = None  # standard deviation of initial values; None: model.initializer_range
+    dropout: float | None = None  # of layers and attention while pretraining; None: that of the model
+    neighbour_heads: bool = False  # heads of the first layer begin by looking at neighbours, with learned positions
     evaluations: int = 5  # on held-out text, the last one at the end
     eval_sequences: int = 256  # of the held-out text
     probe_steps: int = 200  # of a masked-LM head on the frozen encoder, for objectives without one
     checkpoint_every_s: float = 60.0
+    keep: list[float] = field(default_factory=list)  # tokens after which weights are kept, such as [1e6, 5e6], for pretrain.at
+    at: float | None = None  # fine-tuning starts from the weights kept after so many tokens; None: from those of the end
     checkpoint: str | None = None  # run id or folder of a pretraining to start from; on the command line also `pretrain.from`
 
 

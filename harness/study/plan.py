@@ -31,7 +31,7 @@ class PlannedRun:
     inputs: Inputs
     folder: Path
     needs: "PlannedRun | None" = None  # a pretraining of this command
-    needs_weights: bool = False  # a finished run without kept weights runs again
+    needs_weights: list[Path] = field(default_factory=list)  # a finished run without these folders runs again
     drops_weights: bool = False  # because nothing else is set
     lifted: list[str] = field(default_factory=list)  # facts that vary between the arms of this command
     note: str | None = None  # printed before the run starts
@@ -70,7 +70,8 @@ def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
     default = Keep.last if len(runs) == 1 else Keep.none
     for item in runs:
         finetune = item.config.finetune
-        item.needs_weights = finetune.enabled and finetune.keep not in (None, Keep.none)
+        keeps = finetune.enabled and finetune.keep not in (None, Keep.none)
+        item.needs_weights = [item.folder / paths.WEIGHTS] if keeps else []
         item.drops_weights = finetune.enabled and finetune.keep is None and default is Keep.none
         item.config = replace(item.config, finetune=replace(finetune, keep=finetune.keep or default))
 
@@ -142,7 +143,7 @@ def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) ->
     needed = _pretraining(
         composed, replace(found, vocabulary=Vocabulary(corpus.vocab_size, corpus.pad)), corpus, tokenizer_file
     )
-    needed = planned.get(needed.folder, needed)
+    needed = _merged(planned.get(needed.folder), needed)
     if not has_task(config):
         return [needed]
     return [needed, _on_task(resolve(composed, found), found, tokenizer_file, cache, corpus, needed)]
@@ -158,6 +159,15 @@ def _pretraining(composed: RunConfig, found: Found, corpus: sequences.Corpus, to
     content = identity.content_of(config, None, corpus.text, tokenizer_file, None)
     inputs = Inputs(corpus=corpus.key, content=content)
     return PlannedRun(config, inputs, identity.folder_of(config, inputs))
+
+
+def _merged(planned: PlannedRun | None, again: PlannedRun) -> PlannedRun:
+    """The pretraining as planned so far, if it is; it keeps the weights that either of the two asks for."""
+    chosen = planned or again
+    keep = sorted({*chosen.config.pretrain.keep, *again.config.pretrain.keep})
+    chosen.config = replace(chosen.config, pretrain=replace(chosen.config.pretrain, keep=keep))
+    chosen.needs_weights = [paths.pretrained_weights(chosen.folder, tokens) for tokens in keep]
+    return chosen
 
 
 def _on_task(
@@ -193,6 +203,9 @@ def _from_checkpoint(config: RunConfig, found: Found, tokenizer_file: str, cache
     """A fine-tuning of the weights that pretrain.checkpoint names."""
     run = _on_task(config, found, tokenizer_file, cache)
     folder = Path(found.checkpoint.folder).parent
+    if not paths.pretrained_weights(folder, config.pretrain.at).is_dir():
+        kept = ", ".join(path.name.removeprefix("tokens-") for path in sorted((folder / paths.KEPT).glob("tokens-*")))
+        raise InputError(f"pretrain.at={config.pretrain.at}: {folder} has kept weights after so many tokens: {kept or 'none'}")
     source = pretrained.identity_of(folder)
     inputs = replace(
         run.inputs,

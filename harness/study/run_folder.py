@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import paths
+from harness.config.resolve import load
 from harness.config.schema import RunConfig, save
 from harness.study import identity
 from harness.study.identity import Inputs
@@ -31,7 +32,7 @@ def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, An
 def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
     """Writes config and record, and removes the files of an earlier attempt."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (paths.CHECKPOINTS, paths.WEIGHTS):
+    for name in (paths.CHECKPOINTS, paths.WEIGHTS, paths.KEPT):
         shutil.rmtree(folder / name, ignore_errors=True)
     for path in (*run_log.artifacts(folder), folder / "metrics.jsonl", folder / RECORD):
         path.unlink(missing_ok=True)
@@ -44,6 +45,12 @@ def read(folder: Path) -> dict[str, Any]:
     return json.loads((folder / RECORD).read_text())
 
 
-def resumable(folder: Path) -> dict[str, Any] | None:
-    """The record of an attempt that left a checkpoint to resume from; None if the run starts from the beginning."""
-    return read(folder) if (folder / RECORD).exists() and any(folder.glob(f"{paths.CHECKPOINTS}/step-*")) else None
+def resumable(folder: Path, config: RunConfig) -> dict[str, Any] | None:
+    """The record of an attempt that left a checkpoint to resume from; None if the run starts from the beginning.
+
+    An attempt that did not keep all weights that `pretrain.keep` now asks for is not resumed.
+    """
+    if not ((folder / RECORD).exists() and any(folder.glob(f"{paths.CHECKPOINTS}/step-*"))):
+        return None
+    keeps_all = {*config.pretrain.keep} <= {*load(folder / "config.yaml").pretrain.keep}
+    return read(folder) if keeps_all else None

@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import paths, processes, tags
+from harness import plateau, processes, tags
 from harness.config.schema import RunConfig
 from harness.hardware import facts, load
 from harness.live_line import live_line
@@ -89,17 +89,19 @@ def _run_unless_done(item: PlannedRun, label: str, neighbours: Neighbours) -> bo
             print(f"{label}: another process runs it; waiting", flush=True)
             stack.enter_context(FileLock(item.folder / ".lock"))
         result = run_log.result(item.folder)
-        if result is not None and item.needs_weights and not (item.folder / paths.WEIGHTS).is_dir():
-            print(f"{label}: finished without its weights, which finetune.keep asks for: runs again", flush=True)
+        if result is not None and not all(folder.is_dir() for folder in item.needs_weights):
+            key = "pretrain.keep" if item.inputs.data is None else "finetune.keep"
+            print(f"{label}: finished without its weights, which {key} asks for: runs again", flush=True)
         elif result is not None and not item.config.rerun:
             print(f"{label}: {result['status']} already, skipped (rerun=true runs it again)", flush=True)
+            _warn(label, result["metrics"])
             return result["status"] == "finished"
         return _run(item, label, neighbours.are_busy()) == "finished"
 
 
 def _run(item: PlannedRun, label: str, busy: bool) -> str:
     """Starts a worker, which resumes from the checkpoint of an earlier one if there is one; returns the status of the run."""
-    record = None if item.config.rerun else run_folder.resumable(item.folder)
+    record = None if item.config.rerun else run_folder.resumable(item.folder, item.config)
     if record is None:
         record = run_folder.record(item.config, item.inputs, item.lifted)
         run_folder.prepare(item.folder, item.config, record)
@@ -111,9 +113,16 @@ def _run(item: PlannedRun, label: str, busy: bool) -> str:
             result = run_log.result(item.folder)
             log = item.folder / "log.txt"
             progress.end(status, result["metrics"] if result else {}, f"{processes.last_line(log)} (see {log})")
+            _warn(label, result["metrics"] if result else {})
     finally:
         tracked.end(status)
     return status
+
+
+def _warn(label: str, metrics: dict[str, float]) -> None:
+    """Says so where a pretraining has not learned."""
+    if warning := plateau.warning(metrics):
+        print(f"{label}: warning: {warning}", flush=True)
 
 
 def _time(planned: list[PlannedRun]) -> None:

@@ -1,5 +1,7 @@
 """A run on a task in its worker: measure the model, fine-tune it, evaluate it."""
 
+from pathlib import Path
+
 from filelock import FileLock
 
 from harness import paths, tasks
@@ -91,7 +93,7 @@ def _build(config: RunConfig, inputs: Inputs) -> Classifier:
     model = classifier(config, config.seed)
     untrained: list[str] | None = None
     if inputs.pretrained is not None:
-        untrained = pretrained.load_weights(inputs.pretrained, model)
+        untrained = pretrained.load_weights(paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at), model)
     elif config.model.init_from is not None:
         untrained = huggingface.load_weights(config, model)
     if untrained is not None:

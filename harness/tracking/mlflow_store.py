@@ -21,7 +21,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
-from harness import paths
+from harness import paths, plateau, tags
 from harness.tracking import run_log
 
 END_STATES = {"finished": "FINISHED", "diverged": "FAILED", "failed": "FAILED", "killed": "KILLED"}
@@ -83,7 +83,8 @@ class Tracker:
     def close(self, run_id: str, folder: Path, status: str) -> None:
         """Adds results and files of the run's folder and ends it."""
         result = self._add_result(run_id, folder)
-        self._set_tags(run_id, {"status": status})
+        warning = plateau.warning(result["metrics"])
+        self._set_tags(run_id, {"status": status} | ({tags.WARNING: warning} if warning else {}))
         self._client.set_terminated(run_id, END_STATES[status], result["time"])
 
     def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:

@@ -1,7 +1,6 @@
 """Pretraining on running text: objective, budget, evaluation on held-out text, and checkpoints to resume from."""
 
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +18,13 @@ from harness.hardware.device import Machine
 from harness.seeds import derive
 from harness.tracking.run_log import RunLog
 from harness.training import resume
-from harness.training.loop import LOG_EVERY, Limit, Position, Step, Training, compile_ahead, train
+from harness.training.loop import Limit, Position, Step, Training, compile_ahead, train
 from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.optimiser import make_optimiser
+from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping, Saving
 from models.config import EncoderConfig
 from models.heads import build_classifier
+from models.neighbour_heads import look_at_neighbours
 from models.objectives.base import Objective, PretrainBatch, Vocabulary
 from models.objectives.build import OBJECTIVES
 from models.objectives.build import build as build_objective
@@ -66,6 +67,8 @@ def pretrain(
     saving = Saving(
         lambda at: resume.save(checkpoints, identity, at, objective, optimiser), options.checkpoint_every_s, steps.limit
     )
+    tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
+    keeping = Keeping(lambda folder: save_weights(folder, objective, shape, tokenizer), options.keep, run_log.folder)
     training = Training(
         model=objective,
         loss=objective,
@@ -75,7 +78,7 @@ def pretrain(
         phase="pretrain",
         config=options,
         seed=seed,
-        callbacks=(CostCurves(evaluation, run_log), evaluation, saving),
+        callbacks=(CostCurves(evaluation, run_log), evaluation, saving, keeping),
     )
     if machine.compiles:
         with memory.leave_out():
@@ -87,7 +90,6 @@ def pretrain(
     scores = evaluation.scores or masked_lm.measure(objective)
     for key, value in (scores | costs(position, peak)).items():
         run_log.value(key, value)
-    tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
     save_weights(run_log.folder / paths.WEIGHTS, objective, shape, tokenizer)
     return objective
 
@@ -99,14 +101,25 @@ def seed_of(config: RunConfig) -> int:
 
 def build(config: RunConfig, vocabulary: Vocabulary) -> Objective:
     """The objective, randomly initialised, or with the encoder of the published weights that `model.init_from` names."""
-    distilled = config.pretrain.objective is ObjectiveName.distillation
-    teacher = teachers.load(Path(config.pretrain.teacher)) if distilled else None
-    objective = build_objective(config.pretrain, config.model, vocabulary, seed_of(config), teacher)
+    options, seed = config.pretrain, seed_of(config)
+    distilled = options.objective is ObjectiveName.distillation
+    teacher = teachers.load(Path(options.teacher)) if distilled else None
+    objective = build_objective(options, pretrained_shape(options, config.model), vocabulary, seed, teacher)
+    if options.neighbour_heads:
+        look_at_neighbours(objective.encoder, seed)
     if config.model.init_from is not None:
         classifier = build_classifier(config.model, 1, seed_of(config))
         huggingface.load_weights(config, classifier)
         objective.encoder.load_state_dict(classifier.encoder.state_dict())
     return objective
+
+
+def pretrained_shape(options: PretrainConfig, shape: EncoderConfig) -> EncoderConfig:
+    """The model while it is pretrained: with the initial values and the dropout of the recipe."""
+    deviation, dropout = options.initializer_range, options.dropout
+    own = {} if deviation is None else {"initializer_range": deviation}
+    own |= {} if dropout is None else {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    return replace(shape, **own)
 
 
 def costs(position: Position, peak_bytes: int | None) -> dict[str, float | None]:
@@ -197,75 +210,3 @@ class Steps:
         numbers = zip(ids.tolist(), mask_epochs.tolist(), strict=True)
         seeds = [derive(self._seed, "mask", number, epoch) for number, epoch in numbers]
         return self._objective.make_batch(self._sequences.batch(ids, epochs), seeds)
-
-
-class Evaluation:
-    """Evaluates on held-out text at even intervals of the budget. Its memory is not part of training's peak."""
-
-    def __init__(
-        self,
-        measure: Callable[[], dict[str, float]],
-        evaluations: int,
-        limit: Limit,
-        position: Position,
-        memory: "Baseline",
-        run_log: RunLog,
-    ) -> None:
-        self._measure, self._evaluations, self._limit = measure, evaluations, limit
-        self._memory, self._run_log = memory, run_log
-        self._done = self._number(position)
-        self.scores: dict[str, float] = {}  # of the last evaluation in this process
-        self.peak_bytes = 0  # of training, before the last evaluation
-
-    def _number(self, position: Position) -> int:
-        """Evaluations up to this position."""
-        return int(min(1.0, self._limit.done(position) / self._limit.total) * self._evaluations)
-
-    def should_run(self, position: Position) -> bool:
-        """Whether one more evaluation is due."""
-        return self._number(position) > self._done
-
-    def run(self, position: Position) -> None:
-        """Evaluates and writes the scores."""
-        started = time.perf_counter()
-        self._done = self._number(position)
-        self.peak_bytes = max(self.peak_bytes, self._memory.peak() or 0)
-        self.scores = self._measure()
-        for key, value in self.scores.items():
-            self._run_log.curve(key, position.step, value, position.tokens)
-        self._memory.start()
-        position.paused_seconds += time.perf_counter() - started
-
-
-class CostCurves:
-    """Writes the cost of training so far, every LOG_EVERY steps and before each evaluation."""
-
-    def __init__(self, evaluation: Evaluation, run_log: RunLog) -> None:
-        self._evaluation, self._run_log = evaluation, run_log
-
-    def should_run(self, position: Position) -> bool:
-        """Whether the curves get a point."""
-        return position.step % LOG_EVERY == 0 or self._evaluation.should_run(position)
-
-    def run(self, position: Position) -> None:
-        """Writes one point of each curve."""
-        points = {"tokens": position.tokens, "flops": position.flops, "duration_s": position.seconds}
-        for name, value in points.items():
-            self._run_log.curve(f"pretrain/{name}", position.step, value, position.tokens)
-
-
-class Saving:
-    """Saves a checkpoint every `every_s` seconds, and at the end."""
-
-    def __init__(self, save: Callable[[Position], Path], every_s: float, limit: Limit) -> None:
-        self._save, self._every_s, self._limit = save, every_s, limit
-        self._saved = time.monotonic()
-
-    def should_run(self, position: Position) -> bool:
-        """Whether a checkpoint is due."""
-        return time.monotonic() - self._saved >= self._every_s or self._limit.reached(position)
-
-    def run(self, position: Position) -> None:
-        """Saves a checkpoint."""
-        self._save(position)
-        self._saved = time.monotonic()

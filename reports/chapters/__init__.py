@@ -1,6 +1,7 @@
 """The chapters of the report, in order: each is one file with a function `chapter(study) -> Chapter` and one line here."""
 
 from reports.chapters import (
+    along_pretraining,
     components,
     cost,
     diagnostics,
@@ -23,6 +24,7 @@ CHAPTERS = (
     glue.chapter,
     pretraining.chapter,
     tasks.chapter,
+    along_pretraining.chapter,
     scaling.chapter,
     cost.chapter,
     pictures.chapter,

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from harness import tags
 from reports import tables
+from reports.chapters import pretraining
 from reports.compare import Comparison, seed_order
 from reports.formats import escape, listed
 from reports.store import Run
@@ -21,7 +22,7 @@ SHOWN_ELSEWHERE += ("energy_counter",)
 def chapter(study: Study) -> Chapter:
     """Always there; the table only where the study has more than one section."""
     comparison = study.comparison
-    paragraphs = [header(comparison)]
+    paragraphs = [*pretraining.warnings(comparison), header(comparison)]
     if len(comparison.sections) > 1:
         pretrained = any(section.is_pretraining for section in comparison.sections)
         paragraphs += ["## Overview", OVERVIEW + (OF_PRETRAINING if pretrained else ""), tables.overview(comparison)]

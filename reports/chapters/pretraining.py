@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from harness import tags
+from harness import plateau, tags
 from reports import before_after, formats, plots
 from reports.chapters import pretraining_pictures, timing
 from reports.compare import Comparison, Row, Section
@@ -42,12 +42,50 @@ def chapter(study: Study) -> Chapter:
 
 def notes(comparison: Comparison, section: Section) -> list[str]:
     """Sentences on a pretraining."""
-    return [*_same_encoder(comparison, section), *_text(section), *_heads(section), *_losses(section), *_elsewhere(section)]
+    warned = _on_plateau(section)
+    return [
+        *warned,
+        *_same_encoder(comparison, section),
+        *_text(section),
+        *_heads(section),
+        *_losses(section),
+        *_elsewhere(section),
+    ]
 
 
 def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
     """Sentences on what a task has to do with a pretraining."""
-    return [*_overlap(section), *_lost(comparison, section)]
+    return [*_from_plateau(comparison, section), *_overlap(section), *_lost(comparison, section)]
+
+
+def warnings(comparison: Comparison) -> list[str]:
+    """Sentences for the head of the report: pretrainings that have not learned."""
+    return [note for section in comparison.sections if section.is_pretraining for note in _on_plateau(section)]
+
+
+def _on_plateau(section: Section) -> list[str]:
+    """Which rows have a pretraining that knows little more than word frequencies."""
+    found = []
+    for row in section.rows:
+        if stuck := [run for run in row.runs.values() if plateau.is_on(run.metrics)]:
+            losses = listed(dict.fromkeys(f"{run.metrics[plateau.LOSS]:.2f}" for run in stuck), most=None)
+            found.append(f"{escape(row.label)} (masked loss {losses})")
+    if not found:
+        return []
+    entropy = next(run.metrics[plateau.ENTROPY] for run in section.runs if plateau.is_on(run.metrics))
+    return [
+        f"**Still on the unigram plateau** of {entropy:.2f} nats: {', '.join(found)}. Comparisons after this pretraining "
+        "measure who left the plateau, not which model is better."
+    ]
+
+
+def _from_plateau(comparison: Comparison, section: Section) -> list[str]:
+    parts = [part for part in comparison.sections if part.is_pretraining]
+    stuck = _fingerprints(run for part in parts for run in part.runs if plateau.is_on(run.metrics))
+    rows = _starting(section, lambda origin: origin in stuck)
+    if not rows:
+        return []
+    return [f"**Started from a pretraining that is still on the unigram plateau**: {listed(rows, most=None)}."]
 
 
 def _same_encoder(comparison: Comparison, section: Section) -> list[str]:

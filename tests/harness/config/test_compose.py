@@ -1,5 +1,6 @@
 """From files and a command line to cells."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,11 +42,13 @@ def test_every_choice_composes_alone_and_is_what_the_file_says(compose, path):
 @pytest.mark.parametrize("path", sorted(CONF.glob("experiment/*.yaml")), ids=lambda path: path.stem)
 def test_every_experiment_is_the_sweep_it_says(compose, path):
     cells = compose(f"+experiment={path.stem}", "task=bag", "seed=4")
-    swept = dict(OmegaConf.load(path).hydra.sweeper.params)
-    models, objectives = swept.get("model", "base").split(","), swept.get("pretrain", "none").split(",")
-    windows = swept.get("model.attention_window", "as_it_is").split(",")
+    file = OmegaConf.load(path)
+    swept = {key: values.split(",") for key, values in file.hydra.sweeper.params.items() if key not in ("task", "seed")}
+    chosen = next((one["override /pretrain"] for one in file.get("defaults", []) if "override /pretrain" in one), "none")
+    models, objectives = swept.pop("model", ["base"]), swept.pop("pretrain", [chosen])
+    others = math.prod(len(values) for values in swept.values())
     found = [(cell.model_name, cell.pretrain.objective.value, cell.seed, cell.study, cell.task.name) for cell in cells]
-    wanted = [(model, objective) for model in models for objective in objectives for _ in windows]
+    wanted = [(model, objective) for model in models for objective in objectives for _ in range(others)]
     assert found == [(*told, 4, path.stem, "bag") for told in wanted]
 
 

@@ -172,7 +172,11 @@ def test_cells_share_a_pretraining_and_point_to_its_run(quick, run_harness, outp
     again = run_harness(*arguments, "study=second", "seed=1", "finetune.learning_rate=1e-3")
     assert again.returncode == 0, again.stdout + again.stderr
     assert "pretraining, seed 5: finished already, skipped" in again.stdout
+    for text in (done.stdout, again.stdout):  # 24 steps teach nothing
+        assert text.count("pretraining, seed 5: warning: still on the unigram plateau: held-out masked loss") == 1
     first, *cells = runs_of(output, "first")
+    assert "measure who left it" in first.data.tags["warning"]
+    assert not any("warning" in run.data.tags for run in cells)
     cells += runs_of(output, "second")
     assert [run.data.tags["task"] for run in (first, *cells)] == ["pretraining", "bag", "bag", "bag"]
     assert {run.data.tags["pretraining"] for run in cells} == {first.data.tags["fingerprint"]}

@@ -55,6 +55,20 @@ def test_training_losses_of_objectives_are_never_compared(pretrained, ended):
     assert "Training losses of different objectives (mlm, rtd) are not compared" in sentences(result)
 
 
+def test_a_pretraining_on_the_plateau_is_said_at_the_head_in_its_section_and_where_it_is_used(pretrained, make_run, ended):
+    runs = [pretrained(ends=ended(6.2), fingerprint="stuck"), pretrained("albert+mlm", ends=ended(5.2), fingerprint="left")]
+    tuned = {"task": "sst2", "pretrain_seed": "0"}
+    runs += [make_run("base+mlm", values={"eval/score": 0.6}, pretraining="stuck", **tuned)]
+    runs += [make_run("albert+mlm", values={"eval/score": 0.7}, pretraining="left", **tuned)]
+    result = comparing.compare("s", runs, "base+mlm")
+    said = "**Still on the unigram plateau** of 6.40 nats: base+mlm (masked loss 6.20). "
+    assert render.render(Study(result))["report.md"].decode().split("- **study**")[0].count(said) == 1
+    assert said in sentences(result, 0)
+    assert "**Started from a pretraining that is still on the unigram plateau**: base+mlm." in sentences(result, 1)
+    left = comparing.compare("s", [run for run in runs if run.tags["arm"] == "albert+mlm"], "albert+mlm")
+    assert "plateau" not in render.render(Study(left))["report.md"].decode()
+
+
 def test_metric_that_one_pretraining_lacks_is_a_dash(pretrained, ended):
     short = ended()
     del short[ACCURACY], short["pretrain/flops"]

@@ -1,0 +1,87 @@
+"""Initial values with which the heads of the first layer look at neighbouring tokens.
+
+Where positions are added to the embeddings and all values begin at random, masked language modelling stays near word
+frequencies until heads by position have formed. Here they are there from the start: the position table begins as sinusoids,
+and queries and keys of the first layer so that each head sees the token at one distance. All of it is trained as ever. After
+the idea of arXiv:2305.09828, which begins query and key as trained transformers have them.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from models.attention.full import SelfAttention
+from models.encoder import Encoder, generator_of
+
+STRENGTH = 5.0
+"""Attention score of a head at its own distance, a third less where type vectors are added; about 0 +- 1 elsewhere."""
+
+DISTANCES = (-1, 1, -2, 2, -3, 3, -4, 4)
+"""Of the heads, one after the other and then again; the negative ones alone where attention is causal."""
+
+
+@torch.no_grad()
+def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
+    """Replaces initial values of the position table and of the first layer's queries and keys; whether the model has these.
+
+    Models without a learned position table, or with another attention, stay as they are.
+    """
+    table = encoder.embeddings.position_embedding
+    attentions = getattr(encoder.layers, "attentions", None)
+    attention = attentions[0].attention if attentions else None
+    if table is None or not isinstance(attention, SelfAttention):
+        return False
+    width, heads, size = table.embedding_dim, attention.num_heads, attention.head_size
+    pairs = min(size // 2, width // 2 // heads)  # of sine and cosine, in each head
+    if not pairs:
+        return False
+    frequencies = _frequencies(heads, pairs, seed)
+    deviation = encoder.embeddings.token_embedding.weight.std()
+    directions = _orthogonal(width, seed)[: 2 * heads * pairs]  # (2 H P, E)
+    angles = torch.arange(len(table.weight))[:, None] * frequencies.flatten()  # (positions, H P)
+    rest = math.sqrt(width / len(directions))  # features that carry no sine or cosine
+    table.weight.copy_(rest * math.sqrt(2) * deviation * _sines(angles) @ directions)
+
+    scale = size**-0.5 if attention.scale is None else attention.scale
+    gain = math.sqrt(STRENGTH / (pairs * scale)) / rest
+    reader = directions @ _unprojected(encoder)  # (2 H P, D): from the input of attention to sines and cosines
+    query, key, _ = attention.query_key_value.weight.view(3, heads, size, -1)
+    distances = [distance for distance in DISTANCES if distance < 0 or not attention.causal]
+    for head, own in enumerate(reader.view(heads, 2 * pairs, -1)):
+        turned = _turned(own, frequencies[head] * distances[head % len(distances)])
+        query[head, : 2 * pairs], key[head, : 2 * pairs] = gain * turned, gain * own
+        query[head, 2 * pairs :], key[head, 2 * pairs :] = 0.0, 0.0
+    return True
+
+
+def _frequencies(heads: int, pairs: int, seed: int) -> Tensor:
+    """(H, P) in radians a token: one at random in each of P equal parts of (0, pi), so that no other distance looks alike."""
+    draws = torch.rand(heads, pairs, generator=generator_of(seed, "neighbour_heads.frequencies"))
+    return math.pi * (torch.arange(pairs) + draws) / pairs
+
+
+def _orthogonal(size: int, seed: int) -> Tensor:
+    """(size, size) rows are random orthonormal directions."""
+    normal = torch.randn(size, size, generator=generator_of(seed, "neighbour_heads.directions"))
+    return torch.linalg.qr(normal).Q
+
+
+def _sines(angles: Tensor) -> Tensor:
+    """(positions, pairs) -> (positions, 2 pairs), sine beside cosine."""
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+def _turned(rows: Tensor, angles: Tensor) -> Tensor:
+    """(2 P, D) that read sin x and cos x -> (2 P, D) that read sin (x + angle) and cos (x + angle)."""
+    sine, cosine = rows[0::2], rows[1::2]
+    turn, keep = angles.sin()[:, None], angles.cos()[:, None]
+    return torch.stack([keep * sine + turn * cosine, keep * cosine - turn * sine], dim=1).flatten(0, 1)
+
+
+def _unprojected(encoder: Encoder) -> Tensor:
+    """(E, D): from the input of the first layer to the sum of token and position vectors; the projection's inverse."""
+    projection = encoder.embeddings.projection
+    if projection is None:
+        return torch.eye(encoder.embeddings.token_embedding.embedding_dim)
+    return torch.linalg.pinv(projection.weight)
