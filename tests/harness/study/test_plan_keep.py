@@ -19,9 +19,8 @@ def test_single_run_keeps_its_weights_and_a_sweep_keeps_none_unless_set(planned)
     swept = planned("-m", "measure=none", "seed=1,2")
     assert [(item.config.finetune.keep, item.drops_weights) for item in swept] == [(Keep.none, True)] * 2
     chosen = planned("-m", "measure=none", "seed=1,2", "finetune.keep=last")
-    assert [(item.config.finetune.keep, item.drops_weights, item.needs_weights) for item in chosen] == [
-        (Keep.last, False, True)
-    ] * 2
+    assert [(item.config.finetune.keep, item.drops_weights) for item in chosen] == [(Keep.last, False)] * 2
+    assert [item.needs_weights for item in chosen] == [[item.folder / "checkpoint"] for item in chosen]
 
 
 def test_runs_that_need_one_pretraining_share_it(planned):
