@@ -14,7 +14,7 @@ from torch import Tensor
 from models.attention.full import SelfAttention
 from models.encoder import Encoder, generator_of
 
-STRENGTH = 5.0
+STRENGTH = 11.0
 """Attention score of a head at its own distance, a third less where type vectors are added; about 0 +- 1 elsewhere."""
 
 DISTANCES = (-1, 1, -2, 2, -3, 3, -4, 4)

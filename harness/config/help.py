@@ -13,6 +13,7 @@ GROUPS = {
     "corpus": "running text for pretraining",
     "tokenizer": "how text becomes ids",
     "pretrain": "what is learned from the corpus before the task, and for how long",
+    "recipe": "how pretraining trains: rate, batches, masks, initial values",
     "finetune": "training budget",
     "measure": "what is measured beside training",
     "hardware": "device, arithmetic and threads",

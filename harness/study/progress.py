@@ -16,7 +16,7 @@ class Progress:
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self._stage = "starting"
+        self._stage = self._said = "starting"
         self._steps = 0
         self._began = self._last_line = time.monotonic()
         self._stage_start: dict[str, Any] = {"time": 0, "step": 0, "tokens": 0}
@@ -40,7 +40,7 @@ class Progress:
             elif "key" not in following:  # only the last of consecutive points
                 self._advance(entry)
         if not shown:
-            self._say_sometimes(f"{self._stage}, {time.monotonic() - self._began:.0f} s")
+            self._say_sometimes(f"{self._said}, {time.monotonic() - self._began:.0f} s")
 
     def end(self, status: str, metrics: dict[str, float], last_line: str) -> None:
         """One closing line: the headline score, or why it failed."""
@@ -54,6 +54,7 @@ class Progress:
         resumed = entry["stage"] == self._stage
         self._stage_start = (self._latest if resumed else {"step": 0, "tokens": 0}) | {"time": entry["time"]}
         self._stage, self._steps = entry["stage"], entry["steps"]
+        self._said = self._stage
         self._line.show(f"{self._label}: {self._stage}")
 
     def _advance(self, point: dict[str, Any]) -> None:
@@ -63,6 +64,7 @@ class Progress:
         done, remaining = self._remaining(point, seconds)
         text = f"{done}, loss {point['value']:.3f}, {rate:,.0f} tokens/s{remaining}"
         self._line.show(f"{self._label}: {text}")
+        self._said = f"{done}, loss {point['value']:.3f}"
         self._say_sometimes(text)
 
     def _say_sometimes(self, text: str) -> None:

@@ -28,7 +28,7 @@ def test_every_choice_composes_alone_and_is_what_the_file_says(compose, path):
     cells = compose(f"{group}={choice}") if group == "task" else compose("task=bag", f"{group}={choice}", *more)
     several = OmegaConf.load(path).get("members") if group == "task" else None
     assert len(cells) == len(several or [choice])
-    section = "model" if group == "scale" else group
+    section = {"scale": "model", "recipe": "pretrain"}.get(group, group)
     for cell in cells:
         flat = configs.flatten(configs.to_dict(cell))
         said = {} if several else configs.flatten(OmegaConf.to_container(OmegaConf.load(path)) or {})

@@ -60,3 +60,11 @@ def test_a_long_stage_without_losses_is_still_heard_of(capsys, monkeypatch):
         shown.show([{"time": 0, "stage": "evaluate", "steps": 0}])
         shown.show([])
     assert capsys.readouterr().out == "cell: started\ncell: evaluate, 0 s\n"
+
+
+def test_slow_steps_are_repeated_with_step_and_loss(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_EVERY_S", -1.0)
+    with Progress("cell") as shown:
+        shown.show([{"time": 0, "stage": "pretrain", "steps": 40}, point(10, 2000, 1000)])
+        shown.show([])
+    assert capsys.readouterr().out.splitlines()[-1] == "cell: pretrain step 10/40, loss 0.500, 0 s"
