@@ -6,7 +6,6 @@ from pathlib import Path
 PRETRAINED = "pretrained"
 """Folder of all pretrainings, beside the studies, which share them."""
 
-
 WEIGHTS = "checkpoint"
 """In the folder of a run: its final weights."""
 
@@ -15,6 +14,10 @@ SHAPE = "model.json"
 
 CHECKPOINTS = "checkpoints"
 """In the folder of an unfinished run: checkpoints to resume from."""
+
+
+CLAIMS = "claims"
+"""Folder of claims, below conf/ and below a folder of the user; no group of choices."""
 
 
 def conf_directory() -> Path:
@@ -41,6 +44,11 @@ def run_folder(output: str, study: str, name: str) -> Path:
 def session_folder(output: str, session: str) -> Path:
     """The results of the launches of one session."""
     return Path(output).absolute() / "sessions" / session
+
+
+def audit_file(output: str) -> Path:
+    """The verdicts of the last audit, which the report shows."""
+    return Path(output).absolute() / "audit" / "audit.json"
 
 
 def timing_lock(output: str) -> Path:

@@ -1,6 +1,7 @@
 """The chapters of the report, in order: each is one file with a function `chapter(study) -> Chapter` and one line here."""
 
 from reports.chapters import (
+    audit,
     components,
     cost,
     diagnostics,
@@ -27,5 +28,6 @@ CHAPTERS = (
     cost.chapter,
     pictures.chapter,
     components.chapter,
+    audit.chapter,
     left_out.chapter,
 )
