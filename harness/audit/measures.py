@@ -1,7 +1,7 @@
 """One function for each kind of measuring: from a reading to what is measured. T tokens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -39,6 +39,7 @@ class Instruments:
     timed: bool  # whether speed is timed now
     vocab_file: str | None
     finished_runs: Callable[[], list[FinishedRun]]
+    speeds: dict[tuple, Measured] = field(default_factory=dict)  # what was timed
 
 
 def measure(reading: Reading, instruments: Instruments) -> Measured:
@@ -154,14 +155,18 @@ def _pretraining_days(reading: kinds.PretrainingDays, tools: Instruments) -> Mea
             "at the fastest matrix product measured here",
         )
     points = tuple(Point(flops / (reading.devices * rate) / DAY, {"TFLOP/s of a device": rate / 1e12}) for rate in rates)
-    return Measured(points, "days", note=f"extrapolated: {flops:.3g} FLOPs counted, {reading.devices} devices, {how}")
+    return Measured(
+        points, "days, extrapolated", note=f"extrapolated: {flops:.3g} FLOPs counted, {reading.devices} devices, {how}"
+    )
 
 
 def _speed(reading: kinds.Speed, tools: Instruments) -> Measured:
     if not tools.timed:
         return Measured(missing="a timing (--measure)", unit="share")
-    one, other = tools.shapes.config(reading.of), tools.shapes.config(reading.against)
-    return timing.compare(reading, one, other)
+    key = (reading.of, reading.against, reading.part, reading.training, reading.rate, *reading.lengths, reading.batch_size)
+    if key not in tools.speeds:  # readings of one speed differ in what they claim of it alone
+        tools.speeds[key] = timing.compare(reading, tools.shapes.config(reading.of), tools.shapes.config(reading.against))
+    return tools.speeds[key]
 
 
 def _score(reading: kinds.Score, tools: Instruments) -> Measured:

@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
         for number, row in enumerate(run.settle(claims, tools), 1):
             line.show(f"[{number}/{len(claims)}] {row.claim.name}")
             rows.append(row)
-    path = record.write(rows, options.output)
+    path = record.write(rows, options.output, keep_others="claims" in own)
     kept = [row for row in rows if all(_fits(row, one) for one in options.where)]
     if not kept:
         raise InputError(f"--where {' '.join(options.where)}: no claim of {len(rows)} fits")
@@ -79,7 +79,7 @@ def _fits(row: "Row", condition: str) -> bool:
 
 
 def text(rows: "list[Row]") -> str:
-    """The table, the studies that are missing, and how many claims have each verdict."""
+    """The table, the studies that are missing, how values were measured, and how many claims have each verdict."""
     from harness.audit.show import cells  # OmegaConf
 
     lines = [line for row in rows for line in cells(row)]
@@ -89,6 +89,9 @@ def text(rows: "list[Row]") -> str:
     if missing:
         studies = table(("claim", "study that would settle it"), [(name, command) for command, name in missing.items()], "ll")
         parts.append(f"\n{studies}")
+    notes = dict.fromkeys(f"{line.name}: {line.measured.note}" for row in rows for line in row.lines if line.measured.note)
+    if notes:
+        parts.append("\n" + "\n".join(notes))
     count = Counter(row.settled.verdict.value for row in rows)
     ending = ", ".join(f"{number} {verdict}" for verdict, number in count.most_common())
     return "\n".join([*parts, f"\n{len(rows)} claims: {ending}"])

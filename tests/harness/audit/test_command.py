@@ -77,6 +77,13 @@ def test_true_and_false_claims_get_their_verdicts(audit, tmp_path):
     assert [point["where"]["length"] for point in pairs] == [8, 32, 64]
 
 
+def test_an_audit_of_some_claims_keeps_the_others_in_the_record(audit, tmp_path):
+    for name in ("true-one", "nowhere", "true-one"):
+        assert audit(f"claims={name}")[0] == 0
+    record = json.loads((tmp_path / "multirun" / "audit" / "audit.json").read_text())
+    assert [claim["name"] for claim in record["claims"]] == ["true-one", "nowhere"]
+
+
 def test_rows_are_filtered(audit):
     code, out, _ = audit("claims=made_up", "--where", "verdict=refuted")
     assert (code, out.count("BERT-base")) == (0, 1)
