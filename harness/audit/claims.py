@@ -109,7 +109,11 @@ def _reading(path: Path, key: str, entry: ClaimEntry, value: Any) -> Reading:
 
 
 def _refuse_unusable(path: Path, key: str, reading: Reading) -> None:
-    if reading.measure == "not_testable" or reading.relation in RELATIVE:
+    if reading.measure == "not_testable":
+        return
+    if reading.relation is Relation.better and not (reading.measure == "score" or getattr(reading, "rate", False)):
+        raise InputError(f"{path}: {key}.relation: better is of scores and of rates, expected `rate: true` or another relation")
+    if reading.relation in RELATIVE:
         return
     values = reading.claimed if isinstance(reading.claimed, list) else [reading.claimed]
     if reading.measure in WORDED and isinstance(reading.claimed, str):

@@ -49,6 +49,7 @@ WRONG = {
     "missing": (", of: model=base scale=tiny}", "}", "readings.whole.of", "expected a value, found none"),
     "type": ("tolerance: 0.1", "tolerance: much", "claims.tiny.tolerance", "'much'"),
     "choice": ("relation: at_most", "relation: below", "readings.layers.relation", "at_most"),
+    "no rate": ("relation: at_most", "relation: better", "readings.layers.relation", "expected `rate: true`"),
     "claimed": ("claimed: 100", "claimed: many", "readings.whole.claimed", "expected a number"),
     "key of the claim": ("claim: tiny is tiny", "clam: tiny is tiny", "key", "did you mean 'claim'?"),
     "no readings": (GOOD[GOOD.index("      whole") :], "      {}", "claims.tiny.readings", "expected at least one reading"),
