@@ -121,4 +121,4 @@ def test_a_speed_is_timed_on_request_alone(tools):
 def test_equal_models_are_within_the_noise(tools):
     for more in ({"part": kinds.Part.attention, "training": True}, {"rate": True}):
         (point,) = measure(kinds.Speed(of=TINY, against=TINY, lengths=[64], **more), tools).points
-        assert point.low <= 0 <= point.high or abs(point.value) < 0.1
+        assert point.low <= 0 <= point.high or abs(point.value) < 0.3
