@@ -85,9 +85,18 @@ def facts_of(text: str) -> dict[str, str]:
 
 
 def _side(run: FinishedRun, sides: list[dict[str, str]]) -> int | None:
-    """0 for `of`, 1 for `against`; None for a run that is neither, or that a claim does not tell apart."""
+    """0 for `of`, 1 for `against`; None for a run that is neither or both, or whose model has settings that no arm names."""
     found = [number for number, facts in enumerate(sides) if _has(run, facts)]
-    return found[0] if len(found) == 1 else None
+    if len(found) != 1 or not _model_settings(run) <= {key for facts in sides for key in facts}:
+        return None
+    return found[0]
+
+
+def _model_settings(run: FinishedRun) -> set[str]:
+    """Keys of the model that the run's arm sets beside its choices, by the arm's label: `base hidden_act=relu`."""
+    settings = {word.partition("=")[0] for word in run.tags.get(tags.ARM, "").split()[1:] if "=" in word}
+    keys = {key if "." in key else f"model.{key}" for key in settings}
+    return keys & set(mistakes.known_keys())
 
 
 def _has(run: FinishedRun, facts: Mapping[str, str]) -> bool:

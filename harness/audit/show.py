@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from harness.audit.claims import Claim
 from harness.audit.kinds import Reading, Relation
 from harness.audit.measured import Measured, Point, conditions
-from harness.audit.verdicts import Settled, Verdict
+from harness.audit.verdicts import SETTLED, Settled, Verdict
 
 MOST = 4
 """Points that are shown each; of more the first and the last."""
@@ -79,8 +79,8 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """With the note of the source's mistake."""
-        note = f" ({self.claim.note})" if self.claim.note else ""
+        """With what explains it, where it is settled."""
+        note = f" ({self.claim.note})" if self.claim.note and self.settled.verdict in SETTLED else ""
         return f"{self.settled}{note}"
 
     def to_json(self) -> dict[str, object]:

@@ -8,9 +8,11 @@ from harness.errors import InputError
 from harness.tracking.run_log import FinishedRun
 
 
-def run(model: str, seed: int, score: float, task: str = "sst2", metric: str = "eval/score", **params: str) -> FinishedRun:
+def run(
+    model: str, seed: int, score: float, task: str = "sst2", metric: str = "eval/score", arm: str = "", **params: str
+) -> FinishedRun:
     known = {"model_name": model, "scale_name": "tiny", "finetune.learning_rate": "0.001", "task.name": task, "seed": str(seed)}
-    tags = {"task": task, "seed": str(seed), "scale": "tiny", "arm": model}
+    tags = {"task": task, "seed": str(seed), "scale": "tiny", "arm": arm or model}
     return FinishedRun(tags, known | {key.replace("__", "."): value for key, value in params.items()}, {metric: score})
 
 
@@ -45,6 +47,17 @@ def test_only_runs_under_equal_conditions_meet():
     assert scores.compare(reading(), RUNS[:3] + other).points == ()
     follows = [run("gpt", seed, 0.9, model__causal="True") for seed in (1, 2, 3)]
     assert len(scores.compare(reading(), RUNS[:3] + follows).points) == 1
+
+
+def test_other_settings_of_the_model_are_another_arm():
+    other = [run("gpt", seed, 0.5, arm="gpt hidden_act=relu", model__hidden_act="relu") for seed in (1, 2, 3)]
+    (point,) = scores.compare(reading(), RUNS + other).points
+    assert point.value == pytest.approx(0.1 + 0.001 / 3)
+    (point,) = scores.compare(reading(of="model=gpt model.hidden_act=relu"), RUNS + other).points
+    assert point.value == pytest.approx(-0.22, abs=0.01)
+    swept = [run(model, seed, 0.9, arm=f"{model} learning_rate=1e-3") for model in ("base", "gpt") for seed in (1, 2, 3)]
+    (point,) = scores.compare(reading(), swept).points
+    assert point.value == 0
 
 
 def test_keys_are_matched_as_they_are_typed():
