@@ -6,6 +6,8 @@ Two runs are compared where all facts agree that the claim does not name. Where 
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
 
 from scipy.special import nctdtr
 
@@ -30,7 +32,26 @@ FREE_WITH = {
 FREE = ("facts.recipe", "facts.tokenizer_file")
 """Hashes of what follows from the named keys."""
 
+CONSTANT = {"eval/score": "eval/majority_score", "pretrain/masked_loss": "pretrain/unigram_entropy"}
+"""Metric -> its value for a constant answer."""
+
 POWER, MOST_SEEDS = 0.8, 1000
+
+
+@dataclass
+class Section:
+    """Runs of one task under equal conditions: their values by replicate, of `of` and of `against`."""
+
+    run: FinishedRun
+    values: tuple[dict[Replicate, float], dict[Replicate, float]] = field(default_factory=lambda: ({}, {}))
+    constant: list[float] = field(default_factory=list)  # what is reached without reading the text, of each run
+
+    def has_learned(self, sign: int, margin: float) -> bool:
+        """Whether an arm is better than a constant answer; arms that are not say nothing of each other."""
+        if not self.constant:
+            return True
+        bar = sign * fmean(self.constant)
+        return any(sign * fmean(side.values()) > bar + margin for side in self.values)
 
 
 def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
@@ -41,34 +62,46 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
     if reading.metric not in metrics.METRICS or metrics.get(reading.metric).direction is Direction.NEITHER:
         raise InputError(f"metric: expected a metric of harness/metrics.py with a direction, not {reading.metric!r}")
     metric = metrics.get(reading.metric)
+    sign = -1 if metric.direction is Direction.LOWER else 1
+    points, sds, unlearned = [], [], []
+    for section in _sections(reading, runs).values():
+        of, against = section.values
+        found = paired.compare_paired(against, of)
+        if found is None:
+            continue
+        if not section.has_learned(sign, reading.margin):
+            unlearned.append(f"{section.run.tags[tags.TASK]} (no arm is better than a constant answer)")
+            continue
+        low, high = (-math.inf, math.inf) if found.interval is None else sorted(sign * end for end in found.interval)
+        points.append(Point(sign * found.mean, _where(section.run, found), low, high))
+        sds += [] if found.interval is None else [(high - low) / 2 / paired.t_quantile(found.n - 1) * math.sqrt(found.n)]
+    number = _more_seeds(reading, max(sds)) if sds and max(sds) and reading.margin else seeds_needed(1.0)
+    there = {point.where["task"] for point in points}
+    absent = [*unlearned, *(task for task in reading.tasks if task not in there)]
+    return Measured(
+        tuple(points),
+        metric.unit,
+        missing="; ".join([f"a study of {number} seeds", *(f"not {one}" for one in unlearned)]),
+        command=study_command(reading, number),
+        incomplete=", ".join(absent) if points else "",
+        scope="; ".join(conditions(point.where) for point in points),
+    )
+
+
+def _sections(reading: Score, runs: list[FinishedRun]) -> dict[str, Section]:
+    """By the facts that agree in each."""
     sides, needed = [facts_of(text) for text in (reading.of, reading.against)], facts_of(reading.needs)
-    sections: dict[str, tuple[dict[Replicate, float], dict[Replicate, float], FinishedRun]] = {}
+    sections: dict[str, Section] = {}
     for run in runs:
         place = _side(run, sides)
         fits = reading.metric in run.metrics and _has(run, needed) and run.tags.get(tags.REPLICATE) != "true"
         if place is None or not fits or (reading.tasks and run.tags.get(tags.TASK) not in reading.tasks):
             continue
-        section = sections.setdefault(json.dumps(_held(run, sides), sort_keys=True), ({}, {}, run))
-        section[place][_replicate(run)] = run.metrics[reading.metric]
-    sign = -1 if metric.direction is Direction.LOWER else 1
-    points, sds = [], []
-    for of, against, run in sections.values():
-        found = paired.compare_paired(against, of)
-        if found is None:
-            continue
-        low, high = (-math.inf, math.inf) if found.interval is None else sorted(sign * end for end in found.interval)
-        points.append(Point(sign * found.mean, _where(run, found), low, high))
-        sds += [] if found.interval is None else [(high - low) / 2 / paired.t_quantile(found.n - 1) * math.sqrt(found.n)]
-    number = _more_seeds(reading, max(sds)) if sds and max(sds) and reading.margin else seeds_needed(1.0)
-    absent = [task for task in reading.tasks if task not in {point.where["task"] for point in points}]
-    return Measured(
-        tuple(points),
-        metric.unit,
-        missing=f"a study of {number} seeds",
-        command=study_command(reading, number),
-        incomplete=", ".join(absent) if points else "",
-        scope="; ".join(conditions(point.where) for point in points),
-    )
+        section = sections.setdefault(json.dumps(_held(run, sides), sort_keys=True), Section(run))
+        section.values[place][_replicate(run)] = run.metrics[reading.metric]
+        constant = run.metrics.get(CONSTANT.get(reading.metric, ""))
+        section.constant += [] if constant is None else [constant]
+    return sections
 
 
 def facts_of(text: str) -> dict[str, str]:

@@ -80,6 +80,18 @@ def test_the_newest_run_of_a_seed_counts_and_missing_tasks_are_named():
     assert scores.compare(reading(tasks=["cola"]), RUNS).points == ()
 
 
+def test_arms_that_have_learned_nothing_say_nothing():
+    def found(constant: float) -> object:
+        runs = [run(*given) for given in (("base", 1, 0.7), ("gpt", 1, 0.7), ("base", 2, 0.72), ("gpt", 2, 0.72))]
+        for one in runs:
+            one.metrics["eval/majority_score"] = constant
+        return scores.compare(reading(), runs)
+
+    assert len(found(0.6).points) == 1
+    assert found(0.705).points == ()
+    assert "no arm is better than a constant answer" in found(0.705).missing
+
+
 def test_the_study_that_is_missing_is_named():
     nothing = scores.compare(reading(tasks=["sst2"]), [])
     assert nothing.missing == "a study of 10 seeds"
