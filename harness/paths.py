@@ -6,7 +6,6 @@ from pathlib import Path
 PRETRAINED = "pretrained"
 """Folder of all pretrainings, beside the studies, which share them."""
 
-
 WEIGHTS = "checkpoint"
 """In the folder of a run: its final weights."""
 
@@ -18,6 +17,10 @@ SHAPE = "model.json"
 
 CHECKPOINTS = "checkpoints"
 """In the folder of an unfinished run: checkpoints to resume from."""
+
+
+CLAIMS = "claims"
+"""Folder of claims, below conf/ and below a folder of the user; no group of choices."""
 
 
 def conf_directory() -> Path:
@@ -49,6 +52,11 @@ def pretrained_weights(folder: Path, tokens: float | None) -> Path:
 def session_folder(output: str, session: str) -> Path:
     """The results of the launches of one session."""
     return Path(output).absolute() / "sessions" / session
+
+
+def audit_file(output: str) -> Path:
+    """The verdicts of the last audit, which the report shows."""
+    return Path(output).absolute() / "audit" / "audit.json"
 
 
 def timing_lock(output: str) -> Path:

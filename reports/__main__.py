@@ -24,6 +24,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: multirun/reports/<study>)")
     parser.add_argument("--uri", help="tracking store (default: the SQLite file multirun/mlflow.db)")
+    parser.add_argument("--audit", metavar="FILE", type=Path, help="verdicts on claims (default: multirun/audit/audit.json)")
     parser.add_argument("--with-wnli", action="store_true", help="count WNLI in the average over GLUE (default: left out)")
     parser.add_argument(
         "--target",
@@ -38,6 +39,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def default_out(study: str) -> Path:
     """A folder for each study, with unusual characters of its name replaced."""
     return Path("multirun", "reports", re.sub(r"[^\w.-]|^\.+", "_", study))
+
+
+def _last_audit() -> Path | None:
+    path = Path("multirun", "audit", "audit.json")
+    return path if path.is_file() else None
 
 
 def write(files: dict[str, bytes], out: Path) -> None:
@@ -67,7 +73,7 @@ def report(options: argparse.Namespace) -> Path:
     runs = store.with_launches(reader, found)
     everything = sorted([*runs, *store.follow(reader, runs)], key=lambda run: (run.started, run.run_id))
     comparison = compare.compare(name, everything, options.baseline, options.along)
-    of_chapters = Options(tuple(options.target), options.with_wnli)
+    of_chapters = Options(tuple(options.target), options.with_wnli, options.audit or _last_audit())
     study = Study(comparison, lambda metric: store.read_history(reader, comparison.runs, metric), of_chapters)
     out = options.out or default_out(name)
     write(render.render(study), out)

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness import arms, metrics, tags
+from harness.paired import Replicate, Spread, spread
 from reports import labels as naming
 from reports import sessions
 from reports.errors import ReportError, unknown
 from reports.sessions import Place, Rows, Sessions
-from reports.statistics import Change, Replicate, Spread, change, spread
+from reports.statistics import Change, change
 from reports.store import Run
 
 FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)

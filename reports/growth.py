@@ -12,8 +12,8 @@ import numpy as np
 
 from harness import metrics, tags
 from harness.metrics import Direction
+from harness.paired import t_quantile
 from reports.compare import Section
-from reports.statistics import t_quantile
 from reports.store import Run
 from reports.study import Study
 

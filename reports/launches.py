@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from harness import metrics
 from harness.metrics import Compared, Direction
-from reports.statistics import Verdict, judge, mean_interval
+from harness.paired import mean_interval
+from reports.statistics import Verdict, judge
 
 REFERENCE = metrics.LAUNCHES + "reference_ms"
 REFERENCE_OF_THROUGHPUT = metrics.LAUNCHES + "throughput_reference_ms"

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from harness import arms, tags
+from harness.paired import Replicate, pair
 from reports import formats
 from reports.compare import Comparison, Row, Section, differing_settings, replicate_order
 from reports.formats import DASH, escape, listed
-from reports.statistics import Replicate, pair
 
 FACT_WORDS = {
     "pretrain.objective": "objective of pretraining",

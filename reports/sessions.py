@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from harness import metrics
 from harness.metrics import Direction
+from harness.paired import Replicate, Spread, spread
 from reports import launches
 from reports.launches import History, Ratio
-from reports.statistics import Change, Replicate, Spread, Verdict, change, spread
+from reports.statistics import Change, Verdict, change
 from reports.store import Run
 
 

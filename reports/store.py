@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from harness import arms, metrics, tags
+from harness.paired import Replicate
 from reports.errors import ReportError, unknown
-from reports.statistics import Replicate
 
 IDENTITY_TAGS = (tags.ARM, tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.CONDITIONS, tags.LIFTED)
 MISSING_TAGS = "unknown (tags missing)"

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from reports.compare import Comparison
 from reports.store import History, latest
@@ -17,6 +18,7 @@ class Options:
 
     targets: tuple[str, ...] = ()  # qualities whose cost is shown, written METRIC=NUMBER
     with_wnli: bool = False  # WNLI counts in the average over GLUE
+    audit: Path | None = None  # record that `python -m harness audit` wrote
 
 
 def _no_history(metric: str) -> History:

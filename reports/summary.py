@@ -1,9 +1,10 @@
 """`summary.csv`: one row per task, conditions, arm and metric, in base units; empty where unknown."""
 
 from harness import metrics, tags
+from harness.paired import Spread
 from reports.compare import Comparison, Row, Section
 from reports.formats import csv_file
-from reports.statistics import Change, Spread
+from reports.statistics import Change
 
 COLUMNS = ["task", "conditions", "arm", "model", "scale", "metric", "unit", "direction", "n", "mean", "sd", "min", "max"]
 COLUMNS += [

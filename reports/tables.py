@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 from harness import metrics
 from harness.metrics import Direction, Metric
+from harness.paired import CONFIDENCE, Replicate, pair, sign_flip_floor
 from reports import formats
 from reports.compare import Comparison, Row, Section
 from reports.formats import DASH, SHARES, escape
-from reports.statistics import CONFIDENCE, Change, Replicate, Verdict, pair, sign_flip_floor
+from reports.statistics import Change, Verdict
 
 MEASURES = (
     "model/params_total",

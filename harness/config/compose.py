@@ -225,9 +225,18 @@ def _published(overrides: tuple[str, ...], sources: tuple[str, ...]) -> ModelCon
 
 def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
     """The model `base` at this scale, composed outside of a Hydra command; `config_dir` is searched too."""
+    return outside_of_a_command(["model=base", f"scale={scale}", "task=bag"], config_dir).model
+
+
+def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunConfig:
+    """What the overrides compose, without the name of an arm; `config_dir` is searched too. InputError for a wrong one."""
     searched = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir else []
-    with hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
-        return from_node(hydra.compose("config", ["model=base", f"scale={scale}", "task=bag", *searched])).model
+    _store_schema()
+    try:
+        with hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
+            return from_node(hydra.compose("config", [*overrides, *searched]))
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        raise one_line(error) from error
 
 
 def one_line(error: Exception) -> InputError:

@@ -12,7 +12,7 @@ from harness.config import nearest
 from harness.config.help import DERIVED
 from harness.config.schema import RunConfig
 from harness.errors import InputError, unknown
-from harness.paths import conf_directory
+from harness.paths import CLAIMS, conf_directory
 
 
 def one_line(error: Exception, cause: BaseException) -> InputError:
@@ -45,19 +45,19 @@ def _unknown_choice(group: str, name: str, names: list[str]) -> InputError:
 def unknown_key(key: str) -> InputError:
     """The error for a key that the config does not have."""
     section = key.rpartition(".")[0]
-    while section not in ("", *_keys()):
+    while section not in ("", *known_keys()):
         section = section.rpartition(".")[0]
-    names = {name for name in _keys() if name.rpartition(".")[0] == section} | set([] if section else groups())
-    return unknown("key", key, names, section or "the command line", nearest.keys(key, {*_keys(), *groups()}))
+    names = {name for name in known_keys() if name.rpartition(".")[0] == section} | set([] if section else groups())
+    return unknown("key", key, names, section or "the command line", nearest.keys(key, {*known_keys(), *groups()}))
 
 
 def groups() -> list[str]:
     """Names of the config groups."""
-    return sorted(path.name for path in conf_directory().iterdir() if path.is_dir())
+    return sorted(path.name for path in conf_directory().iterdir() if path.is_dir() and path.name != CLAIMS)
 
 
 @cache
-def _keys() -> tuple[str, ...]:
+def known_keys() -> tuple[str, ...]:
     """Every key and section that a user may name."""
     return tuple(key for key in _below(RunConfig) if key.partition(".")[0] not in DERIVED)
 

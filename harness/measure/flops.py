@@ -16,13 +16,18 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.decoder import CrossAttentionBlock
 from models.encoder import set_activation_checkpointing
 from models.heads import Classifier, SequenceClassifier, on_meta
+from models.layers import AttentionBlock
 from models.objectives.base import Objective, PretrainBatch
 
 TOLERANCE = 0.02
 """Largest relative difference between count and formula that is not an error."""
 
+
+BATCHED = ("bmm", "baddbmm")
+"""Operators that multiply a matrix for each head; projections multiply one for all."""
 
 Head = type[Classifier]
 
@@ -34,6 +39,14 @@ def counted(
 
     RuntimeError if count and formula differ by more than TOLERANCE, or if layers count as 0.
     """
+    _, counter = _run(config, num_outputs, batch_size, length, backward, head)
+    return counter.get_total_flops()
+
+
+def _run(
+    config: EncoderConfig, num_outputs: int, batch_size: int, length: int, backward: bool, head: Head
+) -> tuple[Classifier, FlopCounterMode]:
+    """The model after its passes, and what was counted; RuntimeError as `counted`."""
     model = on_meta(config, num_outputs, head).train(backward)
     batch = Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))
     counter = FlopCounterMode(display=False)
@@ -44,7 +57,26 @@ def counted(
             logits.sum().backward()
     count, expected = counter.get_total_flops(), formula(config, num_outputs, batch_size, length, backward, head)
     _refuse_disagreement(count, expected, "this variant")
-    return count
+    return model, counter
+
+
+@dataclass(frozen=True)
+class OfParts:
+    """FLOPs over one text: of the model, of its attention with projections, and of the products of queries, keys and values."""
+
+    model: int
+    attention: int
+    attention_products: int
+
+
+def of_parts(config: EncoderConfig, num_outputs: int, length: int, backward: bool) -> OfParts:
+    """Counted by the modules that ran; RuntimeError as `counted`."""
+    model, counter = _run(config, num_outputs, 1, length, backward, SequenceClassifier)
+    names = [name for name, module in model.named_modules() if isinstance(module, AttentionBlock | CrossAttentionBlock)]
+    counts, root = counter.get_flop_counts(), type(model).__name__
+    within = [(str(operator), value) for name in names for operator, value in counts.get(f"{root}.{name}", {}).items()]
+    products = sum(value for operator, value in within if operator.endswith(BATCHED))
+    return OfParts(counter.get_total_flops(), sum(value for _, value in within), products)
 
 
 def _refuse_disagreement(count: int, expected: int, name: str) -> None:

@@ -147,6 +147,21 @@ def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
     return MlflowClient(tracking_uri=uri).get_run(run_id).data.tags.get("attempt")
 
 
+def finished_runs(uri: str | None, output: str) -> list[run_log.FinishedRun]:
+    """All finished runs of all studies, oldest first; none where there is no store. MlflowException when it is unreachable."""
+    uri = uri or paths.database_uri(output)
+    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+        return []
+    client, found, token = MlflowClient(tracking_uri=uri), [], None
+    studies = [study.experiment_id for study in client.search_experiments()]
+    while True:
+        page = client.search_runs(studies, "tags.status = 'finished'", order_by=["attributes.start_time ASC"], page_token=token)
+        found += [run_log.FinishedRun(dict(run.data.tags), dict(run.data.params), dict(run.data.metrics)) for run in page]
+        token = page.token
+        if not token:
+            return found
+
+
 def _create_database(uri: str) -> None:
     """Creates the schema once, under a lock: processes that open a new database at the same time would break it."""
     path = Path(uri.removeprefix("sqlite:///"))

@@ -8,6 +8,7 @@
 import json
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,12 @@ def result(folder: Path) -> dict[str, Any] | None:
     """The result of a run; None if it has none yet."""
     path = folder / "result.json"
     return json.loads(path.read_text()) if path.exists() else None
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A finished run as the tracking store has it, with metrics at their highest step."""
+
+    tags: dict[str, str]
+    params: dict[str, str]
+    metrics: dict[str, float]

@@ -2,6 +2,7 @@
 
 from reports.chapters import (
     along_pretraining,
+    audit,
     components,
     cost,
     diagnostics,
@@ -29,5 +30,6 @@ CHAPTERS = (
     cost.chapter,
     pictures.chapter,
     components.chapter,
+    audit.chapter,
     left_out.chapter,
 )

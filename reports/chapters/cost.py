@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from harness import metrics
 from harness.metrics import Direction
+from harness.paired import Replicate, compare_paired, spread
 from reports import formats
 from reports.compare import Comparison, Row, Section
 from reports.errors import ReportError, unknown
 from reports.formats import DASH, SHARES, escape
-from reports.statistics import Replicate, compare_paired, spread
 from reports.study import Chapter, Study
 from reports.tables import section_name
 

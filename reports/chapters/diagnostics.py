@@ -7,11 +7,11 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from harness.paired import Replicate
 from reports import formats
 from reports.compare import Comparison, Row, Section
 from reports.formats import DASH, escape
 from reports.notes import seeds_text
-from reports.statistics import Replicate
 from reports.store import Run
 from reports.study import Chapter, Study
 from reports.tables import section_name

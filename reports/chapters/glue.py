@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from harness import metrics
 from harness.metrics import Direction, Metric
+from harness.paired import Replicate, Spread, Values, spread
 from reports import formats, tables
 from reports.compare import Comparison, Row, Section
 from reports.formats import DASH, escape, listed
-from reports.statistics import Change, Replicate, Spread, Values, change, spread
+from reports.statistics import Change, change
 from reports.store import Run
 from reports.study import Chapter, Study
 from reports.summary import arm_columns, spread_and_change

@@ -1,7 +1,7 @@
 """How to read the tables: the marks, and how changes are computed."""
 
+from harness.paired import CONFIDENCE
 from reports.formats import escape
-from reports.statistics import CONFIDENCE
 from reports.study import Chapter, Study
 
 LEGEND = """\

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable
 
 from harness import plateau, tags
+from harness.paired import Replicate
 from reports import before_after, formats, plots
 from reports.chapters import pretraining_pictures, timing
 from reports.compare import Comparison, Row, Section
 from reports.formats import escape, listed
 from reports.labels import stem
 from reports.notes import seeds_text
-from reports.statistics import Replicate
 from reports.store import Run
 from reports.study import Chapter, Study
 

@@ -3,11 +3,11 @@
 import math
 
 from harness import metrics
+from harness.paired import CONFIDENCE
 from reports import formats, plots
 from reports.chapters import scaling_pictures
 from reports.formats import DASH, escape
 from reports.growth import Crossing, Fit, Group, Race, fit, groups
-from reports.statistics import CONFIDENCE
 from reports.study import Chapter, Study
 from reports.tables import section_name
 

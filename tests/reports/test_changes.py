@@ -4,9 +4,10 @@ import pytest
 
 from harness import metrics
 from harness.metrics import Direction
+from harness.paired import Replicate
 from reports import tables
 from reports.compare import compare
-from reports.statistics import Replicate, Verdict, change
+from reports.statistics import Verdict, change
 
 MATTHEWS = "eval/matthews"
 

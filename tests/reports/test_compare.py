@@ -4,9 +4,10 @@ import pytest
 
 from harness import metrics
 from harness.metrics import Direction
+from harness.paired import Replicate
 from reports.compare import compare
 from reports.errors import ReportError
-from reports.statistics import Replicate, Verdict, change, judge
+from reports.statistics import Verdict, change, judge
 
 S0, S1, S2, S5, S7 = (Replicate("", seed) for seed in "01257")
 LATENCY, SCORE, TOTAL = "inference/latency_ms_p50", "eval/score", "model/params_total"

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 from harness import metrics
+from harness.paired import Replicate, Values, compare_paired, mean_interval
 from reports import notes, tables
 from reports.__main__ import main
 from reports.compare import Section, compare
-from reports.statistics import Change, Replicate, Values, Verdict, change, compare_paired, mean_interval
+from reports.statistics import Change, Verdict, change
 from reports.tables import HEADLINE
 
 T_2 = 4.302653  # Student's t, 0.975, 2 degrees of freedom

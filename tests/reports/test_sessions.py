@@ -4,11 +4,12 @@ import math
 
 import pytest
 
+from harness.paired import Replicate
 from reports import tables
 from reports.chapters import timing
 from reports.compare import Comparison, compare
 from reports.render import render
-from reports.statistics import Replicate, Verdict
+from reports.statistics import Verdict
 from reports.study import Study
 from reports.summary import summary
 

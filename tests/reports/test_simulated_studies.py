@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from harness.metrics import Direction
+from harness.paired import Replicate, compare_paired
 from reports import launches
-from reports.statistics import Replicate, Verdict, compare_paired
+from reports.statistics import Verdict
 
 ROUNDS, CALLS = 5, 25
 FACTORS = {"base": 1.0, "again": 1.0, "same": 1.0, "slower": 1.05}

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from reports.statistics import Difference, Replicate, compare_paired, sign_flip_floor, sign_flip_p, spread
+from harness.paired import Difference, Replicate, compare_paired, sign_flip_floor, sign_flip_p, spread
 
 
 def paired(before: list[float], after: list[float]) -> Difference:

@@ -7,11 +7,12 @@ from enum import Enum
 from pathlib import Path
 
 from harness import tasks
-from harness.commands.describe import architecture, heads, picture
+from harness.commands.describe import architecture, picture
 from harness.commands.terminal import Row, table
 from harness.config import compose
 from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
+from harness.measure import pretraining_heads as heads
 from harness.measure import size
 from models.config import EncoderConfig
 from models.heads import Classifier, on_meta

@@ -9,10 +9,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from harness.__main__ import main
-from harness.commands.describe import architecture, heads, picture, tables
+from harness.commands.describe import architecture, picture, tables
 from harness.commands.describe.architecture import Box, Group, Pattern, Repeat, fold
-from harness.commands.describe.heads import TIED
 from harness.config.schema import ModelConfig, RunConfig
+from harness.measure import pretraining_heads as heads
+from harness.measure.pretraining_heads import TIED
 from harness.measure.size import count
 from models.config import EncoderConfig, NormPlace, Position, Sharing
 from models.heads import on_meta

@@ -7,7 +7,7 @@ from harness.config.mistakes import unknown_key
 from harness.config.synonyms import CHOICES, KEYS
 from harness.paths import conf_directory
 
-KNOWN = {*mistakes._keys(), *mistakes.groups()}
+KNOWN = {*mistakes.known_keys(), *mistakes.groups()}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from harness.study.timing import summary
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowException, Tracker
+from harness.tracking.mlflow_store import MlflowException, Tracker, finished_runs
 
 MODELS = ("base", "enhanced")
 TAGS = {"study", "arm", "model", "scale", "enhancements", "task", "seed", "conditions", "lifted", "fingerprint"}
@@ -60,6 +60,15 @@ def test_tags_say_what_the_cell_was(runs, model):
         "status": "finished",
         "enhancements": "",
     }
+
+
+def test_finished_runs_are_read_with_all_that_is_known_of_them(sweep, tmp_path):
+    found = finished_runs(None, str(sweep.output))
+    swept = [run for run in found if run.tags["study"] == "sweep" and "replicate" not in run.tags]
+    assert sorted(run.tags["arm"] for run in swept) == sorted(MODELS)
+    assert all(run.params["task.name"] == "bag" and 0 <= run.metrics["eval/score"] <= 1 for run in swept)
+    assert finished_runs(None, str(tmp_path)) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_cells_of_a_sweep_share_conditions_and_no_fingerprint(runs):

@@ -1,0 +1,140 @@
+"""Reads claims from YAML files: conf/claims/, those of the user's own folder, and files by their path.
+
+A wrong file is an InputError that names the file, the key and what was expected.
+"""
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from omegaconf import MISSING, OmegaConf
+from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
+from yaml import YAMLError
+
+from harness.audit.kinds import KINDS, Reading, Relation
+from harness.errors import InputError, unknown
+from harness.paths import CLAIMS, conf_directory
+
+RELATIVE = (Relation.better, Relation.no_difference)
+"""Relations to `against`, which need no claimed value."""
+
+WORDED = ("ids", "config")
+"""Kinds of measuring whose claimed value may be a text."""
+
+
+@dataclass
+class ClaimEntry:
+    """A claim as its file has it."""
+
+    claim: str = MISSING  # in our words
+    claimed: Any = None  # a number, or one for each measured point
+    relation: Relation = Relation.equal
+    tolerance: float = 0.0  # share of the claimed value
+    margin: float = 0.0  # differences below it do not matter, in the unit of the metric
+    conditions: str = ""  # under which the source claims it
+    note: str = ""
+    readings: dict[str, Any] = field(default_factory=dict)  # name: a kind of measuring with its keys
+
+
+@dataclass
+class ClaimFile:
+    """All claims of one source."""
+
+    source: str = MISSING
+    claims: dict[str, ClaimEntry] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim with its readings, by name; every reading has claimed value, relation, tolerance and margin."""
+
+    name: str
+    source: str
+    text: str
+    conditions: str
+    note: str
+    readings: dict[str, Reading]
+    file: Path
+
+
+def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
+    """Claims by name of a file, of a claim, or by path; all of both folders without names. InputError for an unknown one."""
+    folders = [conf_directory(), *([Path(config_dir)] if config_dir else [])]
+    paths = [path for folder in folders for path in sorted((folder / CLAIMS).glob("*.yaml"))]
+    known = [claim for path in paths for claim in read(path)]
+    if not names:
+        return known
+    found: list[Claim] = []
+    for name in names:
+        if name.endswith((".yaml", ".yml")):
+            found += read(Path(name))
+            continue
+        chosen = [claim for claim in known if name in (claim.name, claim.file.stem)]
+        if not chosen:
+            raise unknown("claim", name, {claim.file.stem for claim in known} | {claim.name for claim in known}, "claims")
+        found += chosen
+    return list({(claim.file, claim.name): claim for claim in found}.values())
+
+
+def read(path: Path) -> list[Claim]:
+    """The claims of one file."""
+    try:
+        node = OmegaConf.load(path)
+    except (OSError, YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: expected a YAML file of claims ({' '.join(str(error).split())})") from error
+    file = _typed(path, "", ClaimFile, node)
+    if not file.claims:
+        raise InputError(f"{path}: claims: expected at least one claim, NAME: {{claim: ..., readings: ...}}")
+    return [_claim(path, file.source, name, entry) for name, entry in file.claims.items()]
+
+
+def _claim(path: Path, source: str, name: str, entry: ClaimEntry) -> Claim:
+    key = f"claims.{name}.readings"
+    if not entry.readings:
+        raise InputError(f"{path}: {key}: expected at least one reading, NAME: {{measure: ..., ...}}")
+    readings = {title: _reading(path, f"{key}.{title}", entry, value) for title, value in entry.readings.items()}
+    return Claim(name, source, entry.claim, entry.conditions, entry.note, readings, path)
+
+
+def _reading(path: Path, key: str, entry: ClaimEntry, value: Any) -> Reading:
+    kind = value.get("measure") if isinstance(value, dict) else None
+    if kind not in KINDS:
+        raise InputError(f"{path}: {unknown('measure', kind, KINDS, f'{key}.measure')}")
+    reading = _typed(path, key, KINDS[kind], OmegaConf.create(value))
+    for name in ("claimed", "relation", "tolerance", "margin"):
+        if getattr(reading, name) is None:
+            setattr(reading, name, getattr(entry, name))
+    _refuse_unusable(path, key, reading)
+    return reading
+
+
+def _refuse_unusable(path: Path, key: str, reading: Reading) -> None:
+    if reading.measure == "not_testable":
+        return
+    if reading.relation is Relation.better and not (reading.measure == "score" or getattr(reading, "rate", False)):
+        raise InputError(f"{path}: {key}.relation: better is of scores and of rates, expected `rate: true` or another relation")
+    if reading.relation in RELATIVE:
+        return
+    values = reading.claimed if isinstance(reading.claimed, list) else [reading.claimed]
+    if reading.measure in WORDED and isinstance(reading.claimed, str):
+        return
+    if not values or any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+        raise InputError(f"{path}: {key}.claimed: expected a number, or a list of them, not {reading.claimed!r}")
+    if reading.measure == "score":
+        raise InputError(f"{path}: {key}.relation: expected better or no_difference for a score, not {reading.relation.value}")
+
+
+def _typed(path: Path, key: str, kind: type, node: Any) -> Any:
+    """The node as this dataclass; every error names file and key."""
+    try:
+        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), node))
+    except (OmegaConfBaseException, ValueError, TypeError) as error:
+        inner = getattr(error, "full_key", None) or ""
+        where = ".".join(part for part in (key, inner) if part)
+        if isinstance(error, ConfigKeyError):
+            names = {one.name for one in fields(ClaimEntry if "." in inner else kind)}
+            raise InputError(f"{path}: {unknown('key', inner.rpartition('.')[2], names, key or 'the file')}") from error
+        reason = " ".join(str(error).split("full_key")[0].split())
+        if "missing mandatory value" in reason.lower():
+            reason = "expected a value, found none"
+        raise InputError(f"{path}: {where or 'the file'}: {reason}") from error

@@ -1,0 +1,195 @@
+"""Differences of two arms over finished runs of the tracking store, paired by seed, and how many seeds a verdict takes.
+
+Two runs are compared where all facts agree that the claim does not name. Where their models differ, so may the keys of a model.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from scipy.special import nctdtr
+
+from harness import arms, metrics, paired, tags
+from harness.audit.kinds import Relation, Score
+from harness.audit.measured import Measured, Point, conditions
+from harness.config import mistakes
+from harness.errors import InputError
+from harness.metrics import Direction
+from harness.paired import Replicate
+from harness.tracking.run_log import FinishedRun
+
+PARAMETERS = {"model": "model_name", "scale": "scale_name", "pretrain": "pretrain.objective", "task": "task.name"}
+"""Group of choices -> the parameter of a run that names its choice."""
+
+FREE_WITH = {
+    "model_name": ("model.", "tokenizer."),
+    "pretrain.objective": tuple(key for key in arms.OF_ARM if key.startswith("pretrain.")),
+}
+"""Parameter -> keys that may differ too where the two arms differ in it: they follow from the choice."""
+
+FREE = ("facts.recipe", "facts.tokenizer_file")
+"""Hashes of what follows from the named keys."""
+
+CONSTANT = {"eval/score": "eval/majority_score", "pretrain/masked_loss": "pretrain/unigram_entropy"}
+"""Metric -> its value for a constant answer."""
+
+POWER, MOST_SEEDS = 0.8, 1000
+
+
+@dataclass
+class Section:
+    """Runs of one task under equal conditions: their values by replicate, of `of` and of `against`."""
+
+    run: FinishedRun
+    values: tuple[dict[Replicate, float], dict[Replicate, float]] = field(default_factory=lambda: ({}, {}))
+    constant: list[float] = field(default_factory=list)  # what is reached without reading the text, of each run
+
+    def has_learned(self, sign: int, margin: float) -> bool:
+        """Whether an arm is better than a constant answer; arms that are not say nothing of each other."""
+        if not self.constant:
+            return True
+        bar = sign * fmean(self.constant)
+        return any(sign * fmean(side.values()) > bar + margin for side in self.values)
+
+
+def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
+    """One point for each task and conditions, positive where `of` is better; and the study that would settle it.
+
+    Without a scatter to plan with, a study shall find a difference of one standard deviation.
+    """
+    if reading.metric not in metrics.METRICS or metrics.get(reading.metric).direction is Direction.NEITHER:
+        raise InputError(f"metric: expected a metric of harness/metrics.py with a direction, not {reading.metric!r}")
+    metric = metrics.get(reading.metric)
+    sign = -1 if metric.direction is Direction.LOWER else 1
+    points, sds, unlearned = [], [], []
+    for section in _sections(reading, runs).values():
+        of, against = section.values
+        found = paired.compare_paired(against, of)
+        if found is None:
+            continue
+        if not section.has_learned(sign, reading.margin):
+            unlearned.append(f"{section.run.tags[tags.TASK]} (no arm is better than a constant answer)")
+            continue
+        low, high = (-math.inf, math.inf) if found.interval is None else sorted(sign * end for end in found.interval)
+        points.append(Point(sign * found.mean, _where(section.run, found), low, high))
+        sds += [] if found.interval is None else [(high - low) / 2 / paired.t_quantile(found.n - 1) * math.sqrt(found.n)]
+    number = _more_seeds(reading, max(sds)) if sds and max(sds) and reading.margin else seeds_needed(1.0)
+    there = {point.where["task"] for point in points}
+    absent = [*unlearned, *(task for task in reading.tasks if task not in there)]
+    return Measured(
+        tuple(points),
+        metric.unit,
+        missing="; ".join([f"a study of {number} seeds", *(f"not {one}" for one in unlearned)]),
+        command=study_command(reading, number),
+        incomplete=", ".join(absent) if points else "",
+        scope="; ".join(conditions(point.where) for point in points),
+    )
+
+
+def _sections(reading: Score, runs: list[FinishedRun]) -> dict[str, Section]:
+    """By the facts that agree in each."""
+    sides, needed = [facts_of(text) for text in (reading.of, reading.against)], facts_of(reading.needs)
+    sections: dict[str, Section] = {}
+    for run in runs:
+        place = _side(run, sides)
+        fits = reading.metric in run.metrics and _has(run, needed) and run.tags.get(tags.REPLICATE) != "true"
+        if place is None or not fits or (reading.tasks and run.tags.get(tags.TASK) not in reading.tasks):
+            continue
+        section = sections.setdefault(json.dumps(_held(run, sides), sort_keys=True), Section(run))
+        section.values[place][_replicate(run)] = run.metrics[reading.metric]
+        constant = run.metrics.get(CONSTANT.get(reading.metric, ""))
+        section.constant += [] if constant is None else [constant]
+    return sections
+
+
+def facts_of(text: str) -> dict[str, str]:
+    """Parameter of a run -> its value, of choices and keys as on the command line; InputError for an unknown key."""
+    facts = {}
+    for word in text.split():
+        key, equals, value = word.lstrip("+").partition("=")
+        if not equals:
+            raise InputError(f"{word!r} is not a setting: expected KEY=VALUE")
+        if key not in PARAMETERS and key not in mistakes.known_keys():
+            raise mistakes.unknown_key(key)
+        facts[PARAMETERS.get(key, key)] = value
+    return facts
+
+
+def _side(run: FinishedRun, sides: list[dict[str, str]]) -> int | None:
+    """0 for `of`, 1 for `against`; None for a run that is neither or both, or whose model has settings that no arm names."""
+    found = [number for number, facts in enumerate(sides) if _has(run, facts)]
+    if len(found) != 1 or not _model_settings(run) <= {key for facts in sides for key in facts}:
+        return None
+    return found[0]
+
+
+def _model_settings(run: FinishedRun) -> set[str]:
+    """Keys of the model that the run's arm sets beside its choices, by the arm's label: `base hidden_act=relu`."""
+    settings = {word.partition("=")[0] for word in run.tags.get(tags.ARM, "").split()[1:] if "=" in word}
+    keys = {key if "." in key else f"model.{key}" for key in settings}
+    return keys & set(mistakes.known_keys())
+
+
+def _has(run: FinishedRun, facts: Mapping[str, str]) -> bool:
+    return all(key in run.params and plain(run.params[key]) == plain(value) for key, value in facts.items())
+
+
+def plain(value: str) -> str:
+    """The same for `null` and `None`, `1e-3` and `0.001`, `true` and `True`."""
+    try:
+        return repr(float(value))
+    except ValueError:
+        return {"null": "none"}.get(value.lower(), value.lower())
+
+
+def _held(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
+    """The facts that must agree."""
+    named = {key for facts in sides for key in facts}
+    differing = [key for key in named if sides[0].get(key) != sides[1].get(key)]
+    free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
+    return {key: value for key, value in arms.facts(run.params).items() if not arms.within(key, free)}
+
+
+def _replicate(run: FinishedRun) -> Replicate:
+    seed = run.tags.get(tags.SEED, "")
+    own = seed if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else ""
+    return Replicate(run.tags.get(tags.PRETRAIN_SEED, own), seed)
+
+
+def _where(run: FinishedRun, found: paired.Difference) -> dict[str, object]:
+    budget = "pretrain" if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else "finetune"
+    settings = {key: run.params.get(f"{budget}.{key}") for key in ("max_steps", "epochs", "steps", "tokens", "flops")}
+    first = next(((key, value) for key, value in settings.items() if value not in (None, "None")), None)
+    return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **dict([first] if first else []), "pairs": found.n}
+
+
+def _more_seeds(reading: Score, sd: float) -> int:
+    """How many pairs a verdict takes, by the standard deviation of the differences that there are."""
+    if reading.relation is Relation.no_difference:
+        halves = ((n, paired.t_quantile(n - 1) * sd / math.sqrt(n)) for n in range(2, MOST_SEEDS))
+        return next((n for n, half in halves if half <= reading.margin), MOST_SEEDS)
+    return seeds_needed(reading.margin / sd)
+
+
+def seeds_needed(effect: float) -> int:
+    """Fewest pairs with which a paired t test at 5 % finds an effect of so many standard deviations with a power of 80 %."""
+    for n in range(2, MOST_SEEDS):
+        if 1 - nctdtr(n - 1, effect * math.sqrt(n), paired.t_quantile(n - 1)) >= POWER:
+            return n
+    return MOST_SEEDS
+
+
+def study_command(reading: Score, seeds: int) -> str:
+    """What would settle the claim: one sweep, or one for each arm where these differ in several keys."""
+    sides = [dict(word.partition("=")[::2] for word in text.split()) for text in (reading.of, reading.against)]
+    keys = list({**sides[0], **sides[1]})
+    differing = [key for key in keys if sides[0].get(key) != sides[1].get(key)]
+    arms_of = [[f"{key}={value}" for key, value in side.items()] for side in sides]
+    if len(differing) == 1 and all(differing[0] in side for side in sides):
+        joined = {key: ",".join(dict.fromkeys(side[key] for side in sides)) for key in keys}
+        arms_of = [[f"{key}={value}" for key, value in joined.items()]]
+    tasks = [f"task={','.join(reading.tasks)}"] if reading.tasks else []
+    common = [*reading.needs.split(), *tasks, f"'seed=range(1,{seeds + 1})'"]
+    return " && ".join(" ".join(["python -m harness -m", *arm, *common]) for arm in arms_of)

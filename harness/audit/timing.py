@@ -1,0 +1,107 @@
+"""Relative speed of two variants, timed in this process: interleaved rounds on one thread, by the CPU time of the process.
+
+Every round times `of`, `against`, and `against` again: the A/A replicate, whose ratio shows the noise. Weights are random.
+"""
+
+import gc
+import math
+import random
+import time
+from collections.abc import Callable
+
+import torch
+
+from harness.audit.kinds import Part, Speed
+from harness.audit.measured import Measured, Point
+from harness.config.schema import RunConfig
+from harness.errors import InputError
+from harness.hardware.device import Machine
+from harness.measure import subject
+from harness.paired import mean_interval
+from models.batch import Batch
+from models.heads import Classifier
+from models.stack import Stack
+
+ROUNDS = 5
+SECONDS = 0.02
+"""Seconds of the calls that one value is the mean of, at least."""
+
+Call = Callable[[], object]
+
+
+def compare(reading: Speed, one: RunConfig, other: RunConfig) -> Measured:
+    """A point for each length: the change, its 95 % interval over rounds, no narrower than the A/A replicate's.
+
+    InputError for a part that the model does not have.
+    """
+    machine, before = Machine(one.hardware), torch.get_num_threads()
+    models = [subject.build(config, machine).train(reading.training) for config in (one, other)]
+    machine.use_threads(1)
+    gc.disable()
+    try:
+        points = [_point(reading, models, length) for length in reading.lengths]
+    finally:
+        gc.enable()
+        torch.set_num_threads(before)
+    return Measured(tuple(points), "share", note=f"{ROUNDS} interleaved rounds, 1 thread, CPU time, batch {reading.batch_size}")
+
+
+def _point(reading: Speed, models: list[Classifier], length: int) -> Point:
+    of, against = (_call(reading, model, length) for model in models)
+    calls = {"of": of, "against": against, "again": against}
+    repeats = {call: _repeats(call) for call in (of, against)}
+    rounds = []
+    for number in range(ROUNDS):
+        order = list(calls)
+        random.Random(number).shuffle(order)
+        rounds.append({name: _seconds(calls[name], repeats[calls[name]]) for name in order})
+    mean, interval = mean_interval([math.log(one["of"] / one["against"]) for one in rounds])
+    _, noise = mean_interval([math.log(one["again"] / one["against"]) for one in rounds])
+    half = max(interval[1] - mean, *(abs(end) for end in noise))
+    sign = -1 if reading.rate else 1
+    low, high = sorted(math.exp(sign * end) - 1 for end in (mean - half, mean + half))
+    return Point(math.exp(sign * mean) - 1, {"length": length}, low, high)
+
+
+def _repeats(call: Call) -> int:
+    """Calls that take about SECONDS, by one after a warm-up."""
+    call()
+    return max(1, math.ceil(SECONDS / max(_seconds(call, 1), 1e-6)))
+
+
+def _seconds(call: Call, repeats: int) -> float:
+    """CPU seconds of the process for one call, mean of so many."""
+    started = time.process_time()
+    for _ in range(repeats):
+        call()
+    return (time.process_time() - started) / repeats
+
+
+def _call(reading: Speed, model: Classifier, length: int) -> Call:
+    """One pass over random texts (B, T), through the whole model or through the attention of its last layer alone."""
+    stream = torch.Generator().manual_seed(length)
+    config = model.encoder.config
+    ids = torch.randint(0, config.vocab_size, (reading.batch_size, length), generator=stream)
+    if reading.part is Part.model:
+        return _passes(lambda: model(ids), reading.training)
+    if reading.part is not Part.attention or not isinstance(model.encoder.layers, Stack):
+        raise InputError(f"part: expected model, or attention of a model with model.body=transformer, not {reading.part.value}")
+    return _passes(_attention(model.encoder.layers, ids, config.hidden_size, stream), reading.training)
+
+
+def _attention(stack: Stack, ids: torch.Tensor, size: int, stream: torch.Generator) -> Call:
+    hidden = torch.randn(*ids.shape, size, generator=stream, requires_grad=True)  # (B, T, D)
+    batch = Batch(input_ids=ids)
+    attention = stack.execution_order()[-1][0].attention
+    return lambda: attention(hidden, stack.context(batch))
+
+
+def _passes(forward: Call, training: bool) -> Call:
+    if training:
+        return lambda: forward().sum().backward()
+
+    def inference() -> object:
+        with torch.inference_mode():
+            return forward()
+
+    return inference

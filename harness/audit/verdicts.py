@@ -1,0 +1,153 @@
+"""From claimed and measured values to a verdict: of each point, of each reading, and of the claim over its readings."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from harness.audit.kinds import Reading, Relation
+from harness.audit.measured import Measured, Point, conditions, shown
+
+
+class Verdict(Enum):
+    """What may be said of a claim."""
+
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    HOLDS_WHERE = "holds only where"
+    UNDECIDED = "undecided"
+    NOT_TESTABLE = "not testable here"
+
+
+SETTLED = (Verdict.CONFIRMED, Verdict.REFUTED, Verdict.HOLDS_WHERE)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A verdict with its range or reason."""
+
+    verdict: Verdict
+    text: str = ""
+
+    def __str__(self) -> str:
+        if not self.text:
+            return self.verdict.value
+        if self.verdict is Verdict.HOLDS_WHERE:
+            return f"{self.verdict.value} {self.text}"
+        return f"{self.verdict.value} ({self.text})"
+
+
+def of_reading(reading: Reading, measured: Measured) -> Settled:
+    """Confirmed or refuted where all points say so; undecided where some that the claim speaks of are missing.
+
+    ValueError where claimed values and points are not of one number.
+    """
+    settled = _of_points(reading, measured)
+    if measured.incomplete and settled.verdict in SETTLED:
+        return Settled(Verdict.UNDECIDED, f"{settled}; not measured: {measured.incomplete}")
+    return settled
+
+
+def _of_points(reading: Reading, measured: Measured) -> Settled:
+    if not measured.testable:
+        return Settled(Verdict.NOT_TESTABLE, measured.missing)
+    if not measured.points:
+        return Settled(Verdict.UNDECIDED, f"needs {measured.missing}")
+    found = dict(enumerate(holds(reading, point, value) for point, value in _with_claimed(reading, measured)))
+    true, false, open_ = ([measured.points[at] for at, held in found.items() if held is which] for which in (True, False, None))
+    if len(true) == len(found):
+        return Settled(Verdict.CONFIRMED, measured.scope)
+    if len(false) == len(found):
+        return Settled(Verdict.REFUTED, measured.scope)
+    if true and len(found) > 1:
+        also = f"; undecided where {where(open_, measured.points)}" if open_ else ""
+        return Settled(Verdict.HOLDS_WHERE, where(true, measured.points) + also)
+    also = [f"refuted where {where(false, measured.points)}"] if false else []
+    return Settled(Verdict.UNDECIDED, "; ".join([*also, *([f"needs {measured.missing}"] if measured.missing else [])]))
+
+
+def _with_claimed(reading: Reading, measured: Measured) -> list[tuple[Point, float]]:
+    """Each point with the value that is claimed of it."""
+    if not isinstance(reading.claimed, list):
+        return [(point, reading.claimed) for point in measured.points]
+    if len(reading.claimed) != len(measured.points):
+        raise ValueError(f"claimed: expected {len(measured.points)} values, one for each point, not {len(reading.claimed)}")
+    return list(zip(measured.points, reading.claimed, strict=True))
+
+
+def holds(reading: Reading, point: Point, claimed: float) -> bool | None:
+    """Whether the claim is true of the point; None where the interval leaves it open."""
+    if reading.relation is Relation.better:
+        return _better(*point.interval, reading.margin)
+    if not isinstance(point.value, int | float):
+        return point.value == claimed
+    low, high = accepted(reading, claimed)
+    if low <= point.interval[0] and point.interval[1] <= high:
+        return True
+    return False if point.interval[1] < low or high < point.interval[0] else None
+
+
+def _better(low: float, high: float, margin: float) -> bool | None:
+    """Refuted where nothing better by the margin is left in the interval."""
+    if high <= 0 or high < margin:
+        return False
+    return True if low > 0 else None
+
+
+def accepted(reading: Reading, claimed: float) -> tuple[float, float]:
+    """Smallest and largest value of which the claim is true."""
+    if reading.relation is Relation.no_difference:
+        return -reading.margin, reading.margin
+    slack = reading.tolerance * abs(claimed)
+    return {
+        Relation.equal: (claimed - slack, claimed + slack),
+        Relation.at_most: (-math.inf, claimed + slack),
+        Relation.at_least: (claimed - slack, math.inf),
+    }[reading.relation]
+
+
+def where(chosen: list[Point], points: tuple[Point, ...]) -> str:
+    """`length ≥ 256`, `batch = 8, 16`, or the conditions of each chosen point, of the conditions that vary."""
+    keys = [key for key in points[0].where if len({str(point.where.get(key)) for point in points}) > 1]
+    if len(keys) == 1:
+        return _range(keys[0], [point.where[keys[0]] for point in chosen], [point.where[keys[0]] for point in points])
+    return "; ".join(conditions({key: point.where[key] for key in keys}) for point in chosen)
+
+
+def _range(key: str, chosen: list, values: list) -> str:
+    if all(isinstance(value, int | float) for value in values):
+        ordered, count = sorted(values), len(chosen)
+        if sorted(chosen) == ordered[-count:]:
+            return f"{key} ≥ {shown(min(chosen))}"
+        if sorted(chosen) == ordered[:count]:
+            return f"{key} ≤ {shown(max(chosen))}"
+        first = ordered.index(min(chosen))
+        if count > 1 and sorted(chosen) == ordered[first : first + count]:
+            return f"{key} from {shown(min(chosen))} to {shown(max(chosen))}"
+    return f"{key} = {', '.join(shown(value) for value in chosen)}"
+
+
+def of_claim(readings: Mapping[str, tuple[Reading, Settled]]) -> Settled:
+    """Over all readings that count; those that are not settled leave the verdict of the others, and are named."""
+    counting = {name: settled for name, (reading, settled) in readings.items() if not reading.beside}
+    if len(counting) == 1:
+        return next(iter(counting.values()))
+    settled = {name: one for name, one in counting.items() if one.verdict in SETTLED}
+    if not settled:
+        return _most_open(list(counting.values()))
+    still = [name for name in counting if name not in settled]
+    open_ = f"undecided: {', '.join(still)}" if still else ""
+    verdicts = {one.verdict for one in settled.values()}
+    if verdicts in ({Verdict.CONFIRMED}, {Verdict.REFUTED}):
+        scopes = dict.fromkeys(one.text for one in settled.values() if one.text)
+        return Settled(verdicts.pop(), "; ".join([*scopes, *([open_] if open_ else [])]))
+    parts = [f"{name}: {one.text}" if one.verdict is Verdict.HOLDS_WHERE else name for name, one in _held(settled)]
+    return Settled(Verdict.HOLDS_WHERE, "; ".join([*parts, *([open_] if open_ else [])]))
+
+
+def _held(settled: Mapping[str, Settled]) -> list[tuple[str, Settled]]:
+    return [(name, one) for name, one in settled.items() if one.verdict is not Verdict.REFUTED]
+
+
+def _most_open(found: list[Settled]) -> Settled:
+    return next((one for one in found if one.verdict is Verdict.UNDECIDED), found[0])

@@ -1,0 +1,97 @@
+"""`python -m harness audit [claims=NAME] [--where verdict=refuted] [--measure]`: claims against what is measured here.
+
+Counts parameters, FLOPs and bytes at the dimensions of each claim, compares scores of finished runs, and with --measure times
+what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
+"""
+
+import argparse
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from harness.commands.arguments import Parser
+from harness.commands.terminal import table
+from harness.errors import InputError, unknown
+from harness.live_line import live_line
+
+if TYPE_CHECKING:
+    from harness.audit.show import Row
+
+KEYS = {
+    "claims": "names of files in conf/claims/, names of claims, or paths, separated by commas (all)",
+    "vocab_file": "a WordPiece vocabulary, one piece a line, for claims about the ids of a text",
+}
+
+FILTERS = {
+    "verdict": lambda row: [row.settled.verdict.value],
+    "source": lambda row: [row.claim.file.stem],
+    "measure": lambda row: [line.reading.measure for line in row.lines],
+}
+"""Key of --where -> what a row has of it."""
+
+EPILOG = "A claim is a few lines of YAML: conf/claims/, or my_conf/claims/ with --config-dir my_conf."
+
+
+def parse(arguments: list[str]) -> tuple[argparse.Namespace, dict[str, str]]:
+    """Options and own keys; InputError for anything else."""
+    parser = Parser("audit", __doc__.split("\n\n")[1].replace("\n", " "), EPILOG, KEYS)
+    parser.add_argument(
+        "--where", metavar="KEY=VALUE", action="append", default=[], help=f"only rows of this {', '.join(FILTERS)}"
+    )
+    parser.add_argument("--measure", action="store_true", help="times what is claimed of speed: minutes")
+    parser.add_argument("--output", default="multirun", help="folder of the runs and of the record (multirun)")
+    parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
+    options, own, rest = parser.parse_composed(arguments)
+    rest = [word for word in rest if not word.startswith("--config-dir=")]
+    if rest:
+        raise unknown("key", rest[0].partition("=")[0], KEYS, "audit")
+    for one in options.where:
+        if one.partition("=")[0] not in FILTERS:
+            raise unknown("key", one.partition("=")[0], FILTERS, "--where")
+    return options, own
+
+
+def main(arguments: list[str]) -> int:
+    """0; InputError for a claim that cannot be read or measured."""
+    options, own = parse(arguments)
+    from harness.audit.claims import read_all  # OmegaConf takes 0.1 s, which --help does not need
+
+    claims = read_all([name for name in own.get("claims", "").split(",") if name], options.config_dir)
+    from harness.audit import record, run  # torch: a wrong claim is refused before it is loaded
+
+    tools = run.instruments(options.config_dir, options.measure, own.get("vocab_file"), options.uri, options.output)
+    rows = []
+    with live_line("auditing") as line:
+        for number, row in enumerate(run.settle(claims, tools), 1):
+            line.show(f"[{number}/{len(claims)}] {row.claim.name}")
+            rows.append(row)
+    path = record.write(rows, options.output, keep_others="claims" in own)
+    kept = [row for row in rows if all(_fits(row, one) for one in options.where)]
+    if not kept:
+        raise InputError(f"--where {' '.join(options.where)}: no claim of {len(rows)} fits")
+    print(text(kept))
+    print(f"\n{path}")
+    return 0
+
+
+def _fits(row: "Row", condition: str) -> bool:
+    key, _, value = condition.partition("=")
+    return value in FILTERS[key](row)
+
+
+def text(rows: "list[Row]") -> str:
+    """The table, the studies that are missing, how values were measured, and how many claims have each verdict."""
+    from harness.audit.show import cells  # OmegaConf
+
+    lines = [line for row in rows for line in cells(row)]
+    parts = [table(("claim", "claimed", "measured here", "verdict"), lines, "llll")]
+    missing = {line.measured.command: row.claim.name for row in rows for line in row.lines if line.is_open}
+    missing.pop("", None)
+    if missing:
+        studies = table(("claim", "study that would settle it"), [(name, command) for command, name in missing.items()], "ll")
+        parts.append(f"\n{studies}")
+    notes = dict.fromkeys(f"{line.name}: {line.measured.note}" for row in rows for line in row.lines if line.measured.note)
+    if notes:
+        parts.append("\n" + "\n".join(notes))
+    count = Counter(row.settled.verdict.value for row in rows)
+    ending = ", ".join(f"{number} {verdict}" for verdict, number in count.most_common())
+    return "\n".join([*parts, f"\n{len(rows)} claims: {ending}"])

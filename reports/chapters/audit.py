@@ -1,0 +1,74 @@
+"""Claims of papers and other sources, and the verdicts of the last `python -m harness audit`."""
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from reports import formats
+from reports.errors import ReportError
+from reports.formats import DASH, escape
+from reports.study import Chapter, Study
+
+HEADING = "## Claims and what is measured here"
+STUDIES = "Studies that would settle the undecided ones:"
+INTRO = """\
+{count} claims, audited on {days} ({machines}): {verdicts}. Counts are those at the dimensions of each claim. A claim that can
+be read in several ways has a line for each reading; lines in *italics* explain and do not count."""
+
+
+def chapter(study: Study) -> Chapter:
+    """A table for each source; empty where no audit was made. ReportError for a record that cannot be read."""
+    if study.options.audit is None:
+        return Chapter()
+    claims = _read(study.options.audit)
+    count = Counter(claim["verdict"] for claim in claims)
+    intro = INTRO.format(
+        count=len(claims),
+        days=formats.listed(datetime.fromtimestamp(claim["time"] / 1000, tz=UTC).date().isoformat() for claim in claims),
+        machines=formats.listed(claim["machine"] for claim in claims),
+        verdicts=", ".join(f"{number} {verdict}" for verdict, number in count.most_common()),
+    )
+    tables = []
+    for source in dict.fromkeys(claim["source"] for claim in claims):
+        rows = [_row(claim) for claim in claims if claim["source"] == source]
+        head = ["claim", "claimed", "measured here", "verdict"]
+        tables += [f"### {escape(source[:1].upper() + source[1:])}", formats.table(head, rows, left=4)]
+    return Chapter([HEADING, intro, *tables, *_list("How it was measured:", _notes(claims)), *_list(STUDIES, _studies(claims))])
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        claims = json.loads(path.read_text())["claims"]
+        return [claim | {key: claim[key] for key in ("time", "machine", "source", "readings")} for claim in claims]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ReportError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote") from error
+
+
+def _row(claim: dict[str, Any]) -> list[str]:
+    readings = claim["readings"]
+    claimed = list(dict.fromkeys(reading["claimed"] for reading in readings if not reading["beside"]))
+    lines = [_measured(reading, named=len(readings) > 1) for reading in readings]
+    conditions = f"<br>({escape(claim['conditions'])})" if claim["conditions"] else ""
+    return [escape(claim["claim"]) + conditions, "<br>".join(map(escape, claimed)), "<br>".join(lines), escape(claim["text"])]
+
+
+def _measured(reading: dict[str, Any], named: bool) -> str:
+    value = DASH if reading["measured"] == "-" else escape(reading["measured"])
+    text = f"{escape(reading['name'])}: {value}" if named else value
+    return f"*{text}*" if reading["beside"] else text
+
+
+def _notes(claims: list[dict[str, Any]]) -> list[str]:
+    found = (f"{one['name']}: {one['note']}" for claim in claims for one in claim["readings"] if one["note"])
+    return [escape(note) for note in dict.fromkeys(found)]
+
+
+def _studies(claims: list[dict[str, Any]]) -> list[str]:
+    commands = dict.fromkeys(reading["command"] for claim in claims for reading in claim["readings"] if reading["command"])
+    return [f"`{command}`" for command in commands]
+
+
+def _list(heading: str, lines: list[str]) -> list[str]:
+    return [f"{heading}\n\n" + "\n".join(f"- {line}" for line in lines)] if lines else []

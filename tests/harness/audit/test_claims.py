@@ -1,0 +1,106 @@
+"""Claims are read from files; a wrong file is one line with file, key and what was expected."""
+
+import pytest
+from omegaconf import OmegaConf
+
+from harness.__main__ import main
+from harness.audit.claims import read, read_all
+from harness.audit.kinds import Part, Relation, Score
+from harness.audit.scores import facts_of
+from harness.audit.shapes import Shapes
+from harness.config.mistakes import groups
+from harness.errors import InputError
+from harness.paths import conf_directory
+
+GOOD = """
+source: a test
+claims:
+  tiny:
+    claim: tiny is tiny
+    claimed: 100
+    tolerance: 0.1
+    readings:
+      whole: {measure: parameters, of: model=base scale=tiny}
+      layers: {measure: parameters, of: model=base scale=tiny, parts: [layers], claimed: 7, relation: at_most}
+"""
+
+
+def written(tmp_path, text: str):
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_reading_takes_from_its_claim_what_it_does_not_say(tmp_path):
+    (claim,) = read(written(tmp_path, GOOD))
+    whole, layers = claim.readings.values()
+    assert (claim.source, whole.claimed, whole.tolerance, whole.relation) == ("a test", 100, 0.1, Relation.equal)
+    assert (layers.claimed, layers.tolerance, layers.relation, layers.parts) == (7, 0.1, Relation.at_most, ["layers"])
+
+
+WRONG = {
+    "measure": (
+        "parameters, of: model=base scale=tiny}",
+        "paramters, of: model=base}",
+        "readings.whole.measure",
+        "'parameters'",
+    ),
+    "key": ("of: model=base scale=tiny}", "part: x}", "readings.whole", "did you mean 'parts'?"),
+    "missing": (", of: model=base scale=tiny}", "}", "readings.whole.of", "expected a value, found none"),
+    "type": ("tolerance: 0.1", "tolerance: much", "claims.tiny.tolerance", "'much'"),
+    "choice": ("relation: at_most", "relation: below", "readings.layers.relation", "at_most"),
+    "no rate": ("relation: at_most", "relation: better", "readings.layers.relation", "expected `rate: true`"),
+    "claimed": ("claimed: 100", "claimed: many", "readings.whole.claimed", "expected a number"),
+    "key of the claim": ("claim: tiny is tiny", "clam: tiny is tiny", "key", "did you mean 'claim'?"),
+    "no readings": (GOOD[GOOD.index("      whole") :], "      {}", "claims.tiny.readings", "expected at least one reading"),
+    "no claims": (GOOD[GOOD.index("claims") :], "", "claims", "expected at least one claim"),
+    "no YAML": ("source: a test", "source: [a", "x.yaml", "expected a YAML file of claims"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_file_is_one_line(tmp_path, capsys, name):
+    old, new, *fragments = WRONG[name]
+    path = written(tmp_path, GOOD.replace(old, new))
+    assert main(["audit", f"claims={path}"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith(f"harness audit: {path}")
+    assert all(fragment in err for fragment in fragments), err
+
+
+def test_claims_are_found_by_file_and_by_name_and_in_the_folder_of_the_user(tmp_path):
+    (tmp_path / "claims").mkdir()
+    written(tmp_path / "claims", GOOD)
+    everything = [claim.name for claim in read_all([], str(tmp_path))]
+    assert len(everything) == 63
+    assert everything[-1] == "tiny"
+    assert [claim.name for claim in read_all(["x", "gpt-117m", "tiny"], str(tmp_path))] == ["tiny", "gpt-117m"]
+    with pytest.raises(InputError, match="did you mean 'gpt-117m'"):
+        read_all(["gpt-117"], None)
+
+
+SHIPPED = [(claim, reading) for claim in read_all([], None) for reading in claim.readings.values()]
+
+
+def test_what_the_shipped_claims_speak_of_exists():
+    shapes = Shapes()
+    for claim, reading in SHIPPED:
+        texts = [getattr(reading, key, None) for key in ("of", "against")]
+        for text in filter(None, texts):
+            if isinstance(reading, Score):
+                facts_of(f"{text} {reading.needs}")
+            elif reading.measure != "activation_difference":
+                assert shapes.config(text).model.hidden_size > 0, claim.name
+
+
+def test_groups_of_choices_do_not_include_claims():
+    assert (conf_directory() / "claims").is_dir()
+    assert "claims" not in groups()
+
+
+def test_every_shipped_name_is_used_once():
+    names = [name for path in (conf_directory() / "claims").glob("*.yaml") for name in OmegaConf.load(path).claims]
+    assert len(names) == len(set(names))
+    assert {reading.part for _, reading in SHIPPED if hasattr(reading, "part")} == set(Part)

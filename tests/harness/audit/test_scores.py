@@ -1,0 +1,110 @@
+"""Arms are compared over finished runs: paired by seed, under equal conditions, as good in its metric's direction."""
+
+import pytest
+
+from harness.audit import kinds, scores
+from harness.audit.kinds import Relation
+from harness.errors import InputError
+from harness.tracking.run_log import FinishedRun
+
+
+def run(
+    model: str, seed: int, score: float, task: str = "sst2", metric: str = "eval/score", arm: str = "", **params: str
+) -> FinishedRun:
+    known = {"model_name": model, "scale_name": "tiny", "finetune.learning_rate": "0.001", "task.name": task, "seed": str(seed)}
+    tags = {"task": task, "seed": str(seed), "scale": "tiny", "arm": arm or model}
+    return FinishedRun(tags, known | {key.replace("__", "."): value for key, value in params.items()}, {metric: score})
+
+
+def reading(**more) -> kinds.Score:
+    known = {"measure": "score", "of": "model=gpt", "against": "model=base", "relation": Relation.better, "margin": 0.01}
+    return kinds.Score(**known | more)
+
+
+RUNS = [run(model, seed, score + seed / 100) for model, score in (("base", 0.7), ("gpt", 0.8)) for seed in (1, 2, 3)]
+RUNS[-1] = run("gpt", 3, 0.831)
+
+
+def test_differences_are_paired_by_seed():
+    (point,) = scores.compare(reading(), RUNS).points
+    assert point.value == pytest.approx(0.1 + 0.001 / 3)
+    assert 0.095 < point.low < point.value < point.high < 0.106
+    assert point.where == {"task": "sst2", "scale": "tiny", "pairs": 3}
+    (one,) = scores.compare(reading(), RUNS[:4]).points
+    assert one.interval == (-float("inf"), float("inf"))
+
+
+def test_a_lower_loss_is_better():
+    runs = [run(model, seed, loss, metric="eval/loss") for model, loss in (("base", 0.7), ("gpt", 0.8)) for seed in (1, 2)]
+    (point,) = scores.compare(reading(metric="eval/loss"), runs).points
+    assert point.value == pytest.approx(-0.1)
+
+
+def test_only_runs_under_equal_conditions_meet():
+    other = [run("gpt", seed, 0.9, finetune__learning_rate="0.002") for seed in (1, 2, 3)]
+    (point,) = scores.compare(reading(), RUNS + other).points
+    assert point.value == pytest.approx(0.1 + 0.001 / 3)
+    assert scores.compare(reading(), RUNS[:3] + other).points == ()
+    follows = [run("gpt", seed, 0.9, model__causal="True") for seed in (1, 2, 3)]
+    assert len(scores.compare(reading(), RUNS[:3] + follows).points) == 1
+
+
+def test_other_settings_of_the_model_are_another_arm():
+    other = [run("gpt", seed, 0.5, arm="gpt hidden_act=relu", model__hidden_act="relu") for seed in (1, 2, 3)]
+    (point,) = scores.compare(reading(), RUNS + other).points
+    assert point.value == pytest.approx(0.1 + 0.001 / 3)
+    (point,) = scores.compare(reading(of="model=gpt model.hidden_act=relu"), RUNS + other).points
+    assert point.value == pytest.approx(-0.22, abs=0.01)
+    swept = [run(model, seed, 0.9, arm=f"{model} learning_rate=1e-3") for model in ("base", "gpt") for seed in (1, 2, 3)]
+    (point,) = scores.compare(reading(), swept).points
+    assert point.value == 0
+
+
+def test_keys_are_matched_as_they_are_typed():
+    runs = [run("base", 1, 0.7, model__norm_bias="True", pretrain__tokens="None", pretrain__mask_rate="0.15")]
+    runs += [run("base", 1, 0.6, model__norm_bias="False", pretrain__tokens="None", pretrain__mask_rate="0.15")]
+    more = {"of": "model.norm_bias=true", "against": "model.norm_bias=false", "needs": "pretrain.mask_rate=1.5e-1"}
+    (point,) = scores.compare(reading(**more), runs).points
+    assert point.value == pytest.approx(0.1)
+    assert scores.compare(reading(**more | {"needs": "pretrain.tokens=5"}), runs).points == ()
+    with pytest.raises(InputError, match=r"unknown key 'model\.norm_bais'"):
+        scores.compare(reading(of="model.norm_bais=true"), runs)
+    with pytest.raises(InputError, match=r"a metric of harness/metrics\.py with a direction"):
+        scores.compare(reading(metric="eval/examples"), runs)
+
+
+def test_the_newest_run_of_a_seed_counts_and_missing_tasks_are_named():
+    found = scores.compare(reading(tasks=["sst2", "cola"]), [*RUNS, *(run("gpt", seed, 0.7) for seed in (1, 2, 3))])
+    assert found.points[0].value == pytest.approx(-0.02)
+    assert found.incomplete == "cola"
+    assert scores.compare(reading(tasks=["cola"]), RUNS).points == ()
+
+
+def test_arms_that_have_learned_nothing_say_nothing():
+    def found(constant: float) -> object:
+        runs = [run(*given) for given in (("base", 1, 0.7), ("gpt", 1, 0.7), ("base", 2, 0.72), ("gpt", 2, 0.72))]
+        for one in runs:
+            one.metrics["eval/majority_score"] = constant
+        return scores.compare(reading(), runs)
+
+    assert len(found(0.6).points) == 1
+    assert found(0.705).points == ()
+    assert "no arm is better than a constant answer" in found(0.705).missing
+
+
+def test_the_study_that_is_missing_is_named():
+    nothing = scores.compare(reading(tasks=["sst2"]), [])
+    assert nothing.missing == "a study of 10 seeds"
+    assert nothing.command == "python -m harness -m model=gpt,base task=sst2 'seed=range(1,11)'"
+    two = scores.compare(reading(of="model=base pretrain=mlm", against="model=gpt pretrain=clm"), []).command
+    assert two == (
+        "python -m harness -m model=base pretrain=mlm 'seed=range(1,11)' && "
+        "python -m harness -m model=gpt pretrain=clm 'seed=range(1,11)'"
+    )
+    noisy = [run("base", 1, 0.7), run("base", 2, 0.8), run("gpt", 1, 0.8), run("gpt", 2, 0.75)]
+    assert scores.compare(reading(margin=0.02), noisy).missing == "a study of 223 seeds"
+
+
+def test_seeds_needed_are_those_of_a_paired_t_test():
+    """Tables of the paired t test, two-sided 5 %, power 80 %: 34 pairs for half a standard deviation, 10 for a whole one."""
+    assert [scores.seeds_needed(effect) for effect in (0.5, 1.0, 2.0)] == [34, 10, 5]

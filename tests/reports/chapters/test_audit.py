@@ -1,0 +1,52 @@
+"""The chapter of audited claims: every claim in one row, from the record alone."""
+
+import json
+
+import pytest
+
+from reports.chapters import audit
+from reports.compare import compare
+from reports.errors import ReportError
+from reports.study import Options, Study
+
+READING = {"name": "counted", "beside": False, "claimed": "5 | 6", "measured": "7", "verdict": "refuted", "command": ""}
+READING |= {"note": ""}
+WHERE = {"time": 86_400_000, "machine": "1 CPU", "source": "a paper", "conditions": ""}
+CLAIM = {"name": "a", "claim": "a claim", "verdict": "refuted", "text": "refuted (wrong)", "readings": [READING]} | WHERE
+OPEN = READING | {"measured": "-", "claimed": "better", "command": "python -m harness -m seed=1"}
+BESIDE = READING | {"name": "other", "beside": True, "note": "by *hand*"}
+SEVERAL = CLAIM | {"claim": "another", "conditions": "at night", "source": "a book"}
+SEVERAL |= {"verdict": "undecided", "text": "undecided", "readings": [OPEN, BESIDE]}
+
+
+@pytest.fixture
+def chapter_of(make_run, tmp_path):
+    def chapter(record: object) -> list[str]:
+        path = tmp_path / "audit.json"
+        path.write_text(json.dumps(record))
+        comparison = compare("study", [make_run("base", 0, {"eval/score": 0.8})])
+        return audit.chapter(Study(comparison, options=Options(audit=path))).paragraphs
+
+    return chapter
+
+
+def test_every_claim_has_a_row(chapter_of):
+    heading, intro, *tables, notes, studies = chapter_of({"claims": [CLAIM, SEVERAL]})
+    assert heading.startswith("## Claims")
+    assert "2 claims, audited on 1970-01-02 (1 CPU): 1 refuted, 1 undecided" in intro
+    assert tables[::2] == ["### A paper", "### A book"]
+    assert tables[1].splitlines()[2:] == [r"| a claim | 5 \| 6 | 7 | refuted (wrong) |"]
+    assert tables[3].splitlines()[2:] == ["| another<br>(at night) | better | counted: –<br>*other: 7* | undecided |"]
+    assert notes.endswith(r"- other: by \*hand\*")
+    assert studies.endswith("- `python -m harness -m seed=1`")
+
+
+def test_without_an_audit_there_is_no_chapter(make_run):
+    comparison = compare("study", [make_run("base", 0, {"eval/score": 0.8})])
+    assert audit.chapter(Study(comparison)).paragraphs == []
+
+
+@pytest.mark.parametrize("record", [{}, [], {"claims": [{"time": 1}]}], ids=["empty", "list", "part"])
+def test_a_record_of_another_kind_is_one_line(chapter_of, record):
+    with pytest.raises(ReportError, match=r"audit\.json.*expected the file that `python -m harness audit` wrote"):
+        chapter_of(record)
