@@ -25,7 +25,7 @@ def workers(pid: int, module: str = "harness.study.worker") -> list[psutil.Proce
     for child in psutil.Process(pid).children(recursive=True):
         try:
             command, is_child = child.cmdline(), child.ppid() == pid
-            if module in command and is_child != ("harness.fork_server" in command):
+            if module in command and is_child != ("harness.processes.fork_server" in command):
                 found.append(child)
         except psutil.Error:
             continue

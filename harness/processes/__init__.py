@@ -67,7 +67,7 @@ Worker = subprocess.Popen | Forked
 
 
 class Server:
-    """A process that has imported a module, and forks its workers: `harness.fork_server`."""
+    """A process that has imported a module, and forks its workers: `harness.processes.fork_server`."""
 
     def __init__(self, module: str, imports: tuple[str, ...], passive: bool) -> None:
         self._passive = passive
@@ -75,7 +75,8 @@ class Server:
         with theirs:
             arguments = [str(theirs.fileno()), module, *imports]
             streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
-            self._process = subprocess.Popen(_python("harness.fork_server", arguments), env=_environment(1, passive), **streams)
+            command = _python("harness.processes.fork_server", arguments)
+            self._process = subprocess.Popen(command, env=_environment(1, passive), **streams)
 
     def start(self, arguments: list[str], threads: int, log: TextIO) -> Forked | None:
         """A worker; None if the server has ended."""
