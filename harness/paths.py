@@ -19,6 +19,9 @@ CHECKPOINTS = "checkpoints"
 """In the folder of an unfinished run: checkpoints to resume from."""
 
 
+REFERENCE = "reference"
+"""In conf/: curves of pretrainings that others are held against."""
+
 CLAIMS = "claims"
 """Folder of claims, below conf/ and below a folder of the user; no group of choices."""
 

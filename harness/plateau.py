@@ -1,8 +1,14 @@
-"""Whether a pretraining learned more than word frequencies: held-out masked loss against the unigram entropy.
+"""Whether a pretraining learned: its held-out masked loss against word frequencies, and against curves of reference.
 
-Masked language models stay on this plateau for thousands of steps before their loss falls suddenly (arXiv:2309.07311). A
-comparison of models of which some have left it measures who left it.
+Masked language models stay near the unigram entropy for thousands of steps before their loss falls suddenly
+(arXiv:2309.07311). A comparison of models of which some have left this plateau measures who left it.
 """
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.paths import REFERENCE, conf_directory
 
 LOSS, ENTROPY = "pretrain/masked_loss", "pretrain/unigram_entropy"
 
@@ -15,11 +21,34 @@ def is_on(metrics: dict[str, float]) -> bool:
     return LOSS in metrics and ENTROPY in metrics and metrics[LOSS] > SHARE * metrics[ENTROPY]
 
 
-def warning(metrics: dict[str, float]) -> str | None:
-    """One sentence with the figures; None for a pretraining that has left the plateau."""
-    if not is_on(metrics):
-        return None
-    return (
-        f"still on the unigram plateau: held-out masked loss {metrics[LOSS]:.2f} nats, unigram entropy {metrics[ENTROPY]:.2f}; "
-        "comparisons after this pretraining measure who left it"
-    )
+def warning(metrics: dict[str, float], parameters: Mapping[str, str], folder: Path | None = None) -> str | None:
+    """One sentence with the figures about a finished pretraining that has not learned as it should; None for any other.
+
+    `parameters` are the tracked ones of the run; `folder` holds the curves of reference, by default conf/reference.
+    """
+    if is_on(metrics):
+        return (
+            f"still on the unigram plateau: held-out masked loss {metrics[LOSS]:.2f} nats, "
+            f"unigram entropy {metrics[ENTROPY]:.2f}; comparisons after this pretraining measure who left it"
+        )
+    return _outside(metrics[LOSS], parameters, folder or conf_directory() / REFERENCE) if LOSS in metrics else None
+
+
+def _outside(loss: float, parameters: Mapping[str, str], folder: Path) -> str | None:
+    for path in sorted(folder.glob("*.yaml")):
+        reference = _read(path)
+        if not all(parameters.get(key) == str(value) for key, value in reference["of"].items()):
+            continue
+        tokens, (low, high) = list(reference["curve"].items())[-1]
+        if not low <= loss <= high:
+            return (
+                f"held-out masked loss {loss:.2f} nats is outside the reference {path.stem}: {low:.2f} to {high:.2f} nats "
+                f"after {tokens / 1e6:g} M tokens ({reference['seeds']} seeds, torch {reference['torch']})"
+            )
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml  # only the end of a pretraining needs it
+
+    return yaml.safe_load(path.read_text())

@@ -12,7 +12,7 @@ from harness.config import nearest
 from harness.config.help import DERIVED
 from harness.config.schema import RunConfig
 from harness.errors import InputError, unknown
-from harness.paths import CLAIMS, conf_directory
+from harness.paths import CLAIMS, REFERENCE, conf_directory
 
 
 def one_line(error: Exception, cause: BaseException) -> InputError:
@@ -53,7 +53,7 @@ def unknown_key(key: str) -> InputError:
 
 def groups() -> list[str]:
     """Names of the config groups."""
-    return sorted(path.name for path in conf_directory().iterdir() if path.is_dir() and path.name != CLAIMS)
+    return sorted(path.name for path in conf_directory().iterdir() if path.is_dir() and path.name not in (CLAIMS, REFERENCE))
 
 
 @cache

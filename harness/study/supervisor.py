@@ -94,7 +94,7 @@ def _run_unless_done(item: PlannedRun, label: str, neighbours: Neighbours) -> bo
             print(f"{label}: finished without its weights, which {key} asks for: runs again", flush=True)
         elif result is not None and not item.config.rerun:
             print(f"{label}: {result['status']} already, skipped (rerun=true runs it again)", flush=True)
-            _warn(label, result["metrics"])
+            _warn(item, label)
             return result["status"] == "finished"
         return _run(item, label, neighbours.are_busy()) == "finished"
 
@@ -113,15 +113,16 @@ def _run(item: PlannedRun, label: str, busy: bool) -> str:
             result = run_log.result(item.folder)
             log = item.folder / "log.txt"
             progress.end(status, result["metrics"] if result else {}, f"{processes.last_line(log)} (see {log})")
-            _warn(label, result["metrics"] if result else {})
+            _warn(item, label)
     finally:
         tracked.end(status)
     return status
 
 
-def _warn(label: str, metrics: dict[str, float]) -> None:
-    """Says so where a pretraining has not learned."""
-    if warning := plateau.warning(metrics):
+def _warn(item: PlannedRun, label: str) -> None:
+    """Says so where a pretraining has finished that has not learned as it should."""
+    result = run_log.result(item.folder)
+    if result and (warning := plateau.warning(result["metrics"], run_folder.read(item.folder)["parameters"])):
         print(f"{label}: warning: {warning}", flush=True)
 
 

@@ -83,7 +83,9 @@ class Tracker:
     def close(self, run_id: str, folder: Path, status: str) -> None:
         """Adds results and files of the run's folder and ends it."""
         result = self._add_result(run_id, folder)
-        warning = plateau.warning(result["metrics"])
+        record = folder / "run.json"
+        parameters = json.loads(record.read_text())["parameters"] if record.exists() else {}
+        warning = plateau.warning(result["metrics"], parameters)
         self._set_tags(run_id, {"status": status} | ({tags.WARNING: warning} if warning else {}))
         self._client.set_terminated(run_id, END_STATES[status], result["time"])
 

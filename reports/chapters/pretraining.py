@@ -42,7 +42,7 @@ def chapter(study: Study) -> Chapter:
 
 def notes(comparison: Comparison, section: Section) -> list[str]:
     """Sentences on a pretraining."""
-    warned = _on_plateau(section)
+    warned = [*_on_plateau(section), *_outside(section)]
     return [
         *warned,
         *_same_encoder(comparison, section),
@@ -60,7 +60,8 @@ def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
 
 def warnings(comparison: Comparison) -> list[str]:
     """Sentences for the head of the report: pretrainings that have not learned."""
-    return [note for section in comparison.sections if section.is_pretraining for note in _on_plateau(section)]
+    sections = [section for section in comparison.sections if section.is_pretraining]
+    return [note for section in sections for note in (*_on_plateau(section), *_outside(section))]
 
 
 def _on_plateau(section: Section) -> list[str]:
@@ -77,6 +78,13 @@ def _on_plateau(section: Section) -> list[str]:
         f"**Still on the unigram plateau** of {entropy:.2f} nats: {', '.join(found)}. Comparisons after this pretraining "
         "measure who left the plateau, not which model is better."
     ]
+
+
+def _outside(section: Section) -> list[str]:
+    """What was said of runs that left the plateau, but not as their reference did."""
+    runs = {f"{row.label}, seed {run.replicate.pretrain_seed}": run for row in section.rows for run in row.runs.values()}
+    said = {name: run.tags[tags.WARNING] for name, run in runs.items() if tags.WARNING in run.tags}
+    return [f"**{escape(name)}**: {escape(text)}." for name, text in said.items() if not plateau.is_on(runs[name].metrics)]
 
 
 def _from_plateau(comparison: Comparison, section: Section) -> list[str]:

@@ -1,8 +1,14 @@
 """The warning about a pretraining that has not learned."""
 
 import pytest
+import yaml
 
 from harness import plateau
+from harness.paths import conf_directory
+
+PARAMETERS = {"model_name": "base", "pretrain.tokens": "8000000.0", "pretrain.neighbour_heads": "True"}
+REFERENCE = {"of": {"model_name": "base", "pretrain.tokens": 8e6, "pretrain.neighbour_heads": True}, "seeds": 3}
+REFERENCE |= {"torch": "2.13.0", "curve": {4_000_000: [4.6, 4.8], 8_000_000: [4.1, 4.3]}}
 
 
 def ended(loss: float, entropy: float = 6.7) -> dict[str, float]:
@@ -12,10 +18,47 @@ def ended(loss: float, entropy: float = 6.7) -> dict[str, float]:
 @pytest.mark.parametrize("loss", [7.1, 6.61, 6.44, 6.24])
 def test_a_loss_near_the_unigram_entropy_is_on_the_plateau_and_the_warning_has_both(loss):
     assert plateau.is_on(ended(loss))
-    assert f"masked loss {loss:.2f} nats, unigram entropy 6.70" in plateau.warning(ended(loss))
+    assert f"masked loss {loss:.2f} nats, unigram entropy 6.70" in plateau.warning(ended(loss), PARAMETERS)
 
 
 @pytest.mark.parametrize("metrics", [ended(6.2), ended(5.2), {}, {"eval/score": 0.5}, {plateau.ENTROPY: 6.7}])
 def test_a_lower_loss_and_a_run_without_one_get_no_warning(metrics):
     assert not plateau.is_on(metrics)
-    assert plateau.warning(metrics) is None
+    assert plateau.warning(metrics, {}) is None
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(REFERENCE))
+    return tmp_path
+
+
+def test_a_run_with_the_settings_of_a_reference_is_held_against_its_last_band(folder):
+    assert plateau.warning(ended(4.2), PARAMETERS, folder) is None
+    for loss in (4.0, 4.7):
+        assert plateau.warning(ended(loss), PARAMETERS, folder) == (
+            f"held-out masked loss {loss:.2f} nats is outside the reference small: 4.10 to 4.30 nats after 8 M tokens "
+            "(3 seeds, torch 2.13.0)"
+        )
+
+
+@pytest.mark.parametrize(
+    "other", [{"model_name": "albert"}, {"pretrain.tokens": "2000000.0"}, {"pretrain.neighbour_heads": "False"}]
+)
+def test_a_run_with_other_settings_is_not(folder, other):
+    assert plateau.warning(ended(4.7), PARAMETERS | other, folder) is None
+
+
+def test_the_plateau_is_said_first(folder):
+    assert plateau.warning(ended(6.6), PARAMETERS, folder).startswith("still on the unigram plateau")
+
+
+@pytest.mark.parametrize("path", sorted(conf_directory().glob("reference/*.yaml")), ids=lambda path: path.stem)
+def test_a_shipped_reference_is_of_keys_that_runs_have(compose, path):
+    from harness.study import identity
+
+    reference = yaml.safe_load(path.read_text())
+    (cell,) = compose("task=bag", "pretrain=mlm")
+    assert reference["of"].keys() <= identity.parameters(cell, identity.Inputs()).keys()
+    assert list(reference["curve"]) == sorted(reference["curve"])
+    assert all(low < high for low, high in reference["curve"].values())

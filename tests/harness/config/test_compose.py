@@ -16,7 +16,9 @@ from harness.paths import conf_directory
 
 CONF = conf_directory()
 SINGLE = ("factorized", "windowed", "swiglu", "shared")
-GROUPED = sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name not in ("claims", "enhancement", "experiment"))
+GROUPED = sorted(
+    path for path in CONF.glob("*/*.yaml") if path.parent.name not in ("claims", "enhancement", "experiment", "reference")
+)
 TINY = ("task=bag", "scale=tiny")
 BERT_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 

@@ -69,6 +69,13 @@ def test_a_pretraining_on_the_plateau_is_said_at_the_head_in_its_section_and_whe
     assert "plateau" not in render.render(Study(left))["report.md"].decode()
 
 
+def test_what_was_said_of_a_run_outside_its_reference_is_at_the_head_and_in_its_section(pretrained, ended):
+    said = "held-out masked loss 4.70 nats is outside the reference small"
+    result = comparing.compare("s", [pretrained(ends=ended(4.7), warning=said), pretrained(seed=1, ends=ended(4.2))])
+    assert f"**base+mlm, seed 0**: {said}." in render.render(Study(result))["report.md"].decode().split("- **study**")[0]
+    assert sentences(result).count(said) == 1
+
+
 def test_metric_that_one_pretraining_lacks_is_a_dash(pretrained, ended):
     short = ended()
     del short[ACCURACY], short["pretrain/flops"]
