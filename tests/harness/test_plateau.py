@@ -59,6 +59,7 @@ def test_a_shipped_reference_is_of_keys_that_runs_have(compose, path):
 
     reference = yaml.safe_load(path.read_text())
     (cell,) = compose("task=bag", "pretrain=mlm")
-    assert reference["of"].keys() <= identity.parameters(cell, identity.Inputs()).keys()
+    inputs = identity.Inputs(content=identity.content_of(cell, None, "text", "file", None))
+    assert reference["of"].keys() <= identity.parameters(cell, inputs).keys()
     assert list(reference["curve"]) == sorted(reference["curve"])
     assert all(low < high for low, high in reference["curve"].values())
