@@ -185,7 +185,7 @@ def test_swept_key_is_part_of_the_name_where_it_changes_something(compose, sweep
 
 
 def test_objective_is_named_by_what_differs(compose):
-    runs = compose("-m", "task=none", "pretrain=mlm", "pretrain.mask_rate=0.15,0.4", "pretrain.static_masks=false,true")
+    runs = compose("-m", "task=none", "pretrain=mlm", "pretrain.mask_rate=0.3,0.4", "pretrain.static_masks=false,true")
     assert [one.label for one in runs] == [
         "base+mlm",
         "base+mlm static_masks=true",

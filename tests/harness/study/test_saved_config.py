@@ -1,6 +1,6 @@
 """The config that is saved and tracked is the one that the model which runs was built from, whatever it starts from."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -72,7 +72,11 @@ def test_pretraining_and_what_starts_from_it(compose, shared_output, tmp_path):
     for item in pretrainings:
         config = saved(item, tmp_path / "run")
         corpus = sequences.read(config.output, item.inputs.corpus)
-        assert_same(pretrain.build(config, corpus.vocabulary()).encoder, config)
+        shape = pretrain.pretrained_shape(config.pretrain, config.model)  # initial values and dropout, which pretrain.* says
+        assert_same(pretrain.build(config, corpus.vocabulary()).encoder, replace(config, model=shape))
+        assert replace(shape, initializer_range=0.02, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1) == replace(
+            config.model, initializer_range=0.02, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+        )
         assert config.model.vocab_size == corpus.vocab_size
         assert all(one.config.model.vocab_size == corpus.vocab_size for one in items if one.needs is item)
         assert config.pretrain.seed == config.seed == 0
