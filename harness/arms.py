@@ -22,7 +22,19 @@ HASH_DIGITS = 8
 SEEDS = ("seed", "pretrain.seed")
 """Keys of the two levels of replicates: fine-tunings, and pretrainings that they start from (arXiv:2106.16163)."""
 
-NAMES = ("study", "arm", "settings.", "settings", "swept", "output", "rerun", "tracking.", "environment.", "published.")
+NAMES = (
+    "study",
+    "arm",
+    "settings.",
+    "settings",
+    "swept",
+    "model_keys",
+    "output",
+    "rerun",
+    "tracking.",
+    "environment.",
+    "published.",
+)
 """Keys, or groups that end in a dot, that name runs or say where results go."""
 
 BY_CONTENT = (

@@ -12,7 +12,7 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from harness.config.resolve import Checkpoint
+from harness.config.adopted import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
 from harness.tasks import kind_of

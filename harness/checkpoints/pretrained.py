@@ -9,7 +9,7 @@ from torch import nn
 from harness import tags
 from harness.checkpoints import find_run, finetuned, native
 from harness.config import resolve
-from harness.config.resolve import Checkpoint
+from harness.config.adopted import Checkpoint
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 

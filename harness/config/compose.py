@@ -129,8 +129,9 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
     """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
     choices = HydraConfig.get().runtime.choices
     weights = config.model.init_from
-    if weights is None:
-        refuse_unread(config.model, _model_keys(overrides))
+    model_keys = _model_keys(overrides)
+    if weights is None and config.pretrain.checkpoint is None:
+        refuse_unread(config.model, model_keys)
     names = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]
     if config.pretrain.objective is not ObjectiveName.none:
         names.append(config.pretrain.objective.value)
@@ -140,6 +141,7 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
         arm=config.arm or ("" if from_run else "+".join(names)),
         settings=settings(config, overrides, swept),
         swept=swept,
+        model_keys=model_keys,
         model_name=choices["model"],
         scale_name=choices["scale"],
         published=published_model(overrides),

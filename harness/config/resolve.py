@@ -8,6 +8,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from harness.arms import within
+from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import Keep, KeepBest, TrainedOn
 from harness.config.schema import (
     CorpusConfig,
@@ -21,11 +22,8 @@ from harness.config.schema import (
     to_dict,
 )
 from harness.errors import InputError
-from models.config import Body, EncoderConfig
+from models.config import Body
 from models.objectives.config import ObjectiveName
-
-MEASURED_LENGTH = 128
-"""Default tokens of the measured text, and of a pretraining sequence."""
 
 MINIMUM_SEQUENCE = 8
 """Fewest tokens of a pretraining sequence with room for a pair of segments."""
@@ -65,17 +63,6 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """Weights to start from: their shape and tokenizer, and the config of the run if they are from one."""
-
-    name: str
-    folder: str
-    shape: EncoderConfig
-    tokenizer: TokenizerConfig
-    run: RunConfig | None = None
-
-
-@dataclass(frozen=True)
 class Found:
     """What must be read before a run can be resolved; None for what does not exist or is not read yet."""
 
@@ -91,7 +78,7 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
 
     A pure function; only its result is hashed, saved, tracked, shown and run. InputError for a value that no run could use.
     """
-    config = _started_from(composed, found.checkpoint)
+    config = started_from(composed, found.checkpoint)
     if found.teacher is not None:
         folder, tokenizer = found.teacher
         config = replace(config, pretrain=replace(config.pretrain, teacher=folder), tokenizer=tokenizer)
@@ -119,36 +106,6 @@ def pretraining_of(config: RunConfig) -> RunConfig:
         finetune=FinetuneConfig(enabled=False),
         measure=replace(MeasureConfig(enabled=False), length=config.pretrain.length),
         data=replace(config.data, train_examples=None, validation_examples=None),
-    )
-
-
-def _started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
-    """With the shape and tokenizer of the weights, and of a pretraining also its text and budget."""
-    if checkpoint is None:
-        return config
-    model = replace(config.model, **vars(checkpoint.shape))
-    measured = config.measure.length or MEASURED_LENGTH
-    adopted = replace(
-        config,
-        arm=config.arm or checkpoint.name,
-        model=model,
-        published=model,
-        tokenizer=checkpoint.tokenizer,
-        measure=replace(config.measure, length=min(measured, model.longest_text)),
-    )
-    source = checkpoint.run
-    if source is None:
-        return replace(adopted, scale_name=f"L{model.depth}-H{model.hidden_size}")
-    return replace(
-        adopted,
-        arm=config.arm or source.arm,
-        settings=source.settings | config.settings,
-        model_name=source.model_name,
-        scale_name=source.scale_name,
-        model=replace(source.model, **vars(checkpoint.shape)),
-        published=source.published,
-        pretrain=replace(source.pretrain, checkpoint=checkpoint.folder, at=config.pretrain.at),
-        corpus=source.corpus,
     )
 
 

@@ -1,0 +1,56 @@
+"""What a run adopts from weights, and what it may set beside them."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.config.adopted import Checkpoint, started_from
+from harness.errors import InputError
+from models.config import Activation, Pooling
+
+
+def source_of(compose, *more: str) -> Checkpoint:
+    """A pretraining of a model of another size than the default."""
+    (run,) = compose("task=none", "pretrain=mlm", "model.hidden_size=64", "model.num_attention_heads=2", *more)
+    return Checkpoint(run.arm, "weights", run.model, run.tokenizer, run)
+
+
+def run_of(compose, source: Checkpoint, *more: str):
+    """A fine-tuning from it, as it is resolved."""
+    (run,) = compose("task=bag", "pretrain.from=RUN", *more)
+    return started_from(run, source)
+
+
+def test_the_encoder_is_that_of_the_weights(compose):
+    run = run_of(compose, source_of(compose))
+    assert run.model.hidden_size == 64
+    assert (run.model.pooling, run.model.pooler) == (Pooling.cls, Activation.tanh)
+
+
+def test_a_command_may_set_the_head(compose):
+    run = run_of(compose, source_of(compose), "model.pooling=mean", "model.pooler=null", "model.hidden_dropout_prob=0.2")
+    assert (run.model.hidden_size, run.model.pooling, run.model.pooler) == (64, Pooling.mean, None)
+    assert run.model.hidden_dropout_prob == 0.2
+    assert "pooling=mean" in run.label
+
+
+def test_a_head_set_back_to_the_default_leaves_the_label(compose):
+    source = source_of(compose, "model.pooling=mean")
+    assert "pooling=mean" in run_of(compose, source).label
+    again = run_of(compose, source, "model.pooling=cls")
+    assert again.model.pooling is Pooling.cls
+    assert "pooling" not in again.label
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_no_other_key_of_the_encoder_is_set_in_vain(compose, published):
+    source = source_of(compose)
+    source = replace(source, run=None) if published else source
+    key = "model.init_from" if published else "pretrain.from"
+    with pytest.raises(InputError, match=rf"model\.num_hidden_layers=7 has no effect: the encoder is that of {key}=weights"):
+        run_of(compose, source, "model.num_hidden_layers=7")
+
+
+def test_a_head_that_nothing_reads_is_refused(compose):
+    with pytest.raises(ValueError, match=r"model.pooler_bias=false is read by nothing"):
+        run_of(compose, source_of(compose), "model.pooler=null", "model.pooler_bias=false")
