@@ -45,7 +45,9 @@ class ObjectiveConfig:
     masking: Masking = Masking.token
     static_masks: bool = False  # a sequence has the same mask in every epoch
     masked_share: float | None = None  # of the predicted tokens: replaced by [MASK]; None: 0.8, and all of them for rtd
-    random_share: float | None = None  # of the predicted tokens: replaced by a random one; None: 0.1, and none for rtd
+    random_share: float | None = (
+        None  # of the predicted tokens: replaced by a random one; None: 0.1 or what is left, and none for rtd
+    )
     mean_span: float = 3.8  # words of a span on average, at most 10 (arXiv:1907.10529, section 3.1)
     # Detection
     generator_fraction: float = 0.25  # generator's hidden size, heads and feed-forward against the encoder's
@@ -92,4 +94,4 @@ class ObjectiveConfig:
         """Share of the predicted tokens that are replaced by a random one."""
         if self.random_share is not None:
             return self.random_share
-        return 0.0 if self.objective is ObjectiveName.rtd else 0.1
+        return 0.0 if self.objective is ObjectiveName.rtd else min(0.1, 1 - self.mask_token_share)

@@ -50,7 +50,9 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
     models, objectives = swept.pop("model", ["base"]), swept.pop("pretrain", [chosen])
     others = math.prod(len(values) for values in swept.values())
     found = [(cell.model_name, cell.pretrain.objective.value, cell.seed, cell.study, cell.task.name) for cell in cells]
-    wanted = [(model, objective) for model in models for objective in objectives for _ in range(others)]
+    own = {model: OmegaConf.load(CONF / "model" / f"{model}.yaml").get("objective", "mlm_nsp") for model in models}
+    pairs = [(model, own[model] if objective == "own" else objective) for model in models for objective in objectives]
+    wanted = [pair for pair in pairs for _ in range(others)]
     assert found == [(*told, 4, path.stem, "bag") for told in wanted]
 
 
