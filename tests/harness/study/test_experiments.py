@@ -1,0 +1,58 @@
+"""Named studies of pretrained models, in small: the sweep of the file, with a few steps on generated text."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import paths
+
+SMALL = [
+    *("corpus=builtin", "data=hub", "corpus.documents=40", "corpus.train_documents=null", "tokenizer.vocab_size=400"),
+    *("model.hidden_size=16", "model.num_attention_heads=2", "model.intermediate_size=32", "model.num_hidden_layers=2"),
+    *("pretrain.tokens=null", "pretrain.flops=null", "pretrain.steps=2", "pretrain.length=32", "pretrain.evaluations=1"),
+    *("pretrain.eval_sequences=4", "pretrain.probe_steps=2", "seed=0", "measure=none", "hardware.threads=1"),
+    *("task.grammar.train_examples=40", "task.grammar.validation_examples=20", "finetune.max_steps=1"),
+]
+"""What makes a study small; its models, objectives and swept keys stay."""
+
+BAG = "task=bag"
+
+
+def pretrained_in(output: Path) -> int:
+    """Finished pretrainings."""
+    return len(list(output.glob(f"{paths.PRETRAINED}/*/{paths.WEIGHTS}")))
+
+
+def test_before_after_pretrains_each_variant_and_fine_tunes_it(run_harness, tmp_path):
+    done = run_harness("+experiment=before_after", *SMALL, BAG, "model=base,enhanced", f"output={tmp_path}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert pretrained_in(tmp_path) == 2
+    assert len(list((tmp_path / "before_after").glob("*-bag-*"))) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "more", "pretrainings"),
+    [
+        ("before_after", [BAG], 7),
+        ("objectives", [BAG], 6),
+        ("mask_rate", [], 8),
+        ("mask_units", [], 6),
+        ("positions", [], 5),
+        ("activations", [], 8),
+        ("context", [BAG], 4),
+    ],
+)
+def test_a_study_in_small(run_harness, tmp_path, name, more, pretrainings):
+    done = run_harness(f"+experiment={name}", *SMALL, *more, f"output={tmp_path}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert pretrained_in(tmp_path) == pretrainings
+
+
+@pytest.mark.slow
+def test_long_text_in_small(run_harness, tmp_path):
+    more = ["task.grammar.length=30", "task.max_length=64", "model.max_position_embeddings=70", "finetune.max_steps=1"]
+    kept = [one for one in SMALL if not one.startswith(("corpus", "data", "tokenizer", "pretrain"))]
+    done = run_harness("+experiment=long_text", *kept, *more, f"output={tmp_path}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list((tmp_path / "long_text").glob("*-needle-*"))) == 5
