@@ -3,9 +3,9 @@
 import gc
 from typing import TYPE_CHECKING
 
-from harness import processes
 from harness.config import compose
 from harness.live_line import live_line
+from harness.study import workers
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str]) -> int:
     """0 when every run finished, 1 when one failed; InputError for a wrong input."""
-    prepare_workers()  # takes seconds, beside the composition
+    workers.prepare()  # takes seconds, beside the composition
     return compose.main(arguments, _run_study)
 
 
 def _run_study(configs: "list[RunConfig]") -> int:
-    prepare_workers()  # a launcher plugin calls this in a process of its own
+    workers.prepare()  # a launcher plugin calls this in a process of its own
     gc.disable()  # collections take a sixth of the time of imports
     with live_line("loading torch and MLflow"):
         from harness.study import supervisor  # torch: a wrong key is refused before it is loaded
@@ -26,8 +26,3 @@ def _run_study(configs: "list[RunConfig]") -> int:
     gc.freeze()  # what was imported stays; otherwise the collections at the exit take a second
 
     return supervisor.run_study(configs)
-
-
-def prepare_workers() -> None:
-    """Nearly all import these later: optimisers the compiler of torch, even if nothing is compiled."""
-    processes.serve("harness.study.worker", "pyarrow.dataset", "torch._dynamo", "sklearn.metrics")

@@ -19,7 +19,7 @@ from harness.config.schema import RunConfig
 from harness.hardware import facts, load
 from harness.live_line import live_line
 from harness.measure.records import Launch
-from harness.study import run_folder
+from harness.study import run_folder, workers
 from harness.study.plan import PlannedRun, plan
 from harness.study.progress import Progress
 from harness.study.timing import summary
@@ -59,6 +59,7 @@ def run_study(configs: list[RunConfig]) -> int:
 
     InputError, before any run starts, if the data of any of them cannot be used.
     """
+    workers.prepare()
     neighbours = Neighbours()
     with live_line("preparing data"):
         planned = plan(configs)
@@ -177,7 +178,7 @@ def _work(item: PlannedRun, busy: bool, follow: Callable[[list[dict[str, Any]]],
     reader = run_log.Reader(item.folder)
     threads = facts.threads(item.config.hardware)
     with (item.folder / "log.txt").open("w") as log:
-        worker = processes.start("harness.study.worker", [str(item.folder)], threads, log, passive=busy and threads > 1)
+        worker = processes.start(workers.MODULE, [str(item.folder)], threads, log, passive=busy and threads > 1)
         try:
             while worker.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):

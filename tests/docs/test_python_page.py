@@ -4,14 +4,11 @@ import re
 import sys
 from pathlib import Path
 
-from harness.commands.run import prepare_workers
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_block_runs(output, monkeypatch, capsys):
-    """As in a notebook: in this process, all blocks with the same names. Workers are forked, which spares their imports."""
-    prepare_workers()
+    """As in a notebook: in this process, all blocks with the same names."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL)
     assert len(blocks) == 3
     output.rename(output.with_name("multirun"))
