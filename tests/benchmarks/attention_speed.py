@@ -26,7 +26,7 @@ SHAPES = ((256, 4), (768, 12))
 """Hidden size and heads."""
 
 SECONDS = 0.3
-"""Each value is the mean of as many calls as this takes, at least two."""
+"""Each value is the mean of as many calls as this takes, at least one."""
 
 
 def measure(quick: bool) -> list[dict[str, Any]]:
@@ -52,8 +52,8 @@ def _measured(hidden: int, heads: int, dropout: float, dtype: str, count: int, t
         inputs.grad = None
 
     timed = {name: _timed(lambda layer=layer: call(layer)) for name, layer in layers.items()}
-    for side in timed.values():
-        side(-1)
+    for layer in layers.values():
+        call(layer)
     values = rounds.interleaved(timed, count)
     setting = f"H{hidden} A{heads}, {dtype}" + (f", dropout {dropout}" if dropout else "")
     ratios = [
@@ -94,7 +94,7 @@ def refuse_different(one: Tensor, other: Tensor) -> None:
 def _timed(call: Callable[[], None]) -> rounds.Side:
     def milliseconds(number: int) -> float:
         calls, started = 0, time.perf_counter()
-        while calls < 2 or time.perf_counter() - started < SECONDS:
+        while not calls or time.perf_counter() - started < SECONDS:
             call()
             calls += 1
         return (time.perf_counter() - started) / calls * 1e3

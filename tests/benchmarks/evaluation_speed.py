@@ -1,4 +1,4 @@
-"""Evaluation and scoring of 40,000 items of SST-2: our `evaluate_split` and scores against `Trainer.evaluate`.
+"""Evaluation and scoring of many items of SST-2: our `evaluate_split` and scores against `Trainer.evaluate`.
 
 Scale tiny in the quick form, so that data and scoring count, and mini too in the full one. The Trainer once as it is set up
 usually, in the order of the data, and once with batches grouped by length. All sides must find the same accuracy.
@@ -24,7 +24,7 @@ from harness.checkpoints.export import export
 from harness.training.evaluation import evaluate_split, headline
 from models.heads import build_classifier
 
-ITEMS, BATCH = 40_000, 64
+BATCH = 64
 
 
 def measure(quick: bool) -> list[dict[str, Any]]:
@@ -32,11 +32,11 @@ def measure(quick: bool) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for scale in ("tiny",) if quick else ("tiny", "mini"):
         with tempfile.TemporaryDirectory() as folder:
-            rows += _measured(scale, Path(folder), 2 if quick else 5)
+            rows += _measured(scale, Path(folder), 2 if quick else 5, ours.ROWS if quick else 40_000)
     return rows
 
 
-def _measured(scale: str, folder: Path, count: int, items: int = ITEMS) -> list[dict[str, Any]]:
+def _measured(scale: str, folder: Path, count: int, items: int) -> list[dict[str, Any]]:
     sides, scores = _sides(scale, folder, items), {}
 
     def timed(name: str) -> rounds.Side:
@@ -60,7 +60,11 @@ def _measured(scale: str, folder: Path, count: int, items: int = ITEMS) -> list[
 def _sides(scale: str, folder: Path, items: int) -> dict[str, Callable[[], float]]:
     """Functions that evaluate all items and return their accuracy."""
     config, data = ours.on_task(
-        "task=sst2", f"scale={scale}", f"data.train_examples={items}", f"finetune.eval_batch_size={BATCH}", output=str(folder)
+        "task=sst2",
+        f"scale={scale}",
+        f"data.train_examples={items}",
+        f"finetune.eval_batch_size={BATCH}",
+        output=ours.prepared_folder(folder),
     )
     model, machine = build_classifier(config.model, 2, 0), ours.machine("fp32")
     finetuned.save(folder / "checkpoint", model, config.task, paths.data_folder(config.output, data.key) / native.TOKENIZER)

@@ -22,7 +22,7 @@ from models.heads import build_classifier
 FIRST = 3
 """Steps before the clock starts, on every side."""
 
-WARM_UP = 20
+WARM_UP = 10
 """Steps of every side before the first round, so that kernels for most shapes are there; padded to 128 there is one shape."""
 
 PADDED = "Trainer, padded to 128, fp32"
@@ -30,8 +30,6 @@ DYNAMIC = "Trainer, dynamic padding, fp32"
 GROUPED = "Trainer, grouped by length, bf16"
 
 PAIRS = (("ours, fp32", PADDED), ("ours, fp32", DYNAMIC), ("ours, bf16", GROUPED), ("ours, bf16", PADDED))
-
-ROWS = 20_000
 
 
 def measure(quick: bool) -> list[dict[str, Any]]:
@@ -42,7 +40,7 @@ def measure(quick: bool) -> list[dict[str, Any]]:
         for name, side in sides.items():
             side.run(FIRST + 2 if name == PADDED else WARM_UP, FIRST, 1000)
         values = rounds.interleaved(
-            {name: _timed(side, FIRST + timed.get(name, 50 if quick else 150)) for name, side in sides.items()},
+            {name: _timed(side, FIRST + timed.get(name, 30 if quick else 150)) for name, side in sides.items()},
             3 if quick else 15,
         )
     ratios = [rounds.times_as_fast(values[one], values[other], f"{one} / {other}") for one, other in PAIRS]
@@ -58,7 +56,10 @@ def _sides(folder: Path) -> dict[str, Any]:
     configs = {}
     for dtype in ("fp32", "bf16"):
         config, data = ours.on_task(
-            "task=sst2", f"data.train_examples={ROWS}", f"hardware.dtype={dtype}", output=str(folder / "output")
+            "task=sst2",
+            f"data.train_examples={ours.ROWS}",
+            f"hardware.dtype={dtype}",
+            output=ours.prepared_folder(folder / "output"),
         )
         configs[f"ours, {dtype}"] = Finetuning(config, build_classifier(config.model, 2, 0), data, folder / dtype)
     return configs | _peers(config, data, folder / "trainer")
@@ -84,9 +85,10 @@ def _peers(config: RunConfig, data: Prepared, folder: Path) -> dict[str, peers.T
 def _tokenised(tokenizer: Any, padding: str | bool) -> datasets.Dataset:
     """The same rows, as a GLUE script prepares them."""
     datasets.disable_progress_bars()
-    rows = datasets.load_dataset(str(ours.data_root() / "glue"), "sst2", split=f"train[:{ROWS}]")
+    rows = datasets.load_dataset(str(ours.data_root() / "glue"), "sst2", split=f"train[:{ours.ROWS}]")
     encoded = rows.map(lambda some: tokenizer(some["sentence"], padding=padding, max_length=128, truncation=True), batched=True)
-    return encoded.map(lambda row: {"length": sum(row["attention_mask"])}).rename_column("label", "labels")
+    lengths = [sum(mask) for mask in encoded["attention_mask"]]
+    return encoded.add_column("length", lengths).rename_column("label", "labels")
 
 
 def refuse_other_rows(data: Prepared, rows: datasets.Dataset) -> None:

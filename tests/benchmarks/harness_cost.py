@@ -38,7 +38,7 @@ from harness.training.optimiser import make_optimiser, use_sparse_gradients
 from models.heads import build_classifier
 
 HERE = Path(__file__).resolve().parent
-STEPS, ROWS = 100, 5000
+STEPS = 60
 SAMPLE_S = 0.05
 
 
@@ -47,7 +47,7 @@ def measure(quick: bool) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         return [
             *processes_compared(Path(folder) / "processes", 2 if quick else 7),
-            *flat_over_steps(Path(folder) / "flat", 1000 if quick else 10_000),
+            *flat_over_steps(Path(folder) / "flat", 500 if quick else 10_000),
             *flat_over_data(Path(folder) / "data", (1000, 50_000) if quick else (1000, 10_000, 100_000, 1_000_000), 3),
         ]
 
@@ -92,7 +92,7 @@ def _kept(memory: dict[str, list[float]], name: str, found: dict[str, float]) ->
 def _supervised(output: Path, *overrides: str) -> dict[str, float]:
     """Results of a run of the whole command."""
     _run(
-        *("-m", "harness", "task=sst2", "data=local", f"data.root={ours.data_root()}", f"data.train_examples={ROWS}"),
+        *("-m", "harness", "task=sst2", "data=local", f"data.root={ours.data_root()}", f"data.train_examples={ours.ROWS}"),
         *(f"tokenizer.vocab_file={ours.vocabulary_file()}", f"finetune.max_steps={STEPS}", "finetune.keep=none"),
         *("measure=none", f"hardware.threads={ours.THREADS}", f"output={output}", "rerun=true", *overrides),
     )
@@ -181,7 +181,11 @@ class Memory(threading.Thread):
 def flat_over_steps(folder: Path, steps: int) -> list[dict[str, Any]]:
     """Time per token and memory of the last tenth of a training over those of the second; the first has the warm-up."""
     config, data = ours.on_task(
-        "task=sst2", "scale=tiny", f"data.train_examples={ROWS}", "finetune.epochs=1000", output=str(folder)
+        "task=sst2",
+        "scale=tiny",
+        f"data.train_examples={ours.ROWS}",
+        "finetune.epochs=1000",
+        output=ours.prepared_folder(folder),
     )
     training, memory = ours.Finetuning(config, build_classifier(config.model, 2, 0), data, folder / "runs"), Memory()
     memory.start()
@@ -207,7 +211,11 @@ def flat_over_steps(folder: Path, steps: int) -> list[dict[str, Any]]:
 def flat_over_data(folder: Path, sizes: tuple[int, ...], count: int, steps: int = 60) -> list[dict[str, Any]]:
     """Throughput with training splits of several sizes, made by repeating SST-2, over that of the smallest."""
     config, data = ours.on_task(
-        "task=sst2", "scale=tiny", "data.train_examples=50000", "finetune.epochs=1000", output=str(folder)
+        "task=sst2",
+        "scale=tiny",
+        f"data.train_examples={ours.ROWS}",
+        "finetune.epochs=1000",
+        output=ours.prepared_folder(folder),
     )
     sides = {}
     for size in sizes:

@@ -24,7 +24,7 @@ from harness.training.predictor import Predictor
 from models.heads import build_classifier
 
 BATCH, LENGTH = 32, 512
-PARTS = {"sst2": 600, "qnli": 200, "wikitext": 100}
+PARTS = {"sst2": 240, "qnli": 80, "wikitext": 40}
 """Texts of each source: short sentences, long sentences, paragraphs."""
 
 TIE = 1e-4
@@ -33,7 +33,7 @@ TIE = 1e-4
 
 def measure(quick: bool) -> list[dict[str, Any]]:
     """Texts per second of both sides, and their ratio."""
-    texts = mixed_texts({name: count if quick else 4 * count for name, count in PARTS.items()})
+    texts = mixed_texts({name: count if quick else 10 * count for name, count in PARTS.items()})
     with tempfile.TemporaryDirectory() as folder:
         sides = _sides(Path(folder), texts)
         _refuse_other_labels(*(side() for side in sides.values()))
@@ -55,7 +55,9 @@ def mixed_texts(counts: dict[str, int]) -> list[str]:
 
 def _sides(folder: Path, texts: list[str]) -> dict[str, Any]:
     """Both sides as functions without arguments that return (label, highest probability) of every text."""
-    config, data = ours.on_task("task=sst2", "data.train_examples=100", f"task.max_length={LENGTH}", output=str(folder / "o"))
+    config, data = ours.on_task(
+        "task=sst2", "data.train_examples=100", f"task.max_length={LENGTH}", output=ours.prepared_folder(folder / "o")
+    )
     model = build_classifier(config.model, 2, 0)
     checkpoint, published = folder / "checkpoint", folder / "published"
     finetuned.save(checkpoint, model, config.task, paths.data_folder(config.output, data.key) / native.TOKENIZER)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import hydra
+import results
 from hydra.core.config_store import ConfigStore
 
 from harness.config.choices import Dtype
@@ -26,15 +27,23 @@ from harness.training.finetune import finetune
 from harness.training.pretrain import pretrain
 from models.heads import Classifier
 
-THREADS = 2
+THREADS = results.THREADS
 PIECES = 30_522
 """Pieces of BERT's uncased vocabulary, which both sides use."""
+
+ROWS = 12_800
+"""Rows of SST-2 that trainings read: two pools of batches that are grouped by length."""
 
 
 def data_root() -> Path:
     """Folder of the real data: ../shared/data beside the checkout, or BENCHMARK_DATA."""
     beside = Path(__file__).resolve().parents[3] / "shared" / "data"
     return Path(os.environ.get("BENCHMARK_DATA", beside))
+
+
+def prepared_folder(folder: Path) -> str:
+    """The output folder for prepared data: of all benchmarks of one command, or this one."""
+    return os.environ.get(results.CACHE, str(folder))
 
 
 def vocabulary_file() -> Path:

@@ -59,7 +59,8 @@ def pretraining(dtype: str, folder: Path) -> tuple[Any, Corpus]:
     """Our config and text; held-out text is evaluated once, after the last step that is timed."""
     return ours.on_text(
         "pretrain=mlm", f"pretrain.batch_size={BATCH}", "corpus=wikitext", f"pretrain.length={LENGTH}",
-        "pretrain.evaluations=1", "pretrain.eval_sequences=16", f"hardware.dtype={dtype}", output=str(folder / "output"),
+        "pretrain.evaluations=1", "pretrain.eval_sequences=16", f"hardware.dtype={dtype}",
+        output=ours.prepared_folder(folder / "output"),
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ def measure(quick: bool, uris: dict[str, str] | None = None) -> list[dict[str, A
     with tempfile.TemporaryDirectory() as folder:
         made = {name: generated_study.generate(Path(folder, str(shape.arms)), shape) for name, shape in STUDIES.items()}
         for name, uri in (made | (uris or {})).items():
-            timed = [_report(uri, Path(folder, "report")) for _ in range(3 if quick else 7)]
+            timed = [_report(uri, Path(folder, "report")) for _ in range(2 if quick else 7)]
             found += [_figure(f"{kind} time of a report, {name}", values) for kind, values in _by_kind(timed).items()]
     return found
 
@@ -56,7 +56,7 @@ def _figure(name: str, values: list[float]) -> dict[str, Any]:
 def main() -> None:
     """Prints the median and the range of each figure."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="3 rounds instead of 7")
+    parser.add_argument("--quick", action="store_true", help="2 rounds instead of 7")
     parser.add_argument("--uri", help="a tracking store whose newest study is timed as well")
     options = parser.parse_args()
     for figure in measure(options.quick, {options.uri: options.uri} if options.uri else None):

@@ -12,10 +12,18 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from harness.config.choices import Device
 from harness.config.schema import HardwareConfig
 from harness.hardware import facts
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "datasets", "numpy", "mlflow")
+
+CPU_INFO = Path("/proc/cpuinfo")
+
+BF16 = {"avx512_bf16", "amx_bf16", "bf16"}
+"""Names there of instructions for bfloat16."""
+
+EMULATED = "This processor has no instructions for bfloat16, which is emulated: rows of bf16 say nothing of one that has them."
 
 FOLDER = "BENCHMARK_OUTPUT"
 """Environment variable: where tables and pictures go."""
@@ -23,6 +31,12 @@ FOLDER = "BENCHMARK_OUTPUT"
 HIGHER, LOWER = "higher", "lower"
 BETTER = {"x": HIGHER, "x as long": LOWER, "x as much": LOWER, "%": LOWER, "% of peak": HIGHER}
 """Unit of a relative figure -> its better direction. Figures in other units depend on the load of the machine: not compared."""
+
+CACHE = "BENCHMARK_CACHE"
+"""Environment variable: a folder for prepared data, so that benchmarks of one command prepare the same data once."""
+
+THREADS = min(2, facts.cores())
+"""CPU threads of all sides."""
 
 TOLERANCE = 0.05
 """A median that is worse by less is no regression, even if the ranges are apart."""
@@ -42,7 +56,15 @@ def picture_path(name: str) -> Path:
 
 def machine(config: HardwareConfig) -> dict[str, Any]:
     """The hardware: the processor, or the GPU."""
-    return {"processor": facts.device_name(config), "cores": facts.cores()}
+    return {"processor": facts.device_name(config), "cores": facts.cores()} | _arithmetic(config)
+
+
+def _arithmetic(config: HardwareConfig) -> dict[str, bool]:
+    """Whether the processor has instructions for bfloat16; empty for a GPU, and where that is unknown."""
+    if config.device is not Device.cpu or not CPU_INFO.exists():
+        return {}
+    flags = next((line.split() for line in CPU_INFO.read_text().splitlines() if line.startswith(("flags", "Features"))), None)
+    return {} if flags is None else {"bf16": not BF16.isdisjoint(flags)}
 
 
 def versions() -> dict[str, str | None]:
@@ -118,6 +140,7 @@ def markdown(table: dict[str, Any], before: dict[tuple[str, str], dict[str, Any]
         f"Medians over interleaved rounds, range in brackets. {TIMES_TEXT}",
         "",
     ]
+    lines += [EMULATED, ""] if hardware.get("bf16") is False else []
     lines += ["**Not measured:**", "", *(f"- {one}" for one in table["missing"]), ""] if table["missing"] else []
     worse = [line for name, part in table["benchmarks"].items() for line in _regressions(name, part, before)]
     lines += ["**Regressions** against the last result of this hardware:", "", *worse, ""] if worse else []

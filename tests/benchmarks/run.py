@@ -10,6 +10,7 @@ import argparse
 import importlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -51,30 +52,42 @@ def main() -> int:
         (name,) = options.only
         options.here.write_text(json.dumps(importlib.import_module(BENCHMARKS[name]).measure(not options.full)))
         return 0
-    measured, failed = {}, []
-    for name in options.only or BENCHMARKS:
-        rows = in_fresh_process(name, options.full, options.output)
-        if rows is None:
-            failed.append(f"{name}: failed, see above")
-        else:
-            measured[name] = rows
+    measured, failed, names, started = {}, [], options.only or list(BENCHMARKS), time.monotonic()
+    with tempfile.TemporaryDirectory() as cache:
+        for number, name in enumerate(names, 1):
+            print(f"[{number}/{len(names)}] {name}, after {_clock(time.monotonic() - started)}", flush=True)
+            before = _cpu_seconds()
+            rows = in_fresh_process(name, options.full, options.output, cache)
+            print(f"{name} used {_cpu_seconds() - before:.0f} s of CPU", flush=True)
+            if rows is None:
+                failed.append(f"{name}: failed, see above")
+            else:
+                measured[name] = rows
+    print(f"{len(names)} benchmarks in {_clock(time.monotonic() - started)}", flush=True)
     print(results.write(options.output, measured, "full" if options.full else "quick", failed))
     return 1 if failed else 0
 
 
-def in_fresh_process(name: str, full: bool, output: Path) -> list[dict] | None:
-    """The figures of one benchmark, None if it failed."""
-    started = time.perf_counter()
-    print(f"{name} ...", flush=True)
+def _clock(seconds: float) -> str:
+    return "{}:{:02d} min".format(*divmod(round(seconds), 60))
+
+
+def _cpu_seconds() -> float:
+    """Of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def in_fresh_process(name: str, full: bool, output: Path, cache: str) -> list[dict] | None:
+    """The figures of one benchmark, None if it failed; `cache` is a folder for prepared data."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.json"
         command = [sys.executable, str(HERE / "run.py"), "--only", name, "--here", str(file), *(["--full"] if full else [])]
-        quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "HF_DATASETS_CACHE": f"{folder}/datasets"}
-        settings = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", results.FOLDER: str(output.absolute())}
+        quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "HF_DATASETS_CACHE": f"{cache}/datasets"}
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(results.THREADS))
+        settings = threads | {results.FOLDER: str(output.absolute()), results.CACHE: f"{cache}/output"}
         code = subprocess.run(command, env=os.environ | quiet | settings).returncode
-        rows = json.loads(file.read_text()) if code == 0 else None
-    print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
-    return rows
+        return json.loads(file.read_text()) if code == 0 else None
 
 
 if __name__ == "__main__":

@@ -105,4 +105,6 @@ def test_a_failed_benchmark_is_named_and_the_others_stay(tmp_path, monkeypatch, 
     assert run.main() == 1
     printed = capsys.readouterr().out
     assert "- pretrain: failed" in printed
+    assert printed.startswith("[1/2] finetune, after 0:00 min\n")
+    assert "[2/2] pretrain, after 0:00 min\n" in printed
     assert "| finetune (quick) | ours / theirs | 2 x |" in printed

@@ -102,3 +102,21 @@ def test_regressions(now, unit, expected):
 
 def test_a_figure_whose_unit_changed_is_not_compared():
     assert not results.is_regression(figure(value=0.1, low=0.1, high=0.1), figure(unit="%"))
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [("flags : fpu avx512_bf16\n", {"bf16": True}), ("flags : fpu avx512f\n", {"bf16": False}), ("vendor : x\n", {})],
+)
+def test_instructions_for_bfloat16_are_read(info, expected, tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text(info)
+    monkeypatch.setattr(results, "CPU_INFO", tmp_path / "cpuinfo")
+    found = results.machine(results.HardwareConfig())
+    assert {key: value for key, value in found.items() if key == "bf16"} == expected
+
+
+@pytest.mark.parametrize("bf16", [True, False])
+def test_the_table_says_where_bfloat16_is_emulated(bf16, hardware, tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "machine", lambda config: {"processor": "Some CPU", "cores": 2, "bf16": bf16})
+    text = results.write(tmp_path, {"pretrain": [figure()]}, "quick")
+    assert (results.EMULATED in text) == (not bf16)

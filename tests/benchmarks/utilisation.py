@@ -62,8 +62,8 @@ def measure(quick: bool) -> list[dict[str, Any]]:
 
 def trainings(dtype: str, folder: Path) -> dict[str, Finetuning | Pretraining]:
     """Those of the benchmarks of fine-tuning and pretraining."""
-    output = str(folder / "output")
-    config, data = ours.on_task("task=sst2", "data.train_examples=20000", f"hardware.dtype={dtype}", output=output)
+    output = ours.prepared_folder(folder / "output")
+    config, data = ours.on_task("task=sst2", f"data.train_examples={ours.ROWS}", f"hardware.dtype={dtype}", output=output)
     text_config, corpus = pretrain_speed.pretraining(dtype, folder)
     return {
         "fine-tuning": Finetuning(config, build_classifier(config.model, 2, 0), data, folder / f"finetune-{dtype}"),
@@ -72,7 +72,7 @@ def trainings(dtype: str, folder: Path) -> dict[str, Finetuning | Pretraining]:
 
 
 def _utilisation(title: str, training: Finetuning | Pretraining, dtype: str, count: int) -> list[dict[str, Any]]:
-    steps = 40 if isinstance(training, Finetuning) else 5
+    steps = 20 if isinstance(training, Finetuning) else 4
     machine = ours.machine(dtype)
     sides = {
         "training": lambda number: training.run(steps, 1, number).flops_per_s / 1e9,
