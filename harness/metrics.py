@@ -177,6 +177,18 @@ def _by_step() -> list[Metric]:
     ]
 
 
+def _of_optimiser(phase: str, title: str) -> list[Metric]:
+    lower, neither = Direction.LOWER, Direction.NEITHER
+    spread = "gradient norm of the layers, largest over smallest"
+    return [
+        Metric(f"{phase}/learning_rate", "1", neither, f"learning rate of {title}"),
+        Metric(f"{phase}/gradient_norm", "1", neither, f"gradient norm of {title}, before clipping"),
+        Metric(f"{phase}/gradient_norm_p50", "1", neither, f"gradient norm of {title}, median of its steps"),
+        Metric(f"{phase}/gradient_spread", "ratio", lower, f"{spread}, {title}"),
+        Metric(f"{phase}/gradient_spread_p50", "ratio", lower, f"{spread}, median of {title}"),
+    ]
+
+
 def _of_pretraining() -> list[Metric]:
     lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
     return [
@@ -239,7 +251,11 @@ def _scores() -> list[Metric]:
 
 
 METRICS = {
-    metric.name: metric for metric in (*_counted(), *_of_measuring(), *_by_step(), *_of_tasks(), *_of_pretraining(), *_scores())
+    metric.name: metric
+    for metric in (
+        *(*_counted(), *_of_measuring(), *_by_step(), *_of_tasks(), *_of_pretraining(), *_scores()),
+        *(*_of_optimiser("pretrain", "pretraining"), *_of_optimiser("finetune", "fine-tuning")),
+    )
 }
 """All there are, by name."""
 

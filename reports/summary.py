@@ -18,7 +18,11 @@ COLUMNS += [
     "verdict",
     "noise_floor_percent",
 ]
-CURVES = {"finetune/loss", "finetune/learning_rate", "pretrain/loss"}
+CURVES = {
+    f"{phase}/{name}"
+    for phase in ("finetune", "pretrain")
+    for name in ("loss", "learning_rate", "gradient_norm", "gradient_spread")
+}
 """Curves by step: their last value is that of one batch, no result of a run."""
 SERIES = (metrics.LENGTHS, metrics.LAUNCHES, metrics.BATCHES)
 """Phases whose steps are lengths, launches or batch sizes: their last value says nothing of the others."""

@@ -19,6 +19,7 @@ from harness.tasks import prepared as cache
 from harness.tasks import scores
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, now_ms, write_json
+from harness.training import gradients
 from harness.training.evaluation import evaluate_split, headline, submit, write_more_scores, write_predictions, write_scores
 from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import Position, compile_ahead
@@ -123,6 +124,7 @@ def train_and_evaluate(
     run_log.value("finetune/energy_j", meter.counted)
     for key, value in (costs(done) | rates(done)).items():
         run_log.value(key, value)
+    gradients.write_medians(run_log, "finetune")
     if config.measure.enabled:
         _write_utilisation(config, done, machine, run_log)
     run_log.stage("evaluate")

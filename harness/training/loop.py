@@ -14,11 +14,12 @@ from harness.config.schema import OptimiserConfig
 from harness.hardware.device import Machine
 from harness.seeds import derive
 from harness.tracking.run_log import RunLog, now_ms
+from harness.training import gradients
 from harness.training.optimiser import ClippedAdamW, use_sparse_gradients
 from models.encoder import set_activation_checkpointing
 
 LOG_EVERY = 10
-"""Steps between readings of the losses: each reading waits for the device."""
+"""Steps between readings of the losses, which wait for the device, and between points of curves that need not be denser."""
 
 
 class DivergedError(Exception):
@@ -116,7 +117,8 @@ def train(training: Training, optimiser: ClippedAdamW, position: Position, machi
     if not (machine.is_cuda or machine.compiles):
         use_sparse_gradients(model)
     run_log.stage(training.phase, training.planned_steps)
-    losses, clock = LossCurve(training.phase, run_log), Clock(machine, position.seconds)
+    curves, clock = Curves(training.phase, run_log), Clock(machine, position.seconds)
+    layers = gradients.layers_of(model)
     while not limit.reached(position):
         step = training.next_step(position)
         factor = learning_rate_factor(limit.done(position), limit.total, config.warmup_fraction, limit.size(step))
@@ -130,16 +132,19 @@ def train(training: Training, optimiser: ClippedAdamW, position: Position, machi
                 loss = training.loss(micro_batch.to(machine.device)) * weight
             loss.backward()
             step_loss += loss.detach()
-        optimiser.update()
+        sparse = {}
+        if position.step % LOG_EVERY == 0:
+            sparse = {"gradient_spread": gradients.spread(layers), "learning_rate": config.learning_rate * factor}
+        norm = optimiser.update()
 
         position.advance(step)
-        losses.add(position, step_loss)
+        curves.add(position, step_loss, {"gradient_norm": norm, **sparse})
         position.seconds = clock.read()
         if position.step % LOG_EVERY == 0 or limit.reached(position):
-            losses.write()
+            curves.write()
             position.seconds = clock.read()
         if any(callback.should_run(position) for callback in training.callbacks):
-            losses.write()
+            curves.write()
             position.seconds = clock.read()
             with clock.stopped():
                 for callback in training.callbacks:
@@ -176,24 +181,30 @@ def learning_rate_factor(done: float, total: float, warmup_fraction: float, size
     return max(0.0, (total - done) / max(size, total - warmup))
 
 
-class LossCurve:
-    """The losses of all steps. They stay on the device until they are written together."""
+class Curves:
+    """The losses and norms of all steps. They stay on the device until they are written together."""
 
     def __init__(self, phase: str, run_log: RunLog) -> None:
-        self._key, self._run_log = f"{phase}/loss", run_log
-        self._unwritten: list[tuple[int, Tensor, int, int]] = []
+        self._phase, self._run_log = phase, run_log
+        self._unwritten: list[tuple[int, int, int, Tensor, dict[str, Tensor | float | None]]] = []
 
-    def add(self, position: Position, loss: Tensor) -> None:
-        """Adds the loss of one step."""
-        self._unwritten.append((position.step, loss, position.tokens, now_ms()))
+    def add(self, position: Position, loss: Tensor, beside: dict[str, Tensor | float | None]) -> None:
+        """Adds the loss of one step and what is written beside it, by the last part of its name; None has no point."""
+        self._unwritten.append((position.step, position.tokens, now_ms(), loss, beside))
 
     def write(self) -> None:
-        """Reads and writes the losses since the last call; DivergedError for the first that is not finite."""
-        for step, loss, tokens, time_ms in self._unwritten:
+        """Reads and writes the values since the last call; DivergedError for the first loss that is not finite.
+
+        Of what is beside it, such as a norm above the range of float32, a value that is not finite has no point.
+        """
+        for step, tokens, time_ms, loss, beside in self._unwritten:
             value = loss.item()
             if not math.isfinite(value):
                 raise DivergedError(f"the loss of step {step} is {value}")
-            self._run_log.curve(self._key, step, value, tokens, time_ms)
+            self._run_log.curve(f"{self._phase}/loss", step, value, tokens, time_ms)
+            for name, other in beside.items():
+                if other is not None and math.isfinite(number := float(other)):
+                    self._run_log.curve(f"{self._phase}/{name}", step, number, tokens, time_ms)
         self._unwritten.clear()
 
 

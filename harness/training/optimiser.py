@@ -21,23 +21,26 @@ class ClippedAdamW(torch.optim.AdamW):
         self._max_norm = max_norm
         self._zeros: dict[Tensor, Tensor] = {}
 
-    def update(self) -> None:
-        """Clips, makes one step, and removes the gradients."""
+    def update(self) -> Tensor:
+        """Clips, makes one step, and removes the gradients. Returns their norm before clipping, () on their device."""
         parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         sparse = {p: p.grad.coalesce() for p in parameters if p.grad.is_sparse}
-        self._clip([sparse[p].values() if p in sparse else p.grad for p in parameters])
+        norm = self._clip([sparse[p].values() if p in sparse else p.grad for p in parameters])
         for p, gradient in sparse.items():
             p.grad = self._table(p).index_copy_(0, gradient.indices()[0], gradient.values())
         self.step()
         for p, gradient in sparse.items():
             self._zeros[p].index_fill_(0, gradient.indices()[0], 0.0)
         self.zero_grad(set_to_none=True)
+        return norm
 
-    def _clip(self, gradients: list[Tensor]) -> None:
-        """As torch's own clipping, but a CPU multiplies only where the norm is too large."""
-        coefficient = self._max_norm / (nn.utils.get_total_norm(gradients) + 1e-6)
+    def _clip(self, gradients: list[Tensor]) -> Tensor:
+        """As torch's own clipping, but a CPU multiplies only where the norm is too large; the norm before."""
+        norm = nn.utils.get_total_norm(gradients)
+        coefficient = self._max_norm / (norm + 1e-6)
         if coefficient.is_cuda or coefficient < 1:
             torch._foreach_mul_(gradients, coefficient.clamp(max=1))
+        return norm
 
     def _table(self, parameter: Tensor) -> Tensor:
         if parameter not in self._zeros:

@@ -17,7 +17,7 @@ from harness.corpus.sequences import Corpus, Sequences
 from harness.hardware.device import Machine
 from harness.seeds import derive
 from harness.tracking.run_log import RunLog
-from harness.training import resume
+from harness.training import gradients, resume
 from harness.training.loop import Limit, Position, Step, Training, compile_ahead, train
 from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.optimiser import make_optimiser
@@ -90,6 +90,7 @@ def pretrain(
     scores = evaluation.scores or masked_lm.measure(objective)
     for key, value in (scores | costs(position, peak)).items():
         run_log.value(key, value)
+    gradients.write_medians(run_log, training.phase)
     save_weights(run_log.folder / paths.WEIGHTS, objective, shape, tokenizer)
     return objective
 

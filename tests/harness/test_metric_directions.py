@@ -13,6 +13,7 @@ BY_UNIT = {
     "J": "lower",
     "J/token": "lower",
     "loss": "lower",
+    "ratio": "lower",
     "nats": "lower",
     "tokens/s": "higher",
     "samples/s": "higher",
@@ -27,6 +28,7 @@ BY_UNIT = {
     "epochs": "neither",
     "examples": "neither",
     "steps": "neither",
+    "1": "neither",
     "documents": "neither",
 }
 NO_MERIT = {

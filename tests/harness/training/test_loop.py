@@ -57,6 +57,11 @@ def training_on(
     return Training(model, loss, following, Limit("step", steps), steps, "finetune", config, seed)
 
 
+def losses(folder: Path) -> list[dict]:
+    """The points of the loss curve, as the log has them."""
+    return [entry for entry in Reader(folder).new_entries() if entry.get("key") == "finetune/loss"]
+
+
 def run(training: Training, machine: Machine, run_log: RunLog) -> Position:
     """From the first step to the last."""
     position = Position()
@@ -78,7 +83,7 @@ def curve(machine: Machine, tmp_path: Path) -> Callable[[Training], list[float]]
             run(training, machine, run_log)
         finally:
             run_log.finish("finished")
-        points = [entry for entry in Reader(folder).new_entries() if "key" in entry]
+        points = losses(folder)
         assert [point["step"] for point in points] == list(range(1, training.planned_steps + 1))
         return [point["value"] for point in points]
 
@@ -119,7 +124,7 @@ def one_step(machine: Machine, tmp_path: Path) -> Callable[[Batch, int], tuple[f
         run_log = RunLog(folder)
         train(one, optimiser, Position(), machine, run_log)
         run_log.finish("finished")
-        (loss,) = [entry["value"] for entry in Reader(folder).new_entries() if "key" in entry]
+        (loss,) = [entry["value"] for entry in losses(folder)]
         return loss, gradients
 
     return stepped
@@ -252,7 +257,7 @@ def test_loss_that_is_not_finite_is_divergence_at_its_step(machine, tmp_path, va
     with pytest.raises(DivergedError, match="the loss of step 3 is"):
         run(failing, machine, run_log)
     run_log.finish("diverged")
-    assert [entry["step"] for entry in Reader(tmp_path).new_entries() if "key" in entry] == [1, 2]
+    assert [entry["step"] for entry in losses(tmp_path)] == [1, 2]
 
 
 def test_a_learning_rate_beyond_all_reason_diverges(machine, tmp_path):
@@ -307,7 +312,7 @@ def test_losses_are_written_before_a_callback_runs(machine, tmp_path):
 
     class Reading(Every):
         def run(self, position: Position) -> None:
-            written.append([entry["step"] for entry in Reader(tmp_path).new_entries() if "key" in entry])
+            written.append([entry["step"] for entry in losses(tmp_path)])
 
     run(replace(training(model, 6), callbacks=(Reading(3, model),)), machine, run_log)
     run_log.finish("finished")
