@@ -44,7 +44,8 @@ class Spread:
 class Difference:
     """Mean of the paired differences after - before; interval and p are None for a single pair.
 
-    `pretrainings` counts the clusters among the `n` pairs: 0 where neither side was pretrained.
+    `pretrainings` counts the clusters among the `n` pairs: 0 where neither side was pretrained. `freedom` is that of the
+    interval's t.
     """
 
     n: int
@@ -52,6 +53,7 @@ class Difference:
     interval: tuple[float, float] | None
     p: float | None
     pretrainings: int = 0
+    freedom: float | None = None
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -82,14 +84,14 @@ def compare_paired(before: Values, after: Values) -> Difference | None:
     if pretrainings < 2:
         mean, interval = mean_interval(differences)
         p = None if interval is None else sign_flip_p(differences)
-        return Difference(len(pairs), mean, interval, p, pretrainings)
+        return Difference(len(pairs), mean, interval, p, pretrainings, len(pairs) - 1)
     means = group_means([pretrain_seed for pretrain_seed, _ in seeds], differences)
     shared = len({seed for _, seed in seeds}) < len(seeds) and any(one != other for one, other in pairs)
     if not shared:
         mean, interval = mean_interval(means)
-        return Difference(len(pairs), mean, interval, sign_flip_p(means), pretrainings)
-    interval = _crossed_interval(means, group_means([seed for _, seed in seeds], differences))
-    return Difference(len(pairs), spread(means).mean, interval, None, pretrainings)
+        return Difference(len(pairs), mean, interval, sign_flip_p(means), pretrainings, len(means) - 1)
+    interval, freedom = _crossed_interval(means, group_means([seed for _, seed in seeds], differences))
+    return Difference(len(pairs), spread(means).mean, interval, None, pretrainings, freedom)
 
 
 def group_means(names: Sequence[str], values: Sequence[float]) -> list[float]:
@@ -100,22 +102,22 @@ def group_means(names: Sequence[str], values: Sequence[float]) -> list[float]:
     return [math.fsum(group) / len(group) for group in groups.values()]
 
 
-def _crossed_interval(by_pretraining: list[float], by_seed: list[float]) -> tuple[float, float] | None:
+def _crossed_interval(by_pretraining: list[float], by_seed: list[float]) -> tuple[tuple[float, float] | None, float | None]:
     """t interval of a mean that varies with the pretraining, and with the fine-tuning that all pretrainings are compared with.
 
-    The two variances are added, which counts a part of the noise twice, with Satterthwaite's degrees of freedom; None where
-    one fine-tuning seed says nothing of its own variance.
+    The two variances are added, which counts a part of the noise twice, with Satterthwaite's degrees of freedom, which come
+    second; None where one fine-tuning seed says nothing of its own variance.
     """
     if len(by_seed) < 2:
-        return None
+        return None, None
     errors = [(spread(values).sd ** 2 / len(values), len(values) - 1) for values in (by_pretraining, by_seed)]
     total = sum(error for error, _ in errors)
     mean = spread(by_pretraining).mean
     if total == 0:
-        return mean, mean
+        return (mean, mean), len(by_seed) - 1
     freedom = total**2 / sum(error**2 / freedom for error, freedom in errors)
     half = t_quantile(freedom) * math.sqrt(total)
-    return mean - half, mean + half
+    return (mean - half, mean + half), freedom
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
@@ -128,9 +130,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, tuple[float, float] |
 
 
 @functools.cache
-def t_quantile(freedom: float) -> float:
-    """Of Student's t at CONFIDENCE, two-sided."""
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
+    """Of Student's t, two-sided."""
+    return float(stdtrit(freedom, (1 + confidence) / 2))
 
 
 def sign_flip_p(differences: Sequence[float]) -> float | None:

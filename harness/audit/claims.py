@@ -1,4 +1,5 @@
-"""Reads claims from YAML files: conf/claims/, those of the user's own folder, and files by their path.
+"""Reads claims from YAML files: conf/claims/, those that variants carry (conf/model/claims/NAME.yaml is that of
+conf/model/NAME.yaml), the same of the user's own folder, and files by their path.
 
 A wrong file is an InputError that names the file, the key and what was expected.
 """
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from yaml import YAMLError
 
@@ -60,7 +61,8 @@ class Claim:
 def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
     """Claims by name of a file, of a claim, or by path; all of both folders without names. InputError for an unknown one."""
     folders = [conf_directory(), *([Path(config_dir)] if config_dir else [])]
-    paths = [path for folder in folders for path in sorted((folder / CLAIMS).glob("*.yaml"))]
+    places = [folder / below / CLAIMS for folder in folders for below in ("", "model")]
+    paths = [path for place in places for path in sorted(place.glob("*.yaml"))]
     known = [claim for path in paths for claim in read(path)]
     if not names:
         return known
@@ -82,25 +84,31 @@ def read(path: Path) -> list[Claim]:
         node = OmegaConf.load(path)
     except (OSError, YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: expected a YAML file of claims ({' '.join(str(error).split())})") from error
+    variant = path.stem if path.parent.parts[-2:] == ("model", CLAIMS) else None
+    if variant and isinstance(node, DictConfig):
+        node = OmegaConf.merge({"source": f"the variant {variant}"}, node)
     file = _typed(path, "", ClaimFile, node)
     if not file.claims:
         raise InputError(f"{path}: claims: expected at least one claim, NAME: {{claim: ..., readings: ...}}")
-    return [_claim(path, file.source, name, entry) for name, entry in file.claims.items()]
+    return [_claim(path, file.source, name, entry, variant) for name, entry in file.claims.items()]
 
 
-def _claim(path: Path, source: str, name: str, entry: ClaimEntry) -> Claim:
+def _claim(path: Path, source: str, name: str, entry: ClaimEntry, variant: str | None) -> Claim:
     key = f"claims.{name}.readings"
     if not entry.readings:
         raise InputError(f"{path}: {key}: expected at least one reading, NAME: {{measure: ..., ...}}")
-    readings = {title: _reading(path, f"{key}.{title}", entry, value) for title, value in entry.readings.items()}
+    own = {"of": f"model={variant}"} if variant else {}
+    readings = {title: _reading(path, f"{key}.{title}", entry, value, own) for title, value in entry.readings.items()}
     return Claim(name, source, entry.claim, entry.conditions, entry.note, readings, path)
 
 
-def _reading(path: Path, key: str, entry: ClaimEntry, value: Any) -> Reading:
+def _reading(path: Path, key: str, entry: ClaimEntry, value: Any, own: dict[str, str]) -> Reading:
+    """`own` are keys that a reading has unless it states them, as far as its kind knows them."""
     kind = value.get("measure") if isinstance(value, dict) else None
     if kind not in KINDS:
         raise InputError(f"{path}: {unknown('measure', kind, KINDS, f'{key}.measure')}")
-    reading = _typed(path, key, KINDS[kind], OmegaConf.create(value))
+    known = {one.name for one in fields(KINDS[kind])}
+    reading = _typed(path, key, KINDS[kind], OmegaConf.create({name: own[name] for name in own.keys() & known} | value))
     for name in ("claimed", "relation", "tolerance", "margin"):
         if getattr(reading, name) is None:
             setattr(reading, name, getattr(entry, name))

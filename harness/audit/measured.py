@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from harness import paired
 
 Where = Mapping[str, object]
 """Condition -> its value, such as {"length": 128}."""
@@ -10,17 +12,33 @@ Where = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Point:
-    """One value with its interval, which is the value itself where it is counted."""
+    """One value with its 95 % interval, which is the value itself where it is counted."""
 
     value: object  # a number, or what is only equal or not
     where: Where
     low: float = math.nan
     high: float = math.nan
+    freedom: float | None = None  # degrees of freedom of the interval's t; None without a test
+    ratio: bool = False  # a relative change, whose interval is one of logarithms
+    open: bool = False  # its interval settles the claim, but not after the correction for the number of tests
 
     @property
     def interval(self) -> tuple[float, float]:
         """Of a counted value the value twice."""
         return (self.value, self.value) if math.isnan(self.low) else (self.low, self.high)
+
+    @property
+    def is_test(self) -> bool:
+        """Whether its interval is that of a statistical test, and may mislead by chance."""
+        return self.freedom is not None and all(map(math.isfinite, self.interval))
+
+    def at(self, confidence: float) -> "Point":
+        """The same with its interval at this confidence."""
+        scale = paired.t_quantile(self.freedom, confidence) / paired.t_quantile(self.freedom)
+        onto, back = (math.log1p, math.expm1) if self.ratio else (float, float)
+        middle = onto(self.value)
+        low, high = (back(middle + scale * (onto(end) - middle)) for end in self.interval)
+        return replace(self, low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -33,6 +51,7 @@ class Measured:
     incomplete: str = ""  # points that the claim speaks of and that are not there
     scope: str = ""  # conditions of all points that the claim does not name
     testable: bool = True
+    extrapolated: bool = False
     command: str = ""
     note: str = ""  # what a reader must know of the numbers
 

@@ -156,7 +156,7 @@ def _pretraining_days(reading: kinds.PretrainingDays, tools: Instruments) -> Mea
         )
     points = tuple(Point(flops / (reading.devices * rate) / DAY, {"TFLOP/s of a device": rate / 1e12}) for rate in rates)
     return Measured(
-        points, "days, extrapolated", note=f"extrapolated: {flops:.3g} FLOPs counted, {reading.devices} devices, {how}"
+        points, "days", extrapolated=True, note=f"extrapolated: {flops:.3g} FLOPs counted, {reading.devices} devices, {how}"
     )
 
 

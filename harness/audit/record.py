@@ -16,9 +16,9 @@ def write(rows: list[Row], output: str, keep_others: bool) -> Path:
     """The path that was written; `keep_others` keeps the claims that were not audited now, as an earlier audit found them."""
     path, now = audit_file(output), now_ms()
     machine = f"{facts.device_name(HardwareConfig())}, torch {torch.__version__}"
-    claims = {row.claim.name: row.to_json() | {"time": now, "machine": machine} for row in rows}
+    claims = {(row.claim.source, row.claim.name): row.to_json() | {"time": now, "machine": machine} for row in rows}
     if keep_others and path.is_file():
-        claims = {claim["name"]: claim for claim in json.loads(path.read_text())["claims"]} | claims
+        claims = {(claim["source"], claim["name"]): claim for claim in json.loads(path.read_text())["claims"]} | claims
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"claims": list(claims.values())})
     return path

@@ -3,8 +3,10 @@
 import functools
 from collections.abc import Iterable, Iterator
 
-from harness.audit import verdicts
+from harness.audit import holm, verdicts
 from harness.audit.claims import Claim
+from harness.audit.kinds import Reading
+from harness.audit.measured import Measured
 from harness.audit.measures import Instruments, measure
 from harness.audit.shapes import Shapes
 from harness.audit.show import Line, Row
@@ -27,17 +29,37 @@ def instruments(config_dir: str | None, timed: bool, vocab_file: str | None, uri
     return Instruments(Shapes(config_dir), timed, vocab_file, finished_runs)
 
 
-def settle(claims: Iterable[Claim], tools: Instruments) -> Iterator[Row]:
-    """InputError, naming file and reading, for what cannot be measured."""
+def measured(claims: Iterable[Claim], tools: Instruments) -> Iterator[list[Measured]]:
+    """What is measured for each reading of each claim; InputError, naming file and reading, for what cannot be measured."""
     for claim in claims:
-        lines = tuple(_line(claim, name, tools) for name in claim.readings)
-        yield Row(claim, verdicts.of_claim({line.name: (line.reading, line.settled) for line in lines}), lines)
+        yield [_measured(claim, name, tools) for name in claim.readings]
 
 
-def _line(claim: Claim, name: str, tools: Instruments) -> Line:
+def _measured(claim: Claim, name: str, tools: Instruments) -> Measured:
     reading = claim.readings[name]
     try:
-        measured = measure(reading, tools)
-        return Line(name, reading, measured, verdicts.of_reading(reading, measured))
+        found = measure(reading, tools)
+        verdicts.with_claimed(reading, found)
+        return found
     except ValueError as error:
         raise InputError(f"{claim.file}: claims.{claim.name}.readings.{name}: {error}") from error
+
+
+def settle(claims: Iterable[Claim], found: Iterable[list[Measured]]) -> tuple[list[Row], int]:
+    """A row for each claim, after Holm's correction over all of them; and the number of tests."""
+    claims, rows = list(claims), []
+    pairs = [
+        (reading, one)
+        for claim, ones in zip(claims, found, strict=True)
+        for reading, one in zip(claim.readings.values(), ones, strict=True)
+    ]
+    corrected, tests = holm.corrected(pairs)
+    following = iter(corrected)
+    for claim in claims:
+        lines = tuple(_line(name, reading, next(following)) for name, reading in claim.readings.items())
+        rows.append(Row(claim, verdicts.of_claim({line.name: (line.reading, line.settled) for line in lines}), lines))
+    return rows, tests
+
+
+def _line(name: str, reading: Reading, one: Measured) -> Line:
+    return Line(name, reading, one, verdicts.of_reading(reading, one))

@@ -15,7 +15,7 @@ from harness import arms, metrics, paired, tags
 from harness.audit.kinds import Relation, Score
 from harness.audit.measured import Measured, Point, conditions
 from harness.config import mistakes
-from harness.errors import InputError
+from harness.errors import InputError, unknown
 from harness.metrics import Direction
 from harness.paired import Replicate
 from harness.tracking.run_log import FinishedRun
@@ -53,35 +53,45 @@ class Section:
         bar = sign * fmean(self.constant)
         return any(sign * fmean(side.values()) > bar + margin for side in self.values)
 
+    def is_solved(self, margin: float) -> bool:
+        """Whether both arms are within the margin of a perfect score; then neither could be better by it."""
+        return all(fmean(side.values()) >= 1 - margin for side in self.values)
+
 
 def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
     """One point for each task and conditions, positive where `of` is better; and the study that would settle it.
 
     Without a scatter to plan with, a study shall find a difference of one standard deviation.
     """
-    if reading.metric not in metrics.METRICS or metrics.get(reading.metric).direction is Direction.NEITHER:
-        raise InputError(f"metric: expected a metric of harness/metrics.py with a direction, not {reading.metric!r}")
+    if reading.metric not in metrics.METRICS:
+        raise unknown("metric", reading.metric, metrics.METRICS, "metric")
     metric = metrics.get(reading.metric)
+    if metric.direction is Direction.NEITHER and reading.relation is Relation.better:
+        raise InputError(f"metric: of {reading.metric} neither a higher nor a lower value is better; relation: no_difference")
     sign = -1 if metric.direction is Direction.LOWER else 1
-    points, sds, unlearned = [], [], []
+    points, sds, silent = [], [], []
     for section in _sections(reading, runs).values():
         of, against = section.values
         found = paired.compare_paired(against, of)
         if found is None:
             continue
         if not section.has_learned(sign, reading.margin):
-            unlearned.append(f"{section.run.tags[tags.TASK]} (no arm is better than a constant answer)")
+            silent.append(f"{section.run.tags[tags.TASK]} (no arm is better than a constant answer)")
+            continue
+        if metric.unit == "score" and section.is_solved(reading.margin):
+            silent.append(f"{section.run.tags[tags.TASK]} (both arms solve it)")
             continue
         low, high = (-math.inf, math.inf) if found.interval is None else sorted(sign * end for end in found.interval)
-        points.append(Point(sign * found.mean, _where(section.run, found), low, high))
+        freedom = None if found.interval is None else found.freedom
+        points.append(Point(sign * found.mean, _where(section.run, found), low, high, freedom))
         sds += [] if found.interval is None else [(high - low) / 2 / paired.t_quantile(found.n - 1) * math.sqrt(found.n)]
     number = _more_seeds(reading, max(sds)) if sds and max(sds) and reading.margin else seeds_needed(1.0)
     there = {point.where["task"] for point in points}
-    absent = [*unlearned, *(task for task in reading.tasks if task not in there)]
+    absent = [*silent, *(task for task in reading.tasks if task not in there)]
     return Measured(
         tuple(points),
         metric.unit,
-        missing="; ".join([f"a study of {number} seeds", *(f"not {one}" for one in unlearned)]),
+        missing="; ".join([f"a study of {number} seeds", *(f"not {one}" for one in silent)]),
         command=study_command(reading, number),
         incomplete=", ".join(absent) if points else "",
         scope="; ".join(conditions(point.where) for point in points),

@@ -4,11 +4,8 @@ from dataclasses import dataclass
 
 from harness.audit.claims import Claim
 from harness.audit.kinds import Reading, Relation
-from harness.audit.measured import Measured, Point, conditions
+from harness.audit.measured import Measured, Point, conditions, shown
 from harness.audit.verdicts import SETTLED, Settled, Verdict
-
-MOST = 4
-"""Points that are shown each; of more the first and the last."""
 
 PREFIXES = {"bytes": ((1e9, "GB"), (1e6, "MB")), "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"))}
 
@@ -43,14 +40,13 @@ class Line:
         points = self.measured.points
         if not points:
             return "-"
-        chosen = points if len(points) <= MOST else (points[0], points[-1])
-        texts = [point_text(point, points, self.measured.unit) for point in chosen]
-        return ", ".join(texts) if chosen is points else " ... ".join(texts)
+        values = ", ".join(point_text(point, points, self.measured.unit) for point in points)
+        return f"extrapolated: {values}" if self.measured.extrapolated else values
 
     @property
     def is_open(self) -> bool:
         """Whether more would have to be measured."""
-        return self.settled.verdict is Verdict.UNDECIDED
+        return self.settled.verdict is Verdict.UNDECIDED and not self.reading.beside
 
     def to_json(self) -> dict[str, object]:
         """With all points."""
@@ -98,25 +94,34 @@ class Row:
         }
 
 
-def cells(row: Row) -> list[tuple[str, str, str, str]]:
-    """Claim, claimed, measured, verdict; a claim of several readings has a line for each below it."""
-    if len(row.lines) == 1:
-        return [(row.claim.text, row.lines[0].claimed, row.lines[0].value, row.verdict)]
-    below = [(f"  {line.name}", line.claimed, line.value, _beside(line)) for line in row.lines]
-    return [(row.claim.text, "", "", row.verdict), *below]
+def texts(row: Row) -> tuple[str, list[str]]:
+    """The claim with its verdict's reason, and a text for each reading: what was measured, and what was claimed of it.
 
-
-def _beside(line: Line) -> str:
-    return f"beside: {line.settled}" if line.reading.beside else str(line.settled)
+    A reading that explains and does not count is in brackets; a claimed value is stated where it differs from the one before.
+    """
+    reasons = [row.settled.text] if row.settled.text else []
+    reasons += [row.claim.note] if row.claim.note and row.settled.verdict in SETTLED else []
+    below, claimed = [], None
+    for line in row.lines:
+        parts = [line.value if line.measured.points else line.settled.text]
+        parts += [f"claimed {line.claimed}"] if line.claimed not in (claimed, "-") else []
+        text = (f"{line.name}: " if len(row.lines) > 1 else "") + "; ".join(parts)
+        if len(row.lines) > 1 and line.measured.points and not line.reading.beside:
+            text += f" → {line.settled}"
+        below.append(f"[{text}]" if line.reading.beside else text)
+        claimed = line.claimed
+    return " · ".join([row.claim.text, *reasons]), below
 
 
 def point_text(point: Point, points: tuple[Point, ...], unit: str) -> str:
-    """`−86.4 % (length 64)`, with its interval where it has one."""
+    """`−86.4 % (length 64)`, with its interval where it has one; after the first point without the name of the condition."""
     text = number(point.value, unit)
     low, high = point.interval
     if low != high and abs(low) != float("inf"):
         text += f" [{number(low, unit).split()[0]}, {number(high, unit).split()[0]}]"
     keys = [key for key in point.where if len(points) == 1 or len({str(one.where.get(key)) for one in points}) > 1]
+    if len(keys) == 1 and point is not points[0]:
+        return f"{text} ({shown(point.where[keys[0]])})"
     return f"{text} ({conditions({key: point.where[key] for key in keys})})" if keys else text
 
 

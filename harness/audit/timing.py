@@ -60,7 +60,7 @@ def _point(reading: Speed, models: list[Classifier], length: int) -> Point:
     half = max(interval[1] - mean, *(abs(end) for end in noise))
     sign = -1 if reading.rate else 1
     low, high = sorted(math.exp(sign * end) - 1 for end in (mean - half, mean + half))
-    return Point(math.exp(sign * mean) - 1, {"length": length}, low, high)
+    return Point(math.exp(sign * mean) - 1, {"length": length}, low, high, freedom=ROUNDS - 1, ratio=True)
 
 
 def _repeats(call: Call) -> int:

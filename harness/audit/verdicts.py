@@ -53,7 +53,7 @@ def _of_points(reading: Reading, measured: Measured) -> Settled:
         return Settled(Verdict.NOT_TESTABLE, measured.missing)
     if not measured.points:
         return Settled(Verdict.UNDECIDED, f"needs {measured.missing}")
-    found = dict(enumerate(holds(reading, point, value) for point, value in _with_claimed(reading, measured)))
+    found = dict(enumerate(holds(reading, point, value) for point, value in with_claimed(reading, measured)))
     true, false, open_ = ([measured.points[at] for at, held in found.items() if held is which] for which in (True, False, None))
     if len(true) == len(found):
         return Settled(Verdict.CONFIRMED, measured.scope)
@@ -63,10 +63,12 @@ def _of_points(reading: Reading, measured: Measured) -> Settled:
         also = f"; undecided where {where(open_, measured.points)}" if open_ else ""
         return Settled(Verdict.HOLDS_WHERE, where(true, measured.points) + also)
     also = [f"refuted where {where(false, measured.points)}"] if false else []
-    return Settled(Verdict.UNDECIDED, "; ".join([*also, *([f"needs {measured.missing}"] if measured.missing else [])]))
+    also += [f"needs {measured.missing}"] if measured.missing else []
+    also += ["its interval is too wide for so many tests"] if any(point.open for point in measured.points) else []
+    return Settled(Verdict.UNDECIDED, "; ".join(also))
 
 
-def _with_claimed(reading: Reading, measured: Measured) -> list[tuple[Point, float]]:
+def with_claimed(reading: Reading, measured: Measured) -> list[tuple[Point, float]]:
     """Each point with the value that is claimed of it."""
     if not isinstance(reading.claimed, list):
         return [(point, reading.claimed) for point in measured.points]
@@ -76,7 +78,9 @@ def _with_claimed(reading: Reading, measured: Measured) -> list[tuple[Point, flo
 
 
 def holds(reading: Reading, point: Point, claimed: float) -> bool | None:
-    """Whether the claim is true of the point; None where the interval leaves it open."""
+    """Whether the claim is true of the point; None where the interval leaves it open, or did not survive a correction."""
+    if point.open:
+        return None
     if reading.relation is Relation.better:
         return _better(*point.interval, reading.margin)
     if not isinstance(point.value, int | float):

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from harness.commands.arguments import Parser
-from harness.commands.terminal import table
+from harness.commands.terminal import wrapped
 from harness.errors import InputError, unknown
 from harness.live_line import live_line
 
@@ -28,7 +28,15 @@ FILTERS = {
 }
 """Key of --where -> what a row has of it."""
 
-EPILOG = "A claim is a few lines of YAML: conf/claims/, or my_conf/claims/ with --config-dir my_conf."
+STEP, VERDICTS = 2, 19
+"""Columns of an indent, and of the verdicts."""
+
+CONTINUED = " \\"
+"""At the end of a line of a command that goes on."""
+
+EPILOG = """\
+A claim is a few lines of YAML: in conf/claims/; in a file of yours, claims=FILE.yaml; below my_conf/claims/ with
+--config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml beside my_conf/model/NAME.yaml."""
 
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, dict[str, str]]:
@@ -59,16 +67,17 @@ def main(arguments: list[str]) -> int:
     from harness.audit import record, run  # torch: a wrong claim is refused before it is loaded
 
     tools = run.instruments(options.config_dir, options.measure, own.get("vocab_file"), options.uri, options.output)
-    rows = []
+    found = []
     with live_line("auditing") as line:
-        for number, row in enumerate(run.settle(claims, tools), 1):
-            line.show(f"[{number}/{len(claims)}] {row.claim.name}")
-            rows.append(row)
+        for number, one in enumerate(run.measured(claims, tools), 1):
+            line.show(f"[{number}/{len(claims)}] {claims[number - 1].name}")
+            found.append(one)
+    rows, tests = run.settle(claims, found)
     path = record.write(rows, options.output, keep_others="claims" in own)
     kept = [row for row in rows if all(_fits(row, one) for one in options.where)]
     if not kept:
         raise InputError(f"--where {' '.join(options.where)}: no claim of {len(rows)} fits")
-    print(text(kept))
+    print(text(kept, tests))
     print(f"\n{path}")
     return 0
 
@@ -78,20 +87,29 @@ def _fits(row: "Row", condition: str) -> bool:
     return value in FILTERS[key](row)
 
 
-def text(rows: "list[Row]") -> str:
-    """The table, the studies that are missing, how values were measured, and how many claims have each verdict."""
-    from harness.audit.show import cells  # OmegaConf
-
-    lines = [line for row in rows for line in cells(row)]
-    parts = [table(("claim", "claimed", "measured here", "verdict"), lines, "llll")]
-    missing = {line.measured.command: row.claim.name for row in rows for line in row.lines if line.is_open}
-    missing.pop("", None)
-    if missing:
-        studies = table(("claim", "study that would settle it"), [(name, command) for command, name in missing.items()], "ll")
-        parts.append(f"\n{studies}")
+def text(rows: "list[Row]", tests: int) -> str:
+    """Claims with their verdicts, the studies that are missing, how values were measured, and how many have each verdict."""
+    parts = [_block(row) for row in rows]
+    missing = {(row.claim.name, line.measured.command): None for row in rows for line in row.lines if line.is_open}
+    studies = {name: [command for other, command in missing if other == name and command] for name, _ in missing}
+    if any(studies.values()):
+        parts.append("\nStudies that would settle what is undecided:")
+    for name, commands in studies.items():
+        parts += [name, *(wrapped(command, STEP, ending=CONTINUED) for command in commands)] if commands else []
     notes = dict.fromkeys(f"{line.name}: {line.measured.note}" for row in rows for line in row.lines if line.measured.note)
-    if notes:
-        parts.append("\n" + "\n".join(notes))
+    parts += ["", *(wrapped(note, STEP, "-") for note in notes)] if notes else []
+    if tests:
+        parts.append(
+            "\n" + wrapped(f"{tests} tests in one family: each interval must settle its claim after Holm's correction.", 0)
+        )
     count = Counter(row.settled.verdict.value for row in rows)
     ending = ", ".join(f"{number} {verdict}" for verdict, number in count.most_common())
-    return "\n".join([*parts, f"\n{len(rows)} claims: {ending}"])
+    return "\n".join([*parts, "\n" + wrapped(f"{len(rows)} claims: {ending}", 0)])
+
+
+def _block(row: "Row") -> str:
+    """The verdict beside the claim, and below it a text for each reading."""
+    from harness.audit.show import texts  # OmegaConf
+
+    head, readings = texts(row)
+    return "\n".join([wrapped(head, VERDICTS, row.settled.verdict.value), *(wrapped(one, VERDICTS + STEP) for one in readings)])

@@ -95,6 +95,18 @@ def test_what_the_shipped_claims_speak_of_exists():
                 assert shapes.config(text).model.hidden_size > 0, claim.name
 
 
+def test_claims_of_variants_are_no_choices(tmp_path, monkeypatch, capsys):
+    """Of a folder of the user, which Hydra searches as it searches ours."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model" / "claims").mkdir(parents=True)
+    (tmp_path / "model" / "wide.yaml").write_text("attention_window: 32\n")
+    (tmp_path / "model" / "claims" / "wide.yaml").write_text(GOOD)
+    assert main(["describe", "--config-dir", str(tmp_path), "model=wide", "scale=tiny"]) == 0
+    capsys.readouterr()
+    assert main(["describe", "--config-dir", str(tmp_path), "model=claims", "scale=tiny"]) == 2
+    assert "unknown model 'claims'" in capsys.readouterr().err
+
+
 def test_groups_of_choices_do_not_include_claims():
     assert (conf_directory() / "claims").is_dir()
     assert "claims" not in groups()

@@ -69,7 +69,7 @@ def test_keys_are_matched_as_they_are_typed():
     assert scores.compare(reading(**more | {"needs": "pretrain.tokens=5"}), runs).points == ()
     with pytest.raises(InputError, match=r"unknown key 'model\.norm_bais'"):
         scores.compare(reading(of="model.norm_bais=true"), runs)
-    with pytest.raises(InputError, match=r"a metric of harness/metrics\.py with a direction"):
+    with pytest.raises(InputError, match=r"neither a higher nor a lower value is better"):
         scores.compare(reading(metric="eval/examples"), runs)
 
 
@@ -108,3 +108,24 @@ def test_the_study_that_is_missing_is_named():
 def test_seeds_needed_are_those_of_a_paired_t_test():
     """Tables of the paired t test, two-sided 5 %, power 80 %: 34 pairs for half a standard deviation, 10 for a whole one."""
     assert [scores.seeds_needed(effect) for effect in (0.5, 1.0, 2.0)] == [34, 10, 5]
+
+
+def test_arms_that_both_solve_a_task_say_nothing_of_each_other():
+    def solved(of: float, against: float):
+        runs = [run(m, seed, score) for m, score in (("gpt", of), ("base", against)) for seed in (1, 2, 3)]
+        return scores.compare(reading(), runs)
+
+    assert solved(1.0, 0.995).points == ()
+    assert "not sst2 (both arms solve it)" in solved(1.0, 0.995).missing
+    assert len(solved(1.0, 0.98).points) == 1
+
+
+def test_a_metric_without_a_better_side_may_be_claimed_to_make_no_difference():
+    runs = [run(m, seed, norm, metric="finetune/gradient_norm_p50") for m, norm in (("gpt", 3), ("base", 1)) for seed in (1, 2)]
+    (point,) = scores.compare(reading(metric="finetune/gradient_norm_p50", relation=Relation.no_difference), runs).points
+    assert point.value == 2
+
+
+def test_an_unknown_metric_is_refused():
+    with pytest.raises(InputError, match="did you mean 'finetune/gradient_norm'"):
+        scores.compare(reading(metric="finetune/gradent_norm"), [])
