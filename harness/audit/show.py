@@ -56,6 +56,7 @@ class Line:
             "measure": self.reading.measure,
             "beside": self.reading.beside,
             "claimed": self.claimed,
+            "claimed_number": self.reading.claimed,
             "measured": self.value,
             "verdict": str(self.settled),
             "note": self.measured.note,

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reports import formats
+from reports import formats, plots
+from reports.chapters import audit_pictures
 from reports.errors import ReportError
 from reports.formats import DASH, escape
 from reports.study import Chapter, Study
@@ -15,7 +16,7 @@ HEADING = "## Claims and what is measured here"
 STUDIES = "Studies that would settle the undecided ones:"
 INTRO = """\
 {count} claims, audited on {days} ({machines}): {verdicts}. Counts are those at the dimensions of each claim. A claim that can
-be read in several ways has a line for each reading; lines in *italics* explain and do not count."""
+be read in several ways has a row for each reading; rows in *italics* explain and do not count."""
 
 
 def chapter(study: Study) -> Chapter:
@@ -32,10 +33,12 @@ def chapter(study: Study) -> Chapter:
     )
     tables = []
     for source in dict.fromkeys(claim["source"] for claim in claims):
-        rows = [_row(claim) for claim in claims if claim["source"] == source]
+        rows = [row for claim in claims if claim["source"] == source for row in _rows(claim)]
         head = ["claim", "claimed", "measured here", "verdict"]
         tables += [f"### {escape(source[:1].upper() + source[1:])}", formats.table(head, rows, left=4)]
-    return Chapter([HEADING, intro, *tables, *_list("How it was measured:", _notes(claims)), *_list(STUDIES, _studies(claims))])
+    captions, files = audit_pictures.by_length(claims)
+    after = [*_list("How it was measured:", _notes(claims)), *_list(STUDIES, _studies(claims))]
+    return Chapter([HEADING, intro, *tables, *plots.pictured(captions, files), *after], files)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
@@ -46,18 +49,24 @@ def _read(path: Path) -> list[dict[str, Any]]:
         raise ReportError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote") from error
 
 
-def _row(claim: dict[str, Any]) -> list[str]:
+def _rows(claim: dict[str, Any]) -> list[list[str]]:
+    """One for the claim, and one below it for each of several readings."""
     readings = claim["readings"]
-    claimed = list(dict.fromkeys(reading["claimed"] for reading in readings if not reading["beside"]))
-    lines = [_measured(reading, named=len(readings) > 1) for reading in readings]
     conditions = f"<br>({escape(claim['conditions'])})" if claim["conditions"] else ""
-    return [escape(claim["claim"]) + conditions, "<br>".join(map(escape, claimed)), "<br>".join(lines), escape(claim["text"])]
+    text, verdict = escape(claim["claim"]), escape(claim["text"])
+    if len(readings) == 1:
+        return [[text + conditions, escape(readings[0]["claimed"]), _measured(readings[0]), verdict]]
+    below = [_reading(reading) for reading in readings]
+    return [[f"**{text}**{conditions}", "", "", f"**{verdict}**"], *below]
 
 
-def _measured(reading: dict[str, Any], named: bool) -> str:
-    value = DASH if reading["measured"] == "-" else escape(reading["measured"])
-    text = f"{escape(reading['name'])}: {value}" if named else value
-    return f"*{text}*" if reading["beside"] else text
+def _reading(reading: dict[str, Any]) -> list[str]:
+    cells = [escape(reading["name"]), escape(reading["claimed"]), _measured(reading)]
+    return [*(f"*{cell}*" for cell in cells), ""] if reading["beside"] else [*cells, escape(reading["verdict"])]
+
+
+def _measured(reading: dict[str, Any]) -> str:
+    return DASH if reading["measured"] == "-" else escape(reading["measured"])
 
 
 def _notes(claims: list[dict[str, Any]]) -> list[str]:

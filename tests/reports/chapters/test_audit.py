@@ -30,15 +30,28 @@ def chapter_of(make_run, tmp_path):
     return chapter
 
 
-def test_every_claim_has_a_row(chapter_of):
+def test_every_claim_has_a_row_and_each_of_its_readings_if_there_are_several(chapter_of):
     heading, intro, *tables, notes, studies = chapter_of({"claims": [CLAIM, SEVERAL]})
     assert heading.startswith("## Claims")
     assert "2 claims, audited on 1970-01-02 (1 CPU): 1 refuted, 1 undecided" in intro
     assert tables[::2] == ["### A paper", "### A book"]
     assert tables[1].splitlines()[2:] == [r"| a claim | 5 \| 6 | 7 | refuted (wrong) |"]
-    assert tables[3].splitlines()[2:] == ["| another<br>(at night) | better | counted: –<br>*other: 7* | undecided |"]
+    assert tables[3].splitlines()[2:] == [
+        "| **another**<br>(at night) |  |  | **undecided** |",
+        "| counted | better | – | refuted |",
+        r"| *other* | *5 \| 6* | *7* |  |",
+    ]
     assert notes.endswith(r"- other: by \*hand\*")
     assert studies.endswith("- `python -m harness -m seed=1`")
+
+
+def test_a_claim_that_depends_on_the_length_has_a_picture(chapter_of):
+    points = [{"value": -0.1 * length, "interval": [-0.1 * length] * 2, "where": {"length": length}} for length in (1, 2, 4)]
+    curve = READING | {"name": "FLOPs", "measure": "flops", "unit": "share", "points": points, "claimed_number": -0.2}
+    paragraphs = chapter_of({"claims": [CLAIM | {"readings": [curve]}]})
+    assert any(paragraph.startswith("![a claim: the relative change by length") for paragraph in paragraphs)
+    short = curve | {"points": points[:1]}
+    assert not any("![" in paragraph for paragraph in chapter_of({"claims": [CLAIM | {"readings": [short]}]}))
 
 
 def test_without_an_audit_there_is_no_chapter(make_run):
