@@ -121,7 +121,7 @@ def point_text(point: Point, points: tuple[Point, ...], unit: str) -> str:
     if low != high and abs(low) != float("inf"):
         text += f" [{number(low, unit).split()[0]}, {number(high, unit).split()[0]}]"
     keys = [key for key in point.where if len(points) == 1 or len({str(one.where.get(key)) for one in points}) > 1]
-    if len(keys) == 1 and point is not points[0]:
+    if len(keys) == 1 and point is not points[0] and keys[0] in points[0].where:
         return f"{text} ({shown(point.where[keys[0]])})"
     return f"{text} ({conditions({key: point.where[key] for key in keys})})" if keys else text
 

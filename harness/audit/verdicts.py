@@ -112,10 +112,11 @@ def accepted(reading: Reading, claimed: float) -> tuple[float, float]:
 
 def where(chosen: list[Point], points: tuple[Point, ...]) -> str:
     """`length ≥ 256`, `batch = 8, 16`, or the conditions of each chosen point, of the conditions that vary."""
-    keys = [key for key in points[0].where if len({str(point.where.get(key)) for point in points}) > 1]
+    known = dict.fromkeys(key for point in points for key in point.where)
+    keys = [key for key in known if len({str(point.where.get(key)) for point in points}) > 1]
     if len(keys) == 1:
-        return _range(keys[0], [point.where[keys[0]] for point in chosen], [point.where[keys[0]] for point in points])
-    return "; ".join(conditions({key: point.where[key] for key in keys}) for point in chosen)
+        return _range(keys[0], [point.where.get(keys[0]) for point in chosen], [point.where.get(keys[0]) for point in points])
+    return "; ".join(conditions({key: point.where[key] for key in keys if key in point.where}) for point in chosen)
 
 
 def _range(key: str, chosen: list, values: list) -> str:

@@ -109,3 +109,10 @@ def test_readings_that_agree_are_one_verdict_and_others_are_named():
     assert claim(a=no, b=open_) == "refuted (undecided: b)"
     assert claim(a=open_, b=open_) == "undecided (needs a timing)"
     assert claim(a=(Verdict.NOT_TESTABLE, "no weights"), beside=yes) == "not testable here (no weights)"
+
+
+def test_points_of_studies_with_other_budgets_are_told_apart():
+    """One study counts its steps, the other its epochs."""
+    points = (Point(0.1, {"task": "order", "max_steps": 60}, -0.1, 0.3), Point(0.5, {"task": "order", "epochs": 3}, 0.4, 0.6))
+    settled = of_reading(reading("better"), Measured(points))
+    assert str(settled) == "holds only where epochs 3; undecided where max_steps 60"
