@@ -81,10 +81,12 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
         if metric.unit == "score" and section.is_solved(reading.margin):
             silent.append(f"{section.run.tags[tags.TASK]} (both arms solve it)")
             continue
-        low, high = (-math.inf, math.inf) if found.interval is None else sorted(sign * end for end in found.interval)
-        freedom = None if found.interval is None else found.freedom
-        points.append(Point(sign * found.mean, _where(section.run, found), low, high, freedom))
-        sds += [] if found.interval is None else [(high - low) / 2 / paired.t_quantile(found.n - 1) * math.sqrt(found.n)]
+        if found.interval is None or found.interval[0] == found.interval[1]:  # one pair, or ties: no scatter to judge by
+            points.append(Point(sign * found.mean, _where(section.run, found), -math.inf, math.inf))
+            continue
+        low, high = sorted(sign * end for end in found.interval)
+        points.append(Point(sign * found.mean, _where(section.run, found), low, high, found.freedom))
+        sds.append((high - low) / 2 / paired.t_quantile(found.n - 1) * math.sqrt(found.n))
     number = _more_seeds(reading, max(sds)) if sds and max(sds) and reading.margin else seeds_needed(1.0)
     there = {point.where["task"] for point in points}
     absent = [*silent, *(task for task in reading.tasks if task not in there)]

@@ -1,5 +1,7 @@
 """Arms are compared over finished runs: paired by seed, under equal conditions, as good in its metric's direction."""
 
+import math
+
 import pytest
 
 from harness.audit import kinds, scores
@@ -129,3 +131,10 @@ def test_a_metric_without_a_better_side_may_be_claimed_to_make_no_difference():
 def test_an_unknown_metric_is_refused():
     with pytest.raises(InputError, match="did you mean 'finetune/gradient_norm'"):
         scores.compare(reading(metric="finetune/gradent_norm"), [])
+
+
+def test_differences_that_are_all_equal_have_no_scatter_to_judge_by():
+    runs = [run(m, seed, score) for m in ("gpt", "base") for seed, score in ((1, 0.936), (2, 0.936), (3, 0.97))]
+    (point,) = scores.compare(reading(), runs).points
+    assert (point.value, *point.interval) == (0, -math.inf, math.inf)
+    assert not point.is_test
