@@ -122,8 +122,9 @@ def train(training: Training, optimiser: ClippedAdamW, position: Position, machi
     while not limit.reached(position):
         step = training.next_step(position)
         factor = learning_rate_factor(limit.done(position), limit.total, config.warmup_fraction, limit.size(step))
+        rate = config.learning_rate * factor
         for group in optimiser.param_groups:
-            group["lr"] = config.learning_rate * factor
+            group["lr"] = rate
         torch.manual_seed(derive(training.seed, "dropout", position.step + 1))
 
         step_loss = torch.zeros((), device=machine.device)  # stays on the device: reading it would wait
@@ -134,7 +135,7 @@ def train(training: Training, optimiser: ClippedAdamW, position: Position, machi
             step_loss += loss.detach()
         sparse = {}
         if position.step % LOG_EVERY == 0:
-            sparse = {"gradient_spread": gradients.spread(layers), "learning_rate": config.learning_rate * factor}
+            sparse = {"gradient_spread": gradients.spread(layers), "learning_rate": rate}
         norm = optimiser.update()
 
         position.advance(step)
