@@ -17,6 +17,7 @@ MODELS = ("base", "enhanced")
 TAGS = {"study", "arm", "model", "scale", "enhancements", "task", "seed", "conditions", "lifted", "fingerprint"}
 TAGS |= {"status", "git_commit", "git_dirty", "hardware"}
 CURVES = {"finetune/loss", "timing/latency_ms", "timing/tokens_per_s", "timing/reference_ms"}
+CURVES |= {"finetune/gradient_norm", "finetune/gradient_spread", "finetune/learning_rate"}
 CURVES |= {"timing/throughput_reference_ms", "timing/load_average", "timing/foreign_cpus", "timing/cpu_mhz"}
 FILES = {
     "config.yaml",
