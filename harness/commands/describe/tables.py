@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 
 from harness import tasks
-from harness.commands.describe import architecture, picture
+from harness.commands.describe import architecture, picture, shape_table
 from harness.commands.terminal import Row, table
 from harness.config import compose
 from harness.config.schema import ModelConfig, RunConfig, TaskConfig
@@ -16,6 +16,7 @@ from harness.measure import pretraining_heads as heads
 from harness.measure import size
 from models.config import EncoderConfig
 from models.heads import Classifier, on_meta
+from models.objectives.build import refuse_misfit
 
 OUTPUTS = 2
 """Classes of the head where no task names them, as in the published counts."""
@@ -38,7 +39,24 @@ def describe(config: RunConfig, base: ModelConfig, out: Path) -> str:
     written = "\n".join(map(str, write_pictures(config, parts, out)))
     counts = table(("parameters", "base", config.label, "change"), parts, "lrrr")
     title = f"{config.label} at scale {config.scale_name}"
-    return "\n\n".join([title, differences, counts, pretraining_heads(config, base), written])
+    shapes_of_all = [shape_table.of_model(config), *added_by_objective(config)]
+    return "\n\n".join([title, differences, counts, pretraining_heads(config, base), *shapes_of_all, written])
+
+
+def added_by_objective(config: RunConfig) -> list[str]:
+    """The shapes of what a named objective adds; nothing without one, and where the table of heads says why it does not fit."""
+    if not shape_table.is_added(config.pretrain):
+        return []
+    try:
+        refuse_misfit(config.pretrain, config.model)
+    except ValueError:
+        return []
+    try:
+        return [shape_table.of_objective(config)]
+    except InputError:
+        raise
+    except ValueError as error:  # a teacher that does not fit
+        raise InputError(str(error)) from error
 
 
 def difference(base: EncoderConfig, other: EncoderConfig) -> list[Row]:
