@@ -1,11 +1,15 @@
-"""Finds the folder of a run, by its path or by its id in the tracking store."""
+"""Finds the folder of a run, by its path, its name, or its id in the tracking store."""
 
+import difflib
 import json
 import re
 from pathlib import Path
 
 from harness import paths
 from harness.errors import InputError
+
+LISTED = 3
+"""Names that an error lists."""
 
 
 def is_id(run: str) -> bool:
@@ -18,7 +22,7 @@ def folder_of(run: str, key: str, output: str, uri: str | None) -> Path:
     if Path(run).is_dir():
         return Path(run).absolute()
     if not is_id(run):
-        raise InputError(f"{key}={run!r} is neither a folder nor the id of a run in the tracking store")
+        return _named(run, key, output)
     from harness.tracking.mlflow_store import MlflowException, attempt_of  # MLflow takes a second, and only an id needs it
 
     try:
@@ -29,6 +33,24 @@ def folder_of(run: str, key: str, output: str, uri: str | None) -> Path:
         if json.loads(path.read_text()).get("attempt") == attempt:
             return path.parent
     raise InputError(f"{key}={run!r} has no folder below output={output!r}: it ran elsewhere, or has been run again since")
+
+
+def _named(run: str, key: str, output: str) -> Path:
+    """The run whose folder begins with this name, `base-sst2-1` or `STUDY/base-sst2-1`; InputError for none and for several."""
+    folders = [path.parent for path in sorted(Path(output).absolute().glob("*/*/run.json"))]
+    names = {f"{folder.parent.name}/{folder.name}": folder for folder in folders}
+    found = [name for name in names if run and (name.startswith(run) or name.partition("/")[2].startswith(run))]
+    exact = [name for name in found if run in (name, name.partition("/")[2])]
+    if len(exact or found) == 1:
+        return names[(exact or found)[0]]
+    if found:
+        listed = ", ".join(found[:LISTED]) + (", ..." if len(found) > LISTED else "")
+        raise InputError(f"{key}={run!r} begins the names of {len(found)} runs: {listed}; name more of one of them")
+    near = difflib.get_close_matches(run, [*names, *(folder.name for folder in folders)], n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise InputError(
+        f"{key}={run!r} is neither a folder nor the id of a run in the tracking store, nor a name below {output!r}{hint}"
+    )
 
 
 def weights_folder(run: str, key: str, output: str, uri: str | None) -> Path:

@@ -2,11 +2,12 @@
 
 COMMANDS = {
     "run": ("harness.commands.run", "pretrain, fine-tune and measure what the arguments compose; the default"),
-    "describe": ("harness.commands.describe.command", "how a variant differs from BERT: keys, parameters, a picture"),
+    "describe": ("harness.commands.describe.command", "what a variant is: keys, parameters, shapes, scales, a picture"),
     "profile": ("harness.commands.profile.command", "parameters, FLOPs, latency and memory of variants, without training"),
     "memory": ("harness.commands.memory.command", "memory of a training step by batch size, and the largest batch that fits"),
     "audit": ("harness.commands.audit", "claims of papers and notebooks against what is counted, timed and trained here"),
-    "inspect": ("harness.commands.inspect.command", "the inputs of one item of a task, and the attention over them"),
+    "inspect": ("harness.commands.inspect.command", "the inputs of one item or of your text, and the attention over them"),
+    "tokenizer": ("harness.commands.tokenizer.command", "how tokenizers cut a text: pieces a word, unknown ones, lengths"),
     "features": ("harness.commands.features.command", "vectors of every token of a text, to a file"),
     "predict": ("harness.commands.predict", "labels and probabilities of new texts, by a fine-tuned run"),
     "export": ("harness.commands.export", "a trained model as a checkpoint that transformers loads"),

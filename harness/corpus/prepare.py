@@ -45,7 +45,7 @@ def folder_of(output: str, key: str) -> Path:
 
 
 @dataclass
-class _Lines:
+class Lines:
     """The paragraphs of the documents; every iteration reads them again."""
 
     config: RunConfig
@@ -86,7 +86,7 @@ def _text_hash(config: RunConfig) -> str:
 
 
 def _fill(config: RunConfig, folder: Path, text: str) -> None:
-    tokenizer = tokenizers.build(config.tokenizer, _Lines(config, "train"))
+    tokenizer = tokenizers.build(config.tokenizer, Lines(config, "train"))
     special = _special(config, tokenizers.special_ids(tokenizer))
     tokenizer.save(str(folder / "tokenizer.json"))
     np.save(folder / "word_start.npy", tokenizers.word_starts(tokenizer))

@@ -139,7 +139,7 @@ def _marks(tokenizer: Tokenizer) -> _Marks:
     return _Marks("", "Ġ" if bytewise else "▁")
 
 
-def _limited(texts: Iterable[str], characters: int) -> Iterator[str]:
+def limited(texts: Iterable[str], characters: int) -> Iterator[str]:
     """The texts up to this total number of characters."""
     for text in texts:
         yield text[:characters]
@@ -163,10 +163,10 @@ def _train_wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer
     trainer = WordPieceTrainer(
         vocab_size=config.vocab_size,
         min_frequency=config.min_frequency,
-        special_tokens=[*SPECIAL, *_inner_letters(learner, _limited(texts, config.train_characters))],
+        special_tokens=[*SPECIAL, *_inner_letters(learner, limited(texts, config.train_characters))],
         show_progress=False,
     )
-    learner.train_from_iterator(_limited(texts, config.train_characters), trainer)
+    learner.train_from_iterator(limited(texts, config.train_characters), trainer)
     return _with_vocabulary(learner.get_vocab(with_added_tokens=False), config)
 
 
@@ -193,14 +193,14 @@ def _train_bpe(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
         initial_alphabet=sorted(ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_limited(texts, config.train_characters), trainer)
+    tokenizer.train_from_iterator(limited(texts, config.train_characters), trainer)
     return tokenizer
 
 
 def _train_unigram(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     learner = _marked_words(Unigram(), config.lowercase)
     trainer = UnigramTrainer(vocab_size=config.vocab_size, special_tokens=list(SPECIAL), unk_token="[UNK]", show_progress=False)
-    learner.train_from_iterator(_limited(texts, config.train_characters), trainer)
+    learner.train_from_iterator(limited(texts, config.train_characters), trainer)
     pieces = json.loads(learner.to_str())["model"]["vocab"][len(SPECIAL) :]
     vocabulary = [(piece, 0.0) for piece in SPECIAL] + _sorted_pieces(pieces)
     return _marked_words(Unigram(vocabulary, unk_id=SPECIAL.index("[UNK]"), byte_fallback=False), config.lowercase)

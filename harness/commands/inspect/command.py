@@ -1,12 +1,13 @@
 """The inputs of a model: `python -m harness inspect task=mrpc item=3 [split=validation] [out=FOLDER] [attention=true run=RUN]`.
 
 Prints pieces, segments, positions and labels of one item of a task as a table, and a picture; with weights, the attention too.
+`text="The bank was robbed" run=RUN` shows a text of the user in place of an item, and what the run predicts of it.
 """
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from harness.commands.arguments import OF_MODEL, Parser, compose_and_run, group_of
+from harness.commands.arguments import OF_MODEL, Parser, compose_and_run, group_of, with_a_task
 from harness.commands.inspect.request import KEYS, Request, request_of
 from harness.errors import InputError, unknown
 
@@ -18,11 +19,13 @@ def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     """Own keys, and what is left for Hydra; InputError without a task."""
     parser = Parser(
         "inspect",
-        "Shows the inputs of a model for one item of a task, as a table and as a picture.",
+        "Shows the inputs of a model for one item of a task or for a text of yours, as a table and as a picture.",
         "Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...",
         KEYS,
     )
     _, own, choices = parser.parse_composed(arguments)
+    if "text" in own:
+        return own, choices
     if not any(choice.startswith("task=") for choice in choices):
         raise InputError("task= is missing: expected the task whose item is shown, such as task=mrpc")
     return own, choices
@@ -43,6 +46,9 @@ def main(arguments: list[str]) -> int:
     own, choices = parse(arguments)
     request, named = request_of(own), any(group_of(choice) in OF_MODEL for choice in choices)
     refuse_unknown(choices)
+    if request.text is not None:
+        groups = {group_of(choice) for choice in choices}
+        return compose_and_run(with_a_task(choices), lambda configs: _show_text(request, configs, groups))
     return compose_and_run(choices, lambda configs: _show(request, configs, named))
 
 
@@ -50,4 +56,12 @@ def _show(request: Request, configs: "list[RunConfig]", named: bool) -> int:
     from harness.commands.inspect import show  # torch and matplotlib: a wrong key is refused before they are loaded
 
     print(show.show(request, show.resolved(configs), named))
+    return 0
+
+
+def _show_text(request: Request, configs: "list[RunConfig]", groups: set[str]) -> int:
+    from harness.commands.inspect import show
+
+    config = replace(show.resolved(configs), corpus=configs[0].corpus)  # without a pretraining no corpus is kept
+    print(show.show_text(request, config, groups))
     return 0

@@ -58,11 +58,11 @@ def sequences_of(config: RunConfig, split: str, item: str, tokenizer: Tokenizer 
     examples = kind.examples(config.task, load_table(config, split))
     place = _place(examples, item, f"task {config.task.name!r}, {split}")
     one = type(examples)([examples.texts[place]], [examples.labels[place]], [examples.items[place]], examples.where)
-    tokenizer = tokenizer or _tokenizer(config, examples if split == "train" else None)
+    tokenizer = tokenizer or trained_tokenizer(config, examples if split == "train" else None)
     _refuse_more_pieces(config)
     encoded = kind.encode(config.task, tokenizer, one)
     title = f"{config.task.name}, {split}, item {item}"
-    return [_sequence(config, tokenizer, one, encoded, window, title) for window in range(len(encoded))]
+    return [sequence_of(config, tokenizer, one, encoded, window, title) for window in range(len(encoded))]
 
 
 def _place(examples: Examples, item: str, where: str) -> int:
@@ -74,8 +74,8 @@ def _place(examples: Examples, item: str, where: str) -> int:
     raise InputError(f"item={item!r} is not among the {len(examples.items):,} of {where}; the first ids are {first}{more}")
 
 
-def _tokenizer(config: RunConfig, train: Examples | None) -> Tokenizer:
-    """As a run of the config has it."""
+def trained_tokenizer(config: RunConfig, train: Examples | None) -> Tokenizer:
+    """As a run of the config has it; `train` is None where its rows have not been read."""
     if config.tokenizer.vocab_file or config.tokenizer.file:
         return build(config.tokenizer, ())
     if config.tokenizer.trained_on is TrainedOn.corpus:
@@ -94,9 +94,10 @@ def _refuse_more_pieces(config: RunConfig) -> None:
         )
 
 
-def _sequence(
+def sequence_of(
     config: RunConfig, tokenizer: Tokenizer, example: Examples, split: Split, window: int, title: str
 ) -> InputSequence:
+    """One encoded window with the labels of its row."""
     batch = collate(split, np.array([window]), pad_token_id(tokenizer) or 0)
     ids = batch.input_ids[0].tolist()
     rows = {"piece": tuple(tokenizer.id_to_token(number) for number in ids), "id": tuple(map(str, ids))}

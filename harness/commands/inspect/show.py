@@ -8,8 +8,9 @@ from pathlib import Path
 import matplotlib as mpl
 
 from harness.checkpoints import start
+from harness.commands.arguments import OF_MODEL
 from harness.commands.features.vectors import Source, refuse_other_model, source_of
-from harness.commands.inspect import attention_picture, picture
+from harness.commands.inspect import attention_picture, free_text, picture
 from harness.commands.inspect.attention_maps import AttentionMap, maps_of
 from harness.commands.inspect.request import Request
 from harness.commands.inspect.sequences import InputSequence, as_table, sequences_of
@@ -36,11 +37,31 @@ def show(request: Request, config: RunConfig, expected: bool) -> str:
     if request.source is not None:
         source, config = _with_weights(request, config, expected)
     sequences = sequences_of(config, request.split, request.item, source and source.tokenizer)
+    return "\n\n".join([*map(as_table, sequences), _files(request, sequences, source)])
+
+
+def show_text(request: Request, config: RunConfig, groups: set[str]) -> str:
+    """The same of a text, with what the weights predict of it; `groups` are those that the command line names.
+
+    Without weights the model is randomly initialised.
+    """
+    weights = free_text.named(request, config)
+    if request.source is None:
+        source, config = free_text.random_source(config, "task" in groups, "corpus" in groups)
+    else:
+        source, config = _with_weights(request, config, expected=bool(groups & set(OF_MODEL)))
+    sequences = free_text.sequences(request, config, source, weights)
+    predicted = free_text.predictions(request, config, source, weights, sequences)
+    return "\n\n".join([*map(as_table, sequences), *predicted, _files(request, sequences, source)])
+
+
+def _files(request: Request, sequences: list[InputSequence], source: Source | None) -> str:
+    """Writes the pictures; a line for each file."""
     written = []
     for sequence in sequences:
         for ending, name, content in _pictures(request, sequence, source):
             written.append(_written(request.out, f"{name}.{ending}", content))
-    return "\n\n".join([*map(as_table, sequences), "\n".join(map(str, written))])
+    return "\n".join(map(str, written))
 
 
 def _with_weights(request: Request, config: RunConfig, expected: bool) -> tuple[Source, RunConfig]:
@@ -70,8 +91,8 @@ def _pictures(request: Request, sequence: InputSequence, source: Source | None) 
 def _maps(request: Request, sequence: InputSequence, source: Source) -> list[AttentionMap]:
     maps = maps_of(source.encoder, sequence.batch)
     if not maps:
-        key, name = request.source
-        raise InputError(f"{key}={name!r} has no attention: leave attention=true out")
+        weights = "the model" if request.source is None else f"{request.source[0]}={request.source[1]!r}"
+        raise InputError(f"{weights} has no attention: leave attention=true out")
     return maps
 
 
