@@ -48,18 +48,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _describe(configs: "list[RunConfig]", options: argparse.Namespace, choices: list[str]) -> int:
-    # torch and matplotlib: a wrong key is refused before they are loaded
-    if options.topic == "scales":
-        from harness.commands.describe import scales
+    from harness.commands.describe import topics  # torch and matplotlib: a wrong key is refused before they are loaded
 
-        print(scales.show(configs, choices, options.config_dir))
-    elif options.topic == "activations":
-        from harness.commands.describe import activations
-
-        print(activations.show(options.out))
-    else:
-        from harness.commands.describe import tables
-
-        for text in tables.describe_all(configs, options.config_dir, options.out):
-            print(text)
+    for text in topics.texts(configs, options, choices):
+        print(text)
     return 0

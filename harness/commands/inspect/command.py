@@ -44,24 +44,20 @@ def refuse_unknown(choices: list[str]) -> None:
 def main(arguments: list[str]) -> int:
     """0; InputError for what cannot be read, composed or written."""
     own, choices = parse(arguments)
-    request, named = request_of(own), any(group_of(choice) in OF_MODEL for choice in choices)
+    request = request_of(own)
     refuse_unknown(choices)
-    if request.text is not None:
-        groups = {group_of(choice) for choice in choices}
-        return compose_and_run(with_a_task(choices), lambda configs: _show_text(request, configs, groups))
-    return compose_and_run(choices, lambda configs: _show(request, configs, named))
+    groups = {group_of(choice) for choice in choices}
+    choices = choices if request.text is None else with_a_task(choices)
+    return compose_and_run(choices, lambda configs: _show(request, configs, groups))
 
 
-def _show(request: Request, configs: "list[RunConfig]", named: bool) -> int:
+def _show(request: Request, configs: "list[RunConfig]", groups: set[str]) -> int:
     from harness.commands.inspect import show  # torch and matplotlib: a wrong key is refused before they are loaded
 
-    print(show.show(request, show.resolved(configs), named))
-    return 0
-
-
-def _show_text(request: Request, configs: "list[RunConfig]", groups: set[str]) -> int:
-    from harness.commands.inspect import show
-
-    config = replace(show.resolved(configs), corpus=configs[0].corpus)  # without a pretraining no corpus is kept
-    print(show.show_text(request, config, groups))
+    config = show.resolved(configs)
+    if request.text is None:
+        print(show.show(request, config, bool(groups & set(OF_MODEL))))
+    else:
+        config = replace(config, corpus=configs[0].corpus)  # without a pretraining no corpus is kept
+        print(show.show_text(request, config, groups))
     return 0

@@ -4,39 +4,14 @@ Trains each kind on the same text to the same size, and shows pieces a word, unk
 most, on held-out text. `run=RUN`, `tokenizer.file=FILE` or `tokenizer.vocab_file=FILE` shows a tokenizer that exists.
 """
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.commands.arguments import Parser, compose_and_run, group_of, with_a_task
-from harness.errors import InputError, unknown
+from harness.commands.tokenizer.request import KEYS, Request, request_of
+from harness.errors import InputError
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
-
-KINDS = ("wordpiece", "bpe", "unigram", "words")
-"""What is compared; `words` has the most frequent words as its pieces, all others are unknown."""
-
-KEYS = {
-    "kinds": f"what is trained and compared ({','.join(KINDS)})",
-    "run": "folder, name or id of a run of ours: its tokenizer",
-    "characters": "of held-out text that is counted, at most (1000000)",
-    "out": "folder of the picture (multirun/tokenizer)",
-    "runs": "folder of the runs, to find a name or id in (multirun)",
-}
-
-
-@dataclass(frozen=True)
-class Request:
-    """The command line; `kinds` is empty where only a tokenizer that exists is shown."""
-
-    kinds: tuple[str, ...]
-    named: bool  # the kinds are typed
-    run: str | None
-    characters: int
-    out: Path
-    runs: str
-    is_corpus: bool  # the text is that of the corpus, not of the task
 
 
 def parse(arguments: list[str]) -> tuple[Request, list[str]]:
@@ -53,26 +28,6 @@ def parse(arguments: list[str]) -> tuple[Request, list[str]]:
         problem = "both name a text" if groups & {"task", "corpus"} else "are missing"
         raise InputError(f"task= and corpus= {problem}: expected one of them, such as task=sst2 or corpus=wikitext")
     return request_of(own, "corpus" in groups), with_a_task(choices)
-
-
-def request_of(values: dict[str, str], is_corpus: bool) -> Request:
-    """InputError for a value that cannot be used."""
-    kinds = tuple(kind.strip() for kind in values.get("kinds", ",".join(KINDS)).strip("[]").split(","))
-    for kind in kinds:
-        if kind not in KINDS:
-            raise unknown("kind", kind, KINDS, "kinds")
-    characters = values.get("characters", "1000000")
-    if not characters.isdecimal() or int(characters) < 1:
-        raise InputError(f"characters={characters!r} must be a whole number of at least 1")
-    return Request(
-        kinds=tuple(dict.fromkeys(kinds)),
-        named="kinds" in values,
-        run=values.get("run"),
-        characters=int(characters),
-        out=Path(values.get("out") or Path("multirun", "tokenizer")),
-        runs=values.get("runs", "multirun"),
-        is_corpus=is_corpus,
-    )
 
 
 def main(arguments: list[str]) -> int:

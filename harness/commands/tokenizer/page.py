@@ -11,8 +11,8 @@ from harness import tasks
 from harness.checkpoints import find_run, native
 from harness.commands.terminal import Row, table
 from harness.commands.tokenizer import picture
-from harness.commands.tokenizer.command import Request
 from harness.commands.tokenizer.counts import Counts, Text, Word, count, plain_words, text_of
+from harness.commands.tokenizer.request import Request
 from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.resolve import Found, resolve
 from harness.config.schema import RunConfig, TokenizerConfig

@@ -9,7 +9,8 @@ from omegaconf import OmegaConf
 
 from harness.checkpoints import native
 from harness.commands.describe import shape_table, tables
-from harness.commands.describe.shape_table import Sizes, Traced, of_model, of_objective, rows, symbols
+from harness.commands.describe.shape_table import Traced, of_model, of_objective, rows
+from harness.commands.describe.symbols import Sizes, symbols
 from harness.commands.describe.trace import Seen, trace
 from harness.config.schema import MeasureConfig, ModelConfig, PretrainConfig, RunConfig
 from harness.errors import InputError

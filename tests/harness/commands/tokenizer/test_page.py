@@ -9,9 +9,9 @@ import pytest
 
 from harness.__main__ import main
 from harness.commands.tokenizer import picture
-from harness.commands.tokenizer.command import KINDS
 from harness.commands.tokenizer.counts import MOST, count, pieces_of, plain_words, text_of
 from harness.commands.tokenizer.page import bins, percent
+from harness.commands.tokenizer.request import KINDS
 from harness.config.choices import TokenizerKind
 from harness.config.schema import TokenizerConfig
 from harness.data.tokenizer import build
