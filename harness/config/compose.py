@@ -17,7 +17,6 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from hydra.plugins.sweeper import Sweeper
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -26,6 +25,7 @@ from harness.config import mistakes
 from harness.config.command_line import for_hydra
 from harness.config.resolve import from_node, unchecked
 from harness.config.schema import ModelConfig, RunConfig, to_dict
+from harness.config.sweep import Sweep
 from harness.errors import InputError
 from harness.live_line import live_line
 from harness.paths import conf_directory
@@ -50,7 +50,7 @@ def main(arguments: list[str], run: Run) -> int:
     InputError for what cannot be composed. A launcher plugin (joblib, submitit) calls `run` in its own processes.
     """
     overrides = for_hydra(arguments)
-    configs: list[RunConfig] = []
+    sweep = Sweep()
     errors: list[InputError] = []
 
     def collect(node: DictConfig) -> None:
@@ -62,20 +62,21 @@ def main(arguments: list[str], run: Run) -> int:
                 errors[-1].__cause__ = error  # for HYDRA_FULL_ERROR
             return
         if HydraConfig.get().launcher._target_.endswith("BasicLauncher"):
-            configs.extend(composed)
+            sweep.add(composed, node)
         elif run(composed):
             raise RuntimeError("a run failed; see its log")
 
     _store_schema()
     sys.argv[1:] = overrides
     try:
-        with _hydra_raises(), _composed_once(), live_line("composing the runs"):
+        with _hydra_raises(), sweep.without_repetition(), live_line("composing the runs"):
             hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
     except (HydraException, OmegaConfBaseException) as error:
         raise one_line(error) from error
     if errors:
         raise errors[0]
-    return run(configs) if configs else 0
+    runs = sweep.runs()
+    return run(runs) if runs else 0
 
 
 @functools.cache
@@ -96,22 +97,6 @@ def _hydra_raises() -> Iterator[None]:
             del os.environ[FULL_ERROR]
         else:
             os.environ[FULL_ERROR] = before
-
-
-@contextlib.contextmanager
-def _composed_once() -> Iterator[None]:
-    """Leaves out that Hydra composes a whole sweep beforehand to check it: here all of it is composed before anything runs."""
-    check = Sweeper.validate_batch_is_legal
-
-    def check_for_plugins(sweeper: Sweeper, batch: Any) -> None:
-        if type(sweeper.launcher).__name__ != "BasicLauncher":
-            check(sweeper, batch)
-
-    Sweeper.validate_batch_is_legal = check_for_plugins
-    try:
-        yield
-    finally:
-        Sweeper.validate_batch_is_legal = check
 
 
 def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:
