@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
-from harness.config import mistakes
+from harness.config import mistakes, recipe
 from harness.config.command_line import for_hydra
 from harness.config.resolve import from_node, unchecked
 from harness.config.schema import ModelConfig, RunConfig, to_dict
@@ -114,7 +114,9 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
     """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
     choices = HydraConfig.get().runtime.choices
     weights = config.model.init_from
-    model_keys = _model_keys(overrides)
+    keys = [override.lstrip("+").partition("=")[0] for override in overrides]
+    model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]
+    recipe.refuse_misfit(config, choices.get("recipe"), keys)
     if weights is None and config.pretrain.checkpoint is None:
         refuse_unread(config.model, model_keys)
     names = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]
@@ -131,12 +133,6 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
         scale_name=choices["scale"],
         published=published_model(overrides),
     )
-
-
-def _model_keys(overrides: list[str]) -> list[str]:
-    """Keys of the model that the command line sets, without `model.`."""
-    keys = (override.lstrip("+").partition("=")[0] for override in overrides)
-    return [key.removeprefix("model.") for key in keys if key.startswith("model.")]
 
 
 def settings(config: RunConfig, overrides: list[str], swept: list[str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from harness import plateau, processes, tags
+from harness.config import recipe
 from harness.config.schema import RunConfig
 from harness.hardware import facts, load
 from harness.live_line import live_line
@@ -63,7 +64,9 @@ def run_study(configs: list[RunConfig]) -> int:
     neighbours = Neighbours()
     with live_line("preparing data"):
         planned = plan(configs)
-    for note in dict.fromkeys(item.note for item in planned if item.note):
+    notes = [item.note for item in planned]
+    notes += [recipe.note_on_scale(item.config) for item in planned if item.inputs.data is None]
+    for note in dict.fromkeys(filter(None, notes)):
         print(note, flush=True)
     if any(item.drops_weights and run_log.result(item.folder) is None for item in planned):
         print("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them", flush=True)
