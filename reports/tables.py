@@ -22,7 +22,9 @@ MEASURES = (
 )
 LOSS, ACCURACY, UNIGRAM = "pretrain/masked_loss", "pretrain/masked_accuracy", "pretrain/unigram_entropy"
 OF_PRETRAINING = ("model/params_total", "pretrain/tokens", "pretrain/flops", "pretrain/duration_s", "pretrain/tokens_per_s")
-OF_PRETRAINING += ("pretrain/peak_memory_bytes", LOSS, ACCURACY)
+PARTS = ("pretrain/pair_accuracy", "pretrain/detection_accuracy", "pretrain/replaced_accuracy")
+"""What objectives train beside masked tokens."""
+OF_PRETRAINING += ("pretrain/peak_memory_bytes", LOSS, ACCURACY, *PARTS)
 """Columns of a pretraining; `pretrain/loss` is an objective's own and compares with no other."""
 HEADLINE = "eval/score"
 MAJORITY = "eval/majority_score"

@@ -21,6 +21,7 @@ from harness.training import gradients, resume
 from harness.training.loop import Limit, Position, Step, Training, compile_ahead, train
 from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.optimiser import make_optimiser
+from harness.training.parts_eval import PartsEval
 from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping, Saving
 from models.config import EncoderConfig
 from models.heads import build_classifier
@@ -63,7 +64,12 @@ def pretrain(
     checkpoints = run_log.folder / paths.CHECKPOINTS
     position = resume.load(checkpoints, identity, objective, optimiser)
     masked_lm = MaskedLMEval(options, shape, corpus, machine)
-    evaluation = Evaluation(lambda: masked_lm.measure(objective), options.evaluations, steps.limit, position, memory, run_log)
+    parts = PartsEval(options, corpus, machine)
+
+    def measure() -> dict[str, float]:
+        return masked_lm.measure(objective) | parts.measure(objective)
+
+    evaluation = Evaluation(measure, options.evaluations, steps.limit, position, memory, run_log)
     saving = Saving(
         lambda at: resume.save(checkpoints, identity, at, objective, optimiser), options.checkpoint_every_s, steps.limit
     )
@@ -87,7 +93,7 @@ def pretrain(
     train(training, optimiser, position, machine, run_log)
 
     peak = max(evaluation.peak_bytes, memory.peak() or 0) or None
-    scores = evaluation.scores or masked_lm.measure(objective)
+    scores = evaluation.scores or measure()
     for key, value in (scores | costs(position, peak)).items():
         run_log.value(key, value)
     gradients.write_medians(run_log, training.phase)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
@@ -56,10 +56,19 @@ class PretrainBatch:
         )
 
 
+class Evaluation(NamedTuple):
+    """Sums over the predictions of a batch."""
+
+    loss: float  # nats
+    correct: int
+    predictions: int
+
+
 class Objective(nn.Module, ABC):
     """An encoder and the heads that are trained with it. Subclasses are final, or abstract with two final ones."""
 
     segment_pairs: ClassVar[PairKind | None] = None  # how the two segments of a sequence are made; None: it has one
+    has_parts: ClassVar[bool] = False  # whether it trains anything beside predicted tokens
     encoder: Encoder
 
     def __init__(self) -> None:
@@ -81,6 +90,10 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def forward(self, batch: PretrainBatch) -> Tensor:
         """() loss in nats; the losses of the micro-batches of a step add up to the loss of the step."""
+
+    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
+        """Name of a part that is trained beside predicted tokens -> how well it is done; samples as `forward` does."""
+        return {}
 
     @abstractmethod
     def flops(self, length: int) -> int:

@@ -1,7 +1,5 @@
 """Masked language modelling. B sequences, T tokens, D hidden, K predicted positions, V vocabulary."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -12,7 +10,7 @@ from models.encoder import Encoder
 from models.heads import MaskedLMHead
 from models.losses import IGNORED, vocabulary_loss
 from models.mask_decoder import make_mask_decoder
-from models.objectives.base import Objective, PretrainBatch, Vocabulary
+from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig
 from models.objectives.masking import masked_batch, num_predictions
 
@@ -50,14 +48,6 @@ def prediction_loss(head: MaskedLMHead, hidden: Tensor, batch: PretrainBatch) ->
     """
     logits = head(at_positions(hidden, batch.positions))  # (B, K, V)
     return vocabulary_loss(logits.flatten(0, 1), batch.targets.flatten(), batch.total_predictions)
-
-
-class Evaluation(NamedTuple):
-    """Sums over the predictions of a batch."""
-
-    loss: float  # nats
-    correct: int
-    predictions: int
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from models.heads import MaskedLMHead
 from models.layers import ACTIVATIONS
 from models.losses import IGNORED
 from models.mask_decoder import make_mask_decoder
-from models.objectives.base import Objective, PretrainBatch, Vocabulary
+from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig
 from models.objectives.masked_lm import at_positions
 from models.objectives.masking import masked_batch, num_predictions
@@ -46,6 +46,8 @@ class ReplacedTokenDetection(Objective):
     Both share token, position and type embeddings. The generator never samples special tokens.
     """
 
+    has_parts = True
+
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.refuse_misfit(config, shape)
@@ -71,11 +73,24 @@ class ReplacedTokenDetection(Objective):
         """() generator's cross-entropy plus the weighted binary one over all tokens; samples from torch's global stream."""
         generated, targets = self._generate(batch), batch.targets
         summed = F.cross_entropy(generated.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
-        ids, labels = replaced(_original(batch), batch.positions, targets, sample(generated, self._vocabulary.special))
-        logits = self.detection_head(self.encoder(replace(batch.inputs, input_ids=ids))).float()  # (B, T)
+        logits, labels = self._detect(batch, generated)
         detection = F.binary_cross_entropy_with_logits(logits, labels.float(), reduction="sum")
-        weight = self._config.detection_weight / (batch.total_sequences * ids.shape[1])
+        weight = self._config.detection_weight / (batch.total_sequences * labels.shape[1])
         return summed / batch.total_predictions + weight * detection
+
+    def _detect(self, batch: PretrainBatch, generated: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, K, V) logits of the generator -> (B, T) logits of the detector, and (B, T) bool, which tokens were replaced."""
+        sampled = sample(generated, self._vocabulary.special)
+        ids, labels = replaced(_original(batch), batch.positions, batch.targets, sampled)
+        return self.detection_head(self.encoder(replace(batch.inputs, input_ids=ids))).float(), labels
+
+    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
+        """The detector over all tokens, and over the replaced ones alone: most are not replaced."""
+        logits, labels = self._detect(batch, self._generate(batch))
+        losses = F.binary_cross_entropy_with_logits(logits, labels.float(), reduction="none")  # (B, T)
+        correct, every = (logits > 0) == labels, torch.ones_like(labels)
+        parts = {"detection": every, "replaced": labels}
+        return {name: Evaluation(losses[of].sum().item(), int(correct[of].sum()), int(of.sum())) for name, of in parts.items()}
 
     def _generate(self, batch: PretrainBatch) -> Tensor:
         """-> (B, K, V) logits."""

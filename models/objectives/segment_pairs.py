@@ -8,7 +8,7 @@ from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead, Pooler
 from models.mask_decoder import make_mask_decoder
-from models.objectives.base import Objective, PretrainBatch, Vocabulary
+from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig, PairKind
 from models.objectives.masked_lm import prediction_loss
 from models.objectives.masking import masked_batch, num_predictions
@@ -16,6 +16,8 @@ from models.objectives.masking import masked_batch, num_predictions
 
 class MaskedLMWithPairs(Objective):
     """Masked tokens, and from the vector of the text whether its two segments are in order. Abstract."""
+
+    has_parts = True
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -30,9 +32,18 @@ class MaskedLMWithPairs(Objective):
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         hidden, read = self.masked_head.read(self.encoder, batch.inputs)
-        pair_logits = self.pair_head(self.pooler(hidden, batch.inputs.attention_mask)).float()  # (B, 2)
-        pair_loss = F.cross_entropy(pair_logits, batch.inputs.labels, reduction="sum") / batch.total_sequences
-        return prediction_loss(self.masked_head, read, batch) + pair_loss
+        pair_loss = F.cross_entropy(self._pair_logits(hidden, batch), batch.inputs.labels, reduction="sum")
+        return prediction_loss(self.masked_head, read, batch) + pair_loss / batch.total_sequences
+
+    def _pair_logits(self, hidden: Tensor, batch: PretrainBatch) -> Tensor:
+        """(B, T, D) -> (B, 2), in order or not."""
+        return self.pair_head(self.pooler(hidden, batch.inputs.attention_mask)).float()
+
+    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
+        hidden, _ = self.masked_head.read(self.encoder, batch.inputs)
+        logits, labels = self._pair_logits(hidden, batch), batch.inputs.labels
+        loss = F.cross_entropy(logits, labels, reduction="sum").item()
+        return {"pair": Evaluation(loss, int((logits.argmax(dim=-1) == labels).sum()), len(labels))}
 
     def flops(self, length: int) -> int:
         heads = self.pooler.flops() + 2 * self.pair_head.weight.numel()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from harness import plateau, tags
 from harness.paired import Replicate
-from reports import before_after, formats, plots
+from reports import before_after, formats, plots, tables
 from reports.chapters import pretraining_pictures, timing
 from reports.compare import Comparison, Row, Section
 from reports.formats import escape, listed
@@ -48,6 +48,7 @@ def notes(comparison: Comparison, section: Section) -> list[str]:
         *_same_encoder(comparison, section),
         *_text(section),
         *_heads(section),
+        *_parts(section),
         *_losses(section),
         *_elsewhere(section),
     ]
@@ -165,6 +166,18 @@ def _head(steps: float) -> str:
     if not steps:
         return "Masked tokens are predicted by the objective's own head"
     return f"Masked tokens are predicted by a probe, a head trained for {steps:,.0f} steps on the frozen encoder"
+
+
+def _parts(section: Section) -> list[str]:
+    """What to hold the accuracies of segment pairs and of a detector against."""
+    pair, detection, replaced = (any(row.values(name) for row in section.rows) for name in tables.PARTS)
+    notes = []
+    if pair:
+        notes.append("Segment pairs: guessing reaches 0.5. Held-out pairs, masked as in training.")
+    if detection:
+        found = ": what counts is the share of replaced tokens that it finds" if replaced else ""
+        notes.append(f"Detector of replaced tokens: one that never says replaced has a high accuracy, too{found}.")
+    return notes
 
 
 def _losses(section: Section) -> list[str]:

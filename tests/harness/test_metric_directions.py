@@ -70,6 +70,8 @@ BY_NAME = {
     "finetune/loss": "lower",
     "pretrain/masked_loss": "lower",
     "pretrain/masked_accuracy": "higher",
+    "pretrain/pair_accuracy": "higher",
+    "pretrain/detection_loss": "lower",
     "eval/score": "higher",
     "eval/loss": "lower",
 }

@@ -241,3 +241,27 @@ def test_a_body_without_layers_is_refused():
     shape = EncoderConfig(body=Body.static, position=Position.none)
     with pytest.raises(ValueError, match=r"^pretrain\.objective=rtd cannot be combined with model\.body=static$"):
         ReplacedTokenDetection.refuse_misfit(ObjectiveConfig(ObjectiveName.rtd), shape)
+
+
+def test_a_detector_that_says_never_is_mostly_right_and_finds_nothing():
+    objective = always_says(detection(), 7)
+    with torch.no_grad():
+        objective.detection_head.output.weight.zero_()
+        objective.detection_head.output.bias.fill_(-3.0)
+    data = example(objective)
+    changed = int((inputs_of_encoder(objective, data) != batch().input_ids).sum())
+    found = objective.evaluate_parts(data)
+    assert (found["detection"].correct, found["detection"].predictions) == (4 * T - changed, 4 * T)
+    assert (found["replaced"].correct, found["replaced"].predictions) == (0, changed)
+    assert 0 < changed < T
+    assert found["replaced"].loss == pytest.approx(changed * 3.0486, rel=1e-4)  # log(1 + e^3)
+
+
+def test_evaluation_of_the_detector_is_its_part_of_the_loss():
+    losses = {}
+    for weight in (10.0, 50.0):
+        objective = always_says(detection(detection_weight=weight), 7)
+        data = example(objective)
+        losses[weight] = objective(data).item()
+    found = objective.evaluate_parts(data)["detection"]
+    assert losses[50.0] - losses[10.0] == pytest.approx(40 * found.loss / found.predictions, rel=1e-4)

@@ -37,6 +37,21 @@ def test_section_of_a_pretraining_judges_held_out_loss_and_accuracy(pretrained, 
     assert result["pretraining FLOPs"] == "600.0 TFLOP<br>0.0 % ="
 
 
+def test_parts_of_an_objective_are_columns_with_what_to_hold_them_against(pretrained, ended):
+    parts = {"pretrain/pair_accuracy": 0.52}, {"pretrain/detection_accuracy": 0.9, "pretrain/replaced_accuracy": 0.2}
+    runs = [pretrained("base+mlm_sop", ends=ended(3.0, parts[0])), pretrained("base+rtd", ends=ended(3.0, parts[1]))]
+    result = comparing.compare("s", [pretrained(), *runs], "base+mlm")
+    table = tables.before_after(result.sections[0])
+    assert texts(table, "base+mlm_sop")["held-out accuracy on segment pairs"].startswith("0.520")
+    assert texts(table, "base+rtd")["held-out replaced tokens that the detector finds"].startswith("0.200")
+    assert texts(table, "base+mlm")["held-out accuracy on segment pairs"] == "–"
+    assert "guessing reaches 0.5" in sentences(result)
+    assert "one that never says replaced" in sentences(result)
+    plain = comparing.compare("s", [pretrained()])
+    assert "guessing" not in sentences(plain)
+    assert "segment pairs" not in tables.before_after(plain.sections[0])
+
+
 def test_unigram_entropy_stands_below_the_masked_losses(pretrained):
     result = texts(tables.before_after(comparing.compare("s", [pretrained()]).sections[0]), "*unigram entropy*")
     assert result.pop("held-out masked loss") == "6.400 nats"

@@ -1,0 +1,89 @@
+"""Held-out evaluation of what an objective trains beside masked tokens."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness import metrics
+from harness.config.choices import CorpusSource
+from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
+from harness.corpus import prepare, sequences
+from harness.hardware.device import Machine
+from harness.training.parts_eval import PartsEval
+from harness.training.pretrain import build
+from models.objectives.config import ObjectiveName
+
+SHAPE = ModelConfig(
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=32,
+    hidden_dropout_prob=0.5,
+    attention_probs_dropout_prob=0.5,
+)
+PAIR = {"pretrain/pair_loss", "pretrain/pair_accuracy"}
+DETECTOR = {f"pretrain/{part}_{what}" for part in ("detection", "replaced") for what in ("loss", "accuracy")}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable:
+    """An objective and its evaluation on a text of numbered words; `documents` of 50 words each are held out."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(300))]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+
+    def make(objective: ObjectiveName, documents: int = 4, length: int = 32):
+        words = [f"w{number}" for number in range(300)]
+        texts = [" ".join(words[start : start + 50]) for start in range(0, 300, 50)]
+        (tmp_path / "a.txt").write_text("\n\n".join(texts))
+        (tmp_path / "b.txt").write_text("\n\n".join(texts[:documents]))
+        files = {"files": [str(tmp_path / "a.txt")], "validation_files": [str(tmp_path / "b.txt")]}
+        config = RunConfig(
+            model=SHAPE,
+            corpus=CorpusConfig(name="own", source=CorpusSource.files, **files),
+            tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt")),
+            pretrain=PretrainConfig(objective=objective, steps=2, length=length, batch_size=3),
+            output=str(tmp_path / "out"),
+        )
+        corpus = sequences.read(config.output, prepare.prepare(config))
+        config = replace(config, model=replace(SHAPE, vocab_size=corpus.vocab_size))
+        return build(config, corpus.vocabulary()), PartsEval(config.pretrain, corpus, Machine(HardwareConfig(threads=1)))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("objective", "expected"),
+    [
+        (ObjectiveName.mlm, set()),
+        (ObjectiveName.mlm_nsp, PAIR),
+        (ObjectiveName.mlm_sop, PAIR),
+        (ObjectiveName.rtd, DETECTOR),
+    ],
+    ids=lambda value: value.value if isinstance(value, ObjectiveName) else "",
+)
+def test_each_part_has_its_declared_metrics(made, objective, expected):
+    model, evaluation = made(objective)
+    scores = evaluation.measure(model)
+    assert scores.keys() == expected
+    assert all(metrics.check(name, value) == value for name, value in scores.items())
+
+
+@pytest.mark.parametrize("objective", [ObjectiveName.mlm_sop, ObjectiveName.rtd], ids=lambda name: name.value)
+def test_two_evaluations_agree_and_leave_the_random_stream(made, objective):
+    model, evaluation = made(objective)
+    torch.manual_seed(1)
+    first, after = evaluation.measure(model.train()), torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(1), after)
+    torch.manual_seed(2)
+    assert evaluation.measure(model.train()) == first
+
+
+def test_held_out_text_too_short_for_pairs_is_said_and_has_no_number(made, capsys):
+    model, evaluation = made(ObjectiveName.mlm_nsp, documents=1)
+    assert evaluation.measure(model) == {}
+    assert "pairs are trained on, but not evaluated on held-out text: pretrain.length=32" in capsys.readouterr().out
