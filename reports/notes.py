@@ -7,6 +7,7 @@ from harness.paired import Replicate, pair
 from reports import formats
 from reports.compare import Comparison, Row, Section, differing_settings, replicate_order
 from reports.formats import DASH, escape, listed
+from reports.store import Run
 
 FACT_WORDS = {
     "pretrain.objective": "objective of pretraining",
@@ -27,6 +28,17 @@ FACT_WORDS = {
 }
 """Fact -> what it is; other facts are named by their key alone."""
 
+OF_RECIPE = {
+    "model.hidden_dropout_prob": "pretrain.dropout",
+    "model.attention_probs_dropout_prob": "pretrain.dropout",
+    "model.initializer_range": "pretrain.initializer_range",
+}
+"""Setting of a model that says how it trains -> setting of the recipe that replaces it while pretraining."""
+OF_TRAINING = (*OF_RECIPE, "model.classifier_dropout", "model.init")
+"""Settings of a model that say how it trains, not what it computes."""
+NAMED = ("pretrain.objective", "pretrain.checkpoint", "pretrain.teacher")
+UNSET = "None"
+
 
 def section_notes(section: Section) -> list[str]:
     """Sentences on this section, in order of weight."""
@@ -34,6 +46,7 @@ def section_notes(section: Section) -> list[str]:
         *_missing_baseline(section),
         *_unpaired(section),
         *_one_pretraining(section),
+        *_trained_otherwise(section),
         *_differing(section),
         *_superseded(section),
     ]
@@ -84,6 +97,39 @@ def _is_of_one_pretraining(section: Section, row: Row) -> bool:
     before = section.before
     pairs = pair(before.runs, row.runs) if before and row is not before else []
     return len(pairs) > 1 and len({one.pretrain_seed or other.pretrain_seed for one, other in pairs} - {""}) == 1
+
+
+def _trained_otherwise(section: Section) -> list[str]:
+    """Settings of training in which arms differ from the baseline beside what their label names."""
+    before = section.before
+    if before is None:
+        return []
+    ours = _of_training(next(iter(before.runs.values())))
+    found: dict[str, list[str]] = {}
+    for row in section.rows:
+        theirs = _of_training(next(iter(row.runs.values())))
+        keys = [key for key in arms.varying([ours, theirs]) if not _is_named(key, row.label)]
+        if keys:
+            texts = (f"{escape(key)} {escape(ours.get(key, DASH))} → {escape(theirs.get(key, DASH))}" for key in keys)
+            found.setdefault(", ".join(texts), []).append(row.label)
+    if not found:
+        return []
+    arms_with = "; ".join(f"{listed(labels, most=None)} ({text})" for text, labels in found.items())
+    return [f"Trained otherwise than the baseline {escape(section.baseline)}, beside what their names say: {arms_with}."]
+
+
+def _is_named(key: str, label: str) -> bool:
+    return any(f" {name}=" in label for name in (key, arms.short_name(key)))
+
+
+def _of_training(run: Run) -> arms.Facts:
+    """What applies to this run: while pretraining, what the recipe sets in place of the model."""
+    found = {key: run.facts[key] for key in OF_TRAINING if key in run.facts}
+    if not run.is_pretraining:
+        return found
+    recipe = {key: value for key, value in run.facts.items() if key.startswith("pretrain.") and key not in NAMED}
+    replaced = {key for key, by in OF_RECIPE.items() if recipe.get(by, UNSET) != UNSET}
+    return {key: value for key, value in found.items() if key not in replaced} | recipe
 
 
 def _differing(section: Section) -> list[str]:
