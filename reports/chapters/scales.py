@@ -1,0 +1,133 @@
+"""The chapter on held-out loss against pretraining FLOPs over scales: the exponent of a power law and its picture."""
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from harness import metrics, tags
+from harness.paired import CONFIDENCE
+from reports import formats, plots
+from reports.compare import Comparison, Section
+from reports.formats import DASH, escape, listed, prefix
+from reports.growth import Fit, Replicates, centres, fit
+from reports.plots import ArmStyle, arm_styles, grid, handle, legend
+from reports.study import Chapter, Study
+from reports.tables import LOSS, section_name
+
+FLOPS = "pretrain/flops"
+FEWEST = 3
+"""Scales from which on a line is fitted; two always lie on one."""
+LEAST_REACH = 2.0
+"""Largest over smallest FLOPs from which on a line is fitted: after equal FLOPs there is none."""
+CAPTION = "Held-out masked loss against pretraining FLOPs over scales: one point a seed, lines are the fitted power laws"
+INTRO = """\
+A power law L = a C^−b of the held-out masked loss L in the pretraining FLOPs C: least squares on logarithms, one point a scale
+(geometric mean of its seeds), with the {level:.0%} t interval of b over the scales in brackets. It has no irreducible loss, and
+holds for these scales, budgets and recipe alone: no budget was chosen to be best for its scale. *Off by* is the largest
+distance of a scale from the line."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """Losses of one arm over its scales."""
+
+    names: tuple[str, ...]  # of the scales, in the order of FLOPs
+    losses: Replicates  # FLOPs -> losses of the seeds
+    line: Fit
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where no arm was pretrained at three scales or more, after different FLOPs."""
+    comparison = study.comparison
+    sections = [section for section in comparison.sections if section.is_pretraining]
+    found = {section_name(comparison, section): laws for section in sections if (laws := laws_of(section))}
+    if not found:
+        return Chapter()
+    files = plots.drawn({"scales.svg": plots.draw(picture, comparison, found)})
+    paragraphs = ["## Loss against FLOPs over scales", INTRO.format(level=CONFIDENCE)]
+    for name, laws in found.items():
+        paragraphs += [*([name] if len(found) > 1 else []), table(laws)]
+    return Chapter([*paragraphs, *plots.pictured({"scales.svg": CAPTION}, files)], files)
+
+
+def laws_of(section: Section) -> dict[str, Law]:
+    """Label of an arm without its scale -> its law, where it can be fitted."""
+    points: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for row in section.rows:
+        for run in row.runs.values():
+            if FLOPS in run.metrics and LOSS in run.metrics:
+                of_scale = points.setdefault(without_scale(row.label), {}).setdefault(run.tags.get(tags.SCALE, DASH), [])
+                of_scale.append((run.metrics[FLOPS], run.metrics[LOSS]))
+    return {label: law for label, of_arm in points.items() if (law := _law(of_arm))}
+
+
+def _law(of_arm: dict[str, list[tuple[float, float]]]) -> Law | None:
+    scales = {round(float(np.mean([flops for flops, _ in pairs]))): name for name, pairs in of_arm.items()}
+    if len(scales) < FEWEST or max(scales) < LEAST_REACH * min(scales):
+        return None
+    ordered = sorted(scales)
+    losses = {flops: [loss for _, loss in of_arm[scales[flops]]] for flops in ordered}
+    line = fit(losses)
+    return line and Law(tuple(scales[flops] for flops in ordered), losses, line)
+
+
+def without_scale(label: str) -> str:
+    """`base+mlm scale=tiny dtype=bf16` -> `base+mlm dtype=bf16`."""
+    return re.sub(r" (scale|scale_name)=\S+", "", label)
+
+
+def table(laws: dict[str, Law]) -> str:
+    """One row an arm."""
+    header = ["arm", "scales", "seeds", "FLOPs", "exponent b", "off by"]
+    return formats.table(header, [[escape(label), *_cells(law)] for label, law in laws.items()])
+
+
+def _cells(law: Law) -> list[str]:
+    ends = " to ".join(formats.value(flops, "FLOP") for flops in (min(law.losses), max(law.losses)))
+    seeds = sorted({len(losses) for losses in law.losses.values()})
+    exponent = formats.plain(-law.line.exponent, 3)
+    if law.line.interval:
+        exponent += f" [{', '.join(formats.plain(-end, 3) for end in reversed(law.line.interval))}]"
+    return [listed(law.names, most=None), " to ".join(map(str, seeds)), ends, exponent, f"{100 * law.line.deviation:.2g} %"]
+
+
+def picture(comparison: Comparison, found: dict[str, dict[str, Law]]) -> Figure:
+    """One panel a section, one line an arm."""
+    labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
+    styles = arm_styles(labels)
+    figure, axes = grid(len(found), wide=4.2, high=3.1)
+    for panel, (title, laws) in zip(axes, found.items(), strict=True):
+        _draw(panel, laws, styles)
+        panel.set_title(title)
+    shown = [label for label in labels if any(label in laws for laws in found.values())]
+    legend(figure, [handle(label, styles[label], line=True, marked=True) for label in shown])
+    return figure
+
+
+def _draw(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None:
+    factor, letter = prefix(max(flops for law in laws.values() for flops in law.losses))
+    for label, law in laws.items():
+        arm, ends = styles[label], np.array([min(law.losses), max(law.losses)], dtype=float)
+        points = [(flops / factor, loss) for flops, losses in law.losses.items() for loss in losses]
+        style = {"color": arm.colour, "markersize": 7 if arm.marker == "*" else 5, "alpha": 0.75, "zorder": 3}
+        axes.plot(*zip(*points, strict=True), linestyle="None", marker=arm.marker, markeredgewidth=0, **style)
+        axes.plot(ends / factor, _on_line(law, ends), color=arm.colour, linestyle=arm.line, linewidth=1.2, zorder=2)
+    axes.set(xscale="log", yscale="log", xlabel=f"{metrics.get(FLOPS).title} ({letter}FLOP)")
+    axes.set(ylabel=f"{metrics.get(LOSS).title} (nats)")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _on_line(law: Law, flops: np.ndarray) -> np.ndarray:
+    """The losses that the law says; its line passes through the centre of the points."""
+    middles = centres(law.losses)
+    x, y = (float(np.mean([math.log(value) for value in values])) for values in (middles, middles.values()))
+    return np.exp(y + law.line.exponent * (np.log(flops) - x))
