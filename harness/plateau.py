@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.errors import InputError
 from harness.paths import REFERENCE, conf_directory
 
 LOSS, ENTROPY = "pretrain/masked_loss", "pretrain/unigram_entropy"
 
 SHARE = 0.93
 """Of the unigram entropy: a masked loss above it is on the plateau. A bag of the words around reaches about 0.98."""
+
+KEYS = ("seeds", "torch", "curve", "of")
+"""Of a reference: number of seeds, version of torch, tokens -> [low, high] in nats, parameters of the runs that it is for."""
 
 
 def is_on(metrics: dict[str, float]) -> bool:
@@ -31,24 +35,35 @@ def warning(metrics: dict[str, float], parameters: Mapping[str, str], folder: Pa
             f"still on the unigram plateau: held-out masked loss {metrics[LOSS]:.2f} nats, "
             f"unigram entropy {metrics[ENTROPY]:.2f}; comparisons after this pretraining measure who left it"
         )
-    return _outside(metrics[LOSS], parameters, folder or conf_directory() / REFERENCE) if LOSS in metrics else None
+    return _outside(metrics[LOSS], parameters, folder) if LOSS in metrics else None
 
 
-def _outside(loss: float, parameters: Mapping[str, str], folder: Path) -> str | None:
-    for path in sorted(folder.glob("*.yaml")):
-        reference = _read(path)
+def references(folder: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Name -> reference, of all in the folder, by default conf/reference; InputError for a file that is torn."""
+    return {path.stem: _read(path) for path in sorted((folder or conf_directory() / REFERENCE).glob("*.yaml"))}
+
+
+def _outside(loss: float, parameters: Mapping[str, str], folder: Path | None) -> str | None:
+    for name, reference in references(folder).items():
         if not all(parameters.get(key) == str(value) for key, value in reference["of"].items()):
             continue
         tokens, (low, high) = list(reference["curve"].items())[-1]
         if not low <= loss <= high:
             return (
-                f"held-out masked loss {loss:.2f} nats is outside the reference {path.stem}: {low:.2f} to {high:.2f} nats "
+                f"held-out masked loss {loss:.2f} nats is outside the reference {name}: {low:.2f} to {high:.2f} nats "
                 f"after {tokens / 1e6:g} M tokens ({reference['seeds']} seeds, torch {reference['torch']})"
             )
     return None
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml  # only the end of a pretraining needs it
+    import yaml  # only pretraining needs it
 
-    return yaml.safe_load(path.read_text())
+    try:
+        found = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not YAML, it may be torn: restore it, or remove it") from error
+    missing = [key for key in KEYS if not isinstance(found, dict) or not found.get(key)]
+    if missing:
+        raise InputError(f"{path} lacks {', '.join(missing)}, it may be torn: restore it, or remove it")
+    return found

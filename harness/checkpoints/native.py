@@ -26,10 +26,13 @@ def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in tied}
     temporary = folder / f".{WEIGHTS}.{os.getpid()}"
     values = plain(shape)
-    save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(values)})
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(folder / WEIGHTS)
+    try:
+        save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(values)})
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(folder / WEIGHTS)
+    finally:
+        temporary.unlink(missing_ok=True)  # what is left where the disk is full
     write_json(folder / SHAPE, values)
 
 

@@ -84,7 +84,7 @@ def pretrain(
         phase="pretrain",
         config=options,
         seed=seed,
-        callbacks=(CostCurves(evaluation, run_log), evaluation, saving, keeping),
+        callbacks=(CostCurves(evaluation, run_log), evaluation, keeping, saving),  # a point is kept before its checkpoint
     )
     if machine.compiles:
         with memory.leave_out():

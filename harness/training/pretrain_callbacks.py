@@ -104,6 +104,9 @@ class Keeping:
             _, path = self._due.pop(0)
             building = path.with_name(f".{path.name}.{os.getpid()}")
             building.parent.mkdir(exist_ok=True)
-            self._save(building)
-            shutil.rmtree(path, ignore_errors=True)
-            building.rename(path)
+            try:
+                self._save(building)
+                shutil.rmtree(path, ignore_errors=True)
+                building.rename(path)
+            finally:
+                shutil.rmtree(building, ignore_errors=True)  # what is left where the disk is full

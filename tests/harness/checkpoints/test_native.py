@@ -1,5 +1,6 @@
 """Weights that a pretraining leaves: they come back whole with their shape, or are refused."""
 
+import errno
 import json
 from dataclasses import replace
 
@@ -37,6 +38,24 @@ def test_weights_come_back_with_their_shape(tmp_path):
     assert state.keys() - found.keys() == {"masked_head.output.weight"}
     assert all(torch.equal(tensor, state[name]) for name, tensor in found.items())
     assert {path.name for path in (tmp_path / "w").iterdir()} == {"model.safetensors", "model.json"}
+
+
+def test_weights_on_a_full_disk_leave_nothing_and_the_earlier_ones_whole(tmp_path, monkeypatch):
+    state = state_of(SHAPE)
+    native.save(tmp_path / "w", state, SHAPE)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "w").iterdir()}
+
+    def full(tensors, path, **more):
+        path.write_bytes(b"begun")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(native, "save_file", full)
+    other = {name: tensor + 1 for name, tensor in state.items()}
+    for folder in (tmp_path / "w", tmp_path / "new"):
+        with pytest.raises(OSError, match="No space left"):
+            native.save(folder, other, SHAPE)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "w").iterdir()} == before
+    assert not list((tmp_path / "new").iterdir())
 
 
 def test_torn_and_missing_weights_are_named(tmp_path):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from transformers import BertConfig, BertForMaskedLM
 
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.training.pretrain import build
@@ -18,9 +19,9 @@ SHAPE = {"vocab_size": V, "hidden_size": 48, "num_hidden_layers": 2, "num_attent
 FIRST = "encoder.layers.attentions.0.attention.query_key_value.weight"
 
 
-def objective_of(**options: object):
+def objective_of(shape: dict | None = None, **options: object):
     run = RunConfig(pretrain=PretrainConfig(objective=ObjectiveName.mlm, seed=5, **options))
-    run = replace(run, model=replace(run.model, **SHAPE))
+    run = replace(run, model=replace(run.model, **SHAPE | (shape or {})))
     return build(run, VOCABULARY)
 
 
@@ -55,3 +56,18 @@ def test_impossible_values_are_one_line(run_harness, output, given, expected):
     refused = run_harness("pretrain=mlm", "task=none", f"output={output}", given)
     assert refused.returncode == 2
     assert expected in refused.stderr
+
+
+def test_weights_win_over_heads_that_look_at_neighbours(tmp_path):
+    torch.manual_seed(3)
+    published = BertForMaskedLM(BertConfig(**SHAPE, max_position_embeddings=32))
+    published.save_pretrained(tmp_path)
+    objective = objective_of(
+        shape={"init_from": str(tmp_path), "max_position_embeddings": 32}, neighbour_heads=True, initializer_range=0.07
+    )
+    theirs = published.state_dict()
+    table = objective.encoder.embeddings.position_embedding.weight
+    assert torch.equal(table, theirs["bert.embeddings.position_embeddings.weight"])
+    names = (f"bert.encoder.layer.0.attention.self.{part}.weight" for part in ("query", "key", "value"))
+    assert torch.equal(objective.get_parameter(FIRST), torch.cat([theirs[name] for name in names]))
+    assert objective.get_parameter(FIRST).std().item() == pytest.approx(0.02, rel=0.1)

@@ -1,0 +1,140 @@
+"""A pretraining that ends between two of its kept points, and a disk that is full when one is kept."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from harness import paths
+from harness.config.choices import CorpusSource
+from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
+from harness.corpus import prepare, sequences
+from harness.hardware.device import Machine
+from harness.measure import flops
+from harness.measure.memory import Baseline
+from harness.tracking.run_log import RunLog
+from harness.training import resume
+from harness.training.loop import Position
+from harness.training.pretrain import pretrain
+from harness.training.pretrain_callbacks import Keeping
+from models.objectives.config import ObjectiveName
+
+LENGTH, ROWS = 16, 4
+FIRST, SECOND = 2 * LENGTH * ROWS, 6 * LENGTH * ROWS
+"""Kept points: after two and six of eight steps."""
+
+
+class Killed(BaseException):
+    """In place of a signal: nothing of the process runs after it."""
+
+
+@pytest.fixture
+def pretrained(tmp_path: Path) -> Callable[[str], Path]:
+    """Runs or resumes the pretraining of this folder, which keeps both points; dropout is on."""
+    for name, words in (("a.txt", 300), ("b.txt", 100)):
+        (tmp_path / name).write_text(" ".join(f"w{number}" for number in range(words)))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(300))]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    text = {"files": [str(tmp_path / "a.txt")], "validation_files": [str(tmp_path / "b.txt")]}
+    shape = ModelConfig(
+        vocab_size=len(pieces),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=LENGTH,
+    )
+    config = RunConfig(
+        model=shape,
+        corpus=CorpusConfig(name="own", source=CorpusSource.files, **text),
+        tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt")),
+        pretrain=PretrainConfig(
+            objective=ObjectiveName.mlm,
+            tokens=8 * LENGTH * ROWS,
+            length=LENGTH,
+            batch_size=ROWS,
+            learning_rate=1e-2,
+            keep=[FIRST, SECOND],
+            checkpoint_every_s=0,
+            evaluations=1,
+        ),
+        output=str(tmp_path / "out"),
+    )
+    corpus, machine = sequences.read(config.output, prepare.prepare(config)), Machine(HardwareConfig(threads=1))
+
+    def run(name: str) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        run_log = RunLog(folder)
+        try:
+            pretrain(config, corpus, machine, run_log, "identity", Baseline(machine), flops.of_objective)
+        finally:
+            run_log.close()
+        return folder
+
+    return run
+
+
+def kept(folder: Path, tokens: int) -> dict[str, torch.Tensor]:
+    return load_file(paths.pretrained_weights(folder, tokens) / "model.safetensors")
+
+
+def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends the training right after the checkpoint of this step."""
+    save = resume.save
+
+    def save_until(folder: Path, identity: str, position: Position, *more: object) -> None:
+        save(folder, identity, position, *more)
+        if position.step == step:
+            raise Killed
+
+    monkeypatch.setattr(resume, "save", save_until)
+
+
+@pytest.mark.parametrize("step", [2, 4, 6], ids=["at the first", "between", "at the second"])
+def test_resumed_between_two_kept_points_the_second_equals_that_of_an_uninterrupted_run(
+    pretrained, monkeypatch, capsys, step: int
+):
+    whole = pretrained("whole")
+    with monkeypatch.context() as patch:
+        kill_at(step, patch)
+        with pytest.raises(Killed):
+            pretrained("killed")
+    folder = whole.parent / "killed"
+    assert (paths.pretrained_weights(folder, SECOND).is_dir()) == (step == 6)
+    first = kept(folder, FIRST)
+
+    pretrained("killed")
+    assert f"resumed from checkpoint step-{step:09d}" in capsys.readouterr().out
+    for tokens in (FIRST, SECOND):
+        ours, theirs = kept(folder, tokens), kept(whole, tokens)
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert all(torch.equal(kept(folder, FIRST)[name], first[name]) for name in first)
+    assert any(not torch.equal(kept(folder, SECOND)[name], first[name]) for name in first)
+    assert sorted(path.name for path in (folder / paths.KEPT).iterdir()) == sorted(
+        path.name for path in (whole / paths.KEPT).iterdir()
+    )
+
+
+def test_a_full_disk_leaves_no_half_of_a_kept_point_and_the_next_attempt_keeps_it(tmp_path):
+    def full(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(b"begun")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def whole(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(b"whole")
+
+    position = Position(tokens=600)
+    with pytest.raises(OSError, match="No space left"):
+        Keeping(full, [500.0], tmp_path).run(position)
+    assert not list((tmp_path / paths.KEPT).iterdir())
+    Keeping(whole, [500.0], tmp_path).run(position)
+    (path,) = (tmp_path / paths.KEPT).iterdir()
+    assert path == paths.pretrained_weights(tmp_path, 500.0)
+    assert (path / "model.safetensors").read_bytes() == b"whole"
