@@ -73,6 +73,26 @@ class Compared(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Margin:
+    """A difference that is too small to matter: of the values themselves, or relative to the value before."""
+
+    size: float
+    relative: bool = False
+
+
+MARGINS = {"score": Margin(0.01), "share": Margin(0.01), "nats": Margin(0.02)}
+"""Unit -> margin of the equivalence test; of all other units RELATIVE_MARGIN."""
+
+RELATIVE_MARGIN = Margin(0.05, relative=True)
+
+COUNTED_UNITS = ("FLOP", "tokens")
+"""Units of what is counted in every run: equal runs have equal counts."""
+
+HIGHEST_FLOOR = math.log(1.25)
+"""Noise floor of timings, as a log ratio, above which they support no verdict."""
+
+
+@dataclass(frozen=True)
 class Metric:
     """One kind of result. `launch` is the metric of a launch that it is compared by, or whose noise floor it must exceed."""
 
@@ -87,6 +107,17 @@ class Metric:
     def deterministic(self) -> bool:
         """Whether it is counted, not timed or trained."""
         return self.compared is Compared.COUNTED
+
+    @property
+    def margin(self) -> Margin:
+        """Two values that differ by less are the same for all that matters."""
+        return MARGINS.get(self.unit, RELATIVE_MARGIN)
+
+    @property
+    def by_ratio(self) -> bool:
+        """Whether it is compared by the logarithm of after / before: times, rates, memories and losses, but no counts."""
+        counts = self.deterministic or self.unit in COUNTED_UNITS or self.direction is Direction.NEITHER
+        return self.margin.relative and not counts
 
 
 def _counted() -> list[Metric]:

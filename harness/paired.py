@@ -8,15 +8,17 @@ matters: Multi-Bootstrap, arXiv:2106.16163). No bootstrap: over a handful of see
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 CONFIDENCE = 0.95
 EXACT_LIMIT = 14
 """Largest number of pairs for which all sign patterns are tried."""
+ROUNDING = 1e-9
+"""Share of a difference below which a scatter is that of floating point."""
 
 
 class Replicate(NamedTuple):
@@ -42,18 +44,42 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean of the paired differences after - before; interval and p are None for a single pair.
+    """Mean of the paired differences after - before; its standard error and all that follows are None for a single pair.
 
-    `pretrainings` counts the clusters among the `n` pairs: 0 where neither side was pretrained. `freedom` is that of the
-    interval's t.
+    `pretrainings` counts the clusters among the `n` pairs: 0 where neither side was pretrained. `freedom` is that of
+    Student's t, `p` that of the exact sign-flip test. `independent` counts what varies freely: pairs or clusters, None
+    where both levels do.
     """
 
     n: int
     mean: float
-    interval: tuple[float, float] | None
-    p: float | None
+    error: float | None
+    p: float | None = None
     pretrainings: int = 0
     freedom: float | None = None
+    independent: int | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Student's t interval of the mean."""
+        return self.interval_at(CONFIDENCE)
+
+    def interval_at(self, confidence: float) -> tuple[float, float] | None:
+        """The same at another confidence."""
+        if self.error is None:
+            return None
+        half = t_quantile(self.freedom, confidence) * self.error
+        return self.mean - half, self.mean + half
+
+    def t_test_p(self, against: float = 0.0, side: int = 0) -> float:
+        """p of the t test against a mean of `against`: two-sided, or for the true mean above (1) or below (-1) it.
+
+        1 where nothing scatters or there is one pair: then there is nothing to test by.
+        """
+        if not self.error:
+            return 1.0
+        t = (self.mean - against) / self.error
+        return float(stdtr(self.freedom, -side * t) if side else 2 * stdtr(self.freedom, -abs(t)))
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -62,6 +88,11 @@ def spread(values: Sequence[float]) -> Spread:
         raise ValueError("a spread needs at least one value")
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return Spread(len(values), math.fsum(values) / len(values), sd, min(values), max(values))
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of values above 0; ValueError without any, or for another."""
+    return math.exp(spread([math.log(value) for value in values]).mean)
 
 
 def pair(before: Iterable[Replicate], after: Iterable[Replicate]) -> list[tuple[Replicate, Replicate]]:
@@ -74,7 +105,7 @@ def pair(before: Iterable[Replicate], after: Iterable[Replicate]) -> list[tuple[
 
 
 def compare_paired(before: Values, after: Values) -> Difference | None:
-    """Mean difference and its t interval, with fine-tunings of one pretraining as one cluster; None without a pair."""
+    """Mean difference and its error, with fine-tunings of one pretraining as one cluster; None without a pair."""
     pairs = pair(before, after)
     if not pairs:
         return None
@@ -82,16 +113,23 @@ def compare_paired(before: Values, after: Values) -> Difference | None:
     differences = [after[other] - before[one] for one, other in pairs]
     pretrainings = len({pretrain_seed for pretrain_seed, _ in seeds if pretrain_seed})
     if pretrainings < 2:
-        mean, interval = mean_interval(differences)
-        p = None if interval is None else sign_flip_p(differences)
-        return Difference(len(pairs), mean, interval, p, pretrainings, len(pairs) - 1)
+        return replace(of_differences(differences), pretrainings=pretrainings)
     means = group_means([pretrain_seed for pretrain_seed, _ in seeds], differences)
     shared = len({seed for _, seed in seeds}) < len(seeds) and any(one != other for one, other in pairs)
     if not shared:
-        mean, interval = mean_interval(means)
-        return Difference(len(pairs), mean, interval, sign_flip_p(means), pretrainings, len(means) - 1)
-    interval, freedom = _crossed_interval(means, group_means([seed for _, seed in seeds], differences))
-    return Difference(len(pairs), spread(means).mean, interval, None, pretrainings, freedom)
+        return replace(of_differences(means), n=len(pairs), pretrainings=pretrainings)
+    error, freedom = _crossed_error(means, group_means([seed for _, seed in seeds], differences))
+    return Difference(len(pairs), spread(means).mean, error, None, pretrainings, freedom)
+
+
+def of_differences(differences: Sequence[float]) -> Difference:
+    """Of independent differences; ValueError without any."""
+    over = spread(differences)
+    if over.sd is None:
+        return Difference(1, over.mean, None, independent=1)
+    tied = over.sd <= ROUNDING * max(1e-3, abs(over.minimum), abs(over.maximum))
+    error = 0.0 if tied else over.sd / math.sqrt(over.n)
+    return Difference(over.n, over.mean, error, sign_flip_p(differences), freedom=over.n - 1, independent=over.n)
 
 
 def group_means(names: Sequence[str], values: Sequence[float]) -> list[float]:
@@ -102,8 +140,8 @@ def group_means(names: Sequence[str], values: Sequence[float]) -> list[float]:
     return [math.fsum(group) / len(group) for group in groups.values()]
 
 
-def _crossed_interval(by_pretraining: list[float], by_seed: list[float]) -> tuple[tuple[float, float] | None, float | None]:
-    """t interval of a mean that varies with the pretraining, and with the fine-tuning that all pretrainings are compared with.
+def _crossed_error(by_pretraining: list[float], by_seed: list[float]) -> tuple[float | None, float | None]:
+    """Error of a mean that varies with the pretraining, and with the fine-tuning that all pretrainings are compared with.
 
     The two variances are added, which counts a part of the noise twice, with Satterthwaite's degrees of freedom, which come
     second; None where one fine-tuning seed says nothing of its own variance.
@@ -112,21 +150,15 @@ def _crossed_interval(by_pretraining: list[float], by_seed: list[float]) -> tupl
         return None, None
     errors = [(spread(values).sd ** 2 / len(values), len(values) - 1) for values in (by_pretraining, by_seed)]
     total = sum(error for error, _ in errors)
-    mean = spread(by_pretraining).mean
     if total == 0:
-        return (mean, mean), len(by_seed) - 1
-    freedom = total**2 / sum(error**2 / freedom for error, freedom in errors)
-    half = t_quantile(freedom) * math.sqrt(total)
-    return (mean - half, mean + half), freedom
+        return 0.0, len(by_seed) - 1
+    return math.sqrt(total), total**2 / sum(error**2 / freedom for error, freedom in errors)
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
     """Mean and Student's t interval of it, None for a single value; ValueError without values."""
-    over = spread(values)
-    if over.sd is None:
-        return over.mean, None
-    half = t_quantile(over.n - 1) * over.sd / math.sqrt(over.n)
-    return over.mean, (over.mean - half, over.mean + half)
+    found = of_differences(values)
+    return found.mean, found.interval
 
 
 @functools.cache
@@ -145,6 +177,15 @@ def sign_flip_p(differences: Sequence[float]) -> float | None:
     return float(np.mean(sums >= observed - 1e-9 * max(observed, 1e-300)))
 
 
-def sign_flip_floor(n: int) -> float:
-    """The smallest p that n pairs can reach."""
-    return 2 / 2**n
+def holm(p_values: Sequence[float]) -> list[float]:
+    """By what each p is multiplied so that of all tests of a family at most one in twenty families holds a false difference.
+
+    A p that is 0 stays 0. Its interval is consistent at a confidence of 1 - (1 - CONFIDENCE) / factor. Holm, Scandinavian
+    Journal of Statistics 6, 1979.
+    """
+    factors, highest = [1.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        left = len(p_values) - rank
+        highest = max(highest, left * p_values[place])
+        factors[place] = highest / p_values[place] if p_values[place] else float(left)
+    return factors

@@ -4,21 +4,23 @@ Runs under different conditions never meet in one section. A change is computed 
 the baseline; a counted metric does not depend on the seed.
 """
 
+import functools
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from harness import arms, metrics, tags
-from harness.paired import Replicate, Spread, spread
+from harness.paired import Replicate, Spread, geometric_mean, spread
 from reports import labels as naming
 from reports import sessions
 from reports.errors import ReportError, unknown
 from reports.sessions import Place, Rows, Sessions
-from reports.statistics import Change, change
+from reports.statistics import Change, change, corrected
 from reports.store import Run
 
+EXAMPLES = "eval/examples"
 FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
 """Settings, or groups of them, that may differ between the runs of one arm and are not reported."""
 
@@ -30,15 +32,23 @@ class Row:
     label: str
     runs: dict[Replicate, Run]
     superseded: tuple[Run, ...] = ()  # older runs of the same replicates
+    sessions: Sessions = field(default_factory=Sessions)  # of the whole study
 
     def values(self, metric: str) -> dict[Replicate, float]:
         """Of the replicates that have one."""
         return {replicate: run.metrics[metric] for replicate, run in self.runs.items() if metric in run.metrics}
 
     def spread(self, metric: str) -> Spread | None:
-        """Over all replicates, or over launches for what these measured; None where no run has the metric."""
+        """Over all replicates, or over launches for what these measured; None where no run has the metric.
+
+        The mean of what is compared by ratios is geometric: a change is the ratio of two means.
+        """
         values = list(self.values(metric).values())
-        return sessions.timed_spread(self.runs.values(), metric) or (spread(values) if values else None)
+        if not values:
+            return None
+        timed = sessions.timed_spread(self.sessions, self.runs.values(), metric)
+        ratio = metrics.get(metric).by_ratio and min(values) > 0
+        return timed or (replace(spread(values), mean=geometric_mean(values)) if ratio else spread(values))
 
     def mean(self, metric: str) -> float | None:
         """Over all replicates; None where no run has the metric."""
@@ -93,13 +103,45 @@ class Section:
         return next((run.params["task.headline"] for run in self.runs if "task.headline" in run.params), None)
 
     def change(self, row: Row, metric: str) -> Change | None:
-        """Against the baseline; None for the baseline itself and where nothing can be paired."""
-        before = self.before
+        """Against the baseline; None for the baseline itself and where nothing can be paired.
+
+        All rows of the section are one family of tests.
+        """
+        if metric not in self._changes:
+            self._changes[metric] = corrected({other.label: self._change(other, metric) for other in self.rows})
+        return self._changes[metric].get(row.label)
+
+    @functools.cached_property
+    def _changes(self) -> dict[str, dict[str, Change | None]]:
+        """Metric -> label -> change, each computed when it is first read."""
+        return {}
+
+    def _change(self, row: Row, name: str) -> Change | None:
+        before, metric = self.before, metrics.get(name)
         if before is None or before is row:
             return None
-        if sessions.is_timing(metric):
-            return sessions.timed_change(self.sessions, self.against(row), metric)
-        return change(metrics.get(metric), before.values(metric), row.values(metric))
+        if sessions.is_timing(name):
+            found = sessions.timed_change(self.sessions, self.against(row), name)
+        elif metric.unit == "bytes" and not metric.deterministic:
+            found = sessions.memory_change(self.sessions, self.against(row), name)
+        else:
+            item = self.item(row) if metric.unit == "score" else None
+            found = change(metric, before.values(name), row.values(name), item, item or 0.0)
+        return replace(found, seconds=self._seconds(row)) if found and not found.by_round else found
+
+    def item(self, row: Row) -> float | None:
+        """By how much one item of the validation data changes a share of them, of the baseline's runs and these."""
+        counts = [
+            run.metrics[EXAMPLES] for one in (self.before, row) if one for run in one.runs.values() if EXAMPLES in run.metrics
+        ]
+        return 1 / min(counts) if counts else None
+
+    def _seconds(self, row: Row) -> float | None:
+        """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
+        name = "pretrain/duration_s" if self.is_pretraining else "finetune/duration_s"
+        means = [one.mean(name) for one in (self.before, row)]
+        pretrained = any(one.pretrain_seed for one in row.runs) and not self.is_pretraining
+        return None if None in means or pretrained else sum(means)
 
     def against(self, row: Row) -> Rows:
         """The baseline's runs and this row's, as their timings are compared."""
@@ -158,7 +200,7 @@ def compare(study: str, runs: list[Run], baseline: str | None = None, along: Ite
     tasks = list(naming.by_task(finished))
     for group in sorted(groups.values(), key=lambda group: (not group[0].is_pretraining, tasks.index(group[0].task))):
         first, own_baseline = group[0].run_id, baseline_of(group, finished, labels, chosen)
-        sections.append(Section(places[first], facts[first], own_baseline, _rows(group, labels, own_baseline), timed))
+        sections.append(Section(places[first], facts[first], own_baseline, _rows(group, labels, own_baseline, timed), timed))
     return Comparison(study, chosen, tuple(sections), left_out, timed)
 
 
@@ -207,7 +249,7 @@ def _encoder(run: Run) -> tuple[str, ...]:
     return run.tags[tags.MODEL], run.tags[tags.SCALE], run.tags.get(tags.ENHANCEMENTS, "")
 
 
-def _rows(runs: list[Run], labels: dict[str, str], baseline: str) -> tuple[Row, ...]:
+def _rows(runs: list[Run], labels: dict[str, str], baseline: str, timed: Sessions) -> tuple[Row, ...]:
     """Rows of a section; of runs of the same arm and seeds the newest counts. `runs` are oldest first."""
     found: dict[str, dict[Replicate, list[Run]]] = {}
     for run in runs:
@@ -216,7 +258,7 @@ def _rows(runs: list[Run], labels: dict[str, str], baseline: str) -> tuple[Row, 
     for label in in_order(found, baseline):
         attempts = {replicate: found[label][replicate] for replicate in sorted(found[label], key=replicate_order)}
         counted = {replicate: runs[-1] for replicate, runs in attempts.items()}
-        rows.append(Row(label, counted, tuple(run for runs in attempts.values() for run in runs[:-1])))
+        rows.append(Row(label, counted, tuple(run for runs in attempts.values() for run in runs[:-1]), timed))
     return tuple(rows)
 
 

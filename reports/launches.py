@@ -1,9 +1,9 @@
 """Timings of interleaved launches: changes paired by round, the noise floor of their session, and the verdict.
 
 In every round of a session each arm was launched once, in a new order, and a reference workload ran in between its calls.
-A change is the mean over rounds of log(after / before), each side first divided by its reference: what slows the whole
-machine down slows both down. The baseline is timed twice in a session: how far its A/A replicate may differ from it is the
-noise floor, and a change below that is no evidence.
+A change is the mean over rounds of log(after / before), each side first divided by its reference where that lowers the scatter
+of the session's A/A replicates: what slows the whole machine down slows both down. The baseline is timed twice in a session:
+how far its A/A replicate may differ from it is the noise floor, and a change below that is no evidence.
 """
 
 import math
@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness import metrics
-from harness.metrics import Compared, Direction
-from harness.paired import mean_interval
-from reports.statistics import Verdict, judge
+from harness.metrics import Compared, Metric
+from harness.paired import Difference, mean_interval, spread, t_quantile
+from reports.statistics import CLOCK, Evidence, margin_of, scattered
 
 REFERENCE = metrics.LAUNCHES + "reference_ms"
 REFERENCE_OF_THROUGHPUT = metrics.LAUNCHES + "throughput_reference_ms"
@@ -67,20 +67,58 @@ def percent(log: float) -> float:
 
 def corrected(history: History, metric: str) -> dict[int, float]:
     """Round -> log of the measured value, divided by its reference workload; only rounds that have both."""
-    reference = next((history[name] for name in BESIDE[metric] if name in history), {})
-    values = history.get(metric, {})
+    reference = _reference(history, metric)
     return {
-        step: math.log(values[step]) + DRIFT[metric] * math.log(reference[step])
-        for step in sorted(values)
-        if values[step] > 0 and reference.get(step, 0) > 0
+        step: value + DRIFT[metric] * reference[step] for step, value in _logs(history, metric).items() if step in reference
     }
 
 
-def compared(metric: str, before: History, after: History) -> Ratio | None:
+def _logs(history: History, metric: str) -> dict[int, float]:
+    values = history.get(metric, {})
+    return {step: math.log(values[step]) for step in sorted(values) if values[step] > 0}
+
+
+def _reference(history: History, metric: str) -> dict[int, float]:
+    """Round -> log of the time of the reference workload beside this metric."""
+    found = next((history[name] for name in BESIDE[metric] if name in history), {})
+    return {step: math.log(time) for step, time in found.items() if time > 0}
+
+
+def _differences(metric: str, before: History, after: History, with_reference: bool) -> list[float]:
+    """log(after / before) of the rounds that both have."""
+    earlier, later = (corrected(history, metric) if with_reference else _logs(history, metric) for history in (before, after))
+    return [later[step] - earlier[step] for step in later if step in earlier]
+
+
+def compared(metric: str, before: History, after: History, with_reference: bool = True) -> Ratio | None:
     """Paired by round, with Student's t interval; None where no round has both."""
-    earlier, later = corrected(before, metric), corrected(after, metric)
-    logs = [later[step] - earlier[step] for step in later if step in earlier]
+    logs = _differences(metric, before, after, with_reference)
     return Ratio(len(logs), *mean_interval(logs)) if logs else None
+
+
+def reference_helps(metric: str, pairs: Iterable[tuple[History, History]]) -> bool:
+    """Whether dividing by the reference workload lowers the scatter of A/A replicates; not so where none has two rounds."""
+    scatter = {True: 0.0, False: 0.0}
+    for first, again in pairs:
+        both = {use: _differences(metric, first, again, use) for use in scatter}
+        if min(map(len, both.values())) < 2 or len(both[True]) != len(both[False]):
+            continue
+        for use, logs in both.items():
+            scatter[use] += spread(logs).sd ** 2
+    return scatter[True] < scatter[False]
+
+
+def levels(metric: str, history: History, typical: float | None) -> dict[int, float]:
+    """Round -> value as it is compared: as measured, or as if the reference had always taken its `typical` log time."""
+    if typical is None:
+        return {step: math.exp(value) for step, value in _logs(history, metric).items()}
+    return {step: math.exp(value - DRIFT[metric] * typical) for step, value in corrected(history, metric).items()}
+
+
+def typical_reference(metric: str, histories: Iterable[History]) -> float | None:
+    """Mean log time of the reference workload over all launches; None where it never ran."""
+    logs = [time for history in histories for time in _reference(history, metric).values()]
+    return math.fsum(logs) / len(logs) if logs else None
 
 
 def noise_floor(pair: Ratio | None) -> float | None:
@@ -88,16 +126,14 @@ def noise_floor(pair: Ratio | None) -> float | None:
     return max(abs(end) for end in pair.interval) if pair and pair.interval else None
 
 
-def judged(direction: Direction, ratio: Ratio, floor: float | None) -> Verdict | None:
-    """A difference only if its interval leaves 0 out and it exceeds the floor; OPEN where no floor is known."""
-    if direction is Direction.NEITHER:
-        return None
-    if floor is None:
-        return Verdict.OPEN
-    sure = ratio.interval is not None
-    if abs(ratio.log) <= floor or (sure and ratio.interval[0] <= 0 <= ratio.interval[1]):
-        return Verdict.WITHIN_NOISE
-    return judge(direction, ratio.log, sure)
+def evidence(metric: Metric, ratio: Ratio, floor: float | None) -> Evidence:
+    """Of a timing by launch."""
+    error = None
+    if ratio.interval is not None:
+        error = (ratio.interval[1] - ratio.interval[0]) / 2 / t_quantile(ratio.rounds - 1)
+    found = Difference(ratio.rounds, ratio.log, error, freedom=ratio.rounds - 1, independent=ratio.rounds)
+    found = scattered(found, CLOCK)
+    return Evidence(metric.direction, found, margin_of(metric.margin, 1.0, True), floor, ratio=True, timing=True)
 
 
 def disturbed(history: History) -> list[int]:

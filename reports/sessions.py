@@ -1,17 +1,21 @@
 """Which launches belong together: the series of launches of every session, their A/A replicates, and changes judged by them."""
 
 import functools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from harness import metrics
 from harness.metrics import Direction
-from harness.paired import Replicate, Spread, spread
-from reports import launches
+from harness.paired import Replicate, Spread, geometric_mean, spread
+from reports import launches, statistics
 from reports.launches import History, Ratio
-from reports.statistics import Change, Verdict, change
+from reports.statistics import Change, Verdict, change, with_floor
 from reports.store import Run
+
+MEMORY_OF_LAUNCHES = metrics.LENGTHS + "peak_memory_bytes"
+"""Of the longest texts of a launch: the only memory that an A/A replicate measures."""
 
 
 class Place(NamedTuple):
@@ -41,14 +45,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Pair:
-    """One arm timed twice in a session."""
+    """One arm timed twice in a session; `corrected`: the metrics of a launch that are divided by the reference workload."""
 
     first: Series
     second: Series
+    corrected: frozenset[str] = frozenset()
 
     def ratio(self, launch: str) -> Ratio | None:
         """Second over first, of one metric of a launch."""
-        return launches.compared(launch, self.first.history, self.second.history)
+        return launches.compared(launch, self.first.history, self.second.history, launch in self.corrected)
 
     def floor(self, launch: str) -> float | None:
         """As a log ratio; None where fewer than two rounds are paired."""
@@ -87,7 +92,27 @@ class Sessions:
         for one in self.of(session):
             found.setdefault((one.place, one.label), []).append(one)
         ordered = [sorted(group, key=lambda one: one.is_aa_replicate) for group in found.values()]
-        return [Pair(group[0], group[-1]) for group in ordered if len(group) > 1 and group[-1].is_aa_replicate]
+        both = [(group[0], group[-1]) for group in ordered if len(group) > 1 and group[-1].is_aa_replicate]
+        histories = [(first.history, again.history) for first, again in both]
+        corrected = frozenset(launch for launch in launches.DRIFT if launches.reference_helps(launch, histories))
+        return [Pair(first, again, corrected) for first, again in both]
+
+    def typical_reference(self, session: str, launch: str) -> float | None:
+        """Log time of the reference workload that values of this session are shown for; None where they are as measured."""
+        if (session, launch) not in self._typical:
+            helps = any(launch in pair.corrected for pair in self.pairs(session))
+            found = launches.typical_reference(launch, (one.history for one in self.of(session))) if helps else None
+            self._typical[session, launch] = found
+        return self._typical[session, launch]
+
+    def levels(self, run: Run, launch: str) -> list[float]:
+        """Of every round, on the basis on which this session is compared."""
+        return list(launches.levels(launch, run.launches, self.typical_reference(run.session, launch)).values())
+
+    def memory_floor(self, session: str) -> float | None:
+        """Largest log ratio of the memory of an arm and its A/A replicate; None where it was not measured twice."""
+        peaks = [[one.run.metrics.get(MEMORY_OF_LAUNCHES) for one in (pair.first, pair.second)] for pair in self.pairs(session)]
+        return max((abs(math.log(again / first)) for first, again in peaks if first and again), default=None)
 
     def floor(self, session: str, place: Place, launch: str) -> float | None:
         """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
@@ -97,6 +122,11 @@ class Sessions:
         known = self._floors[session, launch]
         own = [floor for where, floor in known if where == place]
         return max(own or [floor for _, floor in known], default=None)
+
+    @functools.cached_property
+    def _typical(self) -> dict[tuple[str, str], float | None]:
+        """(session, metric of a launch) -> typical reference, each computed when it is first read."""
+        return {}
 
     @functools.cached_property
     def _floors(self) -> dict[tuple[str, str], list[tuple[Place, float]]]:
@@ -156,7 +186,7 @@ def timed_change(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
     """Of a timing; without launches side by side the number alone, None where there is none."""
     if metric in launches.GATED:
         return _gated(sessions, rows, metric)
-    return (_judged(sessions, rows, metric) if metric in launches.JUDGED else None) or _number(rows, metric)
+    return (_judged(sessions, rows, metric) if metric in launches.JUDGED else None) or _number(sessions, rows, metric)
 
 
 def side_by_side(sessions: Sessions, rows: Rows) -> tuple[Run, Run] | None:
@@ -173,26 +203,27 @@ def side_by_side(sessions: Sessions, rows: Rows) -> tuple[Run, Run] | None:
 
 def _judged(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
     before, after = side_by_side(sessions, rows) or (None, None)
-    launch = launches.JUDGED[metric]
-    ratio = launches.compared(launch, before.launches, after.launches) if before else None
+    if before is None:
+        return None
+    launch, session = launches.JUDGED[metric], after.session
+    with_reference = sessions.typical_reference(session, launch) is not None
+    ratio = launches.compared(launch, before.launches, after.launches, with_reference)
     if ratio is None:
         return None
-    floor = sessions.floor(after.session, rows.place, launch)
-    base = before.metrics.get(metric) or spread(list(before.launches[launch].values())).mean
-    interval = tuple(base * end / 100 for end in ratio.percents) if ratio.percents else None
-    verdict = launches.judged(metrics.get(metric).direction, ratio, floor)
-    return Change(ratio.rounds, base, base * ratio.percent / 100, interval, None, verdict, _percent(floor), by_round=True)
+    found = launches.evidence(metrics.get(metric), ratio, sessions.floor(session, rows.place, launch))
+    base = geometric_mean(sessions.levels(before, launch))
+    return replace(statistics.of_evidence(found, base), by_round=True)
 
 
-def _percent(floor: float | None) -> float | None:
-    return None if floor is None else launches.percent(floor)
-
-
-def _number(rows: Rows, metric: str) -> Change | None:
+def _number(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
     """The difference of two values that were not launched side by side."""
-    found = change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric))
     verdict = None if metrics.get(metric).direction is Direction.NEITHER else Verdict.OPEN
-    return replace(found, interval=None, p=None, verdict=verdict) if found else None
+    shown = [timed_spread(sessions, side.values(), metric) for side in (rows.before, rows.after)]
+    if None not in shown:
+        earlier, later = (one.mean for one in shown)
+        return Change(min(one.n for one in shown), earlier, later - earlier, None, verdict)
+    found = change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric))
+    return Change(found.n, found.baseline_mean, found.absolute, None, verdict) if found else None
 
 
 def _values(runs: dict[Replicate, Run], metric: str) -> dict[Replicate, float]:
@@ -200,30 +231,37 @@ def _values(runs: dict[Replicate, Run], metric: str) -> dict[Replicate, float]:
 
 
 def _gated(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
-    """Paired by seed; no verdict unless every session of these runs has a floor, within noise below the highest of them."""
+    """Paired by seed; no verdict unless every session of these runs has a floor, the highest of which it must exceed.
+
+    Floors of time and throughput count alike: both say how long the same training took.
+    """
     found = change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric))
     if found is None or found.verdict is None:
         return found
-    launch = launches.GATED[metric]
     of_runs = dict.fromkeys(run.session for run in (*rows.before.values(), *rows.after.values()) if run.session)
-    floors = [sessions.floor(session, rows.place, launch) for session in of_runs]
-    if not floors or None in floors:
-        return replace(found, verdict=Verdict.OPEN)
-    floor = launches.percent(max(floors))
-    under = abs(found.percent or 0) <= floor
-    return replace(found, floor=floor, verdict=Verdict.WITHIN_NOISE if under else found.verdict)
+    floors = [sessions.floor(session, rows.place, launch) for session in of_runs for launch in launches.DRIFT]
+    return with_floor(found, None if not floors or None in floors else max(floors))
 
 
-def timed_spread(runs: Iterable[Run], metric: str) -> Spread | None:
+def memory_change(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
+    """Paired by seed, above the highest floor of the sessions of these runs where one is known."""
+    of_runs = dict.fromkeys(run.session for run in (*rows.before.values(), *rows.after.values()) if run.session)
+    floors = [floor for session in of_runs if (floor := sessions.memory_floor(session)) is not None]
+    floor = max(floors, default=None)
+    return change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric), floor, floor or 0.0)
+
+
+def timed_spread(sessions: Sessions, runs: Iterable[Run], metric: str) -> Spread | None:
     """Over launches where these were recorded, for seeds repeat them; of other timings one value a session.
 
-    None where the metric is no timing by launches, so that seeds are what it spreads over.
+    The mean is geometric, of values on the basis of the comparison. None where the metric is no timing by launches, so that
+    seeds are what it spreads over.
     """
     timed = {run.session: run for run in runs if run.session is not None and run.launches and metric in run.metrics}
     if not timed or metric in launches.GATED or not is_timing(metric):
         return None
-    of_sessions = spread([run.metrics[metric] for run in timed.values()])
     if metric not in launches.JUDGED:
-        return of_sessions
-    values = [value for run in timed.values() for value in run.launches.get(launches.JUDGED[metric], {}).values()]
-    return replace(spread(values), mean=of_sessions.mean) if values else of_sessions
+        return spread([run.metrics[metric] for run in timed.values()])
+    by_session = [sessions.levels(run, launches.JUDGED[metric]) or [run.metrics[metric]] for run in timed.values()]
+    over = spread([value for values in by_session for value in values])
+    return replace(over, mean=geometric_mean([geometric_mean(values) for values in by_session]))

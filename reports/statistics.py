@@ -1,23 +1,37 @@
-"""The verdict on a change, from differences paired by seed (harness/paired.py)."""
+"""The verdict on a change, from differences paired by seed or by round (harness/paired.py).
+
+Times, rates and memories are compared by the logarithm of after / before, so that twice and half are equally far from 1 and a
+time says what its rate says; scores, shares and nats by their difference.
+"""
 
 import enum
+import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from harness.metrics import Direction, Metric
-from harness.paired import (
-    Values,
-    compare_paired,
-    group_means,
-    pair,
-    spread,
-)
+import numpy as np
+from scipy.special import stdtrit
+
+from harness.metrics import COUNTED_UNITS, HIGHEST_FLOOR, Direction, Margin, Metric
+from harness.paired import CONFIDENCE, ROUNDING, Difference, Replicate, Values, compare_paired, group_means, holm, pair, spread
+
+LEVEL = 1 - CONFIDENCE
+FEWEST_EXACT = 6
+"""Pairs from which on the exact sign-flip test can reach LEVEL: then it must."""
+MOST_PAIRS = 1000
+"""Beyond this no number of pairs is computed that would resolve a margin."""
+PAGE = 4096
+"""Bytes: memory is counted in pages."""
+CLOCK = 1e-6
+"""Share of a time or a loss that is certainly resolved: equal ratios are no ties of coarse steps."""
 
 
 class Verdict(enum.Enum):
     """What may be said of a change; DIRECTION_*: one seed or launch only, which is no evidence.
 
-    WITHIN_NOISE: a timing that differs no more than two equal things may; OPEN: a timing that nothing can judge.
+    SAME: by no more than the margin; NOT_RESOLVED: neither different nor the same; OPEN: a timing that nothing can judge.
     """
 
     BETTER = "better"
@@ -25,9 +39,72 @@ class Verdict(enum.Enum):
     DIRECTION_BETTER = "direction better"
     DIRECTION_WORSE = "direction worse"
     EQUAL = "equal"
-    UNCLEAR = "unclear"
-    WITHIN_NOISE = "within noise"
+    SAME = "same"
+    NOT_RESOLVED = "not resolved"
     OPEN = "no verdict"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict is computed from; `found`, `margin` and `floor` are logarithms where `ratio`.
+
+    A difference up to the floor is none: one item of the validation set, or what equal things may differ by; None if unknown.
+    `timing`: there is no verdict without a floor, or with one above HIGHEST_FLOOR.
+    """
+
+    direction: Direction
+    found: Difference
+    margin: float
+    floor: float | None = None
+    ratio: bool = False
+    timing: bool = False
+
+    @property
+    def is_too_noisy(self) -> bool:
+        """Whether its floor is too high for any verdict."""
+        return self.timing and self.floor is not None and self.floor > HIGHEST_FLOOR
+
+    @property
+    def is_test(self) -> bool:
+        """Whether a test decides on it, which counts in a family of several tests."""
+        open_ = self.timing and (self.floor is None or self.is_too_noisy)
+        return self.direction is not Direction.NEITHER and self.found.error is not None and not open_
+
+    def verdict(self, factor: float = 1.0) -> Verdict | None:
+        """Different where both tests and the floor allow it, else the same where two one-sided tests and the floor do.
+
+        p of the difference is multiplied by `factor` (Holm). The tests of equivalence are not: they are no claims of a gain.
+        """
+        found, floor = self.found, None if self.floor is None else self.floor * (1 + ROUNDING)
+        if self.direction is Direction.NEITHER:
+            return None
+        if self.timing and (floor is None or self.is_too_noisy):
+            return Verdict.OPEN
+        if found.mean == 0 and floor == 0:
+            return Verdict.EQUAL
+        if found.error is None:
+            above = abs(found.mean) > (self.margin if floor is None else floor)
+            return judge(self.direction, found.mean, False) if above else Verdict.NOT_RESOLVED
+        if abs(found.mean) > (floor or 0.0) and factor * found.t_test_p() <= LEVEL and self._exact_agrees():
+            return judge(self.direction, found.mean, True)
+        inside = max(found.t_test_p(-self.margin, 1), found.t_test_p(self.margin, -1)) <= LEVEL
+        return Verdict.SAME if inside and (floor or 0.0) <= self.margin else Verdict.NOT_RESOLVED
+
+    def _exact_agrees(self) -> bool:
+        found = self.found
+        return found.p is None or found.independent < FEWEST_EXACT or found.p <= LEVEL
+
+    def needed(self, factor: float = 1.0) -> int | None:
+        """The fewest pairs, of the scatter measured, whose verdict must be different or the same.
+
+        There the half intervals of both tests fit into the margin together. None where unknown, MOST_PAIRS + 1 where more.
+        """
+        if not self.found.error or self.found.independent is None:
+            return None
+        sd, n = self.found.error * math.sqrt(self.found.independent), np.arange(2, MOST_PAIRS + 1)
+        halves = stdtrit(n - 1, 1 - LEVEL / factor / 2) + stdtrit(n - 1, 1 - LEVEL)
+        enough = halves * sd / np.sqrt(n) <= self.margin
+        return int(n[enough.argmax()]) if enough.any() else MOST_PAIRS + 1
 
 
 @dataclass(frozen=True)
@@ -35,41 +112,127 @@ class Change:
     """After minus before over the pairs, which `n` counts; None where it is not known.
 
     Pairs are replicates, or rounds of launches (`by_round`). `pretrainings` counts the clusters that they form, 0 without
-    pretraining; `floor` is the noise of the session in percent, for a timing.
+    pretraining; `seconds` is how long another pair takes; `factor` multiplies p, for several tests (Holm).
     """
 
     n: int
     baseline_mean: float
     absolute: float
     interval: tuple[float, float] | None
-    p: float | None
     verdict: Verdict | None
-    floor: float | None = None
+    evidence: Evidence | None = None
     by_round: bool = False
     pretrainings: int = 0
+    seconds: float | None = None
+    factor: float = 1.0
 
     @property
     def percent(self) -> float | None:
         """Of the baseline's size; None where the baseline is 0."""
         return 100 * self.absolute / abs(self.baseline_mean) if self.baseline_mean else None
 
+    @property
+    def p(self) -> float | None:
+        """Of the t test, corrected for several tests; None for a single pair."""
+        known = self.evidence is not None and self.evidence.found.error is not None
+        return min(1.0, self.factor * self.evidence.found.t_test_p()) if known else None
 
-def change(metric: Metric, before: Values, after: Values) -> Change | None:
-    """Of one metric; None where no pair of replicates has both."""
+    @property
+    def floor(self) -> float | None:
+        """The noise floor of a ratio, in percent."""
+        known = self.evidence is not None and self.evidence.ratio and self.evidence.floor is not None
+        return 100 * math.expm1(self.evidence.floor) if known else None
+
+    @functools.cached_property
+    def needed(self) -> int | None:
+        """Of a change that is not resolved: how many pairs would resolve its margin; None where more would not help."""
+        number = self.evidence.needed(self.factor) if self.evidence and self.verdict is Verdict.NOT_RESOLVED else None
+        return number if number and number > self.evidence.found.independent and not self.is_below_floor else None
+
+    @property
+    def is_below_floor(self) -> bool:
+        """Whether the floor is above the margin, so that no number of pairs shows a difference as small as the margin."""
+        return self.evidence is not None and (self.evidence.floor or 0.0) > self.evidence.margin
+
+    @property
+    def minutes(self) -> float | None:
+        """How long the pairs would take that are still needed."""
+        known = self.needed and self.seconds is not None
+        return (self.needed - self.evidence.found.independent) * self.seconds / 60 if known else None
+
+
+def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Change:
+    """In units of the metric, of a baseline of this value."""
+    found = evidence.found
+
+    def shown(value: float) -> float:
+        return before * math.expm1(value) if evidence.ratio else value
+
+    ends = found.interval_at(1 - LEVEL / factor)
+    interval = (shown(ends[0]), shown(ends[1])) if ends else None
+    verdict = evidence.verdict(factor)
+    return Change(
+        found.n, before, shown(found.mean), interval, verdict, evidence, pretrainings=found.pretrainings, factor=factor
+    )
+
+
+def with_floor(found: Change, floor: float | None) -> Change:
+    """The same change of a timing, judged with this floor (a log ratio)."""
+    return of_evidence(replace(found.evidence, floor=floor, timing=True), found.baseline_mean)
+
+
+Key = TypeVar("Key")
+
+
+def corrected(changes: Mapping[Key, Change | None]) -> dict[Key, Change | None]:
+    """A family: the changes of all arms of one table in one metric, with p and intervals for that number of tests (Holm)."""
+    tests = {key: one for key, one in changes.items() if one and one.evidence and one.evidence.is_test}
+    factors = holm([one.evidence.found.t_test_p() for one in tests.values()])
+    again = {
+        key: replace(of_evidence(one.evidence, one.baseline_mean, factor), by_round=one.by_round, seconds=one.seconds)
+        for (key, one), factor in zip(tests.items(), factors, strict=True)
+    }
+    return {key: again.get(key, one) for key, one in changes.items()}
+
+
+def change(metric: Metric, before: Values, after: Values, floor: float | None = None, step: float = 0.0) -> Change | None:
+    """Of one metric; None where no pair of replicates has both.
+
+    `floor` and `step`, the smallest difference that the metric can show, are in the scale of the comparison.
+    """
     if metric.deterministic:
         return _counted_change(metric, before, after)
-    found = compare_paired(before, after)
-    if found is None:
-        return None
     pairs = pair(before, after)
-    sure = found.interval is not None
-    unclear = sure and found.interval[0] <= 0 <= found.interval[1] and any(before[one] != after[other] for one, other in pairs)
-    verdict = Verdict.UNCLEAR if unclear else judge(metric.direction, found.mean, sure)
-    if metric.direction is Direction.NEITHER:
-        verdict = None
-    earlier = group_means([one.pretrain_seed or other.pretrain_seed for one, other in pairs], [before[one] for one, _ in pairs])
-    interval, pretrainings = found.interval, found.pretrainings
-    return Change(found.n, spread(earlier).mean, found.mean, interval, found.p, verdict, pretrainings=pretrainings)
+    if not pairs:
+        return None
+    ratio = metric.by_ratio and all(before[one] > 0 and after[other] > 0 for one, other in pairs)
+    scale = _logarithms if ratio else dict
+    found = compare_paired(scale(before), scale(after))
+    clusters = [one.pretrain_seed or other.pretrain_seed for one, other in pairs]
+    mean = spread(group_means(clusters, [scale(before)[one] for one, _ in pairs])).mean
+    base = math.exp(mean) if ratio else mean
+    if metric.unit in COUNTED_UNITS:
+        floor, step = 0.0, 1.0
+    elif ratio:
+        step = max(step, PAGE / base if metric.unit == "bytes" else CLOCK)
+    evidence = Evidence(metric.direction, scattered(found, step), margin_of(metric.margin, base, ratio), floor, ratio)
+    return of_evidence(evidence, base)
+
+
+def _logarithms(values: Values) -> dict[Replicate, float]:
+    return {replicate: math.log(value) for replicate, value in values.items() if value > 0}
+
+
+def margin_of(margin: Margin, before: float, ratio: bool) -> float:
+    """In the scale of the comparison."""
+    return math.log1p(margin.size) if ratio else margin.size * (abs(before) if margin.relative else 1)
+
+
+def scattered(found: Difference, step: float) -> Difference:
+    """At least the scatter that rounding to a step leaves: two values, each uniform within one."""
+    if found.error is None or found.independent is None:
+        return found
+    return replace(found, error=max(found.error, step / math.sqrt(6 * found.independent)))
 
 
 def _counted_change(metric: Metric, before: Values, after: Values) -> Change | None:
@@ -77,7 +240,7 @@ def _counted_change(metric: Metric, before: Values, after: Values) -> Change | N
         return None
     earlier, later = (math.fsum(values.values()) / len(values) for values in (before, after))
     absolute = later - earlier
-    return Change(min(len(before), len(after)), earlier, absolute, None, None, judge(metric.direction, absolute, True))
+    return Change(min(len(before), len(after)), earlier, absolute, None, judge(metric.direction, absolute, True))
 
 
 def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:

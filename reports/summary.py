@@ -17,6 +17,8 @@ COLUMNS += [
     "ci_high",
     "verdict",
     "noise_floor_percent",
+    "p_holm",
+    "pairs_needed",
 ]
 CURVES = {
     f"{phase}/{name}"
@@ -68,4 +70,5 @@ def spread_and_change(values: Spread, change: Change | None) -> Line:
         line |= {"pairs": change.n, "pretrainings": change.pretrainings or None}
         line |= {"ci_low": low, "ci_high": high, "noise_floor_percent": change.floor}
         line |= {"verdict": change.verdict.value if change.verdict else None}
+        line |= {"p_holm": change.p, "pairs_needed": change.needed}
     return line

@@ -1,14 +1,15 @@
 """The report's tables, as Markdown. A column that no row has is left out; a missing number is a dash."""
 
+import math
 from collections.abc import Iterable
 
 from harness import metrics
 from harness.metrics import Direction, Metric
-from harness.paired import CONFIDENCE, Replicate, pair, sign_flip_floor
+from harness.paired import CONFIDENCE, pair
 from reports import formats
 from reports.compare import Comparison, Row, Section
 from reports.formats import DASH, SHARES, escape
-from reports.statistics import Change, Verdict
+from reports.statistics import MOST_PAIRS, Change, Evidence, Verdict
 
 MEASURES = (
     "model/params_total",
@@ -34,16 +35,14 @@ MARKS = {
     Verdict.DIRECTION_BETTER: "△ better?",
     Verdict.DIRECTION_WORSE: "▽ worse?",
     Verdict.EQUAL: "=",
-    Verdict.UNCLEAR: "~",
-    Verdict.WITHIN_NOISE: "≈",
+    Verdict.SAME: "≈ same",
+    Verdict.NOT_RESOLVED: "~ not resolved",
     Verdict.OPEN: DASH,
 }
-WORDS = {verdict: verdict.value for verdict in (Verdict.EQUAL, Verdict.UNCLEAR, Verdict.WITHIN_NOISE, Verdict.OPEN)}
-"""Verdicts that a table of differences spells out."""
 DIFFERENCES = """\
-Differences, arm minus {baseline}, paired by seed (launches by round, in percent): mean [{level:.0%} t interval],
-verdict{p}. No interval is corrected for the number of comparisons."""
-P = ", and p of the exact sign-flip test (which {pairs} pairs cannot bring below {floor:.2g})"
+Differences, arm minus {baseline}, paired by seed (launches by round; times, rates and memories in percent): mean [t interval],
+verdict, p of the t test, number of pairs. p and interval are corrected for the number of arms in a column (Holm), so that
+a column of equal arms holds a false difference in one study of twenty; a single arm has the {level:.0%} interval."""
 CLUSTERS = """ With several pretrainings the interval is over pretrainings: differences are averaged over the fine-tunings
 of each first (nested model; see Multi-Bootstrap, arXiv:2106.16163)."""
 
@@ -88,7 +87,43 @@ def change_text(change: Change, unit: str) -> str:
     shown = formats.percent(change.percent)
     if unit in SHARES:
         shown = f"{formats.difference(change.absolute, unit)} ({shown})"
-    return f"{shown} {MARKS[change.verdict]}" if change.verdict else shown
+    return f"{shown} {verdict_text(change, unit)}".rstrip()
+
+
+def verdict_text(change: Change, unit: str) -> str:
+    """The verdict with its margin, or what it lacks; empty for a metric that is no merit."""
+    evidence, words = change.evidence, MARKS.get(change.verdict, "")
+    if evidence is None:
+        return words
+    if change.verdict is Verdict.SAME:
+        return f"{words} within {amount(evidence, evidence.margin, unit)}"
+    if change.verdict is Verdict.OPEN and evidence.is_too_noisy:
+        return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
+    if change.verdict is Verdict.NOT_RESOLVED:
+        return words + (f": {_lacking(change, unit)}" if _lacking(change, unit) else "")
+    return words
+
+
+def amount(evidence: Evidence, size: float, unit: str) -> str:
+    """A margin or floor as people read it: `5 %`, `1 point`, `0.020 nats`."""
+    if evidence.ratio:
+        return f"{100 * math.expm1(size):.2g} %"
+    if unit in SHARES:
+        return f"{formats.POINTS * size:.2g} point{'s' * (f'{formats.POINTS * size:.2g}' != '1')}"
+    return formats.value(size, unit)
+
+
+def _lacking(change: Change, unit: str) -> str:
+    """Why a change is not resolved: a floor above the margin, or too few pairs; empty where neither is known."""
+    if change.is_below_floor:
+        floor = amount(change.evidence, change.evidence.floor, unit)
+        return f"noise floor {floor}" if change.evidence.ratio else f"one item is {floor}"
+    if not change.needed:
+        return ""
+    one = "round" if change.by_round else "pretraining" if change.pretrainings > 1 else "seed"
+    number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
+    more = "" if change.minutes is None or change.needed > MOST_PAIRS else f", {formats.value(change.minutes, 'min')} more"
+    return f"needs {number} {one}s{more}"
 
 
 def value_text(row: Row, name: str) -> str | None:
@@ -170,47 +205,26 @@ def differences(section: Section) -> str | None:
         pairs = zip(names, changes, strict=True)
         texts = {name: difference_text(change, metrics.get(name).unit) for name, change in pairs}
         if any(text != DASH for text in texts.values()):
-            lines.append([escape(row.label), pairs_text(changes), *(texts[name] for name in shown)])
-    return formats.table(["arm", "pairs", *(title(section, name) for name in shown)], lines) if lines else None
+            lines.append([escape(row.label), *(texts[name] for name in shown)])
+    return formats.table(["arm", *(title(section, name) for name in shown)], lines) if lines else None
 
 
-def pairs_text(changes: Iterable[Change | None]) -> str:
-    """`5`, `15 of 3 pretrainings` or `3 pretrainings`: the most pairs that any of these changes is computed from."""
-    of_seeds = [change for change in changes if change and not change.by_round]
-    if not of_seeds:
-        return DASH
-    most = max(of_seeds, key=lambda change: change.n)
-    if not most.pretrainings:
-        return str(most.n)
-    pretrainings = _counted_noun(str(most.pretrainings), "pretraining")
-    return pretrainings if most.n == most.pretrainings else f"{most.n} of {pretrainings}"
+def pairs_text(change: Change) -> str:
+    """`5 rounds`, `5 seeds`, `15 seeds of 3 pretrainings` or `3 pretrainings`: what this change is computed from."""
+    if change.by_round:
+        return _counted_noun(str(change.n), "round")
+    if change.pretrainings and change.n == change.pretrainings:
+        return _counted_noun(str(change.n), "pretraining")
+    seeds = _counted_noun(str(change.n), "seed")
+    return seeds + (f" of {_counted_noun(str(change.pretrainings), 'pretraining')}" if change.pretrainings else "")
 
 
 def differences_intro(section: Section) -> str:
-    """How the differences are computed, and what the exact test can reach at best."""
-    most = most_pairs(section)
-    p = P.format(pairs=most, floor=sign_flip_floor(most)) if most > 1 else ""
-    several = any(len(_pretrain_seeds(pairs)) > 1 for pairs in _paired(section))
-    return DIFFERENCES.format(baseline=escape(section.baseline), level=CONFIDENCE, p=p) + CLUSTERS * several
-
-
-def most_pairs(section: Section) -> int:
-    """The most independent pairs that an arm shares with the baseline: pretrainings where there are several, or seeds."""
-    return max((_clusters(pairs) for pairs in _paired(section)), default=0)
-
-
-def _paired(section: Section) -> list[list[tuple[Replicate, Replicate]]]:
+    """How the differences are computed."""
     before = section.before
-    return [pair(before.runs, row.runs) for row in section.rows if before and row is not before]
-
-
-def _pretrain_seeds(pairs: list[tuple[Replicate, Replicate]]) -> set[str]:
-    return {one.pretrain_seed or other.pretrain_seed for one, other in pairs} - {""}
-
-
-def _clusters(pairs: list[tuple[Replicate, Replicate]]) -> int:
-    pretrainings = len(_pretrain_seeds(pairs))
-    return pretrainings if pretrainings > 1 else len(pairs)
+    paired = [pair(before.runs, row.runs) for row in section.rows if before and row is not before]
+    several = any(len({one.pretrain_seed or other.pretrain_seed for one, other in pairs} - {""}) > 1 for pairs in paired)
+    return DIFFERENCES.format(baseline=escape(section.baseline), level=CONFIDENCE) + CLUSTERS * several
 
 
 def _is_counted(metric: Metric) -> bool:
@@ -219,15 +233,16 @@ def _is_counted(metric: Metric) -> bool:
 
 
 def difference_text(change: Change | None, unit: str) -> str:
-    """`+1.2 points [0.4, 2.0]` with verdict and p, of launches in percent; a dash without an interval."""
+    """`+1.2 points [0.4, 2.0]` with verdict, p and pairs, of ratios in percent; a dash without an interval."""
     if change is None or change.interval is None:
         return DASH
-    verdict = WORDS.get(change.verdict, MARKS.get(change.verdict, ""))
-    if change.by_round:
+    shown = formats.difference(change.absolute, unit, change.interval)
+    if change.evidence.ratio:
         ends = tuple(100 * end / change.baseline_mean for end in change.interval)
-        return f"{formats.difference(change.percent, '%', ends)}<br>{verdict}, {change.n} rounds"
-    p = "" if change.p is None else f", p {change.p:.2g}"
-    return f"{formats.difference(change.absolute, unit, change.interval)}<br>{verdict}{p}"
+        shown = formats.difference(change.percent, "%", ends)
+    is_open = change.verdict is Verdict.OPEN and not change.evidence.is_too_noisy
+    words = [Verdict.OPEN.value] if is_open else [verdict_text(change, unit), f"p {change.p:.2g}"]
+    return f"{shown}<br>" + ", ".join(text for text in (*words, pairs_text(change)) if text)
 
 
 def overview(comparison: Comparison) -> str:

@@ -1,7 +1,7 @@
 """Holm's correction: with many tests some would settle by chance, so that each must settle at a stricter confidence.
 
 All tests of one audit are one family: every point with an interval in a reading that counts. A point that does not survive
-is as open as one whose interval leaves the claim open. Holm, Scandinavian Journal of Statistics 6, 1979.
+is as open as one whose interval leaves the claim open.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import replace
 from harness.audit import verdicts
 from harness.audit.kinds import Reading
 from harness.audit.measured import Measured, Point
-from harness.paired import CONFIDENCE
+from harness.paired import CONFIDENCE, holm
 
 HALVINGS = 40
 """Of the range of p: its error is below 1e-12."""
@@ -25,11 +25,8 @@ def corrected(found: Sequence[tuple[Reading, Measured]]) -> tuple[list[Measured]
         for column, (point, claimed) in enumerate(verdicts.with_claimed(reading, measured))
         if point.is_test
     }
-    survives, refused = True, set()
-    for rank, (place, p) in enumerate(sorted(tests.items(), key=lambda test: test[1])):
-        survives = survives and p <= (1 - CONFIDENCE) / (len(tests) - rank)
-        if not survives and p <= 1 - CONFIDENCE:
-            refused.add(place)
+    factors = zip(tests, holm(list(tests.values())), strict=True)
+    refused = {place for place, factor in factors if tests[place] <= 1 - CONFIDENCE < factor * tests[place]}
     marked = [
         replace(one, points=tuple(replace(point, open=(row, at) in refused) for at, point in enumerate(one.points)))
         for row, (_, one) in enumerate(found)

@@ -4,6 +4,7 @@ A task's number is the mean of its scores, computed for each replicate; an avera
 every task.
 """
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from harness.paired import Replicate, Spread, Values, spread
 from reports import formats, tables
 from reports.compare import Comparison, Row, Section
 from reports.formats import DASH, escape, listed
-from reports.statistics import Change, change
+from reports.statistics import Change, change, corrected
 from reports.store import Run
 from reports.study import Chapter, Study
 from reports.summary import arm_columns, spread_and_change
@@ -75,8 +76,18 @@ class Glue:
 
     def change(self, label: str) -> Change | None:
         """Of the average against the baseline's, paired by seed; None for the baseline and where nothing can be paired."""
+        return self._averages.get(label)
+
+    @functools.cached_property
+    def _averages(self) -> dict[str, Change | None]:
         baseline = self.comparison.baseline
-        return None if label == baseline else change(AVERAGE, self.average(baseline), self.average(label))
+        others = [label for label in self.labels if label != baseline]
+        return corrected({label: change(AVERAGE, self.average(baseline), self.average(label)) for label in others})
+
+    @functools.cached_property
+    def changes(self) -> list[dict[str, Change | None]]:
+        """Label -> change, of each section's number; the arms of a task are one family of tests."""
+        return [corrected({label: _change(section, label) for label in self.labels}) for section in self.sections]
 
 
 def glue_of(comparison: Comparison, left_out: tuple[str, ...] = LEFT_OUT) -> Glue | None:
@@ -131,8 +142,8 @@ def _title(name: str) -> str:
 def _texts(glue: Glue, label: str) -> list[str]:
     first = label == glue.comparison.baseline
     runs = [list(row.runs.values()) if (row := section.row_of(label)) else [] for section in glue.sections]
-    each = zip(glue.sections, runs, strict=True)
-    texts = [_text(_numbers(section, label), _mark(mine), _change(section, label), first) for section, mine in each]
+    each = zip(glue.sections, runs, glue.changes, strict=True)
+    texts = [_text(_numbers(section, label), _mark(mine), changes[label], first) for section, mine, changes in each]
     if not glue.counted:
         return texts
     counted = [run for section, mine in zip(glue.sections, runs, strict=True) if section in glue.counted for run in mine]
@@ -153,7 +164,8 @@ def _change(section: Section, label: str) -> Change | None:
     before, row = section.before, section.row_of(label)
     if before is None or row is None or row is before:
         return None
-    return change(NUMBER, task_numbers(section, before), task_numbers(section, row))
+    item = section.item(row)
+    return change(NUMBER, task_numbers(section, before), task_numbers(section, row), item, item or 0.0)
 
 
 def _text(numbers: tuple[Values, int], mark: str, against: Change | None, is_baseline: bool) -> str:
@@ -183,16 +195,16 @@ def _constant(section: Section) -> str:
 
 def differences(glue: Glue) -> str | None:
     """Paired differences of tasks and average with interval, verdict and p; None where no two replicates can be paired."""
-    found = {label: [_change(section, label) for section in glue.sections] for label in glue.labels}
+    found = {label: [changes[label] for changes in glue.changes] for label in glue.labels}
     if glue.counted:
         found = {label: [*changes, glue.change(label)] for label, changes in found.items()}
     lines = []
     for label, changes in found.items():
         texts = [tables.difference_text(one, "score") for one in changes]
         if any(text != DASH for text in texts):
-            lines.append([escape(label), tables.pairs_text(changes), *texts])
+            lines.append([escape(label), *texts])
     heads = [tables.section_name(glue.comparison, section) for section in glue.sections] + ["average"] * bool(glue.counted)
-    return formats.table(["arm", "pairs", *heads], lines) if lines else None
+    return formats.table(["arm", *heads], lines) if lines else None
 
 
 def rule(glue: Glue) -> str:
@@ -269,7 +281,7 @@ def chapter(study: Study) -> Chapter:
         return Chapter()
     paragraphs, found = ["## GLUE", table(of_glue), rule(of_glue)], differences(of_glue)
     if found:
-        paragraphs += [tables.differences_intro(max(of_glue.sections, key=tables.most_pairs)), found]
+        paragraphs += [max((tables.differences_intro(section) for section in of_glue.sections), key=len), found]
     return Chapter(paragraphs, summary=summary_lines(of_glue))
 
 

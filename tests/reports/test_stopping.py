@@ -10,14 +10,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from harness import metrics
 from harness.config.schema import MeasureConfig
 from harness.measure.records import Latency, Throughput, WarmUp
-from harness.metrics import Direction
 from harness.study.timing.session import Session, Timed
 from reports import launches
 from reports.statistics import Verdict
 
 SESSIONS = 1000
+LATENCY = metrics.get(launches.LATENCY)
 SETTINGS = MeasureConfig(rounds=10, min_rounds=4, half_width=0.05)
 ARMS = {"base": 0, "base-again": 1, "arm": 2}
 WARM = WarmUp(0, True, [])
@@ -93,7 +94,7 @@ def test_equal_arms_are_seldom_told_apart_whenever_a_session_ends(machine: str):
     alarms = 0
     for _, histories in studies(machine):
         floor = launches.noise_floor(ratio(histories, "base-again"))
-        alarms += launches.judged(Direction.LOWER, ratio(histories, "arm"), floor) in (Verdict.BETTER, Verdict.WORSE)
+        alarms += launches.evidence(LATENCY, ratio(histories, "arm"), floor).verdict() in (Verdict.BETTER, Verdict.WORSE)
     print(f"{machine}: false differences {alarms / SESSIONS:.4f}")
     assert alarms / SESSIONS <= 0.05
 

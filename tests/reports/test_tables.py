@@ -30,8 +30,10 @@ def test_seeds_show_mean_spread_and_unclear(make_run):
     runs = [make_run(name, seed, {SCORE: value}) for name, pair in scores.items() for seed, value in enumerate(pair)]
     section = compare("s", runs).sections[0]
     assert line(tables.before_after(section), "base") == ["base", "2 seeds", "0.810 ± 0.014"]
-    assert line(tables.before_after(section), "new")[2] == "0.805 ± 0.007<br>−0.5 points (−0.62 %) ~"
-    assert "<br>unclear, p 1" in line(tables.differences(section), "new")[2]
+    assert (
+        line(tables.before_after(section), "new")[2] == "0.805 ± 0.007<br>−0.5 points (−0.62 %) ~ not resolved: needs 61 seeds"
+    )
+    assert "<br>~ not resolved: needs 61 seeds, p 0.8, 2 seeds" in line(tables.differences(section), "new")[1]
 
 
 def test_counted_metric_shows_no_spread(make_run):
