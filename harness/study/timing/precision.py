@@ -12,19 +12,24 @@ from statistics import median, stdev
 from harness.measure.intervals import t_quantile
 from harness.measure.records import Launch
 
-QUANTITIES: dict[str, Callable[[Launch], float]] = {
-    "latency": lambda launch: math.log(launch.latency.ms / median(launch.latency.reference_ms)),
-    "throughput": lambda launch: math.log(launch.throughput.tokens_per_s * median(launch.throughput.reference_ms)),
+QUANTITIES: dict[str, Callable[[Launch], tuple[float, float]]] = {
+    "latency": lambda launch: (math.log(launch.latency.ms), -math.log(median(launch.latency.reference_ms))),
+    "throughput": lambda launch: (math.log(launch.throughput.tokens_per_s), math.log(median(launch.throughput.reference_ms))),
 }
-"""Name -> log of what the report compares by launch, divided by the reference workload beside it."""
+"""Name -> log of what the report compares by launch, and what is added to it to correct for the reference workload."""
 
 
 def interval(first: Sequence[Launch], again: Sequence[Launch], quantity: str) -> tuple[float, float] | None:
-    """(low, high) of the mean log ratio of two series of launches, paired by round; None for fewer than two rounds."""
+    """(low, high) of the mean log ratio of two series of launches, paired by round; None for fewer than two rounds.
+
+    Corrected for the reference workload where that lowers the scatter, as in the report.
+    """
     value, earlier = QUANTITIES[quantity], {launch.round: launch for launch in first}
-    logs = [value(launch) - value(earlier[launch.round]) for launch in again if launch.round in earlier]
-    if len(logs) < 2:
+    pairs = [(value(launch), value(earlier[launch.round])) for launch in again if launch.round in earlier]
+    if len(pairs) < 2:
         return None
+    measured = [one[0] - other[0] for one, other in pairs]
+    logs = min(measured, [sum(one) - sum(other) for one, other in pairs], key=stdev)
     mean, half = math.fsum(logs) / len(logs), t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
     return mean - half, mean + half
 

@@ -24,6 +24,7 @@ from harness import arms, paths, tags, tasks
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request
+from harness.metrics import HIGHEST_FLOOR
 from harness.study import identity, run_folder
 from harness.study.plan import PlannedRun
 from harness.study.timing import precision
@@ -106,6 +107,13 @@ class Session:
                 if self._is_done():
                     break
         print(f"Timing: {_count(number + 1, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}", flush=True)
+        for quantity, floor in self._too_high().items():
+            limit = f"{100 * math.expm1(HIGHEST_FLOOR):.0f} %"
+            print(
+                f"Timing: the noise floor of {quantity}, {floor:.0f} %, is above {limit}: no verdict on it or on training time; "
+                "time again (rerun=true) on a quieter machine or with more measure.rounds",
+                flush=True,
+            )
         for variant in timed:
             if variant.failed is not None:
                 print(f"Timing of {variant.title} failed: {variant.failed}", flush=True)
@@ -153,14 +161,22 @@ class Session:
         return bool(pairs) and enough and all(precision.half_width(*pair) <= target for pair in pairs)
 
     def _floors(self) -> str:
-        """The noise floor that the rounds bought, the highest one of all A/A replicates."""
-        texts = []
+        """The noise floor that the rounds bought."""
+        texts = [f"{quantity} {100 * math.expm1(floor):.1f} %" for quantity, floor in self._highest().items()]
+        return f"; noise floor by A/A replicates: {', '.join(texts)}" if texts else ""
+
+    def _highest(self) -> dict[str, float]:
+        """Quantity -> the highest log ratio in the intervals of all A/A replicates, where there is any."""
+        floors: dict[str, float] = {}
         for quantity in precision.QUANTITIES:
             known = [found for pair in self._pairs() if (found := precision.interval(*pair, quantity))]
             if known:
-                floor = max(abs(end) for ends in known for end in ends)
-                texts.append(f"{quantity} {100 * math.expm1(floor):.1f} %")
-        return f"; noise floor by A/A replicates: {', '.join(texts)}" if texts else ""
+                floors[quantity] = max(abs(end) for ends in known for end in ends)
+        return floors
+
+    def _too_high(self) -> dict[str, float]:
+        """Quantity -> its floor in percent, where the report gives no verdict because of it."""
+        return {quantity: 100 * math.expm1(floor) for quantity, floor in self._highest().items() if floor > HIGHEST_FLOOR}
 
 
 def is_measured(item: PlannedRun) -> bool:

@@ -130,6 +130,14 @@ def test_plain_lines_tell_what_is_timed_and_what_floor_it_gave(planned, launches
     assert last.startswith("Timing: 3 rounds in 0 s; noise floor by A/A replicates: latency 3.6 %, throughput 0.0 %")
 
 
+def test_a_floor_that_supports_no_verdict_is_said_when_the_session_ends(planned, launches, capsys):
+    launches.milliseconds = lambda title, number: 1.5 ** (number % 2 if "A/A" in title else 0)
+    run(planned("model=base", "measure.rounds=3"))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("Timing: the noise floor of latency, 10")
+    assert "is above 25 %: no verdict on it or on training time" in last
+
+
 def jumping(title: str, number: int) -> float:
     """Milliseconds of a baseline whose A/A replicate differs by a third every other round."""
     return 1.3 ** (number % 2) if "A/A" in title else 1.0
@@ -164,7 +172,8 @@ def test_precision_is_that_of_the_reports_intervals(launch_of):
         histories[-1][reports.LATENCY] = {launch.round: launch.latency.ms for launch in one}
         histories[-1][reports.THROUGHPUT] = {launch.round: launch.throughput.tokens_per_s for launch in one}
     for quantity, metric in (("latency", reports.LATENCY), ("throughput", reports.THROUGHPUT)):
-        expected = reports.compared(metric, *histories).interval
+        assert not reports.reference_helps(metric, [tuple(histories)])
+        expected = reports.compared(metric, *histories, with_reference=False).interval
         assert precision.interval(*series, quantity) == pytest.approx(expected)
         assert precision.half_width(*series) == pytest.approx((expected[1] - expected[0]) / 2)
     assert precision.half_width(series[0], series[1][:1]) == math.inf
