@@ -9,7 +9,7 @@ def paragraphs(comparison: Comparison, section: Section, first: list[str], last:
     """Markdown; `first` and `last` are sentences around the notes that every section has."""
     other_conditions = notes.conditions_differences(comparison, section)
     differences = tables.differences(section)
-    sentences = [*first, *notes.section_notes(section), *last]
+    sentences = [*first, *notes.section_notes(section), *notes.without_score(comparison, section), *last]
     parts = [f"## {tables.section_name(comparison, section)}: before and after", f"Conditions {escape(section.conditions)}."]
     parts += [other_conditions] if other_conditions else []
     parts.append(tables.before_after(section))

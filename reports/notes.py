@@ -1,10 +1,11 @@
 """Notes on a section: missing baseline, seeds that differ, superseded runs, other conditions."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from harness import arms, tags
 from harness.paired import Replicate, pair
-from reports import formats
+from reports import formats, tables
 from reports.compare import Comparison, Row, Section, differing_settings, replicate_order
 from reports.formats import DASH, escape, listed
 from reports.store import Run
@@ -56,6 +57,34 @@ def _missing_baseline(section: Section) -> list[str]:
     if section.before:
         return []
     return [f"The baseline {escape(section.baseline)} has no finished run here: no change can be computed."]
+
+
+def without_score(comparison: Comparison, section: Section) -> list[str]:
+    """Why an arm has no score here: it was not trained, or none of its runs finished (said in the task's first section)."""
+    sentences = [] if section.is_pretraining else _scoreless(section)
+    of_task = [one for one in comparison.sections if one.task == section.task]
+    if section is not of_task[0]:
+        return sentences
+    finished = {run.tags[tags.ARM] for one in of_task for run in one.runs}
+    states: dict[str, Counter[str]] = {}
+    for run in comparison.left_out:
+        arm = run.tags.get(tags.ARM)
+        if run.tags.get(tags.TASK) == section.task and arm and arm not in finished and not run.is_aa_replicate:
+            states.setdefault(arm, Counter())[run.status] += 1
+    for arm, counted in states.items():
+        each = ", ".join(f"{count} {status}" for status, count in sorted(counted.items()))
+        sentences.append(f"No score of {escape(arm)}: none of its runs finished ({each}).")
+    return sentences
+
+
+def _scoreless(section: Section) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for row in section.rows:
+        if not row.values(tables.HEADLINE):
+            untrained = all(run.params.get("finetune.enabled") == "False" for run in row.runs.values())
+            why = "measured without training (finetune.enabled=false)" if untrained else "no run logged one"
+            found.setdefault(why, []).append(row.label)
+    return [f"No score of {listed(labels, most=None)}: {why}." for why, labels in found.items()]
 
 
 def _unpaired(section: Section) -> list[str]:

@@ -1,6 +1,6 @@
 """The tables that people read."""
 
-from reports import notes, tables
+from reports import before_after, notes, tables
 from reports.chapters import components, left_out
 from reports.compare import compare
 from reports.study import Study
@@ -103,6 +103,31 @@ def test_differing_conditions_are_explained_with_the_flag_that_lifts_them(make_r
 def test_one_set_of_conditions_needs_no_explanation(make_run):
     result = compare("s", [make_run(), make_run(task="cola", params={"finetune.epochs": "9"})])
     assert [notes.conditions_differences(result, section) for section in result.sections] == [None, None]
+
+
+def test_arm_without_a_score_says_why(make_run):
+    untrained = make_run("free", values={TOTAL: 5.0}, params={"finetune.enabled": "False"})
+    failed = [make_run("bad", seed, status=status) for seed, status in enumerate(("diverged", "failed", "failed"))]
+    elsewhere = make_run("bad", task="cola", values={SCORE: 0.1})
+    runs = [make_run(values={SCORE: 0.8}), untrained, make_run("odd", values={TOTAL: 5.0}), *failed, elsewhere]
+    result = compare("s", [*runs, make_run(task="cola", values={SCORE: 0.2})])
+    trained, measured, cola = result.sections
+    assert notes.without_score(result, trained) == [
+        "No score of odd: no run logged one.",
+        "No score of bad: none of its runs finished (1 diverged, 2 failed).",
+    ]
+    untrained = "No score of free: measured without training (finetune.enabled=false)."
+    assert notes.without_score(result, measured) == [untrained]
+    assert notes.without_score(result, cola) == []
+    assert untrained in "\n".join(before_after.paragraphs(result, measured, [], []))
+
+
+def test_every_difference_says_how_many_pairs_it_has(make_run):
+    """Three seeds, of which two have a score and one of the baseline's a memory."""
+    runs = [make_run(name, seed, {SCORE: 0.5 + seed / 9, MEMORY: 1e8 + seed}) for name in ("base", "new") for seed in range(3)]
+    del runs[3].metrics[SCORE], runs[0].metrics[MEMORY], runs[1].metrics[MEMORY]
+    texts = line(tables.differences(compare("s", runs).sections[0]), "new")
+    assert [text.rpartition(", ")[2] for text in texts[1:]] == ["2 seeds"]
 
 
 def test_superseded_and_unpaired_runs_are_said(make_run):

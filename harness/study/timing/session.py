@@ -110,8 +110,8 @@ class Session:
         for quantity, floor in self._too_high().items():
             limit = f"{100 * math.expm1(HIGHEST_FLOOR):.0f} %"
             print(
-                f"Timing: the noise floor of {quantity}, {floor:.0f} %, is above {limit}: no verdict on it or on training time; "
-                "time again (rerun=true) on a quieter machine or with more measure.rounds",
+                f"Timing: the noise floor of {quantity}, {floor:.0f} %, is above {limit}: no verdict on it or on training "
+                "time; time again (rerun=true) on a quieter machine or with more measure.rounds",
                 flush=True,
             )
         for variant in timed:
