@@ -42,7 +42,7 @@ MARKS = {
 DIFFERENCES = """\
 Differences, arm minus {baseline}, paired by seed (launches by round; times, rates and memories in percent): mean [t interval],
 verdict, p of the t test, number of pairs. p and interval are corrected for the number of arms in a column (Holm), so that
-a column of equal arms holds a false difference in one study of twenty; a single arm has the {level:.0%} interval."""
+a column of equal arms holds a false difference in one study of twenty; a single arm has the {level:.0f} % interval."""
 CLUSTERS = """ With several pretrainings the interval is over pretrainings: differences are averaged over the fine-tunings
 of each first (nested model; see Multi-Bootstrap, arXiv:2106.16163)."""
 
@@ -122,7 +122,8 @@ def _lacking(change: Change, unit: str) -> str:
         return ""
     one = "round" if change.by_round else "pretraining" if change.pretrainings > 1 else "seed"
     number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
-    more = "" if change.minutes is None or change.needed > MOST_PAIRS else f", {formats.value(change.minutes, 'min')} more"
+    known = change.minutes is not None and change.needed <= MOST_PAIRS
+    more = f", {formats.plain(change.minutes, 0 if change.minutes >= 10 else 1)} min more" if known else ""
     return f"needs {number} {one}s{more}"
 
 
@@ -224,7 +225,7 @@ def differences_intro(section: Section) -> str:
     before = section.before
     paired = [pair(before.runs, row.runs) for row in section.rows if before and row is not before]
     several = any(len({one.pretrain_seed or other.pretrain_seed for one, other in pairs} - {""}) > 1 for pairs in paired)
-    return DIFFERENCES.format(baseline=escape(section.baseline), level=CONFIDENCE) + CLUSTERS * several
+    return DIFFERENCES.format(baseline=escape(section.baseline), level=100 * CONFIDENCE) + CLUSTERS * several
 
 
 def _is_counted(metric: Metric) -> bool:
@@ -240,8 +241,9 @@ def difference_text(change: Change | None, unit: str) -> str:
     if change.evidence.ratio:
         ends = tuple(100 * end / change.baseline_mean for end in change.interval)
         shown = formats.difference(change.percent, "%", ends)
-    is_open = change.verdict is Verdict.OPEN and not change.evidence.is_too_noisy
-    words = [Verdict.OPEN.value] if is_open else [verdict_text(change, unit), f"p {change.p:.2g}"]
+    words = [verdict_text(change, unit), f"p {change.p:.2g}"]
+    if change.verdict is Verdict.OPEN:
+        words = [words[0] if change.evidence.is_too_noisy else Verdict.OPEN.value]
     return f"{shown}<br>" + ", ".join(text for text in (*words, pairs_text(change)) if text)
 
 

@@ -21,12 +21,12 @@ independent evidence.
 | :-- | :-- |
 | ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
 FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or t test below \
-{level:.0%} after Holm's correction for all arms of the table in that metric, and above the floor: one item of the validation \
-set, or what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree; scores that all differ \
-by the same are no evidence beyond the size of one item. |
+{level:.0f} % after Holm's correction for all arms of the table in that metric, and above the floor: one item of the \
+validation set, or what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree; scores that all \
+differ by the same are no evidence beyond the size of one item. |
 | △ better? / ▽ worse? | One seed or launch only: a direction, which is no evidence. It exceeds the floor, or the margin where \
 no floor is known. |
-| ≈ same within X | No difference was found, and two one-sided t tests at {level:.0%} each show that it is below the \
+| ≈ same within X | No difference was found, and two one-sided t tests at {level:.0f} % each show that it is below the \
 margin: {margins}. |
 | ~ not resolved | Neither: the difference may be 0 or above the margin. How many seeds, rounds or pretrainings in all must \
 show one or the other, at the scatter measured, and the minutes that they take; or a floor above the margin, which more of \
@@ -42,7 +42,7 @@ def chapter(study: Study) -> Chapter:
     """Always there."""
     text = LEGEND.format(
         baseline=escape(study.comparison.baseline),
-        level=1 - CONFIDENCE,
+        level=100 * (1 - CONFIDENCE),
         fewest=FEWEST_EXACT,
         margins=margins(),
         floor=100 * math.expm1(HIGHEST_FLOOR),
@@ -53,4 +53,4 @@ def chapter(study: Study) -> Chapter:
 def margins() -> str:
     """Every margin that is declared."""
     score, nats = POINTS * MARGINS["score"].size, MARGINS["nats"].size
-    return f"{score:g} point of a score or a share, {nats:g} nats, {RELATIVE_MARGIN.size:.0%} of anything else"
+    return f"{score:g} point of a score or a share, {nats:g} nats, {100 * RELATIVE_MARGIN.size:g} % of anything else"

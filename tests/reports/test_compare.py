@@ -56,7 +56,7 @@ def test_wide_interval_that_includes_zero_resolves_nothing():
     halves = {n: (t.ppf(0.975, n - 1) + t.ppf(0.95, n - 1)) * sd / math.sqrt(n) for n in (result.needed - 1, result.needed)}
     assert halves[result.needed] <= 0.01 < halves[result.needed - 1]
     assert tables.verdict_text(replace(result, seconds=30.0), "score") == (
-        f"~ not resolved: needs {result.needed} seeds, {(result.needed - 3) / 2:.1f} min more"
+        f"~ not resolved: needs {result.needed} seeds, {(result.needed - 3) / 2:.0f} min more"
     )
 
 
