@@ -22,8 +22,8 @@ independent evidence.
 | ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
 FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or t test below \
 {level:.0f} % after Holm's correction for all arms of the table in that metric, and above the floor: one item of the \
-validation set, or what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree; scores that all \
-differ by the same are no evidence beyond the size of one item. |
+validation set, or what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree; scores \
+that all differ by the same are no evidence beyond the size of one item. |
 | △ better? / ▽ worse? | One seed or launch only: a direction, which is no evidence. It exceeds the floor, or the margin where \
 no floor is known. |
 | ≈ same within X | No difference was found, and two one-sided t tests at {level:.0f} % each show that it is below the \
