@@ -111,7 +111,8 @@ def logged(
     declared = {
         key: value for key, value in values.items() if value is not None and key in metrics.METRICS and math.isfinite(value)
     }
-    return Run(run_id, name or run_id, started or 0, of_run, params, declared)
+    environment = {key: value for key, value in of_run.items() if key.startswith("environment.")}
+    return Run(run_id, name or run_id, started or 0, of_run, params | environment, declared)
 
 
 def read_study(reader: Reader, name: str | None) -> tuple[str, list[Run]]:

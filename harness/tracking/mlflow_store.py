@@ -103,8 +103,8 @@ class Tracker:
         points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in result["metrics"].items()]
         environment = folder / "environment.json"
         facts = json.loads(environment.read_text()) if environment.exists() else {}
-        parameters = [Param(f"environment.{key}", str(value)) for key, value in facts.items()]
-        self._client.log_batch(run_id, metrics=points, params=parameters)
+        self._client.log_batch(run_id, metrics=points)
+        self._set_tags(run_id, {f"environment.{key}": value for key, value in facts.items()})  # a parameter could not change
         for path in run_log.artifacts(folder):
             below = path.parent.relative_to(folder)
             self._client.log_artifact(run_id, str(path), None if below == Path() else str(below))

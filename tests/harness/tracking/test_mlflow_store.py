@@ -82,7 +82,7 @@ def test_parameters_are_the_config(runs, model):
     parameters = runs[model].data.params
     assert (parameters["model.hidden_size"], parameters["finetune.max_steps"], parameters["task.name"]) == ("128", "12", "bag")
     assert parameters["model.num_hidden_groups"] == ("None" if model == "base" else "1")
-    assert parameters["environment.threads"] == "1"
+    assert runs[model].data.tags["environment.threads"] == "1"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -209,6 +209,16 @@ def test_every_end_has_its_state(tracker, tmp_path, status, state):
     run_id = tracker.open(cell())
     tracker.close(run_id, tmp_path, status)
     assert status_of(tracker, run_id) == (state, status)
+
+
+def test_a_run_that_goes_on_under_another_load_ends_with_its_last_environment(tracker, tmp_path):
+    for status, load in (("killed", 0.5), ("finished", 7.25)):
+        (tmp_path / "environment.json").write_text(json.dumps({"load_average": load, "threads": 1}))
+        run_id = tracker.open(cell())
+        tracker.close(run_id, tmp_path, status)
+    assert status_of(tracker, run_id) == ("FINISHED", "finished")
+    tags = tracker._client.get_run(run_id).data.tags
+    assert (tags["environment.load_average"], tags["environment.threads"]) == ("7.25", "1")
 
 
 def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
