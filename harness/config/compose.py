@@ -17,6 +17,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
+from hydra.plugins.sweeper import Sweeper
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -69,7 +70,7 @@ def main(arguments: list[str], run: Run) -> int:
     _store_schema()
     sys.argv[1:] = overrides
     try:
-        with _hydra_raises(), sweep.without_repetition(), live_line("composing the runs"):
+        with _hydra_raises(), _without_repetition(sweep), live_line("composing the runs"):
             hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
     except (HydraException, OmegaConfBaseException) as error:
         raise one_line(error) from error
@@ -97,6 +98,29 @@ def _hydra_raises() -> Iterator[None]:
             del os.environ[FULL_ERROR]
         else:
             os.environ[FULL_ERROR] = before
+
+
+@contextlib.contextmanager
+def _without_repetition(sweep: Sweep) -> Iterator[None]:
+    """While Hydra runs: its own launcher gets one job for all that differ in seeds alone, and no sweep is checked before.
+
+    Other launchers (joblib, submitit) get every job.
+    """
+    check = Sweeper.validate_batch_is_legal
+
+    def before_launch(sweeper: Sweeper, batch: Any) -> None:
+        launcher = sweeper.launcher
+        if type(launcher).__name__ != "BasicLauncher":
+            check(sweeper, batch)
+        elif "launch" not in vars(launcher):  # a sweep may come in batches
+            launch = launcher.launch
+            launcher.launch = lambda jobs, initial_job_idx: launch(sweep.without_replicates(jobs), initial_job_idx)
+
+    Sweeper.validate_batch_is_legal = before_launch
+    try:
+        yield
+    finally:
+        Sweeper.validate_batch_is_legal = check
 
 
 def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:

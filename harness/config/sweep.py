@@ -1,15 +1,12 @@
-"""A sweep composed without repetition: once for all its replicates, and not a second time to check it.
+"""A sweep composed once for all its replicates.
 
 Hydra takes about half a second for each run, so that three seeds of many arms would keep a user waiting for minutes.
 """
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from hydra.plugins.sweeper import Sweeper
 from omegaconf import DictConfig, OmegaConf
 
 from harness import arms
@@ -36,31 +33,7 @@ class Sweep:
         jobs = [(*self._composed[place], seeds) for place, seeds in self._jobs]
         return [_with_seeds(run, seeds, follows) for runs, follows, seeds in jobs for run in runs]
 
-    @contextlib.contextmanager
-    def without_repetition(self) -> Iterator[None]:
-        """While Hydra runs: its own launcher gets one job for all that differ in seeds alone, and no sweep is checked before.
-
-        Other launchers (joblib, submitit) get every job.
-        """
-        check = Sweeper.validate_batch_is_legal
-
-        def before_launch(sweeper: Sweeper, batch: Any) -> None:
-            launcher = sweeper.launcher
-            if type(launcher).__name__ != "BasicLauncher":
-                check(sweeper, batch)
-            elif "launch" not in vars(launcher):
-                launcher.launch = self._launching(launcher.launch)
-
-        Sweeper.validate_batch_is_legal = before_launch
-        try:
-            yield
-        finally:
-            Sweeper.validate_batch_is_legal = check
-
-    def _launching(self, launch: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda jobs, initial_job_idx: launch(self._without_replicates(jobs), initial_job_idx)
-
-    def _without_replicates(self, jobs: Sequence[Overrides]) -> list[Overrides]:
+    def without_replicates(self, jobs: Sequence[Overrides]) -> list[Overrides]:
         """The first job of each group of replicates; remembers the others."""
         places: dict[tuple[str, ...], int] = {}
         firsts: list[Overrides] = []

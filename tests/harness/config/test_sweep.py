@@ -23,7 +23,7 @@ def facts(runs):
 )
 def test_the_runs_and_their_order_are_those_of_hydra(compose, monkeypatch, arguments):
     ours = compose("-m", *arguments)
-    monkeypatch.setattr(Sweep, "_without_replicates", lambda sweep, jobs: jobs)
+    monkeypatch.setattr(Sweep, "without_replicates", lambda sweep, jobs: jobs)
     theirs: list = []
     composition.main(["-m", *arguments], lambda runs: theirs.extend(runs) or 0)
     assert facts(ours) == facts(theirs)
