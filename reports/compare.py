@@ -127,7 +127,7 @@ class Section:
         else:
             item = self.item(row) if metric.unit == "score" else None
             found = change(metric, before.values(name), row.values(name), item, item or 0.0)
-        return replace(found, seconds=self._seconds(row)) if found and not found.by_round else found
+        return replace(found, seconds=self.seconds(row)) if found and not found.by_round else found
 
     def item(self, row: Row) -> float | None:
         """By how much one item of the validation data changes a share of them, of the baseline's runs and these."""
@@ -136,7 +136,7 @@ class Section:
         ]
         return 1 / min(counts) if counts else None
 
-    def _seconds(self, row: Row) -> float | None:
+    def seconds(self, row: Row) -> float | None:
         """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
         name = "pretrain/duration_s" if self.is_pretraining else "finetune/duration_s"
         means = [one.mean(name) for one in (self.before, row)]

@@ -84,15 +84,15 @@ def _reference(history: History, metric: str) -> dict[int, float]:
     return {step: math.log(time) for step, time in found.items() if time > 0}
 
 
-def _differences(metric: str, before: History, after: History, with_reference: bool) -> list[float]:
-    """log(after / before) of the rounds that both have."""
+def differences(metric: str, before: History, after: History, with_reference: bool) -> dict[int, float]:
+    """Round -> log(after / before), of the rounds that both have."""
     earlier, later = (corrected(history, metric) if with_reference else _logs(history, metric) for history in (before, after))
-    return [later[step] - earlier[step] for step in later if step in earlier]
+    return {step: later[step] - earlier[step] for step in later if step in earlier}
 
 
 def compared(metric: str, before: History, after: History, with_reference: bool = True) -> Ratio | None:
     """Paired by round, with Student's t interval; None where no round has both."""
-    logs = _differences(metric, before, after, with_reference)
+    logs = list(differences(metric, before, after, with_reference).values())
     return Ratio(len(logs), *mean_interval(logs)) if logs else None
 
 
@@ -100,7 +100,7 @@ def reference_helps(metric: str, pairs: Iterable[tuple[History, History]]) -> bo
     """Whether dividing by the reference workload lowers the scatter of A/A replicates; not so where none has two rounds."""
     scatter = {True: 0.0, False: 0.0}
     for first, again in pairs:
-        both = {use: _differences(metric, first, again, use) for use in scatter}
+        both = {use: list(differences(metric, first, again, use).values()) for use in scatter}
         if min(map(len, both.values())) < 2 or len(both[True]) != len(both[False]):
             continue
         for use, logs in both.items():
@@ -131,9 +131,13 @@ def evidence(metric: Metric, ratio: Ratio, floor: float | None) -> Evidence:
     error = None
     if ratio.interval is not None:
         error = (ratio.interval[1] - ratio.interval[0]) / 2 / t_quantile(ratio.rounds - 1)
-    found = Difference(ratio.rounds, ratio.log, error, freedom=ratio.rounds - 1, independent=ratio.rounds)
-    found = scattered(found, CLOCK)
-    return Evidence(metric.direction, found, margin_of(metric.margin, 1.0, True), floor, ratio=True, timing=True)
+    return judged(metric, Difference(ratio.rounds, ratio.log, error, freedom=ratio.rounds - 1, independent=ratio.rounds), floor)
+
+
+def judged(metric: Metric, found: Difference, floor: float | None) -> Evidence:
+    """Of log ratios of a timing by launch."""
+    margin = margin_of(metric.margin, 1.0, True)
+    return Evidence(metric.direction, scattered(found, CLOCK), margin, floor, ratio=True, timing=True)
 
 
 def disturbed(history: History) -> list[int]:

@@ -176,6 +176,11 @@ class Rows:
         """What an A/A replicate must repeat to be taken for the baseline."""
         return self.place, self.baseline
 
+    @property
+    def sessions(self) -> list[str]:
+        """Each session of these runs once."""
+        return list(dict.fromkeys(run.session for run in (*self.before.values(), *self.after.values()) if run.session))
+
 
 def is_timing(metric: str) -> bool:
     """Whether this metric is a timing, which is judged by its session."""
@@ -236,18 +241,24 @@ def _gated(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
     Floors of time and throughput count alike: both say how long the same training took.
     """
     found = change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric))
-    if found is None or found.verdict is None:
-        return found
-    of_runs = dict.fromkeys(run.session for run in (*rows.before.values(), *rows.after.values()) if run.session)
-    floors = [sessions.floor(session, rows.place, launch) for session in of_runs for launch in launches.DRIFT]
-    return with_floor(found, None if not floors or None in floors else max(floors))
+    return found if found is None or found.verdict is None else with_floor(found, gating_floor(rows, sessions))
+
+
+def gating_floor(rows: Rows, sessions: Sessions) -> float | None:
+    """What a training must exceed: the highest floor of the sessions of these runs, None unless each has one."""
+    floors = [sessions.floor(session, rows.place, launch) for session in rows.sessions for launch in launches.DRIFT]
+    return None if not floors or None in floors else max(floors)
+
+
+def memory_floor(rows: Rows, sessions: Sessions) -> float | None:
+    """The highest floor of the sessions of these runs, None where none is known."""
+    floors = [floor for session in rows.sessions if (floor := sessions.memory_floor(session)) is not None]
+    return max(floors, default=None)
 
 
 def memory_change(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
-    """Paired by seed, above the highest floor of the sessions of these runs where one is known."""
-    of_runs = dict.fromkeys(run.session for run in (*rows.before.values(), *rows.after.values()) if run.session)
-    floors = [floor for session in of_runs if (floor := sessions.memory_floor(session)) is not None]
-    floor = max(floors, default=None)
+    """Paired by seed, above the floor of memory where one is known."""
+    floor = memory_floor(rows, sessions)
     return change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric), floor, floor or 0.0)
 
 

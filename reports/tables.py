@@ -1,6 +1,5 @@
 """The report's tables, as Markdown. A column that no row has is left out; a missing number is a dash."""
 
-import math
 from collections.abc import Iterable
 
 from harness import metrics
@@ -8,8 +7,9 @@ from harness.metrics import Direction, Metric
 from harness.paired import CONFIDENCE, pair
 from reports import formats
 from reports.compare import Comparison, Row, Section
-from reports.formats import DASH, SHARES, escape
-from reports.statistics import MOST_PAIRS, Change, Evidence, Verdict
+from reports.formats import DASH, escape
+from reports.statistics import Change, Verdict
+from reports.verdicts import change_text, size_text, verdict_text
 
 MEASURES = (
     "model/params_total",
@@ -29,16 +29,6 @@ OF_PRETRAINING += ("pretrain/peak_memory_bytes", LOSS, ACCURACY, *PARTS)
 """Columns of a pretraining; `pretrain/loss` is an objective's own and compares with no other."""
 HEADLINE = "eval/score"
 MAJORITY = "eval/majority_score"
-MARKS = {
-    Verdict.BETTER: "▲ better",
-    Verdict.WORSE: "▼ worse",
-    Verdict.DIRECTION_BETTER: "△ better?",
-    Verdict.DIRECTION_WORSE: "▽ worse?",
-    Verdict.EQUAL: "=",
-    Verdict.SAME: "≈ same",
-    Verdict.NOT_RESOLVED: "~ not resolved",
-    Verdict.OPEN: DASH,
-}
 DIFFERENCES = """\
 Differences, arm minus {baseline}, paired by seed (launches by round; times, rates and memories in percent): mean [t interval],
 verdict, p of the t test, number of pairs. p and interval are corrected for the number of arms in a column (Holm), so that
@@ -80,51 +70,6 @@ def score_title(section: Section) -> str:
         return metrics.get(ACCURACY).title
     known = metrics.METRICS.get(f"eval/{section.headline}")
     return known.title if known else section.headline or metrics.get(HEADLINE).title
-
-
-def change_text(change: Change, unit: str) -> str:
-    """`−12.3 % ▲ better`; a score in points and in percent."""
-    shown = formats.percent(change.percent)
-    if unit in SHARES:
-        shown = f"{formats.difference(change.absolute, unit)} ({shown})"
-    return f"{shown} {verdict_text(change, unit)}".rstrip()
-
-
-def verdict_text(change: Change, unit: str) -> str:
-    """The verdict with its margin, or what it lacks; empty for a metric that is no merit."""
-    evidence, words = change.evidence, MARKS.get(change.verdict, "")
-    if evidence is None:
-        return words
-    if change.verdict is Verdict.SAME:
-        return f"{words} within {amount(evidence, evidence.margin, unit)}"
-    if change.verdict is Verdict.OPEN and evidence.is_too_noisy:
-        return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
-    if change.verdict is Verdict.NOT_RESOLVED:
-        return words + (f": {_lacking(change, unit)}" if _lacking(change, unit) else "")
-    return words
-
-
-def amount(evidence: Evidence, size: float, unit: str) -> str:
-    """A margin or floor as people read it: `5 %`, `1 point`, `0.020 nats`."""
-    if evidence.ratio:
-        return f"{100 * math.expm1(size):.2g} %"
-    if unit in SHARES:
-        return f"{formats.POINTS * size:.2g} point{'s' * (f'{formats.POINTS * size:.2g}' != '1')}"
-    return formats.value(size, unit)
-
-
-def _lacking(change: Change, unit: str) -> str:
-    """Why a change is not resolved: a floor above the margin, or too few pairs; empty where neither is known."""
-    if change.is_below_floor:
-        floor = amount(change.evidence, change.evidence.floor, unit)
-        return f"noise floor {floor}" if change.evidence.ratio else f"one item is {floor}"
-    if not change.needed:
-        return ""
-    one = "round" if change.by_round else "pretraining" if change.pretrainings > 1 else "seed"
-    number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
-    known = change.minutes is not None and change.needed <= MOST_PAIRS
-    more = f", {formats.plain(change.minutes, 0 if change.minutes >= 10 else 1)} min more" if known else ""
-    return f"needs {number} {one}s{more}"
 
 
 def value_text(row: Row, name: str) -> str | None:
@@ -237,39 +182,10 @@ def difference_text(change: Change | None, unit: str) -> str:
     """`+1.2 points [0.4, 2.0]` with verdict, p and pairs, of ratios in percent; a dash without an interval."""
     if change is None or change.interval is None:
         return DASH
-    shown = formats.difference(change.absolute, unit, change.interval)
-    if change.evidence.ratio:
-        ends = tuple(100 * end / change.baseline_mean for end in change.interval)
-        shown = formats.difference(change.percent, "%", ends)
     words = [verdict_text(change, unit), f"p {change.p:.2g}"]
     if change.verdict is Verdict.OPEN:
         words = [words[0] if change.evidence.is_too_noisy else Verdict.OPEN.value]
-    return f"{shown}<br>" + ", ".join(text for text in (*words, pairs_text(change)) if text)
-
-
-def overview(comparison: Comparison) -> str:
-    """One row an arm, one column a task's headline score or a pretraining's masked accuracy, and the parameters."""
-    shown = [section for section in comparison.sections if present(section, [headline(section)])]
-    labels = comparison.labels
-    rows = [[escape(label), _sizes(comparison, label), *(_score(section, label) for section in shown)] for label in labels]
-    constants = [majority(section) or DASH for section in shown]
-    if any(text != DASH for text in constants):
-        rows.append(["*constant answer*", DASH, *constants])
-    heads = [f"{section_name(comparison, section)}: {escape(score_title(section))}" for section in shown]
-    return formats.table(["arm", "parameters", *heads], rows)
-
-
-def _sizes(comparison: Comparison, label: str) -> str:
-    """Parameters in its tasks; in its pretraining, whose head is another, where it ran no task."""
-    mine = [(section, row) for section in comparison.sections for row in section.rows if row.label == label]
-    of_tasks = [row for section, row in mine if not section.is_pretraining] or [row for _, row in mine]
-    return _range([value for row in of_tasks for value in row.values("model/params_total").values()], "parameters") or DASH
-
-
-def _score(section: Section, label: str) -> str:
-    row = section.row_of(label)
-    spread = row.spread(headline(section)) if row else None
-    return formats.value(spread.mean, "score", spread.sd) if spread else DASH
+    return f"{size_text(change, unit)}<br>" + ", ".join(text for text in (*words, pairs_text(change)) if text)
 
 
 def section_name(comparison: Comparison, section: Section) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from harness import metrics
 from harness.metrics import Direction, Metric
 from harness.paired import Replicate, Spread, Values, spread
-from reports import formats, tables
+from reports import formats, tables, verdicts
 from reports.compare import Comparison, Row, Section
 from reports.formats import DASH, escape, listed
 from reports.statistics import Change, change, corrected
@@ -177,7 +177,7 @@ def _text(numbers: tuple[Values, int], mark: str, against: Change | None, is_bas
     text = formats.value(over.mean, "score", over.sd) + (f" (n {over.n})" if over.n < runs else "") + mark
     if is_baseline:
         return text
-    return f"{text}<br>{tables.change_text(against, 'score') if against else DASH}"
+    return f"{text}<br>{verdicts.change_text(against, 'score') if against else DASH}"
 
 
 def _spread(values: Values) -> Spread | None:

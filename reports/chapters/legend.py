@@ -9,7 +9,7 @@ from reports.statistics import FEWEST_EXACT
 from reports.study import Chapter, Study
 
 LEGEND = """\
-**How to read the tables.** A value is the mean over replicates, ± its sample standard deviation where there are several (of
+A value is the mean over replicates, ± its sample standard deviation where there are several (of
 latency p50 and inference throughput over launches), and below it the change against {baseline}: in percent of the baseline's
 value, for a score or a share in points (1 point = 0.01) and percent. Replicates are pretrainings and the fine-tunings that
 start from each. Changes compare means over the replicates that both have, and of latency p50 and inference throughput over the
@@ -47,7 +47,7 @@ def chapter(study: Study) -> Chapter:
         margins=margins(),
         floor=100 * math.expm1(HIGHEST_FLOOR),
     )
-    return Chapter([text])
+    return Chapter(["## How to read the tables", text])
 
 
 def margins() -> str:

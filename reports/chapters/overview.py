@@ -1,87 +1,92 @@
-"""What was run on what, and the headline score of every task."""
+"""The first screen: what was found in words, one row an arm over all tasks, and a picture of all changes."""
 
-from datetime import UTC, datetime
-
-from harness import tags
-from reports import tables
-from reports.chapters import pretraining
-from reports.compare import Comparison, seed_order
-from reports.formats import escape, listed
-from reports.store import Run
+from harness import metrics
+from harness.metrics import Direction
+from reports import findings, formats, overall, plots, tables, verdicts
+from reports.chapters import effect_plot, pretraining
+from reports.compare import Comparison, Section
+from reports.formats import DASH, escape
+from reports.overall import HEADLINE, Overall
 from reports.study import Chapter, Study
 
-OVERVIEW = "The headline score of every task, mean ± standard deviation over replicates."
-OF_PRETRAINING = (
-    " Of pretraining, the share of masked held-out tokens that are predicted correctly; its head is not in the parameters."
-)
-SHOWN_ELSEWHERE = ("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version")
-SHOWN_ELSEWHERE += ("energy_counter",)
-"""Facts of the environment that another line of the header, or the conditions, show already."""
+CAPTIONS = {
+    "changes.svg": "Change against the baseline over all tasks, with 95 % intervals; grey: no more than the noise floor or one "
+    "item of the validation data; filled marks are better or worse by the tests, hollow ones are not resolved or the same"
+}
 
 
 def chapter(study: Study) -> Chapter:
-    """Always there; the table only where the study has more than one section."""
+    """Always there."""
     comparison = study.comparison
-    paragraphs = [*pretraining.warnings(comparison), header(comparison)]
-    if len(comparison.sections) > 1:
-        pretrained = any(section.is_pretraining for section in comparison.sections)
-        paragraphs += ["## Overview", OVERVIEW + (OF_PRETRAINING if pretrained else ""), tables.overview(comparison)]
-    return Chapter(paragraphs)
+    files = plots.drawn({"changes.svg": plots.draw(effect_plot.changes, comparison)})
+    table = overview(comparison)
+    first = [*pretraining.warnings(comparison), *findings.paragraphs(comparison), table]
+    return Chapter([*first, *tasks_table(comparison), *plots.pictured(CAPTIONS, files)], files)
 
 
-def header(comparison: Comparison) -> str:
-    """What was run on what, as a Markdown list."""
-    runs = comparison.runs
-    facts = {
-        "study": escape(comparison.study),
-        "newest run": f"{datetime.fromtimestamp(max(run.started for run in runs) / 1000, UTC):%Y-%m-%d %H:%M} UTC",
-        "baseline": escape(comparison.baseline),
-        "arms": listed(comparison.labels, most=None),
-        "tasks": listed((section.task for section in comparison.sections if not section.is_pretraining), most=None) or "none",
-        "seeds": _seeds(runs),
-        "runs": f"{len(runs)} counted, {len(comparison.left_out)} left out",
-        "hardware": listed(run.tags.get(tags.HARDWARE, "not recorded") for run in runs),
-        "code": listed(_commit(run) for run in runs),
-        "load average": _load_range(runs),
-    }
-    if comparison.superseded:
-        facts["runs"] += f", {len(comparison.superseded)} superseded"
-    facts |= _energy(runs)
-    facts["versions"] = ", ".join(
-        f"{escape(key.removeprefix('environment.'))} {listed(run.params.get(key, 'not recorded') for run in runs)}"
-        for key in sorted({key for run in runs for key in run.params if key.startswith("environment.")})
-        if key.removeprefix("environment.") not in SHOWN_ELSEWHERE
-    )
-    return "\n".join(f"- **{name}**: {fact}" for name, fact in facts.items())
+def overview(comparison: Comparison) -> str:
+    """One row an arm over all tasks: values, and below them changes and verdicts."""
+    parts = findings.parts(comparison)
+    heads = [_head(over, name, text) for over, names in parts for name, text in names.items()]
+    several = len(overall.of_tasks(comparison).sections) > 1
+    rows = []
+    for label in comparison.labels:
+        cells = [_cell(over, label, name) for over, names in parts for name in names]
+        rows.append([escape(label), *cells, *([_worst(overall.of_tasks(comparison), label)] if several else [])])
+    return formats.table(["arm", *heads, *(["worst task"] if several else [])], rows)
 
 
-def _seeds(runs: list[Run]) -> str:
-    """Of fine-tunings, and of pretrainings where there are any."""
-    replicates = {run.replicate for run in runs}
-    pretrainings = sorted({one.pretrain_seed for one in replicates if one.pretrain_seed}, key=seed_order)
-    seeds = listed(sorted({run.replicate.seed for run in runs if not run.is_pretraining}, key=seed_order), most=None)
-    if not pretrainings:
-        return seeds
-    return f"{seeds or 'none'} (of pretraining: {listed(pretrainings, most=None)})"
+def _head(over: Overall, name: str, text: str) -> str:
+    """The metric, and of a score which one it is or over how many tasks."""
+    if name != HEADLINE:
+        return text
+    tasks = len(over.sections)
+    return f"score, mean of {tasks} tasks" if tasks > 1 else f"score: {escape(tables.score_title(over.sections[0]))}"
 
 
-def _load_range(runs: list[Run]) -> str:
-    """Load of the machine when the runs began: other work beside them disturbs what is timed."""
-    recorded = [run.params.get("environment.load_average", "") for run in runs]
-    loads = [float(value) for value in recorded if value.replace(".", "", 1).isdigit()]
-    return f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded"
+def _cell(over: Overall, label: str, name: str) -> str:
+    """Value with its spread and change; how many tasks it is of where it lacks some."""
+    spread, metric = over.spread(label, name), metrics.get(name)
+    if spread is None:
+        return DASH
+    exact = metric.deterministic or spread.minimum == spread.maximum
+    text = formats.value(spread.mean, metric.unit, None if exact else spread.sd)
+    of, most = len(over.having(label, name)), len(over.sections)
+    text += f" ({of} of {most} tasks)" if of < most else ""
+    change = over.change(label, name)
+    if label == over.comparison.baseline or metric.direction is Direction.NEITHER:
+        return text
+    return f"{text}<br>{verdicts.short_text(change, metric.unit) if change else DASH}"
 
 
-def _energy(runs: list[Run]) -> dict[str, str]:
-    """Which counters there are; nothing unless all runs say it."""
-    counters = [run.params.get("environment.energy_counter") for run in runs]
-    if None in counters:
-        return {}
-    if set(counters) == {"None"}:
-        return {"energy": "not available, no counter on this machine (or none that may be read)"}
-    return {"energy": "counted by " + listed("no counter" if name == "None" else name for name in counters)}
+def _worst(over: Overall, label: str) -> str:
+    """The task whose score changed to the worst, with that change."""
+    found = over.worst(label)
+    if found is None:
+        return DASH
+    section, change = found
+    return f"{tables.section_name(over.comparison, section)}<br>{verdicts.short_text(change, 'score')}"
 
 
-def _commit(run: Run) -> str:
-    commit = run.tags.get(tags.GIT_COMMIT, "not recorded")[:12]
-    return f"{commit} with uncommitted changes" if run.tags.get(tags.GIT_DIRTY) == "true" else commit
+def tasks_table(comparison: Comparison) -> list[str]:
+    """The headline score of every task, where there are several; a score that is not above the constant answer is marked."""
+    shown = [one for one in comparison.sections if not one.is_pretraining and tables.present(one, [HEADLINE])]
+    if len(shown) < 2:
+        return []
+    rows = [[escape(label), *(_score(one, label) for one in shown)] for label in comparison.labels]
+    constants = [tables.majority(section) or DASH for section in shown]
+    rows += [["*constant answer*", *constants]] if any(text != DASH for text in constants) else []
+    heads = [f"{tables.section_name(comparison, one)}: {escape(tables.score_title(one))}" for one in shown]
+    marked = any("‡" in cell for row in rows for cell in row)
+    return [
+        formats.table(["arm", *heads], rows),
+        *(["‡ No better than the constant answer, which ignores the text."] if marked else []),
+    ]
+
+
+def _score(section: Section, label: str) -> str:
+    row = section.row_of(label)
+    spread = row.spread(HEADLINE) if row else None
+    if spread is None:
+        return DASH
+    return formats.value(spread.mean, "score", spread.sd) + (" ‡" if findings.is_below_constant(row) else "")

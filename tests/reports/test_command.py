@@ -40,7 +40,15 @@ def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
     ):
         assert expected in text
     names = {path.name for path in report.parent.iterdir()}
-    assert names == {"report.md", "summary.csv", "loss.svg", "parameters.svg", "score_latency.svg", "score_parameters.svg"}
+    assert names == {
+        "report.md",
+        "summary.csv",
+        "changes.svg",
+        "loss.svg",
+        "parameters.svg",
+        "score_latency.svg",
+        "score_parameters.svg",
+    }
     assert all(f"]({name})" in text for name in names if name.endswith(".svg"))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reports import details
-from reports.chapters import overview
+from reports.chapters import conditions
 from reports.compare import Section, compare
 from reports.render import render
 from reports.study import Study
@@ -150,6 +150,6 @@ def test_header_says_whether_energy_is_counted(make_run, counters, said):
     runs = [make_run(), make_run("b")]
     for run, name in zip(runs, counters, strict=True):
         run.params.update({} if name is None else {"environment.energy_counter": name})
-    header = overview.header(compare("s", runs))
+    header = conditions.header(compare("s", runs))
     assert (said in header) if said else ("energy" not in header)
     assert "energy_counter" not in header

@@ -24,6 +24,7 @@ def study(make_run, study_of) -> Study:
 def test_twenty_arms_render_to_the_same_bytes_again(study):
     first, again = render(study), render(study)
     assert sorted(first) == [
+        "changes.svg",
         "loss.svg",
         "parameters.svg",
         "report.md",

@@ -122,7 +122,7 @@ def test_a_noise_floor_above_a_quarter_supports_no_verdict(timed):
     result = compare("s", runs)
     assert [verdict(result, "slow", metric) for metric in (LATENCY, SPEED, TRAINING)] == [Verdict.OPEN] * 3
     assert tables.before_after(result.sections[0]).count("no verdict: noise floor") == 3
-    assert "A noise floor above 25 % supports no verdict" in legend.chapter(Study(result)).paragraphs[0]
+    assert "A noise floor above 25 % supports no verdict" in legend.chapter(Study(result)).paragraphs[1]
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1.0006, Verdict.NOT_RESOLVED), (0.9, Verdict.DIRECTION_BETTER)])

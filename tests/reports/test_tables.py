@@ -76,11 +76,6 @@ def test_components_show_total_reduction_and_effective(make_run):
     assert components.components(section, "published") is None
 
 
-def test_overview_has_one_column_a_task(make_run):
-    runs = [make_run(values={SCORE: 0.8, TOTAL: 1e6}), make_run(task="cola", values={SCORE: 0.3, TOTAL: 2e6})]
-    assert line(tables.overview(compare("s", runs)), "base") == ["base", "1.00 M to 2.00 M", "0.800", "0.300"]
-
-
 def test_names_cannot_break_a_table(make_run):
     section = compare("s", [make_run(), make_run("a|b\n<script>", values={TOTAL: 1.0})]).sections[0]
     row = tables.before_after(section).splitlines()[-1]

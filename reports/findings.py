@@ -1,0 +1,200 @@
+"""What a study found, in words: nothing that the tests of its overall changes do not carry."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness import metrics, tags
+from harness.metrics import Compared
+from reports import overall, tables, verdicts
+from reports.compare import Comparison, Row, Section
+from reports.formats import escape, listed
+from reports.overall import HEADLINE, Overall
+from reports.statistics import Change, Verdict
+
+OF_TASKS = {
+    "model/params_total": "parameters",
+    "model/flops_forward": "forward FLOPs",
+    "inference/latency_ms_p50": "latency",
+    "inference/peak_memory_bytes": "inference memory",
+    "finetune/tokens_per_s": "training throughput",
+    HEADLINE: "score",
+}
+"""Metric over all tasks -> its name in the overview."""
+OF_PRETRAININGS = {"pretrain/flops": "pretraining FLOPs", tables.LOSS: "held-out masked loss"}
+MOST = 6
+"""Arms beyond which a sentence is said of a metric, not of an arm; names of one list."""
+
+WORDS = {
+    Verdict.BETTER: "**better** in",
+    Verdict.WORSE: "**worse** in",
+    Verdict.SAME: "the same in",
+    Verdict.DIRECTION_BETTER: "measured once, which is no evidence:",
+    Verdict.NOT_RESOLVED: "not resolved:",
+    Verdict.OPEN: "without a verdict:",
+}
+ALIKE = {Verdict.EQUAL: Verdict.SAME, Verdict.DIRECTION_WORSE: Verdict.DIRECTION_BETTER}
+"""Verdict -> the one that it is said with."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The change of an arm in one metric over `tasks` tasks; `name` is the metric's in the overview."""
+
+    metric: str
+    name: str
+    label: str
+    change: Change
+    tasks: int
+
+    @property
+    def unit(self) -> str:
+        return metrics.get(self.metric).unit
+
+    @property
+    def said_with(self) -> Verdict | None:
+        return ALIKE.get(self.change.verdict, self.change.verdict)
+
+    def text(self) -> str:
+        """`latency (+5.5 % [2.9, 8.1])`."""
+        return self.name if self.change.verdict is Verdict.EQUAL else f"{self.name} ({self.size()})"
+
+    def size(self) -> str:
+        """How large, or within which margin the same, and what it lacks where it is not resolved."""
+        evidence = self.change.evidence
+        if self.change.verdict is Verdict.SAME:
+            return f"within {verdicts.amount(evidence, evidence.margin, self.unit)}"
+        over = f" over {self.tasks} tasks" if self.metric == HEADLINE and self.tasks > 1 else ""
+        lacking = verdicts.more_needed(self.change)
+        return verdicts.size_text(self.change, self.unit) + over + (f", {lacking}" if lacking else "")
+
+
+def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
+    """Tasks and pretrainings with their metrics, of those that any run has."""
+    tasks, pretrainings = overall.of_tasks(comparison), overall.of_pretrainings(comparison)
+    sizes = {} if tasks.sections else {"model/params_total": "parameters"}
+    found = []
+    for over, names in ((tasks, OF_TASKS), (pretrainings, sizes | OF_PRETRAININGS)):
+        known = {name: text for name, text in names.items() if any(over.having(label, name) for label in over.labels)}
+        found += [(over, known)] if known else []
+    return found
+
+
+def effects(comparison: Comparison) -> list[Effect]:
+    """All that are known, by metric and then by arm."""
+    return [
+        Effect(name, text, label, change, len(over.shared(label, name)))
+        for over, names in parts(comparison)
+        for name, text in names.items()
+        for label in over.labels
+        if (change := over.change(label, name))
+    ]
+
+
+def paragraphs(comparison: Comparison) -> list[str]:
+    """Markdown: what was compared, a list of findings, and a list of what to be careful of."""
+    found = effects(comparison)
+    sentences = _of_arms(comparison, found) if len(comparison.labels) <= MOST + 1 else _of_metrics(found)
+    cautions = [*_below_constant(comparison), *_without_evidence(found), *_unfinished(comparison)]
+    lists = ["\n".join(f"- {line}" for line in lines) for lines in (sentences, cautions) if lines]
+    return [compared(comparison), *lists]
+
+
+def compared(comparison: Comparison) -> str:
+    """Which arms on which tasks, by how many replicates, and what the brackets are."""
+    others = [label for label in comparison.labels if label != comparison.baseline]
+    tasks = list(dict.fromkeys(section.task for section in comparison.sections if not section.is_pretraining))
+    on = f" on {listed(tasks, most=None)}" if tasks else ""
+    rows = [row for section in comparison.sections for row in section.rows if not section.is_pretraining or not tasks]
+    each = " to ".join(dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs)))))
+    against = f"{listed(others, most=MOST)} against " if others else ""
+    brackets = " In brackets: 95 % intervals, corrected for the number of arms." if others else ""
+    return f"{against}**{escape(comparison.baseline)}**{on}; {each} each.{brackets}"
+
+
+def _of_arms(comparison: Comparison, found: list[Effect]) -> list[str]:
+    sentences = []
+    for label in comparison.labels:
+        clauses = []
+        for verdict, words in WORDS.items():
+            texts = [one.text() if verdict is not Verdict.OPEN else one.name for one in _of(found, label, verdict)]
+            clauses += [f"{words} {_joined(texts)}"] if texts else []
+        sentences += [f"**{escape(label)}**: {'; '.join(clauses)}."] if clauses else []
+    return sentences
+
+
+def _of(found: list[Effect], label: str, verdict: Verdict) -> list[Effect]:
+    return [one for one in found if one.label == label and one.said_with is verdict]
+
+
+def _joined(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _of_metrics(found: list[Effect]) -> list[str]:
+    """Which arms are better and which worse, metric by metric, the largest changes first; the others are counted."""
+    sentences = []
+    for name in dict.fromkeys(one.name for one in found):
+        here = sorted((one for one in found if one.name == name), key=lambda one: -abs(one.change.absolute))
+        clauses = []
+        for verdict, words in WORDS.items():
+            arms = [one for one in here if one.said_with is verdict]
+            if verdict in (Verdict.BETTER, Verdict.WORSE):
+                named = _first([f"{escape(one.label)} ({one.size()})" for one in arms])
+                clauses += [f"{words.removesuffix(' in')} {named}"] if arms else []
+            else:
+                clauses += [f"{words.removesuffix(' in').removesuffix(':')} {len(arms)}"] if arms else []
+        sentences += [f"**{name}**: {'; '.join(clauses)}."] if clauses else []
+    return sentences
+
+
+def is_below_constant(row: Row) -> bool:
+    """Whether the arm scores no better than the answer that ignores the text."""
+    score, constant = row.mean(HEADLINE), row.mean(tables.MAJORITY)
+    return score is not None and constant is not None and score <= constant
+
+
+def _below_constant(comparison: Comparison) -> list[str]:
+    def name(section: Section, row: Row) -> str:
+        return f"{escape(row.label)} on {tables.section_name(comparison, section)}"
+
+    low = [name(section, row) for section in comparison.sections for row in section.rows if is_below_constant(row)]
+    return [f"**No better than the constant answer**, which ignores the text: {_first(low)}."] if low else []
+
+
+def _without_evidence(found: list[Effect]) -> list[str]:
+    """Why metrics have no verdict: one seed, a noise floor that is too high, or nothing side by side."""
+    sentences = []
+    if any(one.metric == HEADLINE and one.said_with is Verdict.DIRECTION_BETTER for one in found):
+        sentences.append("Scores are of one seed each and therefore no evidence; `seed=0,1,2` gives some.")
+    open_ = [
+        one for one in found if one.change.verdict is Verdict.OPEN and metrics.get(one.metric).compared is not Compared.BY_SEED
+    ]
+    floors = [one.change.floor for one in open_ if one.change.evidence and one.change.evidence.is_too_noisy]
+    if floors:
+        sentences.append(
+            f"Two timings of the same arm differ by up to {max(floors):,.0f} %: too much for a verdict on times. "
+            "Time them again with `rerun=true` while nothing else runs."
+        )
+    elif open_:
+        names = listed(dict.fromkeys(one.name for one in open_), most=None)
+        sentences.append(f"No verdict on {names}: not timed side by side with the baseline, or no noise floor is known.")
+    return sentences
+
+
+def _unfinished(comparison: Comparison) -> list[str]:
+    states: dict[str, Counter[str]] = {}
+    for run in comparison.left_out:
+        if not run.is_aa_replicate:
+            name = f"{run.tags.get(tags.ARM, run.name)} on {run.tags.get(tags.TASK, 'an unknown task')}"
+            states.setdefault(name, Counter())[run.status] += 1
+    each = [
+        f"{escape(name)} ({', '.join(f'{count} {state}' for state, count in sorted(counted.items()))})"
+        for name, counted in states.items()
+    ]
+    return [f"**Not finished, and not counted**: {_first(each)}."] if each else []
+
+
+def _first(texts: Iterable[str]) -> str:
+    known = list(texts)
+    return "; ".join(known[:MOST]) + (f" and {len(known) - MOST} more" if len(known) > MOST else "")

@@ -1,0 +1,149 @@
+"""The first screen: sentences, the table over all tasks, and the picture of changes."""
+
+import re
+
+import pytest
+
+from reports import findings
+from reports.chapters import effect_plot, overview
+from reports.compare import Comparison, compare
+from reports.study import Study
+
+SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
+LATENCY, ITEMS = "inference/latency_ms_p50", "eval/examples"
+NOISY = [10.0, 14.0, 8.0, 12.0]
+
+
+def runs_of(make_run, arm: str, scores: dict[str, list[float]], **values: float) -> list:
+    """Task -> score of each seed, with the same other values."""
+    beside = {
+        ITEMS: 500,
+        **{{"total": TOTAL, "memory": MEMORY, "constant": MAJORITY}[key]: value for key, value in values.items()},
+    }
+    return [
+        make_run(arm, seed, {SCORE: score} | beside, task=task)
+        for task, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+
+
+@pytest.fixture
+def result(make_run) -> Comparison:
+    """Three arms on two tasks with three seeds, of which one is better in size and one is worse in score."""
+    base = {"sst2": [0.80, 0.81, 0.79], "cola": [0.40, 0.41, 0.39]}
+    return compare(
+        "s",
+        [
+            *runs_of(make_run, "base", base, total=1000, memory=4e6, constant=0.5),
+            *runs_of(make_run, "small", base, total=250, memory=4e6, constant=0.5),
+            *runs_of(make_run, "worse", {"sst2": [0.70, 0.70, 0.70], "cola": [0.41, 0.40, 0.38]}, total=1000, memory=2e6),
+        ],
+    )
+
+
+def rows(table: str) -> dict[str, list[str]]:
+    """First cell of a row -> the others."""
+    lines = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()]
+    return {line[0]: line[1:] for line in lines}
+
+
+def test_one_row_an_arm_with_change_and_verdict_over_all_tasks(result):
+    table = rows(overview.overview(result))
+    assert table["arm"] == ["parameters", "inference memory", "score, mean of 2 tasks", "worst task"]
+    assert table["base"] == ["1.00 k", "4.00 MB", "0.600 ± 0.010", "–"]
+    assert table["small"] == [
+        "250<br>−75.0 % ▲ better",
+        "4.00 MB<br>0.0 % ≈ same within 5 %",
+        "0.600 ± 0.010<br>0.0 points ≈ same within 1 point",
+        "sst2<br>0.0 points ≈ same within 1 point",
+    ]
+    assert table["worse"][2].startswith("0.548 ± 0.008<br>−5.2 points")
+    assert table["worse"][3].startswith("sst2<br>−10.0 points")
+
+
+def test_sentences_say_what_the_tests_carry(result):
+    words, arms, cautions = findings.paragraphs(result)
+    assert words.startswith("small, worse against **base** on sst2, cola; 3 seeds each. In brackets: 95 % intervals")
+    small, worse = arms.splitlines()
+    alike = "the same in inference memory (within 5 %) and score (within 1 point)."
+    assert small == f"- **small**: **better** in parameters (−75.0 %); {alike}"
+    better, lost, same = worse.removeprefix("- **worse**: ").split("; ")
+    assert better.startswith("**better** in inference memory (−50.0 ")
+    assert re.fullmatch(r"\*\*worse\*\* in score \(−5\.2 \[−.*, −.*\] points over 2 tasks\)", lost)
+    assert same == "the same in parameters."
+    assert cautions == "- **No better than the constant answer**, which ignores the text: base on cola; small on cola."
+
+
+def test_scores_below_the_constant_answer_are_marked(result):
+    table, note = overview.tasks_table(result)
+    assert rows(table)["base"] == ["0.800 ± 0.010", "0.400 ± 0.010 ‡"]
+    assert rows(table)["worse"] == ["0.700 ± 0.000", "0.397 ± 0.015"]
+    assert rows(table)["*constant answer*"] == ["0.500", "0.500"]
+    assert note.startswith("‡ No better than the constant answer")
+
+
+def test_one_seed_is_no_evidence_and_the_report_says_how_to_get_some(make_run):
+    runs = [*runs_of(make_run, "base", {"sst2": [0.8]}, total=10), *runs_of(make_run, "new", {"sst2": [0.9]}, total=10)]
+    _, arms, cautions = findings.paragraphs(compare("s", runs))
+    assert arms == "- **new**: the same in parameters; measured once, which is no evidence: score (+10.0 points)."
+    assert cautions == "- Scores are of one seed each and therefore no evidence; `seed=0,1,2` gives some."
+
+
+def test_arm_that_lacks_a_task_says_of_how_many_its_mean_is(make_run):
+    runs = [*runs_of(make_run, "base", {"sst2": [0.8], "cola": [0.4]}), *runs_of(make_run, "new", {"sst2": [0.9]})]
+    assert rows(overview.overview(compare("s", runs)))["new"][0].startswith("0.900 (1 of 2 tasks)<br>+10.0 points")
+
+
+def test_too_high_a_floor_is_said(timed):
+    runs = [timed("base", NOISY), timed("new", NOISY[::-1]), timed("base", NOISY[::-1], replicate="true")]
+    _, arms, cautions = findings.paragraphs(compare("s", runs))
+    assert arms == "- **new**: without a verdict: latency."
+    assert re.search(r"^- Two timings of the same arm differ by up to \d+ %: too much for a verdict on times\.", cautions)
+
+
+def test_times_without_launches_side_by_side_are_said(timed):
+    _, _, cautions = findings.paragraphs(compare("s", [timed("base", [1.0, 1.0]), timed("new", [2.0, 2.0], session="s2")]))
+    assert cautions == "- No verdict on latency: not timed side by side with the baseline, or no noise floor is known."
+
+
+def test_runs_that_did_not_finish_are_named(make_run):
+    failed = [make_run("bad", seed, status=status) for seed, status in enumerate(("failed", "diverged", "failed"))]
+    _, cautions = findings.paragraphs(compare("s", [*runs_of(make_run, "base", {"sst2": [0.8]}), *failed]))
+    assert cautions == "- **Not finished, and not counted**: bad on sst2 (1 diverged, 2 failed)."
+
+
+def test_many_arms_are_summed_up_by_metric(make_run):
+    runs = [make_run("base", values={TOTAL: 100.0})]
+    runs += [make_run(f"arm{index}", values={TOTAL: 100.0 - index}) for index in range(1, 12)]
+    runs.append(make_run("alike", values={TOTAL: 100.0}))
+    _, sentences = findings.paragraphs(compare("s", runs))
+    assert sentences.startswith("- **parameters**: **better** arm11 (−11.0 %); arm10 (−10.0 %);")
+    assert sentences.endswith("and 5 more; the same 1.")
+
+
+def test_alone_the_baseline_has_no_findings(make_run):
+    assert findings.paragraphs(compare("s", runs_of(make_run, "base", {"sst2": [0.8]}))) == ["**base** on sst2; 1 seed each."]
+    assert effect_plot.changes(compare("s", [make_run(values={SCORE: 0.8})])) is None
+
+
+def test_pretraining_alone_has_sizes_and_losses(pretrained, ended):
+    result = compare("s", [pretrained(), pretrained("new+mlm", ends=ended(2.5))], "base+mlm")
+    assert rows(overview.overview(result))["arm"] == ["parameters", "pretraining FLOPs", "held-out masked loss"]
+    assert rows(overview.overview(result))["new+mlm"][2] == "2.500 nats<br>−16.7 % △ better?"
+
+
+def test_picture_has_a_panel_a_metric_and_ratios_share_their_axis(result):
+    figure = effect_plot.changes(result)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title(loc="left") for axes in panels] == ["parameters (%)", "inference memory (%)", "score (points)"]
+    assert panels[0].get_xlim() == panels[1].get_xlim() != panels[2].get_xlim()
+    assert [text.get_text() for text in panels[0].get_yticklabels()] == ["small", "worse"]
+    assert [text.get_text() for text in panels[2].texts] == ["0.0 points", "−5.2 points"]
+    assert all(axes.get_xlim()[0] < 0 < axes.get_xlim()[1] for axes in panels)
+
+
+def test_chapter_begins_with_words_then_numbers_then_the_picture(result):
+    chapter = overview.chapter(Study(result))
+    assert list(chapter.files) == ["changes.svg"]
+    kinds = ["table" if one.startswith("|") else "picture" if one.startswith("!") else "words" for one in chapter.paragraphs]
+    assert kinds == ["words", "words", "words", "table", "table", "words", "picture"]
