@@ -77,7 +77,7 @@ def part(section: Section) -> list[str]:
     return [
         "### Measured in detail",
         intro(section, names),
-        formats.table(["arm", *(title(section, name) for name in names)], rows),
+        formats.readable(["arm", *(title(section, name) for name in names)], rows),
     ]
 
 

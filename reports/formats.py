@@ -16,6 +16,8 @@ SHARES = ("score", "share")
 SHOWN_VALUES = 5
 POINTS = 100
 """Points in one whole score."""
+MOST_COLUMNS = 7
+"""Of a table that is read on a page 1,000 pixels wide."""
 
 
 def escape(text: object) -> str:
@@ -98,6 +100,19 @@ def table(header: list[str], rows: list[list[str]], left: int = 1) -> str:
     """A Markdown table of these texts; the first `left` columns are aligned left, the others right."""
     rule = [":--"] * left + ["--:"] * (len(header) - left)
     return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *rows])
+
+
+def readable(header: list[str], rows: list[list[str]]) -> str:
+    """The same where it is narrow; else one row a column and one column a row, in tables of at most MOST_COLUMNS columns.
+
+    The first row, the baseline's, is repeated in each.
+    """
+    if len(header) <= MOST_COLUMNS:
+        return table(header, rows)
+    first, others = rows[0], rows[1:]
+    blocks = [[first, *others[start : start + MOST_COLUMNS - 2]] for start in range(0, max(1, len(others)), MOST_COLUMNS - 2)]
+    turned = [[list(line) for line in zip(header, *block, strict=True)] for block in blocks]
+    return "\n\n".join(table(lines[0], lines[1:]) for lines in turned)
 
 
 def csv_file(lines: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:

@@ -105,7 +105,7 @@ def before_after(section: Section) -> str:
     below, of, text = constant(section)
     if text and of in names:
         rows.append([below, DASH, *(text if name == of else DASH for name in names)])
-    return formats.table(["arm", "replicates", *(title(section, name) for name in names)], rows)
+    return formats.readable(["arm", "replicates", *(title(section, name) for name in names)], rows)
 
 
 def replicates_text(row: Row) -> str:
@@ -152,7 +152,7 @@ def differences(section: Section) -> str | None:
         texts = {name: difference_text(change, metrics.get(name).unit) for name, change in pairs}
         if any(text != DASH for text in texts.values()):
             lines.append([escape(row.label), *(texts[name] for name in shown)])
-    return formats.table(["arm", *(title(section, name) for name in shown)], lines) if lines else None
+    return formats.readable(["arm", *(title(section, name) for name in shown)], lines) if lines else None
 
 
 def pairs_text(change: Change) -> str:

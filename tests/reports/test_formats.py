@@ -65,3 +65,15 @@ def test_table_keeps_every_row_on_one_line():
 def test_csv_file_is_empty_where_a_line_has_no_value():
     lines = [{"arm": "a, b", "n": 2, "sd": None}, {"arm": "c", "sd": 0.1}]
     assert formats.csv_file(lines, ["arm", "n", "sd"]) == b'arm,n,sd\n"a, b",2,\nc,,0.1\n'
+
+
+def test_wide_tables_are_turned_and_cut_with_the_baseline_in_each_part():
+    header = ["arm", *(f"metric{index}" for index in range(8))]
+    arms = [[f"arm{row}", *(f"{row}.{index}" for index in range(8))] for row in range(8)]
+    first, second = formats.readable(header, arms).split("\n\n")
+    assert first.splitlines()[0] == "| arm | arm0 | arm1 | arm2 | arm3 | arm4 | arm5 |"
+    assert second.splitlines()[0] == "| arm | arm0 | arm6 | arm7 |"
+    assert second.splitlines()[2] == "| metric0 | 0.0 | 6.0 | 7.0 |"
+    assert len(first.splitlines()) == len(second.splitlines()) == 10
+    assert formats.readable(header, arms[:1]).splitlines()[0] == "| arm | arm0 |"
+    assert formats.readable(header[:7], [arm[:7] for arm in arms]) == formats.table(header[:7], [arm[:7] for arm in arms])

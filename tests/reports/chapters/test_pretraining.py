@@ -16,8 +16,11 @@ from reports.tables import ACCURACY, LOSS
 
 
 def texts(table: str, label: str) -> dict[str, str]:
-    """Column -> text of the row that begins with `label`."""
+    """Metric -> text of the arm `label`; arms are rows, or columns where there are many metrics."""
     rows = [[text.strip() for text in row.strip("| ").split(" | ")] for row in table.splitlines()]
+    del rows[1]
+    if label in rows[0]:
+        rows = list(zip(*rows, strict=True))
     return dict(zip(rows[0], next(row for row in rows if row[0] == label), strict=True))
 
 
@@ -87,7 +90,7 @@ def test_a_pretraining_on_the_plateau_is_said_at_the_head_in_its_section_and_whe
 def test_what_was_said_of_a_run_outside_its_reference_is_at_the_head_and_in_its_section(pretrained, ended):
     said = "held-out masked loss 4.70 nats is outside the reference small"
     result = comparing.compare("s", [pretrained(ends=ended(4.7), warning=said), pretrained(seed=1, ends=ended(4.2))])
-    assert f"**base+mlm, seed 0**: {said}." in render.render(Study(result))["report.md"].decode().split("- **study**")[0]
+    assert f"**base+mlm, seed 0**: {said}." in render.render(Study(result))["report.md"].decode().split("\n## ")[0]
     assert sentences(result).count(said) == 1
 
 
