@@ -16,6 +16,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.transforms import Bbox, ScaledTranslation, Transform
 
 from harness import metrics
 from reports.compare import Comparison
@@ -31,7 +32,13 @@ LOG_RANGE = 5
 LOG_TICKS = ((20, (1, 2, 3, 5, 7)), (200, (1, 2, 5)))
 """Largest over smallest value below which a logarithmic axis has these ticks in every power of ten."""
 CURVE_POINTS = 200
-LEGEND_ROWS = 20
+LEGEND_ROW, LEGEND_LETTER, LEGEND_MARGIN = 0.18, 0.075, 1.9
+"""Inches: height of a line, width of a letter, and the room that a figure has for a legend of one column."""
+SHIFTS = sorted(
+    ((across / 2, up / 2) for across in range(-40, 41) for up in range(-40, 41)),
+    key=lambda shift: shift[0] ** 2 + 4 * shift[1] ** 2,
+)
+"""Sideways and up, in sizes of a mark, the nearest first."""
 FAINT_LIMIT = 8
 """Up to so many arms the unsmoothed curves are drawn as well."""
 
@@ -73,7 +80,9 @@ def svg(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def grid(count: int, wide: float = 3.7, high: float = 3.1, most: int = 3, margin: float = 1.9) -> tuple[Figure, list[Axes]]:
+def grid(
+    count: int, wide: float = 3.7, high: float = 3.1, most: int = 3, margin: float = LEGEND_MARGIN
+) -> tuple[Figure, list[Axes]]:
     """A figure of `count` panels in rows of at most `most`, sizes in inches; `margin` is room for the legend."""
     across = min(count, most)
     down = math.ceil(count / across)
@@ -85,22 +94,53 @@ def grid(count: int, wide: float = 3.7, high: float = 3.1, most: int = 3, margin
 
 
 def scale_axis(axes: Axes, values: list[float]) -> None:
-    """Logarithmic where the range is large, with plain numbers at the ticks."""
+    """Logarithmic where the range is large, with few plain numbers at the ticks."""
     if min(values) <= 0 or max(values) / min(values) < LOG_RANGE:
-        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.xaxis.set_major_locator(MaxNLocator(4))
         return
     axes.set_xscale("log")
     reach = max(values) / min(values)
-    axes.xaxis.set_major_locator(LogLocator(subs=next((ticks for most, ticks in LOG_TICKS if reach < most), (1,))))
+    ticks = next((ticks for most, ticks in LOG_TICKS if reach < most), (1,))
+    axes.xaxis.set_major_locator(LogLocator(subs=ticks, numticks=6 if len(ticks) == 1 else None))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
+def same_span(panels: list[Axes], values: list[list[float]], least: float, highest: float) -> None:
+    """Vertical axes that are equally long, around the values of each: at least `least`, with a tenth of room at both ends.
+
+    Where all values are below `highest`, which none can exceed, the axis ends there, with a little room.
+    """
+    span = 1.2 * max(least, *(max(of_panel) - min(of_panel) for of_panel in values))
+    for axes, of_panel in zip(panels, values, strict=True):
+        middle = (max(of_panel) + min(of_panel)) / 2
+        top = min(middle + span / 2, max(highest, max(of_panel)) + 0.04 * span)
+        axes.set_ylim(top - span, top)
+
+
+def side_by_side(figure: Figure, axes: Axes, points: list[tuple[float, float]], size: float) -> list[Transform]:
+    """Where each point is drawn so that no mark hides another: at its place, or the nearest free one, sideways first.
+
+    Two marks are at least `size` apart (in 1/72 inch). Limits and scales of the axes must be set, and the layout done.
+    """
+    places = axes.transData.transform(points) * 72 / figure.dpi if points else []
+    box = Bbox(axes.get_window_extent().get_points() * 72 / figure.dpi)
+    taken: dict[int, tuple[float, float]] = {}
+    for index in sorted(range(len(points)), key=lambda index: tuple(places[index])):
+        tried = ((places[index][0] + size * across, places[index][1] + size * up) for across, up in SHIFTS)
+        free = [place for place in tried if all(math.dist(place, other) >= 0.99 * size for other in taken.values())]
+        taken[index] = next((place for place in free if box.contains(*place)), free[0])
+    shifts = [(taken[index][0] - places[index][0], taken[index][1] - places[index][1]) for index in range(len(points))]
+    return [axes.transData + ScaledTranslation(x / 72, y / 72, figure.dpi_scale_trans) for x, y in shifts]
+
+
 def legend(figure: Figure, handles: list[Line2D]) -> None:
-    """Outside of all panels, in columns of at most LEGEND_ROWS."""
-    figure.legend(
-        handles=handles, loc="outside right center", ncols=math.ceil(len(handles) / LEGEND_ROWS), frameon=False, fontsize=8
-    )
+    """Outside of all panels, in as many columns as its height allows; the figure grows where one column is not enough."""
+    width, height = figure.get_size_inches()
+    columns = math.ceil(len(handles) / max(1, int((height - 0.2) / LEGEND_ROW)))
+    longest = max((len(str(one.get_label())) for one in handles), default=0)
+    figure.set_size_inches(width + max(0.0, columns * (0.5 + LEGEND_LETTER * longest) - LEGEND_MARGIN), height)
+    figure.legend(handles=handles, loc="outside right center", ncols=max(1, columns), frameon=False, fontsize=8)
 
 
 def axis_unit(metric: str, values: list[float]) -> tuple[float, str]:

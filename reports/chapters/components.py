@@ -13,10 +13,21 @@ from reports.plots import axis_unit, grid
 from reports.study import Chapter, Study
 from reports.tables import present
 
-COMPONENTS = "The components add up to the total; *effective* counts a shared layer once for every use."
+COMPONENTS = """\
+The components add up to the total; *effective* counts a shared layer once for every use. Where several tasks share a table,
+head and total are those of the first."""
 PHASES = {"model": "at the dimensions that were run", "published": "at the published dimensions (BERT-base)"}
 CAPTIONS = {"parameters.svg": "Parameters by component"}
-PART_COLOURS = ("#0072B2", "#56B4E9", "#CC79A7", "#D55E00", "#F0E442", "#009E73", "#E69F00", "#000000")
+PART_COLOURS = dict(
+    zip(
+        metrics.PARAMETER_COMPONENTS,
+        ("#0072B2", "#56B4E9", "#CC79A7", "#D55E00", "#F0E442", "#009E73", "#E69F00", "#000000"),
+        strict=True,
+    )
+)
+SMALL_COLOUR = "0.6"
+LEAST_SHARE = 0.02
+"""Of an arm's parameters, below which a component cannot be seen in a bar."""
 
 Group = tuple[str, str, Section]
 """Heading, phase (model or published) and section of one table."""
@@ -35,13 +46,13 @@ def chapter(study: Study) -> Chapter:
 
 
 def groups(comparison: Comparison) -> list[Group]:
-    """One for each distinct table of components; sections with the same rows share one."""
+    """One for each distinct table of components; sections with the same rows share one, whatever the size of their heads."""
     found: list[Group] = []
     for phase, where in PHASES.items():
         shared: list[list[Section]] = []
         for section in sorted(comparison.sections, key=lambda section: -len(section.rows)):
-            counts = component_counts(section, phase)
-            home = next((group for group in shared if counts <= component_counts(group[0], phase)), None)
+            counts = encoder_counts(section, phase)
+            home = next((group for group in shared if counts <= encoder_counts(group[0], phase)), None)
             if home:
                 home.append(section)
             elif counts:
@@ -58,9 +69,10 @@ def component_names(phase: str) -> dict[str, str]:
     return parts | {f"{phase}/params_total": "total"}
 
 
-def component_counts(section: Section, phase: str) -> set[tuple[object, ...]]:
-    """(label, count of each component, total) of the rows that have any; empty where no run has them."""
-    rows = {(row.label, *(row.mean(name) for name in component_names(phase))) for row in section.rows}
+def encoder_counts(section: Section, phase: str) -> set[tuple[object, ...]]:
+    """(label, count of each component but the head) of the rows that have any; empty where no run has them."""
+    names = [name for name in component_names(phase) if not name.endswith(("_head", "_total"))]
+    rows = {(row.label, *(row.mean(name) for name in names)) for row in section.rows}
     return {row for row in rows if any(count is not None for count in row[1:])}
 
 
@@ -97,32 +109,43 @@ def parameter_bars(panels: list[Group]) -> Figure | None:
         return None
     tallest = max(len(section.rows) for _, _, section in panels)
     figure, axes = grid(len(panels), wide=5.2, high=1.5 + 0.27 * tallest, most=2, margin=0)
-    for panel, (heading, phase, section) in zip(axes, panels, strict=True):
-        _stack(panel, _parts(phase, section))
+    counts = [_parts(phase, section) for _, phase, section in panels]
+    large = _visible(counts)
+    for panel, (heading, _, _), parts in zip(axes, panels, counts, strict=True):
+        _stack(panel, parts, large)
         panel.set_ylim(tallest - 0.4, -0.6)
         panel.set_title(heading)
-    handles = [
-        Patch(color=colour, label=text)
-        for colour, text in zip(PART_COLOURS, metrics.PARAMETER_COMPONENTS.values(), strict=True)
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    handles = [Patch(color=PART_COLOURS[part], label=metrics.PARAMETER_COMPONENTS[part]) for part in large]
+    if len(large) < len(PART_COLOURS):
+        handles.append(Patch(color=SMALL_COLOUR, label=f"others, each below {100 * LEAST_SHARE:.0f} %"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(4, 2 * len(panels)), frameon=False, fontsize=8)
     return figure
 
 
-def _parts(phase: str, section: Section) -> dict[str, list[float]]:
+def _parts(phase: str, section: Section) -> dict[str, dict[str, float]]:
     """Label -> parameters of each component, 0 where it has none; only rows that have components at all."""
-    names = [f"{phase}/params_component_{part}" for part in metrics.PARAMETER_COMPONENTS]
+    names = {part: f"{phase}/params_component_{part}" for part in metrics.PARAMETER_COMPONENTS}
     return {
-        row.label: [row.mean(name) or 0.0 for name in names] for row in section.rows if any(row.values(name) for name in names)
+        row.label: {part: row.mean(name) or 0.0 for part, name in names.items()}
+        for row in section.rows
+        if any(row.values(name) for name in names.values())
     }
 
 
-def _stack(axes: Axes, parts: dict[str, list[float]]) -> None:
-    totals = {label: sum(counts) for label, counts in parts.items()}
+def _visible(panels: list[dict[str, dict[str, float]]]) -> list[str]:
+    """Components that are a share of LEAST_SHARE of any arm; the others are too narrow to be seen."""
+    arms = [counts for parts in panels for counts in parts.values()]
+    return [part for part in metrics.PARAMETER_COMPONENTS if any(arm[part] >= LEAST_SHARE * sum(arm.values()) for arm in arms)]
+
+
+def _stack(axes: Axes, parts: dict[str, dict[str, float]], large: list[str]) -> None:
+    totals = {label: sum(counts.values()) for label, counts in parts.items()}
     factor, letter = axis_unit("model/params_total", list(totals.values()))
+    stacked = [({label: counts[part] for label, counts in parts.items()}, PART_COLOURS[part]) for part in large]
+    rest = {label: totals[label] - sum(counts[part] for part in large) for label, counts in parts.items()}
     labels, start = list(parts), np.zeros(len(parts))
-    for index, colour in enumerate(PART_COLOURS):
-        widths = np.array([parts[label][index] for label in labels]) / factor
+    for counts, colour in [*stacked, (rest, SMALL_COLOUR)]:
+        widths = np.array([counts[label] for label in labels]) / factor
         axes.barh(labels, widths, left=start, color=colour, edgecolor="white", linewidth=0.4, height=0.75)
         start += widths
     for position, total in enumerate(start):

@@ -25,7 +25,8 @@ MARKS = {
     Verdict.OPEN: ("x", "0.35", False, "no verdict"),
 }
 """Verdict -> marker, colour, whether it is filled, what the legend says."""
-TICKS = (-99, -98, -95, -90, -80, -70, -50, -30, -20, -10, -5, 0, 5, 10, 20, 50, 100, 200, 400, 900, 1900, 4900, 9900)
+TICKS = (-99, -98, -95, -90, -80, -70, -50, -30, -20, -10, -5, 0, 5, 10, 20, 50, 100, 200, 400, 900, 1900, 4900)
+TICKS += tuple(10**power - 100 for power in range(4, 15))
 """Percent at which an axis of ratios may have a tick."""
 LEAST = math.log(1.1)
 """Half the width of an axis of ratios at least: smaller changes are shown as small."""
@@ -114,7 +115,11 @@ def _percent_ticks(axes: Axes, limits: tuple[float, float]) -> None:
     for tick in sorted(inside, key=lambda tick: (abs(tick) not in (50, 90, 100), abs(tick))):
         if all(abs(math.log1p(tick / 100) - math.log1p(other / 100)) >= least for other in kept):
             kept.append(tick)
-    axes.set_xticks([math.log1p(tick / 100) for tick in kept], [formats.signed(tick, 0) for tick in kept])
+    axes.set_xticks([math.log1p(tick / 100) for tick in kept], [_tick_text(tick) for tick in kept])
+
+
+def _tick_text(tick: int) -> str:
+    return formats.signed(tick, 0) if tick < 900 else f"×{1 + tick / 100:g}"
 
 
 def _band(axes: Axes, effect: Effect, row: int) -> None:

@@ -3,20 +3,38 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Transform
 
 from harness import metrics
 from reports import plots
 from reports.compare import Comparison, Row, Section
-from reports.plots import FAINT_LIMIT, ArmStyle, arm_styles, axis_unit, grid, handle, legend, mean_curve, scale_axis, smooth
+from reports.plots import (
+    FAINT_LIMIT,
+    ArmStyle,
+    arm_styles,
+    axis_unit,
+    grid,
+    handle,
+    legend,
+    mean_curve,
+    same_span,
+    scale_axis,
+    smooth,
+)
 from reports.study import Chapter, Curve, Study
 from reports.tables import HEADLINE, MAJORITY, score_title
 
 CAPTIONS = {
-    "score_parameters.svg": "Score against parameters; error bars are one standard deviation over replicates",
+    "score_parameters.svg": "Score against parameters; error bars are one standard deviation over replicates; all "
+    "panels are equally high in points, and marks of equal values stand side by side",
     "score_latency.svg": "Score against latency; error bars are one standard deviation over replicates (latency: launches)",
     "loss.svg": "Training loss, mean over replicates at the steps that all have, smoothed over a twentieth of the curve",
 }
 TRAINING_LOSS = "finetune/loss"
+LEAST_SPAN = 0.10
+"""Of an axis of scores at least: 10 points, so that small differences look small."""
+MARK = 9.0
+"""Distance of two marks, in points of 1/72 inch."""
 
 
 def chapter(study: Study) -> Chapter:
@@ -44,41 +62,68 @@ def score_against(comparison: Comparison, names: dict[int, str], metric: str) ->
     styles = arm_styles(comparison.labels)
     factor, letter = axis_unit(metric, [row.mean(metric) for rows in panels.values() for row in rows])
     figure, axes = grid(len(panels))
-    drawn, constant = {}, []
-    for panel, (index, rows) in zip(axes, panels.items(), strict=True):
-        for row in rows:
-            _point(panel, row, metric, factor, styles[row.label])
-            drawn[row.label] = None
+    sections = [comparison.sections[index] for index in panels]
+    same_span(axes, [_reached(rows) for rows in panels.values()], LEAST_SPAN, highest=1.0)
+    for panel, (index, rows), section in zip(axes, panels.items(), sections, strict=True):
         scale_axis(panel, [row.mean(metric) / factor for row in rows])
-        section = comparison.sections[index]
-        constant = _constant(panel, section, [row.mean(HEADLINE) for row in rows]) or constant
         panel.set(title=names[index], xlabel=f"{metrics.get(metric).title} ({letter})", ylabel=score_title(section))
-    legend(figure, [handle(label, styles[label]) for label in comparison.labels if label in drawn] + constant)
+        _room_at_the_sides(
+            panel, [(row.mean(metric) - sd(row, metric), row.mean(metric) + sd(row, metric)) for row in rows], factor
+        )
+    constants = [line for panel, section in zip(axes, sections, strict=True) for line in _constant(panel, section)]
+    drawn = [label for label in comparison.labels if any(row.label == label for rows in panels.values() for row in rows)]
+    legend(figure, [handle(label, styles[label]) for label in drawn] + constants[:1])
+    figure.get_layout_engine().execute(figure)  # marks stand side by side in inches
+    for panel, rows in zip(axes, panels.values(), strict=True):
+        points = [(row.mean(metric) / factor, row.mean(HEADLINE)) for row in rows]
+        for row, point, place in zip(rows, points, plots.side_by_side(figure, panel, points, MARK), strict=True):
+            _point(panel, row, metric, factor, point, styles[row.label], place)
     return figure
 
 
-def _point(axes: Axes, row: Row, metric: str, factor: float, arm: ArmStyle) -> None:
-    x, y = row.spread(metric), row.spread(HEADLINE)
-    sideways = None if metrics.get(metric).deterministic or x.sd is None else x.sd / factor
+def sd(row: Row, metric: str) -> float:
+    """Of what is measured; 0 of what is counted, or of a single value."""
+    return 0.0 if metrics.get(metric).deterministic else row.spread(metric).sd or 0.0
+
+
+def _reached(rows: list[Row]) -> list[float]:
+    """Ends of the error bars of all scores."""
+    return [row.mean(HEADLINE) + side * sd(row, HEADLINE) for row in rows for side in (-1, 1)]
+
+
+def _room_at_the_sides(axes: Axes, bars: list[tuple[float, float]], factor: float) -> None:
+    """A tenth of the axis on both sides of the error bars, and at least a tenth of the value where all are equal."""
+    to, back = axes.xaxis.get_transform(), axes.xaxis.get_transform().inverted()
+    middle = [(low + high) / 2 / factor for low, high in bars]
+    low, high = to.transform(
+        [max(min(low for low, _ in bars) / factor, min(middle) / 10), max(high for _, high in bars) / factor]
+    )
+    room = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
+    axes.set_xlim(*back.transform([low - room, high + room]))
+
+
+def _point(
+    axes: Axes, row: Row, metric: str, factor: float, point: tuple[float, float], arm: ArmStyle, place: Transform
+) -> None:
     size, front = (13, 4) if arm.marker == "*" else (7, 3)
-    edge = {"markeredgecolor": "white", "markeredgewidth": 0.6, "elinewidth": 0.9}
-    marks = axes.errorbar(x.mean / factor, y.mean, y.sd, sideways, arm.marker, color=arm.colour, markersize=size, **edge)
-    for artist in marks.get_children():
-        artist.set(alpha=0.9, zorder=front)
+    look = {"color": arm.colour, "transform": place, "zorder": front}
+    across, up = sd(row, metric) / factor, sd(row, HEADLINE)
+    axes.plot([point[0] - across, point[0] + across], [point[1], point[1]], linewidth=0.9, **look)
+    axes.plot([point[0], point[0]], [point[1] - up, point[1] + up], linewidth=0.9, **look)
+    axes.plot(*point, arm.marker, markersize=size, markeredgecolor="white", markeredgewidth=0.6, clip_on=False, **look)
 
 
-def _constant(axes: Axes, section: Section, scores: list[float]) -> list[Line2D]:
-    """The line at the score of the constant answer; a note in place of a line so far below that it would squeeze the points."""
+def _constant(axes: Axes, section: Section) -> list[Line2D]:
+    """The line at the score of the constant answer; a note in place of a line that would be outside."""
     constants = [score for row in section.rows for score in row.values(MAJORITY).values()]
     if not constants:
         return []
     level = max(constants)
     low, high = axes.get_ylim()
-    if level >= min(scores) - (high - low):
+    if low <= level <= high:
         return [axes.axhline(level, color="0.5", linestyle=(0, (4, 3)), linewidth=1, label="constant answer")]
-    axes.set_ylim(low - 0.12 * (high - low), high)
     place = {"xy": (0.98, 0.02), "xycoords": "axes fraction", "ha": "right", "va": "bottom"}
-    axes.annotate(f"↓ constant answer {level:.3f}", color="0.35", fontsize=7.5, **place)
+    axes.annotate(f"{'↓' if level < low else '↑'} constant answer {level:.3f}", color="0.35", fontsize=7.5, **place)
     return []
 
 
@@ -105,6 +150,9 @@ def loss_curves(comparison: Comparison, names: dict[int, str], curves: Curve) ->
                 mean.x, smooth(mean.y), color=styles[label].colour, linestyle=styles[label].line, linewidth=1.5, zorder=front
             )
         panel.set(title=names[index], xlabel="training step", ylabel="training loss")
+    highest = max(panel.get_ylim()[1] for panel in axes)
+    for panel in axes:
+        panel.set_ylim(top=highest, bottom=min(0, *(one.get_ylim()[0] for one in axes)))
     drawn = [label for label in comparison.labels if any(label in means for means in panels.values())]
     legend(figure, [handle(label, styles[label], line=True) for label in drawn])
     return figure

@@ -1,0 +1,139 @@
+"""Pictures of extreme studies: no mark hides another, no two texts overlap, and nothing is cut off."""
+
+import itertools
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+from reports import plots
+from reports.chapters import components, effect_plot, pictures
+from reports.compare import Comparison, compare
+
+SCORE, TOTAL, LATENCY, MEMORY = "eval/score", "model/params_total", "inference/latency_ms_p50", "inference/peak_memory_bytes"
+PARTS = ("token_embedding", "position_embedding", "layers", "head")
+
+
+def values(total: float, score: float) -> dict[str, float]:
+    """Of a run whose sizes go with `total`."""
+    shares = dict(zip(PARTS, (0.6, 0.001, 0.398, 0.001), strict=True))
+    counted = {f"model/params_component_{part}": share * total for part, share in shares.items()}
+    return counted | {TOTAL: total, SCORE: score, LATENCY: total / 1e6, MEMORY: 40 * total, "eval/majority_score": 0.3}
+
+
+def ties(arms: int) -> list[tuple[float, float]]:
+    return [(1e6, 1.0)] * arms
+
+
+def close(arms: int) -> list[tuple[float, float]]:
+    return [(1e6 * (1 + index / 1000), 0.8 + index / 10_000) for index in range(arms)]
+
+
+def huge(arms: int) -> list[tuple[float, float]]:
+    return [(10.0 ** (3 + index % 9), index % 11 / 10) for index in range(arms)]
+
+
+STUDIES = {
+    "one arm": ties(1),
+    "two ties": ties(2),
+    "23 ties": ties(23),
+    "23 close": close(23),
+    "23 huge ranges": huge(23),
+    "one far away": [*close(5), (1e12, 0.0)],
+}
+
+
+@pytest.fixture(params=STUDIES)
+def comparison(request: pytest.FixtureRequest, make_run) -> Comparison:
+    """Two tasks and two seeds; every fifth arm lacks a task, every seventh its latency."""
+    runs = []
+    for index, (total, score) in enumerate(STUDIES[request.param]):
+        arm = f"a_variant_with_a_long_name_{index:02d}" if index else "base"
+        for task, seed in itertools.product(("sst2", "cola"), (0, 1)):
+            if task == "cola" and index % 5 == 4:
+                continue
+            known = values(total, min(1.0, score + 0.001 * seed))
+            if index % 7 == 6:
+                del known[LATENCY]
+            runs.append(make_run(arm, seed, known, task=task))
+    return compare("s", runs)
+
+
+def drawn(figure: Figure) -> Figure:
+    """The same, with its layout done as it is when the picture is written."""
+    FigureCanvasAgg(figure)
+    figure.get_layout_engine().execute(figure)
+    figure.set_layout_engine("none")
+    figure.draw_without_rendering()
+    return figure
+
+
+def marks(axes: Axes) -> list[np.ndarray]:
+    """Places of marks in 1/72 inch."""
+    points = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
+    return [line.get_transform().transform(line.get_xydata())[0] * 72 / axes.figure.dpi for line in points]
+
+
+def texts(figure: Figure) -> list[tuple[str, Bbox]]:
+    """Every text that is shown, and where."""
+    renderer = figure.canvas.get_renderer()
+    found = []
+    for axes in figure.axes:
+        if axes.get_visible():
+            low, high = sorted(axes.get_xlim())
+            ticks = [
+                label for tick, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=False) if low <= tick <= high
+            ]
+            bottom, top = sorted(axes.get_ylim())
+            ticks += [
+                label for tick, label in zip(axes.get_yticks(), axes.get_yticklabels(), strict=False) if bottom <= tick <= top
+            ]
+            found += [*ticks, *axes.texts, axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label]
+    found += [text for legend in figure.legends for text in legend.get_texts()]
+    return [(one.get_text(), one.get_window_extent(renderer)) for one in found if one.get_text() and one.get_visible()]
+
+
+def check(figure: Figure) -> None:
+    """AssertionError where a text is cut or two overlap."""
+    page, found = figure.bbox, texts(figure)
+    for text, box in found:
+        inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= page.width + 1 and box.y1 <= page.height + 1
+        assert inside, f"{text!r} is cut off: {box} of {page}"
+    for (one, first), (other, second) in itertools.combinations(found, 2):
+        across = min(first.x1, second.x1) - max(first.x0, second.x0)
+        up = min(first.y1, second.y1) - max(first.y0, second.y0)
+        assert across <= 1 or up <= 1, f"{one!r} and {other!r} overlap by {across:.1f} x {up:.1f} pixels"
+
+
+@pytest.mark.parametrize("metric", [TOTAL, LATENCY])
+def test_scores_against_cost(comparison: Comparison, metric: str):
+    with mpl.rc_context(plots.STYLE):
+        figure = drawn(pictures.score_against(comparison, plots.panel_names(comparison), metric))
+    check(figure)
+    for axes in (one for one in figure.axes if one.get_visible()):
+        places = marks(axes)
+        near = [np.hypot(*(one - other)) for one, other in itertools.combinations(places, 2)]
+        assert min(near, default=np.inf) >= 0.98 * pictures.MARK
+        box = axes.get_window_extent().transformed(mpl.transforms.Affine2D().scale(72 / figure.dpi))
+        assert all(box.x0 - 2 <= x <= box.x1 + 2 and box.y0 - 2 <= y <= box.y1 + 2 for x, y in places)
+
+
+def test_changes(comparison: Comparison):
+    with mpl.rc_context(plots.STYLE):
+        figure = effect_plot.changes(comparison)
+        if figure is None:
+            assert comparison.labels == ["base"]
+            return
+        check(drawn(figure))
+    for axes in (one for one in figure.axes if one.get_visible()):
+        places = marks(axes)
+        assert len({place[1].round(1) for place in places}) == len(places)  # a line for each
+
+
+def test_parameter_bars(comparison: Comparison):
+    with mpl.rc_context(plots.STYLE):
+        check(drawn(components.parameter_bars(components.groups(comparison))))
