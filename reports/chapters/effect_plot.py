@@ -109,9 +109,9 @@ def _number(effect: Effect) -> str:
 
 
 def _percent_ticks(axes: Axes, limits: tuple[float, float]) -> None:
-    """At most five, evenly spread over the axis as far as round percentages allow."""
+    """At most four beside 0, evenly spread over the axis as far as round percentages allow."""
     inside = [tick for tick in TICKS if limits[0] <= math.log1p(tick / 100) <= limits[1]]
-    least, kept = (limits[1] - limits[0]) / 5, [0]
+    least, kept = (limits[1] - limits[0]) / 4, [0]
     for tick in sorted(inside, key=lambda tick: (abs(tick) not in (50, 90, 100), abs(tick))):
         if all(abs(math.log1p(tick / 100) - math.log1p(other / 100)) >= least for other in kept):
             kept.append(tick)
@@ -119,7 +119,8 @@ def _percent_ticks(axes: Axes, limits: tuple[float, float]) -> None:
 
 
 def _tick_text(tick: int) -> str:
-    return formats.signed(tick, 0) if tick < 900 else f"×{1 + tick / 100:g}"
+    factor, letter = formats.prefix(1 + tick / 100)
+    return formats.signed(tick, 0) if tick < 900 else f"×{(1 + tick / 100) / factor:g}{letter}"
 
 
 def _band(axes: Axes, effect: Effect, row: int) -> None:
