@@ -10,13 +10,15 @@ from pathlib import Path
 import harness
 from harness.commands import COMMANDS
 from harness.errors import InputError, unknown
+from harness.standard_output import ends_with_its_reader
 
 HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
 
 
+@ends_with_its_reader
 def main(arguments: list[str] | None = None) -> int:
-    """0; 1 when something failed; 2 for a wrong input, with one line on stderr; 130 when interrupted."""
+    """0; 1 when something failed; 2 for a wrong input, with one line on stderr; 130 when interrupted; 141 without a reader."""
     name, rest = "run", sys.argv[1:] if arguments is None else list(arguments)
     if rest and rest[0] in COMMANDS:
         name, rest = rest[0], rest[1:]
