@@ -2,7 +2,8 @@
 
 import argparse
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from harness.errors import InputError, unknown
@@ -36,6 +37,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line in place of the usage."""
         raise InputError(message)
+
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Takes `output=DIR` for `--output DIR`, as keys are written."""
+        valued = {option for action in self._actions if action.nargs != 0 for option in action.option_strings}
+        given = sys.argv[1:] if args is None else args
+        return super().parse_known_args(
+            [f"--{word}" if f"--{word.partition('=')[0]}" in valued and "=" in word else word for word in given], namespace
+        )
 
     def parse_composed(self, arguments: list[str]) -> tuple[argparse.Namespace, dict[str, str], list[str]]:
         """Options, the command's own keys, and the rest for Hydra; InputError for an option that nobody knows."""
