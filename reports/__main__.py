@@ -1,4 +1,4 @@
-"""`python -m reports`: from the tracking store to `report.md`, its pictures and `summary.csv`."""
+"""`python -m reports`: from the tracking store to `report.md`, `report.html`, pictures and `summary.csv`."""
 
 import argparse
 import os
@@ -33,6 +33,12 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         default=[],
         help="quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (default: the baseline's end)",
     )
+    parser.add_argument(
+        "--format",
+        metavar="NAMES",
+        default="md,csv",
+        help="what to write, of md, csv, parquet (default: %(default)s)",
+    )
     return parser.parse_args(arguments)
 
 
@@ -60,14 +66,15 @@ def write(files: dict[str, bytes], out: Path) -> None:
 
 
 def report(options: argparse.Namespace) -> Path:
-    """Path of the report.md that was written; ReportError, with nothing written, where the store has no answer."""
+    """Path of the first file that was written; ReportError, with nothing written, where the store has no answer."""
     # scipy, pandas and matplotlib take seconds to import: --help does without
     from reports import compare, render, store
     from reports.chapters import cost
     from reports.connect import connect
     from reports.study import Options, Study
 
-    cost.parse(options.target)  # a wrong target is refused before the store is read
+    cost.parse(options.target)  # a wrong target or format is refused before the store is read
+    formats = render.formats(options.format)
     reader = connect(options.uri or f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}")
     name, found = store.read_study(reader, options.study)
     runs = store.with_launches(reader, found)
@@ -76,8 +83,9 @@ def report(options: argparse.Namespace) -> Path:
     of_chapters = Options(tuple(options.target), options.with_wnli, options.audit or _last_audit())
     study = Study(comparison, lambda metric: store.read_history(reader, comparison.runs, metric), of_chapters)
     out = options.out or default_out(name)
-    write(render.render(study), out)
-    return out / "report.md"
+    files = render.render(study, formats)
+    write(files, out)
+    return out / next(iter(files))
 
 
 def main(arguments: list[str] | None = None) -> int:

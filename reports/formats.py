@@ -18,6 +18,8 @@ POINTS = 100
 """Points in one whole score."""
 MOST_COLUMNS = 7
 """Of a table that is read on a page 1,000 pixels wide."""
+FORMULA = tuple("=+-@\t\n＝＋－＠")
+"""First characters of what a spreadsheet takes for a formula (CSV injection, OWASP)."""
 
 
 def escape(text: object) -> str:
@@ -116,9 +118,17 @@ def readable(header: list[str], rows: list[list[str]]) -> str:
 
 
 def csv_file(lines: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
-    """Content of a CSV file with these columns, empty where a line has no value."""
+    """Content of a CSV file with these columns, empty where there is no value; `'` stands before what looks like a formula."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines)
+    writer.writerows({column: _as_text(entry) for column, entry in line.items()} for line in lines)
     return text.getvalue().encode()
+
+
+def _as_text(entry: object) -> object:
+    """Numbers as they are; a spreadsheet shows text behind an apostrophe and computes nothing."""
+    if not isinstance(entry, str):
+        return entry
+    line = re.sub("\r\n?", "\n", entry)  # the csv module quotes a line feed, and writes a bare carriage return as it is
+    return f"'{line}" if line.startswith(FORMULA) else line

@@ -1,17 +1,70 @@
 """Puts the chapters together: names and content of all files, before anything is written."""
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
 from reports.chapters import CHAPTERS
-from reports.formats import escape
-from reports.study import Study
-from reports.summary import summary
+from reports.errors import unknown
+from reports.formats import csv_file, escape
+from reports.study import Chapter, Study
+from reports.summary import COLUMNS, parquet_file, summary
+
+Files = dict[str, bytes]
+"""Name -> content."""
 
 
-def render(study: Study) -> dict[str, bytes]:
-    """File name -> content of `report.md`, `summary.csv` and the files of every chapter."""
-    chapters = [chapter(study) for chapter in CHAPTERS]
-    paragraphs = [f"# Report: {escape(study.comparison.study)}", *(part for one in chapters for part in one.paragraphs)]
-    files = {name: content for one in chapters for name, content in one.files.items()}
-    return files | {
-        "summary.csv": summary(study.comparison, [line for one in chapters for line in one.summary]),
-        "report.md": ("\n\n".join(paragraphs) + "\n").encode(),
-    }
+@dataclass(frozen=True)
+class Report:
+    """What every format is made from."""
+
+    study: Study
+    chapters: list[Chapter]  # those of CHAPTERS, in their order
+
+    @property
+    def text(self) -> str:
+        """The whole report as Markdown."""
+        paragraphs = [f"# Report: {escape(self.study.comparison.study)}"]
+        return "\n\n".join([*paragraphs, *(part for one in self.chapters for part in one.paragraphs)]) + "\n"
+
+    @property
+    def files(self) -> Files:
+        """Pictures and tables of the chapters."""
+        return {name: content for one in self.chapters for name, content in one.files.items()}
+
+    @property
+    def summary(self) -> list[dict[str, object]]:
+        """Rows of summary.csv and summary.parquet."""
+        return summary(self.study.comparison, [line for one in self.chapters for line in one.summary])
+
+
+def _markdown(report: Report) -> Files:
+    return {"report.md": report.text.encode()} | report.files
+
+
+def _csv(report: Report) -> Files:
+    tables = {name: content for name, content in report.files.items() if name.endswith(".csv")}
+    return {"summary.csv": csv_file(report.summary, list(COLUMNS))} | tables
+
+
+def _parquet(report: Report) -> Files:
+    return {"summary.parquet": parquet_file(report.summary)}
+
+
+FORMATS: dict[str, Callable[[Report], Files]] = {"md": _markdown, "csv": _csv, "parquet": _parquet}
+"""Name for `--format` -> the files of that format, the one to open first."""
+DEFAULT = ("md", "csv")
+
+
+def formats(text: str) -> tuple[str, ...]:
+    """The names in `md,csv`, each once; ReportError for one that is no format."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in FORMATS:
+            raise unknown("format", name, FORMATS)
+    return names
+
+
+def render(study: Study, formats: Iterable[str] = DEFAULT) -> Files:
+    """File name -> content, of all files in these formats."""
+    report = Report(study, [chapter(study) for chapter in CHAPTERS])
+    return {name: content for one in formats for name, content in FORMATS[one](report).items()}

@@ -1,25 +1,19 @@
-"""`summary.csv`: one row per task, conditions, arm and metric, in base units; empty where unknown."""
+"""`summary.csv`, `summary.parquet`: a row per task, conditions, arm and metric, in base units; empty where unknown."""
+
+import io
+from collections.abc import Iterable
 
 from harness import metrics, tags
 from harness.paired import Spread
 from reports.compare import Comparison, Row, Section
-from reports.formats import csv_file
 from reports.statistics import Change
 
-COLUMNS = ["task", "conditions", "arm", "model", "scale", "metric", "unit", "direction", "n", "mean", "sd", "min", "max"]
-COLUMNS += [
-    "baseline_mean",
-    "change",
-    "change_percent",
-    "pairs",
-    "pretrainings",
-    "ci_low",
-    "ci_high",
-    "verdict",
-    "noise_floor_percent",
-    "p_holm",
-    "pairs_needed",
-]
+COLUMNS: dict[str, type] = dict.fromkeys(("task", "conditions", "arm", "model", "scale", "metric", "unit", "direction"), str)
+COLUMNS |= {"n": int, "mean": float, "sd": float, "min": float, "max": float}
+COLUMNS |= {"baseline_mean": float, "change": float, "change_percent": float, "pairs": int, "pretrainings": int}
+COLUMNS |= {"ci_low": float, "ci_high": float, "verdict": str, "noise_floor_percent": float, "p_holm": float}
+COLUMNS |= {"pairs_needed": int}
+"""Column -> type of its values."""
 CURVES = {
     f"{phase}/{name}"
     for phase in ("finetune", "pretrain")
@@ -33,8 +27,8 @@ Line = dict[str, object]
 """Column -> value."""
 
 
-def summary(comparison: Comparison, more: list[Line]) -> bytes:
-    """The file's content, with `more` rows at its end; the baseline's own rows have no change."""
+def summary(comparison: Comparison, more: Iterable[Line]) -> list[Line]:
+    """All rows, with `more` at the end; the baseline's own rows have no change."""
     lines = [
         line
         for section in comparison.sections
@@ -42,7 +36,19 @@ def summary(comparison: Comparison, more: list[Line]) -> bytes:
         for metric in metrics.METRICS
         if metric not in CURVES and not metric.startswith(SERIES) and (line := _line(section, row, metric))
     ]
-    return csv_file([*lines, *more], COLUMNS)
+    return [*lines, *more]
+
+
+def parquet_file(lines: Iterable[Line]) -> bytes:
+    """Content of a Parquet file with these rows: text, int64 and float64, null where a row has no value."""
+    import pyarrow  # half a second that no other format needs
+    from pyarrow import parquet
+
+    types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
+    schema = pyarrow.schema([(column, types[kind]) for column, kind in COLUMNS.items()])
+    content = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(list(lines), schema), content)
+    return content.getvalue()
 
 
 def _line(section: Section, row: Row, name: str) -> Line | None:

@@ -1,5 +1,8 @@
 """Numbers and names as a person reads them."""
 
+import csv
+import io
+
 import pytest
 
 from reports import formats
@@ -77,3 +80,24 @@ def test_wide_tables_are_turned_and_cut_with_the_baseline_in_each_part():
     assert len(first.splitlines()) == len(second.splitlines()) == 10
     assert formats.readable(header, arms[:1]).splitlines()[0] == "| arm | arm0 |"
     assert formats.readable(header[:7], [arm[:7] for arm in arms]) == formats.table(header[:7], [arm[:7] for arm in arms])
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1+2", "@x", "\t=1", "\n=1", "＝1+1", "＠x"])
+def test_csv_file_has_no_formula(name: str):
+    assert read_back(name) == [f"'{name}", "-0.5"]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\r\nb"])
+def test_csv_file_keeps_a_name_of_two_lines_in_its_row(name: str):
+    assert read_back(name) == ["a\nb", "-0.5"]
+
+
+def test_csv_file_has_no_formula_behind_a_carriage_return():
+    assert read_back("\r=1") == ["'\n=1", "-0.5"]
+
+
+def read_back(name: str) -> list[str]:
+    """The only row of a CSV file, with this arm and a negative change."""
+    content = formats.csv_file([{"arm": name, "change": -0.5}], ["arm", "change"])
+    (row,) = list(csv.reader(io.StringIO(content.decode(), newline="")))[1:]
+    return row
