@@ -12,8 +12,18 @@ from reports.errors import ReportError
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; a wrong option ends with exit code 2."""
-    parser = argparse.ArgumentParser(prog="python -m reports", description="Compare the arms of one study with its baseline.")
-    parser.add_argument("--study", metavar="NAME", help="MLflow experiment to report on (default: the one with the newest run)")
+    parser = argparse.ArgumentParser(
+        prog="python -m reports",
+        description="Compare the arms of a study with its baseline.",
+    )
+    parser.add_argument(
+        "--study",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="MLflow experiment to report on; several are joined (default: the one with the newest run)",
+    )
+    parser.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
     parser.add_argument("--baseline", metavar="NAME", help="arm that the others are compared with (default: base)")
     parser.add_argument(
         "--along",
@@ -70,19 +80,16 @@ def report(options: argparse.Namespace) -> Path:
     # scipy, pandas and matplotlib take seconds to import: --help does without
     from reports import compare, render, store
     from reports.chapters import cost
-    from reports.connect import connect
+    from reports.read import read
     from reports.study import Options, Study
 
     cost.parse(options.target)  # a wrong target or format is refused before the store is read
     formats = render.formats(options.format)
-    reader = connect(options.uri or f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}")
-    name, found = store.read_study(reader, options.study)
-    runs = store.with_launches(reader, found)
-    everything = sorted([*runs, *store.follow(reader, runs)], key=lambda run: (run.started, run.run_id))
-    comparison = compare.compare(name, everything, options.baseline, options.along)
+    found = read(options.uri, options.study, options.where)
+    comparison = compare.compare(found.study, found.runs, options.baseline, options.along)
     of_chapters = Options(tuple(options.target), options.with_wnli, options.audit or _last_audit())
-    study = Study(comparison, lambda metric: store.read_history(reader, comparison.runs, metric), of_chapters)
-    out = options.out or default_out(name)
+    study = Study(comparison, lambda metric: store.read_history(found.reader, comparison.runs, metric), of_chapters)
+    out = options.out or default_out(found.study)
     files = render.render(study, formats)
     write(files, out)
     return out / next(iter(files))

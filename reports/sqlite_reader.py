@@ -38,6 +38,7 @@ class SqliteReader(Reader):
                 f"no tracking store at {str(path)!r}; expected the SQLite file that `python -m harness` writes, or --uri"
             )
         self._path = path
+        self.output = path.parent
         with self._one_line_errors():
             self._database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
             self._columns = {table: self._columns_of(table) for table in COLUMNS}

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from harness import arms, metrics, tags
 from harness.paired import Replicate
@@ -85,6 +86,8 @@ class Run:
 
 class Reader(abc.ABC):
     """Reads a tracking store; ReportError from any call where the store does not answer. Deleted runs are left out."""
+
+    output: Path | None = None  # folder with the files of its runs, where that is known
 
     @abc.abstractmethod
     def studies(self) -> dict[str, str]:
