@@ -1,6 +1,7 @@
 """Paths: the shipped configuration, and results below `output`."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 PRETRAINED = "pretrained"
@@ -45,6 +46,11 @@ def data_folder(output: str, key: str) -> Path:
 def run_folder(output: str, study: str, name: str) -> Path:
     """The results of one run; `name` is made safe for any file system."""
     return Path(output).absolute() / study / re.sub(r"[^A-Za-z0-9_.+@-]+", "_", name)
+
+
+def run_name(names: Iterable[str], fingerprint: str) -> str:
+    """Name of a run's folder: what it is, and the beginning of its fingerprint."""
+    return "-".join([*names, fingerprint[:8]])
 
 
 def pretrained_weights(folder: Path, tokens: float | None) -> Path:

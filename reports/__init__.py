@@ -1,1 +1,26 @@
 """The report on a study: reads the tracking store and writes tables, pictures and a summary."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def load(
+    study: str | Sequence[str] | None = None, uri: str | None = None, where: str | None = None, along: Iterable[str] = ()
+) -> "pd.DataFrame":
+    """The runs of a study, or of several, as a pandas DataFrame: one row a run, oldest first, without A/A replicates.
+
+    Columns: `arm`, `model`, `scale`, `enhancements`, `task`, `seed`, `pretrain_seed`, `conditions`, `status`, `counted`,
+    `study`, `started`, `run_id`, `folder` (missing where there is none), the parameters in which runs differ, and every metric
+    under its declared name (harness/metrics.py) in base units, which `frame.attrs["units"]` names. A value that a run lacks is
+    missing. `counted` is False for runs that a report leaves out: `status` says superseded, failed, ... Pretrainings that
+    the runs start from are rows of their own, even those of other studies.
+
+    `study` is by default the one with the newest run, `uri` that of multirun/mlflow.db; `where` and `along` are those of
+    `python -m reports`. ReportError (reports.errors) where the store has no answer.
+    """
+    from reports import frame  # pandas and scipy take seconds: `import reports` does without
+
+    return frame.load(study, uri, where, along)

@@ -23,6 +23,9 @@ CURVES = {
 SERIES = (metrics.LENGTHS, metrics.LAUNCHES, metrics.BATCHES)
 """Phases whose steps are lengths, launches or batch sizes: their last value says nothing of the others."""
 
+RESULTS = tuple(name for name in metrics.METRICS if name not in CURVES and not name.startswith(SERIES))
+"""Metrics whose last value is a result of the run."""
+
 Line = dict[str, object]
 """Column -> value."""
 
@@ -33,8 +36,8 @@ def summary(comparison: Comparison, more: Iterable[Line]) -> list[Line]:
         line
         for section in comparison.sections
         for row in section.rows
-        for metric in metrics.METRICS
-        if metric not in CURVES and not metric.startswith(SERIES) and (line := _line(section, row, metric))
+        for metric in RESULTS
+        if (line := _line(section, row, metric))
     ]
     return [*lines, *more]
 

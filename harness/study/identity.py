@@ -100,12 +100,12 @@ def title(config: RunConfig, inputs: Inputs) -> str:
 
 def folder_of(config: RunConfig, inputs: Inputs) -> Path:
     """The run's folder, named after the run and not after the comparison; all studies share their pretrainings."""
-    short = fingerprint(config, inputs)[:8]
+    short = fingerprint(config, inputs)
     names = [config.model_name, *sorted(config.enhancements), config.scale_name]
     if inputs.data is None:
-        name = "-".join([*names, config.pretrain.objective.value, str(config.pretrain.seed), short])
+        name = paths.run_name([*names, config.pretrain.objective.value, str(config.pretrain.seed)], short)
         return paths.run_folder(config.output, paths.PRETRAINED, name)
-    return paths.run_folder(config.output, config.study, "-".join([*names, config.task.name, str(config.seed), short]))
+    return paths.run_folder(config.output, config.study, paths.run_name([*names, config.task.name, str(config.seed)], short))
 
 
 def lifted(runs: Iterable[tuple[RunConfig, Inputs]]) -> list[str]:

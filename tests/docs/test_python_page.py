@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_every_block_runs(output, monkeypatch, capsys):
     """As in a notebook: in this process, all blocks with the same names."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     output.rename(output.with_name("multirun"))
     monkeypatch.chdir(output.parent)
     monkeypatch.setattr(sys, "argv", ["notebook"])
@@ -18,3 +18,4 @@ def test_every_block_runs(output, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "FLOPs for one text" in out
     assert out.count(": finished in ") == 3
+    assert "parameters " in out

@@ -13,7 +13,7 @@ from reports.study import Chapter, Study
 
 FOLDER = Path(__file__).parents[2] / "reports"
 FILES = sorted(FOLDER.rglob("*.py"))
-LAZY = {"__main__.py", "connect.py", "summary.py"}
+LAZY = {"__init__.py", "__main__.py", "connect.py", "summary.py"}
 """Files that import inside a function, to save start-up time; each place says so in a comment."""
 
 

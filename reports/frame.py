@@ -1,0 +1,97 @@
+"""A study as a pandas DataFrame, for notebooks: one row a run."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from harness import metrics, tags
+from reports import folders
+from reports.compare import Comparison, differing_settings
+from reports.read import compare_with_any, read
+from reports.store import Run
+from reports.summary import RESULTS
+
+IDENTITY = {
+    "arm": tags.ARM,
+    "model": tags.MODEL,
+    "scale": tags.SCALE,
+    "enhancements": tags.ENHANCEMENTS,
+    "task": tags.TASK,
+    "seed": tags.SEED,
+    "pretrain_seed": tags.PRETRAIN_SEED,
+    "conditions": tags.CONDITIONS,
+}
+"""Column -> tag; the arm and the conditions of a finished run are those of the report."""
+
+SEEDS = ("seed", "pretrain_seed")
+NAMED = ("model_name", "scale_name", "task.name")
+"""Parameters that are columns of the identity."""
+
+SUPERSEDED = "superseded"
+
+
+def load(
+    study: str | Sequence[str] | None = None, uri: str | None = None, where: str | None = None, along: Iterable[str] = ()
+) -> pd.DataFrame:
+    """One row a run, oldest first; see `reports.load`."""
+    names = [study] if isinstance(study, str) else list(study or ())
+    found = read(uri, names, where)
+    runs = [run for run in found.runs if not run.is_aa_replicate]
+    places = _places(compare_with_any(found.study, found.runs, along))
+    differing = [key for key in differing_settings(runs) if key not in NAMED]
+    used = [name for name in RESULTS if any(name in run.metrics for run in runs)]
+    rows = [
+        _identity(run, places.get(run.run_id))
+        | {"run_id": run.run_id, "folder": _folder(run, found.reader.output)}
+        | {key: run.params.get(key) for key in differing}
+        | {name: run.metrics.get(name) for name in used}
+        for run in runs
+    ]
+    frame = pd.DataFrame(rows)
+    frame["started"] = pd.to_datetime(frame["started"], unit="ms", utc=True)
+    for name in (*SEEDS, *differing):
+        frame[name] = _numbers(frame[name])
+    frame[used] = frame[used].astype(float)
+    frame.attrs = {"study": found.study, "units": {name: metrics.get(name).unit for name in used}}
+    return frame
+
+
+Place = tuple[str, str, bool]
+"""Label of the arm, hash of the conditions, and whether the run counts."""
+
+
+def _places(comparison: Comparison | None) -> dict[str, Place]:
+    """By run id, of finished runs."""
+    found: dict[str, Place] = {}
+    for section in comparison.sections if comparison else ():
+        for row in section.rows:
+            found |= {run.run_id: (row.label, section.conditions, True) for run in row.runs.values()}
+            found |= {run.run_id: (row.label, section.conditions, False) for run in row.superseded}
+    return found
+
+
+def _identity(run: Run, place: Place | None) -> dict[str, object]:
+    known: dict[str, object] = {column: run.tags.get(tag) for column, tag in IDENTITY.items()}
+    status = run.status
+    if place:
+        known |= {"arm": place[0], "conditions": place[1]}
+        status = status if place[2] else SUPERSEDED
+    study = run.elsewhere or run.tags.get(tags.STUDY)
+    return known | {"status": status, "counted": bool(place and place[2]), "study": study, "started": run.started}
+
+
+def _numbers(texts: pd.Series) -> pd.Series:
+    """The same column as numbers or as booleans, where all that is set in it are such."""
+    known = texts.where(texts.notna() & (texts != "None"), None)
+    if set(known.dropna()) in ({"True"}, {"False"}, {"True", "False"}):
+        return known.map({"True": True, "False": False}).astype("boolean")
+    try:
+        return known.astype(float) if known.isna().all() else pd.to_numeric(known)
+    except ValueError:
+        return texts
+
+
+def _folder(run: Run, output: Path | None) -> str | None:
+    folder = folders.folder_of(run, output)
+    return str(folder) if folder else None
