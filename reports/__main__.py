@@ -1,13 +1,15 @@
 """`python -m reports`: from the tracking store to `report.md`, `report.html`, pictures and `summary.csv`."""
 
 import argparse
+import importlib
 import os
 import re
 import sys
 import tempfile
 from pathlib import Path
 
-from reports.errors import ReportError
+from reports.commands import COMMANDS
+from reports.errors import ReportError, unknown
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -15,6 +17,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m reports",
         description="Compare the arms of a study with its baseline.",
+        epilog="Commands: " + "; ".join(f"{name}: {text}" for name, (_, text) in COMMANDS.items()),
     )
     parser.add_argument(
         "--study",
@@ -95,15 +98,24 @@ def report(options: argparse.Namespace) -> Path:
     return out / next(iter(files))
 
 
+def run(arguments: list[str]) -> int:
+    """The exit code of the command that the first argument names, or of a report."""
+    if arguments and not arguments[0].startswith("-"):
+        name, *rest = arguments
+        if name not in COMMANDS:
+            raise unknown("command", name, COMMANDS)
+        return importlib.import_module(COMMANDS[name][0]).main(rest)
+    print(report(parse(arguments)))
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """0 and the path of the report on stdout, or 2 and one line on stderr."""
-    options = parse(arguments)
+    """The command's exit code, for a report 0 and its path on stdout; 2 and one line on stderr for a wrong input."""
     try:
-        print(report(options))
+        return run(sys.argv[1:] if arguments is None else arguments)
     except ReportError as error:
         print(f"python -m reports: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    return 0
 
 
 def leave_out_working_directory() -> None:

@@ -122,12 +122,17 @@ def read_study(reader: Reader, name: str | None) -> tuple[str, list[Run]]:
     """The study's name and its runs, oldest first; without a name, the study with the newest run."""
     studies = reader.studies()
     name = _newest_study(reader, studies) if name is None else name
-    if name not in studies:
-        raise unknown("study", name, sorted(studies))
-    runs = reader.runs(studies[name])
+    runs = reader.runs(number_of(studies, name))
     if not runs:
         raise ReportError(f"study {name!r} has no runs; choices: {', '.join(sorted(studies))}")
     return name, sorted(runs, key=lambda run: (run.started, run.run_id))
+
+
+def number_of(studies: Mapping[str, str], name: str) -> str:
+    """The study's number; ReportError with the choices where there is none of this name."""
+    if name not in studies:
+        raise unknown("study", name, sorted(studies))
+    return studies[name]
 
 
 def _newest_study(reader: Reader, studies: dict[str, str]) -> str:

@@ -9,9 +9,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from harness.commands.arguments import Parser
-from harness.commands.terminal import wrapped
 from harness.errors import InputError, unknown
 from harness.live_line import live_line
+from harness.terminal import wrapped
 
 if TYPE_CHECKING:
     from harness.audit.show import Row

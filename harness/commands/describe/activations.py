@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from harness.commands.describe.picture import STYLE
-from harness.commands.terminal import Row, table
 from harness.config.schema import ModelConfig
 from harness.errors import InputError
 from harness.paths import conf_directory
+from harness.terminal import Row, table
 from models.config import Activation
 from models.keys import keys_read
 from models.layers import ACTIVATIONS

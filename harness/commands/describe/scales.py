@@ -5,7 +5,6 @@ from pathlib import Path
 from textwrap import wrap
 
 from harness import tasks
-from harness.commands.terminal import Row, table
 from harness.config import compose
 from harness.config.command_line import for_hydra
 from harness.config.resolve import MEASURED_LENGTH
@@ -14,6 +13,7 @@ from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
 from harness.measure.memory_formula import Shape
 from harness.paths import conf_directory
+from harness.terminal import Row, table
 from models.heads import on_meta
 
 HEAD = ("scale", "L", "D", "parameters", "", "embeddings", "encoder", "GFLOP", "", "step MB")

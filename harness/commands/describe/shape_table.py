@@ -13,12 +13,12 @@ import torch
 from harness.checkpoints import teacher
 from harness.commands.describe.symbols import Sizes, legend, symbols
 from harness.commands.describe.trace import Seen, Size, merged, trace
-from harness.commands.terminal import Row, table
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.measure import pretraining_heads as heads
 from harness.measure import subject
 from harness.tasks import kind_of
+from harness.terminal import Row, table
 from models.batch import Batch
 from models.config import Body
 from models.encoder import Encoder

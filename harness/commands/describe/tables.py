@@ -8,12 +8,12 @@ from pathlib import Path
 
 from harness import tasks
 from harness.commands.describe import architecture, picture, shape_table
-from harness.commands.terminal import Row, table
 from harness.config import compose
 from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.measure import pretraining_heads as heads
 from harness.measure import size
+from harness.terminal import Row, table
 from models.config import EncoderConfig
 from models.heads import Classifier, on_meta
 from models.objectives.build import refuse_misfit

@@ -11,9 +11,9 @@ from tqdm import tqdm
 from harness.commands.features.files import WRITERS, FeatureFile, Layout
 from harness.commands.features.request import Request
 from harness.commands.features.vectors import Extractor, Features, Text, refuse_other_model, source_of
-from harness.commands.terminal import table
 from harness.config.schema import RunConfig
 from harness.errors import InputError
+from harness.terminal import table
 
 SHOWN = 10
 """Texts that the summary lists one by one."""

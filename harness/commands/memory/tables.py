@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from harness.commands.memory.probe import Fit, Probe, largest, probe
 from harness.commands.memory.request import Request
-from harness.commands.terminal import Row, table
 from harness.config import resolve
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import facts
 from harness.measure.memory_formula import Parts
 from harness.measure.records import StepRequest, TrainingStepMemory
+from harness.terminal import Row, table
 
 DASH = "-"
 

@@ -6,8 +6,8 @@ from statistics import median
 
 from harness import metrics
 from harness.commands.profile.launch import Column
-from harness.commands.terminal import table
 from harness.measure.records import Trace, TracedCall
+from harness.terminal import table
 
 COMPONENTS = tuple(f"model/params_component_{name}" for name in metrics.PARAMETER_COMPONENTS)
 COMPILING = "setup/compile_s"

@@ -9,7 +9,6 @@ from tokenizers import Tokenizer
 
 from harness import tasks
 from harness.checkpoints import find_run, native
-from harness.commands.terminal import Row, table
 from harness.commands.tokenizer import picture
 from harness.commands.tokenizer.counts import Counts, Text, Word, count, plain_words, text_of
 from harness.commands.tokenizer.request import Request
@@ -21,6 +20,7 @@ from harness.data import tokenizer as tokenizers
 from harness.errors import InputError
 from harness.live_line import live_line
 from harness.tasks.rows import load_table
+from harness.terminal import Row, table
 
 WIDTH = 100
 PIECES = 8

@@ -2,7 +2,7 @@
 
 import shlex
 
-from harness.commands.terminal import WIDTH, wrapped
+from harness.terminal import WIDTH, wrapped
 
 NUMBERS = "pairs: " + ", ".join(f"-{length / 10} % ({length})" for length in range(100, 140))
 

@@ -1,0 +1,126 @@
+"""`python -m reports compare`: which runs are meant, and what differs between them."""
+
+import csv
+import io
+
+import pytest
+
+from harness.terminal import WIDTH
+from reports.__main__ import main
+
+
+@pytest.fixture
+def ids(tracking, typical) -> list[str]:
+    """base and a smaller model in the same study, each with a folder's name."""
+    other = {"finetune.epochs": "3", "finetune.note": "x" * 300, "study": "s"}
+    settings = ({"model.window": "8", "study": "before_after", "arm": "base"}, other)
+    values = (typical() | {"eval/examples": 100.0}, typical(2.0, 0.75) | {"eval/loss": 0.4})
+    return [
+        tracking.log(arm, values=of, params=params | {"environment.cores": cores}, fingerprint=fingerprint * 8)
+        for arm, of, params, cores, fingerprint in zip(
+            ("base", "small"), values, settings, ("2", "4"), ("ab12", "cd34"), strict=True
+        )
+    ]
+
+
+def said(capsys, *arguments: str) -> str:
+    assert main(["compare", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys, *arguments: str) -> str:
+    assert main(["compare", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    return err
+
+
+def lines_of(text: str, first: str) -> list[list[str]]:
+    """Cells of the rows that begin like this."""
+    return [[cell for cell in line.split("  ") if cell.strip()] for line in text.splitlines() if line.startswith(first)]
+
+
+def test_only_what_differs_is_shown_with_units(ids, capsys):
+    text = said(capsys, *ids)
+    assert [cells[0] for cells in lines_of(text, "model.window")] == ["model.window"]
+    assert [cell.strip() for cell in lines_of(text, "finetune.epochs")[0]] == ["finetune.epochs", "–", "3"]
+    assert not any(lines_of(text, name) for name in ("study", "arm ", "seed", "eval/majority_score", "environment.torch"))
+    assert [cell.strip() for cell in lines_of(text, "environment.cores")[0]] == ["environment.cores", "2", "4"]
+    assert [cell.strip() for cell in lines_of(text, "eval/score")[0]] == ["eval/score", "0.800", "0.750", "−5.0 points"]
+    row = ["inference/latency_ms_p50", "12.3 ms", "6.15 ms", "−50.0 %"]
+    assert [cell.strip() for cell in lines_of(text, "inference/latency_ms_p50")[0]] == row
+    assert [cell.strip() for cell in lines_of(text, "eval/loss")[0]] == ["eval/loss", "–", "0.400", "–"]
+    assert "timing/" not in text
+    assert "finetune/loss" not in text
+
+
+def test_equal_numbers_are_counted_and_shown_on_demand(ids, capsys):
+    assert "; equal: 1 (--all shows them)" in said(capsys, *ids)
+    text = said(capsys, *ids, "--all")
+    assert "; equal: 1\n" in text
+    assert lines_of(text, "eval/majority_score")
+
+
+def test_it_gives_no_verdict_and_says_so(ids, capsys):
+    text = said(capsys, *ids)
+    assert "One run of each is no evidence" in text
+    assert not any(word in text for word in ("better", "worse", "same within"))
+
+
+def test_nothing_is_wider_than_a_terminal(ids, capsys):
+    assert max(map(len, said(capsys, *ids).splitlines())) <= WIDTH
+
+
+def test_ids_beginnings_names_and_folders_name_a_run(ids, tracking, capsys):
+    text = said(capsys, *ids)
+    for first in (ids[0][:12], "base-tiny-sst2-0-ab", "multirun/before_after/base-tiny-sst2-0-ab12ab12/"):
+        assert said(capsys, first, ids[1]) == text
+    name = tracking.client.get_run(ids[1]).info.run_name
+    assert said(capsys, ids[0], name) == text
+
+
+def test_folder_that_two_attempts_share_means_the_newest(ids, tracking, typical, capsys):
+    again = tracking.log("base", values=typical(), fingerprint="ab12" * 8)
+    assert again in said(capsys, "base-tiny", ids[1]).splitlines()[0]
+
+
+def test_unclear_and_unknown_runs_are_one_line_with_choices(ids, capsys):
+    assert "no run 'nope' in the tracking store" in refused(capsys, "nope", ids[0])
+    assert ids[1] in refused(capsys, "nope", ids[0])
+    assert "no run ''" in refused(capsys, "", ids[0])
+    assert "are the same run" in refused(capsys, ids[0], "base-tiny")
+    assert "unknown study 'x'" in refused(capsys, *ids, "--study", "x")
+    assert "no run 'base' in study 'Default'" in refused(capsys, "base", ids[1], "--study", "Default")
+
+
+def test_beginning_of_several_lists_them(ids, tracking, capsys):
+    tracking.log("base", 1, fingerprint="ef56" * 8)
+    line = refused(capsys, "base-tiny", ids[1])
+    assert "could be any of 2 runs" in line
+    assert "base-tiny-sst2-1-ef56ef56" in line
+
+
+def test_csv_has_base_units_and_all_numbers(ids, capsys):
+    rows = {(row["part"], row["name"]): row for row in csv.DictReader(io.StringIO(said(capsys, *ids, "--format", "csv")))}
+    latency = rows["number", "inference/latency_ms_p50"]
+    assert (latency["unit"], float(latency["a"]), float(latency["b"])) == ("ms", 12.3, 6.15)
+    assert float(latency["change_percent"]) == pytest.approx(-50)
+    assert rows["number", "eval/majority_score"]["change"] == "0.0"
+    assert (rows["setting", "model.window"]["a"], rows["setting", "model.window"]["b"]) == ("8", "")
+    assert rows["environment", "environment.cores"]["b"] == "4"
+
+
+def test_markdown_is_tables(ids, capsys):
+    text = said(capsys, *ids, "--format", "md")
+    assert "| eval/score | 0.800 | 0.750 | −5.0 points |" in text
+
+
+def test_unknown_command_lists_the_commands(capsys):
+    assert main(["comprae"]) == 2
+    assert "unknown command 'comprae' (did you mean 'compare'?)" in capsys.readouterr().err
+
+
+def test_help_names_the_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "compare: what differs between two runs" in " ".join(capsys.readouterr().out.split())
