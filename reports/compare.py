@@ -108,7 +108,7 @@ class Section:
         All rows of the section are one family of tests.
         """
         if metric not in self._changes:
-            self._changes[metric] = corrected({other.label: self._change(other, metric) for other in self.rows})
+            self._changes[metric] = corrected({other.label: self.single_change(other, metric) for other in self.rows})
         return self._changes[metric].get(row.label)
 
     @functools.cached_property
@@ -116,7 +116,8 @@ class Section:
         """Metric -> label -> change, each computed when it is first read."""
         return {}
 
-    def _change(self, row: Row, name: str) -> Change | None:
+    def single_change(self, row: Row, name: str) -> Change | None:
+        """The same, as if it were the only test."""
         before, metric = self.before, metrics.get(name)
         if before is None or before is row:
             return None

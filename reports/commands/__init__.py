@@ -2,5 +2,6 @@
 
 COMMANDS = {
     "compare": ("reports.commands.compare", "what differs between two runs: settings, environment, numbers"),
+    "gate": ("reports.commands.gate", "exit code 1 where an arm is not shown to be at most so much worse, for CI"),
 }
 """Name of a command: its module and one line of help."""

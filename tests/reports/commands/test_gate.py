@@ -1,0 +1,140 @@
+"""`python -m reports gate`: exit codes, both ways to name the sides, and what is printed."""
+
+import pytest
+
+from harness.terminal import WIDTH
+from reports.__main__ import main
+
+BEFORE = [0.80, 0.81, 0.79, 0.805]
+
+
+@pytest.fixture
+def log(tracking, typical):
+    """Logs one run a score."""
+
+    def logged(arm: str, scores: list[float], study: str = "new", **more: object) -> None:
+        for seed, score in enumerate(scores):
+            tracking.log(arm, seed, typical(score=score) | {"eval/examples": 872.0}, study=study, **more)
+
+    return logged
+
+
+def gate(capsys, *arguments: str) -> tuple[int, str]:
+    code = main(["gate", *arguments])
+    out, err = capsys.readouterr()
+    assert err == "" if code < 2 else (out, err.count("\n")) == ("", 1)
+    return code, out + err
+
+
+def test_equal_arm_passes_and_a_worse_one_fails(log, capsys):
+    log("base", BEFORE, "old")
+    log("base", [score + 0.001 * (-1) ** at for at, score in enumerate(BEFORE)])
+    assert gate(capsys, "--study", "new", "--against", "old", "--max-drop", "0.5%")[0] == 0
+    log("base", [score - 0.05 - 0.001 * at for at, score in enumerate(BEFORE)])
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "0.5points")
+    assert code == 1
+    assert "inferior" in text
+    assert "shown to be worse by more than 0.5points: sst2 base eval/score" in " ".join(text.split())
+    assert text.endswith("failed: 1 of 1 tests\n")
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_runs_of_the_old_study_are_not_superseded_by_the_new(log, capsys):
+    """Both have the same arm, seeds and conditions: in one report, the newer would count alone."""
+    log("base", BEFORE)
+    log("base", [score + 0.1 + 0.001 * at for at, score in enumerate(BEFORE)], "old")
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%")
+    assert code == 1
+    assert "inferior" in text
+
+
+def test_an_arm_is_held_against_another_of_the_same_study(log, capsys):
+    log("base", BEFORE)
+    log("albert", [score - 0.001 * at for at, score in enumerate(BEFORE)])
+    log("tiny", [score - 0.1 - 0.001 * at for at, score in enumerate(BEFORE)])
+    assert gate(capsys, "--study", "new", "--max-drop", "1%", "--arm", "albert")[0] == 0
+    code, text = gate(capsys, "--study", "new", "--max-drop", "1%")
+    assert (code, "failed: 1 of 2 tests" in text) == (1, True)
+    assert gate(capsys, "--study", "new", "--max-drop", "1%", "--baseline", "tiny", "--arm", "base")[0] == 0
+    log("base", BEFORE, "old")
+    assert (
+        gate(capsys, "--study", "new", "--against", "old", "--arm", "albert", "--baseline", "base", "--max-drop", "1%")[0] == 0
+    )
+
+
+def test_arms_without_a_counterpart_are_named_and_not_judged(log, capsys):
+    log("base", BEFORE, "old")
+    log("base", BEFORE)
+    log("extra", BEFORE)
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%")
+    assert (code, "Not in 'old', so not judged: extra." in text) == (0, True)
+    code, text = gate(capsys, "--study", "old", "--against", "new", "--baseline", "extra", "--max-drop", "1%")
+    assert code == 0
+    log("other", BEFORE, "third")
+    code, text = gate(capsys, "--study", "third", "--against", "old", "--max-drop", "1%")
+    assert (code, "nothing to judge" in text) == (1, True)
+
+
+def test_a_lost_task_fails(log, capsys):
+    for task in ("sst2", "rte"):
+        log("base", BEFORE, "old", task=task)
+    log("base", BEFORE, task="rte")
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%")
+    assert code == 1
+    assert "base has no finished run of this task: sst2 base eval/score" in text
+
+
+def test_timings_of_two_sessions_are_not_judged(tracking, typical, capsys):
+    for study, session in (("old", "s1"), ("new", "s2")):
+        for replicate in ({}, {"replicate": "true"}):
+            tracking.log_timed("base", [10.0, 10.1, 9.9], values=typical(), study=study, session=session, **replicate)
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-slowdown", "5%")
+    assert code == 1
+    assert "not launched side by side in one session; run both arms in one command" in " ".join(text.split())
+
+
+def test_timings_of_one_session_are_judged_by_round(tracking, capsys):
+    tracking.log_timed("base", [10.0, 10.1, 9.9, 10.0])
+    tracking.log_timed("base", [10.1, 10.0, 10.0, 9.9], replicate="true")
+    tracking.log_timed("same", [10.0, 10.0, 10.1, 9.9])
+    tracking.log_timed("slow", [15.0, 15.1, 14.9, 15.0])
+    assert gate(capsys, "--study", "before_after", "--arm", "same", "--max-slowdown", "5%")[0] == 0
+    code, text = gate(capsys, "--study", "before_after", "--max-slowdown", "5%", "--timing", "inference/tokens_per_s")
+    assert (code, "failed: 1 of 2 tests" in text, "inferior" in text) == (1, True, True)
+
+
+def test_memory_is_judged_by_seed(tracking, typical, capsys):
+    for seed, noise in enumerate((1.0, 1.001, 0.999)):
+        for arm, more in (("base", 1.0), ("lean", 0.5), ("fat", 1.2)):
+            tracking.log(
+                arm, seed, {"inference/peak_memory_bytes": 5e7 * more * noise, "finetune/peak_memory_bytes": 9e7 * more}
+            )
+    code, text = gate(capsys, "--study", "before_after", "--max-memory", "5%", "--arm", "lean")
+    assert (code, text.splitlines()[-1]) == (0, "passed: 2 tests")
+    assert gate(capsys, "--study", "before_after", "--max-memory", "5%", "--arm", "fat")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "gate needs a limit; expected one of --max-drop, --max-slowdown, --max-memory"),
+        (["--max-drop", "0.5"], "--max-drop '0.5'; expected a size above 0, such as 0.5% or 0.5points"),
+        (["--max-drop", "0%"], "expected a size above 0"),
+        (["--max-slowdown", "5points"], "--max-slowdown '5points'; expected a size above 0, such as 0.5%\n"),
+        (["--max-drop", "1%", "--arm", "albrt"], "unknown arm 'albrt' (did you mean 'albert'?)"),
+        (["--max-drop", "1%", "--baseline", "x"], "unknown baseline 'x'"),
+        (["--max-drop", "1%", "--against", "nope"], "unknown study 'nope'"),
+        (["--max-drop", "1%", "--against", "old", "--arm", "albert"], "unknown arm of 'old' 'albert'"),
+        (["--max-drop", "1%", "--against", "old", "--baseline", "x"], "unknown arm of 'old' in --baseline 'x'"),
+        (["--max-drop", "1%", "--against", "empty"], "study 'empty' has no finished run"),
+        (["--max-slowdown", "5%", "--timing", "inference/latency"], "unknown metric in --timing 'inference/latency'"),
+    ],
+)
+def test_wrong_input_is_one_line(log, capsys, arguments, message):
+    log("base", [0.8])
+    log("albert", [0.8])
+    log("base", [0.8], "old")
+    log("base", [0.8], "empty", status="failed")
+    code, text = gate(capsys, "--study", "new", *arguments)
+    assert code == 2
+    assert message in text
