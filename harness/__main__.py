@@ -10,7 +10,7 @@ from pathlib import Path
 import harness
 from harness.commands import COMMANDS
 from harness.errors import InputError, unknown
-from harness.standard_output import ends_with_its_reader
+from harness.terminal import ends_with_its_reader
 
 HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}

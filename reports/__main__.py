@@ -127,6 +127,6 @@ def leave_out_working_directory() -> None:
 
 if __name__ == "__main__":
     leave_out_working_directory()
-    from harness.standard_output import ends_with_its_reader  # a folder `harness` would be imported before
+    from harness.terminal import ends_with_its_reader  # a folder `harness` would be imported before
 
     sys.exit(ends_with_its_reader(main)())

@@ -1,8 +1,12 @@
-"""Text for a terminal: nothing is wider than it, and wrapped commands can be pasted."""
+"""Text for a terminal: nothing is wider than it, wrapped commands can be pasted, and nobody has to read it to its end."""
 
+import os
 import shlex
+import subprocess
 
-from harness.terminal import WIDTH, wrapped
+import pytest
+
+from harness.terminal import READER_ENDED, WIDTH, ends_with_its_reader, wrapped
 
 NUMBERS = "pairs: " + ", ".join(f"-{length / 10} % ({length})" for length in range(100, 140))
 
@@ -21,3 +25,48 @@ def test_a_wrapped_command_is_one_command():
     lines = wrapped(command, 2, ending=" \\").splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(command)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], READER_ENDED),
+        (["--version"], READER_ENDED),
+        (["--cfg", "job", "task=bag"], READER_ENDED),  # Hydra prints
+        (["sync", "--help"], 0),  # argparse prints, and ignores that nobody reads
+    ],
+)
+def test_command_ends_quietly_where_its_reader_has_ended(start_process, arguments, code):
+    read, write = os.pipe()
+    os.close(read)
+    process = start_process("-m", "harness", *arguments, stdout=write)
+    os.close(write)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (code, "")
+
+
+def test_output_that_is_read_is_whole(run_python):
+    done = run_python("-m", "harness", "--version")
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+
+
+def test_wrong_input_is_still_said(start_process):
+    read, write = os.pipe()
+    os.close(read)
+    process = start_process("-m", "harness", "epochs=3", stdout=write)
+    os.close(write)
+    _, err = process.communicate()
+    assert (process.returncode, err.count("\n")) == (2, 1)
+    assert err.startswith("harness: unknown key 'epochs'")
+
+
+def test_another_pipe_that_breaks_is_an_error():
+    @ends_with_its_reader
+    def main() -> int:
+        with subprocess.Popen(["true"], stdin=subprocess.PIPE, bufsize=0) as process:
+            process.wait()
+            process.stdin.write(b"nobody reads this")
+        return 0
+
+    with pytest.raises(BrokenPipeError):
+        main()
