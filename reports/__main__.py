@@ -46,12 +46,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         default=[],
         help="quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (default: the baseline's end)",
     )
-    parser.add_argument(
-        "--format",
-        metavar="NAMES",
-        default="md,csv",
-        help="what to write, of md, csv, parquet (default: %(default)s)",
-    )
+    formats = "what to write, of md, csv, parquet (default: %(default)s)"
+    parser.add_argument("--format", metavar="NAMES", default="md,csv", help=formats)
     return parser.parse_args(arguments)
 
 

@@ -3,6 +3,7 @@
 import importlib
 import warnings
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,31 +18,29 @@ no answer.
 """
 
 
-def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
-    from sklearn.metrics import accuracy_score  # takes 1 s, and only evaluation scores
+def _sklearn() -> ModuleType:
+    from sklearn import metrics  # takes 1 s, and only evaluation scores
 
-    return float(accuracy_score(labels, predicted))
+    return metrics
+
+
+def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
+    return float(_sklearn().accuracy_score(labels, predicted))
 
 
 def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
     """F1 of class 1; 0 when it is never predicted, as in GLUE."""
-    from sklearn.metrics import f1_score  # takes 1 s, and only evaluation scores
-
-    return float(f1_score(labels, predicted, zero_division=0.0))
+    return float(_sklearn().f1_score(labels, predicted, zero_division=0.0))
 
 
 def _f1_macro(labels: np.ndarray, predicted: np.ndarray) -> float:
     """Mean of F1 over the classes that occur, as in SuperGLUE; 0 for a class that is never predicted."""
-    from sklearn.metrics import f1_score  # takes 1 s, and only evaluation scores
-
-    return float(f1_score(labels, predicted, average="macro", zero_division=0.0))
+    return float(_sklearn().f1_score(labels, predicted, average="macro", zero_division=0.0))
 
 
 def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
     """Matthews correlation; 0 when only one class is predicted or present, as in GLUE."""
-    from sklearn.metrics import matthews_corrcoef  # takes 1 s, and only evaluation scores
-
-    return float(matthews_corrcoef(labels, predicted))
+    return float(_sklearn().matthews_corrcoef(labels, predicted))
 
 
 def _correlation(name: str) -> Compute:
