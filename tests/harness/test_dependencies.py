@@ -74,7 +74,15 @@ def test_imports_inside_functions_of_commands_have_a_reason():
 
 
 def test_reports_know_of_the_project_only_the_contract_and_themselves():
-    contract = ("harness.arms", "harness.metrics", "harness.paired", "harness.plateau", "harness.tags", "harness.terminal")
+    contract = (
+        "harness.arms",
+        "harness.metrics",
+        "harness.paired",
+        "harness.paths",
+        "harness.plateau",
+        "harness.tags",
+        "harness.terminal",
+    )
     for path in files("reports"):
         inside = {name for name in imported(path) if name.split(".")[0] in PROJECT}
         assert all(name.startswith((*contract, "reports.")) for name in inside), path
