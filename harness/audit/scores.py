@@ -86,7 +86,7 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
             continue
         low, high = sorted(sign * end for end in found.interval)
         points.append(Point(sign * found.mean, _where(section.run, found), low, high, found.freedom))
-        sds.append((high - low) / 2 / paired.t_quantile(found.n - 1) * math.sqrt(found.n))
+        sds.append(found.error * math.sqrt(found.independent or found.n))
     number = _more_seeds(reading, max(sds)) if sds and max(sds) and reading.margin else seeds_needed(1.0)
     there = {point.where["task"] for point in points}
     absent = [*silent, *(task for task in reading.tasks if task not in there)]

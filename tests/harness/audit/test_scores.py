@@ -1,9 +1,12 @@
 """Arms are compared over finished runs: paired by seed, under equal conditions, as good in its metric's direction."""
 
 import math
+from dataclasses import replace
+from statistics import stdev
 
 import pytest
 
+from harness import tags
 from harness.audit import kinds, scores
 from harness.audit.kinds import Relation
 from harness.errors import InputError
@@ -105,6 +108,18 @@ def test_the_study_that_is_missing_is_named():
     )
     noisy = [run("base", 1, 0.7), run("base", 2, 0.8), run("gpt", 1, 0.8), run("gpt", 2, 0.75)]
     assert scores.compare(reading(margin=0.02), noisy).missing == "a study of 223 seeds"
+
+
+def test_fine_tunings_of_one_pretraining_are_planned_as_one():
+    """Two pretrainings whose differences are 0.10 and 0.14, with three fine-tunings each that do not differ."""
+    runs = []
+    for pretraining, difference in (("1", 0.10), ("2", 0.14)):
+        for seed in range(3):
+            both = [run("base", 3 * int(pretraining) + seed, 0.5), run("gpt", 3 * int(pretraining) + seed, 0.5 + difference)]
+            runs += [replace(one, tags=one.tags | {tags.PRETRAIN_SEED: pretraining}) for one in both]
+    found = scores.compare(reading(margin=0.05), runs)
+    assert found.points[0].where["pairs"] == 6
+    assert found.missing == f"a study of {scores.seeds_needed(0.05 / stdev([0.10, 0.14]))} seeds"
 
 
 def test_seeds_needed_are_those_of_a_paired_t_test():
