@@ -32,7 +32,7 @@ def table(head: Row, rows: list[Row], aligned: str) -> str:
 def wrapped(text: str, indent: int, first: str = "", ending: str = "") -> str:
     """The text at most WIDTH wide, below an indent which `first` begins; every line but the last has the ending.
 
-    A number stays with its percent sign and with the bracket that says where it holds.
+    A number stays with its percent sign and with the bracket that says where it holds. No-break spaces are kept together.
     """
     bound = re.sub(r" (?=%|\(\d)", "\N{NO-BREAK SPACE}", text)
     lines = textwrap.wrap(bound, WIDTH - indent - len(ending), break_long_words=False, break_on_hyphens=False)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from harness.errors import InputError, unknown
+from harness.terminal import wrapped
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
@@ -24,11 +25,12 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, command: str, description: str, epilog: str = "", keys: dict[str, str] | None = None) -> None:
         """`keys` says of each of the command's own keys what it means."""
         width = max(map(len, keys or {}), default=0) + 1
-        listed = "".join(f"  {key + '=':{width}} {meaning}\n" for key, meaning in (keys or {}).items())
+        listed = "".join(f"{wrapped(meaning, width + 3, f'  {key}=')}\n" for key, meaning in (keys or {}).items())
+        below = "\n".join(wrapped(line, 0) for line in epilog.splitlines())
         super().__init__(
             prog=f"python -m harness {command}",
-            description=description,
-            epilog=f"keys:\n{listed}\n{epilog}" if keys else epilog,
+            description=wrapped(description, 0),
+            epilog=f"keys:\n{listed}\n{below}" if keys else below,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )

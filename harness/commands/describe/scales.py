@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 
 from harness import tasks
 from harness.config import compose
@@ -13,13 +12,12 @@ from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
 from harness.measure.memory_formula import Shape
 from harness.paths import conf_directory
-from harness.terminal import Row, table
+from harness.terminal import Row, table, wrapped
 from models.heads import on_meta
 
 HEAD = ("scale", "L", "D", "parameters", "", "embeddings", "encoder", "GFLOP", "", "step MB")
 
 DASH = "-"
-WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -52,15 +50,16 @@ def show(configs: list[RunConfig], choices: list[str], config_dir: str | None) -
     found.sort(key=lambda one: one.total)
     (current,) = (one for one in found if one.name == config.scale_name)
     rows = [row(one, current) for one in found]
-    title = (
-        f"{config.label} at every scale, forward FLOPs of one text of {length} tokens (measure.length), "
-        f"factors against {current.name} (*)"
-    )
-    note = (
+    title = f"{config.label} at every scale, factors against {current.name} (*)"
+    notes = [
+        f"GFLOP: forward pass over one text of {length} tokens (measure.length)",
         f"step: sum of weights, gradients, AdamW and activations of {config.measure.batch_size} texts (measure.batch_size) "
-        "in float32, by formula"
-    )
-    return "\n".join([title, "", table(HEAD, rows, "lrrrrrrrrr"), "", *wrap(note, WIDTH), *refused])
+        "in float32, by formula",
+    ]
+    if any(one.flops is None for one in found):
+        notes.append(f"{DASH}: models of that scale take no text of {length} tokens")
+    below = [*notes, *refused]
+    return "\n".join([title, "", table(HEAD, rows, "lrrrrrrrrr"), "", *(wrapped(line, 0) for line in below)])
 
 
 def names(config_dir: str | None) -> list[str]:

@@ -18,7 +18,7 @@ from harness.config.schema import PretrainConfig, RunConfig
 from harness.measure import pretraining_heads as heads
 from harness.measure import subject
 from harness.tasks import kind_of
-from harness.terminal import Row, table
+from harness.terminal import Row, table, wrapped
 from models.batch import Batch
 from models.config import Body
 from models.encoder import Encoder
@@ -47,7 +47,7 @@ def of_model(config: RunConfig) -> str:
     B, T = config.measure.batch_size, config.measure.length or min(MEASURED_LENGTH, config.model.longest_text)
     one, other = (_classified(config, *size) for size in _two(B, T))
     title = f"shapes of one forward pass over B={B} texts of T={T} tokens (measure.batch_size, measure.length)"
-    return "\n".join([title, legend(one.sizes), "", table(HEAD, list(rows(one, other)), "llllr")])
+    return "\n".join([wrapped(title, 0), legend(one.sizes), "", table(HEAD, list(rows(one, other)), "llllr")])
 
 
 def _two(B: int, T: int) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -80,7 +80,7 @@ def of_objective(run: RunConfig) -> str:
         f"shapes of what {run.pretrain.objective.value} adds: B={size} sequences of T={length} tokens, P={positions} predicted "
         "(pretrain.batch_size, length)"
     )
-    return "\n".join([title, *_legends(one.sizes), "", table(HEAD, list(rows(*shown)), "llllr")])
+    return "\n".join([wrapped(title, 0), *_legends(one.sizes), "", table(HEAD, list(rows(*shown)), "llllr")])
 
 
 def _legends(sizes: Sizes) -> list[str]:

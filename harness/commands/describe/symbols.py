@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.commands.describe.trace import Seen
+from harness.terminal import wrapped
 from models.config import Body, EncoderConfig
 
 ATTENDING = ("queries", "keys", "values", "context")
@@ -97,4 +98,5 @@ def legend(sizes: Sizes) -> str:
     if sizes.outputs:
         facts["C"] = sizes.outputs, "outputs"
     prefix = "" if name == "encoder" else f"{name}: "
-    return prefix + ", ".join(f"{symbol}={value} {meaning}" for symbol, (value, meaning) in facts.items())
+    shown = (f"{symbol}={value} {meaning}".replace(" ", "\N{NO-BREAK SPACE}") for symbol, (value, meaning) in facts.items())
+    return wrapped(prefix + ", ".join(shown), 0)

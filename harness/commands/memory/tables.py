@@ -11,7 +11,7 @@ from harness.errors import InputError
 from harness.hardware import facts
 from harness.measure.memory_formula import Parts
 from harness.measure.records import StepRequest, TrainingStepMemory
-from harness.terminal import Row, table
+from harness.terminal import Row, table, wrapped
 
 DASH = "-"
 
@@ -20,7 +20,7 @@ def measured(request: Request, config: RunConfig) -> Iterator[str]:
     """The tables of one variant, each as soon as it is measured; InputError for what does not fit this machine."""
     modes = request.checkpointing or (config.finetune.activation_checkpointing,)
     refuse_impossible(request, config, modes)
-    yield f"{config.label} at scale {config.scale_name}: one training step\n{conditions(config)}\n"
+    yield f"{config.label} at scale {config.scale_name}: one training step\n{wrapped(conditions(config), 0)}\n"
     rows = [_measured(config, size, mode, paired=mode and False in modes) for size in request.batch_sizes for mode in modes]
     yield parts_table(rows) + "\n"
     yield price_table(rows) + "\n"

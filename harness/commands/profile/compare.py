@@ -11,6 +11,7 @@ from harness.commands.profile.launch import Column
 from harness.config.resolve import resolve
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
+from harness.terminal import wrapped
 
 IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")
 """Keys that are added to the name of a column where variants are the same but for them."""
@@ -36,7 +37,7 @@ def profile(configs: dict[str, RunConfig], rounds: int, trace: str | None, value
         write(values, "")  # a path that cannot be written is refused before anything is measured
     before = conditions.read(configs)
     measured = launch.run(configs, rounds, traces)
-    print("\n\n".join([before, table.render(measured), *conditions.notes(configs, measured, rounds)]))
+    print("\n\n".join([wrapped(before, 0), table.render(measured), "\n".join(conditions.notes(configs, measured, rounds))]))
     if folder is not None:
         print("\n" + table.component_rows(measured))
         print("\n" + "\n".join(map(str, [*traces.values(), *pictures(measured, folder)])))

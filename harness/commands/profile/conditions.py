@@ -1,5 +1,6 @@
 """Under what was measured, and what a reader must know of the numbers."""
 
+import functools
 import importlib.metadata
 import os
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from harness.commands.profile.launch import Column
 from harness.config.schema import RunConfig
 from harness.hardware import facts
+from harness.terminal import wrapped
 
 COMPILED = (
     "compiled: memory is without what a first call and the compiler leave behind, so it is below that of uncompiled models"
@@ -16,10 +18,7 @@ COMPILED = (
 
 def read(configs: dict[str, RunConfig]) -> str:
     """One line: device, arithmetic, threads, length, library and load."""
-
-    def each(value: Callable[[RunConfig], object]) -> str:
-        return "/".join(dict.fromkeys(str(value(config)) for config in configs.values()))
-
+    each = functools.partial(_each, configs)
     load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     return (
         f"{each(lambda config: facts.device_name(config.hardware))}, {each(lambda config: config.hardware.dtype.value)}, "
@@ -32,11 +31,8 @@ def read(configs: dict[str, RunConfig]) -> str:
 
 
 def notes(configs: dict[str, RunConfig], measured: dict[str, Column], rounds: int) -> list[str]:
-    """What the numbers are of."""
-
-    def each(value: Callable[[RunConfig], object]) -> str:
-        return "/".join(dict.fromkeys(str(value(config)) for config in configs.values()))
-
+    """What the numbers are of, a list item each."""
+    each = functools.partial(_each, configs)
     batch, calls = each(lambda config: config.measure.batch_size), each(lambda config: config.measure.repeats)
     lines = [
         "random weights, texts of random ids without padding; the vocabulary is that of the model's config, not of a tokenizer",
@@ -49,7 +45,12 @@ def notes(configs: dict[str, RunConfig], measured: dict[str, Column], rounds: in
         *([COMPILED] if any(config.hardware.compile for config in configs.values()) else []),
         *(_warm_up(label, one) for label, one in measured.items() if "timing" in one.records),
     ]
-    return ["\n".join(f"- {line}" for line in lines)]
+    return [wrapped(line, 2, "-") for line in lines]
+
+
+def _each(configs: dict[str, RunConfig], value: Callable[[RunConfig], object]) -> str:
+    """The value of every variant, equal ones once."""
+    return "/".join(dict.fromkeys(str(value(config)) for config in configs.values()))
 
 
 def _warm_up(label: str, measured: Column) -> str:

@@ -20,9 +20,8 @@ from harness.data import tokenizer as tokenizers
 from harness.errors import InputError
 from harness.live_line import live_line
 from harness.tasks.rows import load_table
-from harness.terminal import Row, table
+from harness.terminal import WIDTH, Row, table
 
-WIDTH = 100
 PIECES = 8
 """Of a word that are shown."""
 

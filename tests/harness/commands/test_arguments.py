@@ -3,8 +3,10 @@
 import pytest
 
 from harness.__main__ import main
+from harness.commands import COMMANDS
 from harness.commands.arguments import Parser
 from harness.errors import InputError
+from harness.terminal import WIDTH
 
 
 @pytest.fixture
@@ -38,3 +40,11 @@ def test_sync_takes_the_folder_as_a_run_does(capsys, words):
 def test_misspelt_key_of_an_option_is_one_line(capsys):
     assert main(["sync", "ouput=nowhere"]) == 2
     assert capsys.readouterr().err == "harness sync: unrecognized arguments: ouput=nowhere\n"
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "run"])
+def test_help_of_a_command_fits_the_terminal(capsys, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= WIDTH

@@ -8,6 +8,7 @@ import pytest
 from harness.__main__ import main
 from harness.commands.describe import scales
 from harness.measure import flops, size
+from harness.terminal import WIDTH
 from models.heads import on_meta
 
 SCALES = sorted(path.stem for path in (Path(__file__).parents[4] / "conf" / "scale").glob("*.yaml"))
@@ -33,10 +34,10 @@ def columns(out: str) -> dict[str, list[str]]:
 def test_every_scale_has_its_counts_and_factors_against_the_current_one(capsys, compose):
     code, out, _ = told(capsys, "model=albert", "scale=tiny", "measure.length=32")
     assert code == 0
-    assert out.splitlines()[0] == (
-        "albert at every scale, forward FLOPs of one text of 32 tokens (measure.length), factors against tiny (*)"
-    )
-    assert max(map(len, out.splitlines())) <= 105
+    assert out.splitlines()[0] == "albert at every scale, factors against tiny (*)"
+    assert "GFLOP: forward pass over one text of 32 tokens (measure.length)" in out.splitlines()
+    assert "-: " not in out
+    assert max(map(len, out.splitlines())) <= WIDTH
     rows = columns(out)
     assert sorted(rows) == SCALES
     assert rows["tiny"][3] == rows["tiny"][7] == "1x"
@@ -55,6 +56,7 @@ def test_every_scale_has_its_counts_and_factors_against_the_current_one(capsys, 
 def test_scale_that_takes_fewer_tokens_has_a_dash(capsys):
     _, out, _ = told(capsys, "scale=tiny", "measure.length=100")
     assert columns(out)["mini_bert"][6:] == ["-", "-", "-"]
+    assert "-: models of that scale take no text of 100 tokens" in out.splitlines()
 
 
 @pytest.mark.usefixtures("_few")

@@ -14,6 +14,7 @@ from harness.commands.describe.symbols import Sizes, symbols
 from harness.commands.describe.trace import Seen, trace
 from harness.config.schema import MeasureConfig, ModelConfig, PretrainConfig, RunConfig
 from harness.errors import InputError
+from harness.terminal import WIDTH
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
 from models.encoder import Encoder
@@ -52,9 +53,11 @@ def test_every_model_shows_shapes_of_a_real_pass_by_symbols_and_numbers(name):
     run = composed(name)
     text = of_model(run)
     assert text.splitlines()[0].startswith("shapes of one forward pass over B=3 texts of T=24 tokens")
-    assert max(map(len, text.splitlines())) <= 105
-    shown = lines(text)
-    assert shown[5].startswith("embeddings input ids [B, T] 3 × 24")
+    head, table = text.split("\n\n")
+    assert max(map(len, head.splitlines())) <= WIDTH
+    assert max(map(len, table.splitlines())) <= 105
+    shown = lines(table)
+    assert shown[2].startswith("embeddings input ids [B, T] 3 × 24")
     assert any("token_embedding [B, T, " in line for line in shown)
     assert shown[-1].startswith("head output [B, C] 3 × 2")
     assert set(states(run)) == {(3, 24, run.model.hidden_size)}
@@ -146,6 +149,15 @@ def test_objective_shows_what_it_adds(choice, expected):
     for begin in expected:
         assert any(line.startswith(begin) for line in shown), text
     assert shown[-1] == "loss nats [] one number"
+
+
+def test_long_legend_is_wrapped():
+    run = trained("deberta", ObjectiveName.rtd)
+    run = replace(run, model=replace(run.model, embedding_size=1000, hidden_size=2400, vocab_size=250_000))
+    head = of_objective(run).partition("\n\n")[0].splitlines()
+    assert sum(line.startswith("generator: ") for line in head) == 1
+    assert head[-1].endswith(f"V={run.model.vocab_size} pieces")
+    assert max(map(len, head)) <= WIDTH
 
 
 def test_own_shapes_are_not_shown_again():
