@@ -1,0 +1,138 @@
+"""`python -m reports pick`: the arms that satisfy limits, those that do not and by what, and those that are not known well."""
+
+import argparse
+
+from harness import metrics
+from harness.terminal import table, wrapped
+from reports import formats
+from reports.commands import arguments
+from reports.errors import ReportError
+from reports.formats import DASH
+from reports.pick import Bound, Candidate, Checked, Fit, bound_of, candidates, finite
+from reports.read import compare_with_any, read
+
+SHORT = {
+    "--max-latency-ms": ("inference/latency_ms_p50", 1.0),
+    "--max-params": ("model/params_total", 1.0),
+    "--max-memory-mb": ("inference/peak_memory_bytes", 1e6),
+}
+"""Option -> metric, and its base units in one of the option's."""
+HEADINGS = {
+    Fit.YES: "Fits: the whole 95 % interval is within each limit",
+    Fit.UNSURE: "Unsure: an interval crosses a limit, or nothing says how far a value scatters",
+    Fit.NO: "Does not fit",
+}
+NONE = {Fit.YES: "Nothing fits for certain.", Fit.UNSURE: "", Fit.NO: ""}
+
+
+def main(given: list[str]) -> int:
+    """0 where an arm fits for certain, 1 where none does; ReportError for a wrong input."""
+    options = parse(given)
+    bounds = bounds_of(options)
+    found = read(options.uri, options.study, options.where)
+    comparison = compare_with_any(found.study, found.runs, options.along)
+    if comparison is None:
+        raise ReportError(f"study {found.study!r} has no finished run to pick from")
+    every = candidates(comparison, bounds)
+    print(text(found.study, every))
+    return 0 if any(one.fit is Fit.YES for one in every) else 1
+
+
+def parse(given: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = arguments.parser("pick", "Arms that satisfy limits, the best score first; exit code 1 where none does.")
+    parser.add_argument("--study", metavar="NAME", action="append", default=[], help="several are joined (default: the newest)")
+    for option, (metric, _) in SHORT.items():
+        parser.add_argument(option, metavar="N", help=f"limit on {metric}")
+    for option in ("--at-least", "--at-most"):
+        parser.add_argument(option, metavar="METRIC=N", action="append", default=[], help="in base units; may be repeated")
+    arguments.add_where(parser)
+    return parser.parse_args(given)
+
+
+def bounds_of(options: argparse.Namespace) -> list[Bound]:
+    """All limits; ReportError without any, or for one that cannot be read."""
+    values = vars(options)
+    bounds = []
+    for option, (metric, factor) in SHORT.items():
+        given = values[option.lstrip("-").replace("-", "_")]
+        if given is not None:
+            bounds.append(Bound(metric, factor * finite(option, given)))
+    bounds += [bound_of("--at-most", one, False) for one in options.at_most]
+    bounds += [bound_of("--at-least", one, True) for one in options.at_least]
+    if not bounds:
+        raise ReportError(f"pick needs a limit; expected one of {', '.join(SHORT)}, --at-most, --at-least")
+    return bounds
+
+
+def text(study: str, every: list[Candidate]) -> str:
+    """A table for each of the three kinds."""
+    most = max((one.tasks for one in every), default=0)
+    parts = [f"{study}: the worst task counts for each limit; sorted by score, the mean over tasks"]
+    for fit, heading in HEADINGS.items():
+        chosen = [one for one in every if one.fit is fit]
+        if chosen:
+            parts.append(f"{heading}\n\n{_table(chosen, most)}")
+            parts += ["\n".join(_reasons(chosen))] if fit is not Fit.YES else []
+        elif NONE[fit]:
+            parts.append(NONE[fit])
+    return "\n\n".join(parts)
+
+
+def _table(chosen: list[Candidate], most: int) -> str:
+    bounds = [one.bound for one in chosen[0].checked]
+    head = ("arm", "score", *(_title(bound) for bound in bounds))
+    rows = [(one.arm, _score(one, most), *(_value(checked) for checked in one.checked)) for one in chosen]
+    return table(head, rows, "lr" + "r" * len(bounds))
+
+
+def _title(bound: Bound) -> str:
+    declared = metrics.get(bound.metric)
+    return f"{declared.title} {'≥' if bound.at_least else '≤'} {formats.value(bound.value, declared.unit)}"
+
+
+def _score(one: Candidate, most: int) -> str:
+    if one.score is None:
+        return DASH
+    return formats.value(one.score, "score") + (f" ({one.tasks} of {most} tasks)" if one.tasks < most else "")
+
+
+def _value(checked: Checked) -> str:
+    found = checked.found
+    if found is None:
+        return DASH
+    return interval_text(found.mean, found.interval, metrics.get(checked.bound.metric).unit)
+
+
+def interval_text(mean: float, interval: tuple[float, float] | None, unit: str) -> str:
+    """`12.3 [11.9, 12.8] ms`; the value alone where it is exact or has no interval."""
+    if interval is None or interval[0] == interval[1]:
+        return formats.value(mean, unit)
+    factor, name, digits = formats.scaling(unit, mean)
+    ends = ", ".join(formats.plain(end / factor, digits) for end in interval)
+    return f"{formats.plain(mean / factor, digits)} [{ends}] {name}".rstrip()
+
+
+def _reasons(chosen: list[Candidate]) -> list[str]:
+    lines = []
+    for one in chosen:
+        kept = [
+            f"{metrics.get(checked.bound.metric).title}: {_reason(checked)}"
+            for checked in one.checked
+            if checked.fit is one.fit
+        ]
+        lines.append(wrapped(f"{one.arm}: {'; '.join(kept)}", 2, "-"))
+    return lines
+
+
+def _reason(checked: Checked) -> str:
+    bound, found, task = checked.bound, checked.found, checked.section.task
+    if found is None:
+        return f"not measured ({task})"
+    if found.interval is None:
+        return f"one value, without a spread ({task})"
+    if checked.fit is Fit.UNSURE:
+        return f"crosses the limit ({task})"
+    unit, over = metrics.get(bound.metric).unit, -bound.margin(found)
+    size = formats.difference(over, unit) if unit in formats.SHARES else formats.percent(100 * over / abs(bound.value))
+    return f"{size.lstrip('+')} {'below' if bound.at_least else 'above'} the limit ({task})"

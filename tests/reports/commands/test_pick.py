@@ -1,0 +1,116 @@
+"""`python -m reports pick`: arms that fit, do not fit, or are not known well enough."""
+
+import pytest
+
+from reports.__main__ import main
+
+
+def pick(capsys, *arguments: str) -> tuple[int, str]:
+    code = main(["pick", *arguments])
+    out, err = capsys.readouterr()
+    assert err == "" if code < 2 else (out, err.count("\n")) == ("", 1)
+    return code, out + err
+
+
+def groups(text: str) -> dict[str, list[str]]:
+    """First word of a heading -> arms below it, in order."""
+    found: dict[str, list[str]] = {}
+    for part in text.split("\n\n"):
+        if part.startswith(("Fits", "Unsure", "Does not fit")):
+            arms = found.setdefault(part.split(":")[0], [])
+        elif part.startswith("arm"):
+            arms += [line.split()[0] for line in part.splitlines()[2:]]
+    return found
+
+
+@pytest.fixture
+def log(tracking, typical):
+    """Logs an arm with scores around a mean, one a seed."""
+
+    def logged(arm: str, score: float, shrink: float = 1.0, spread: float = 0.002, seeds: int = 3, **more: object) -> None:
+        for seed in range(seeds):
+            off = spread * (seed - (seeds - 1) / 2)
+            tracking.log(arm, seed, typical(shrink, score + off), **more)
+
+    return logged
+
+
+def test_arms_are_sorted_into_three_kinds_by_score(log, capsys):
+    log("big", 0.9)
+    log("small", 0.82, 2.0)
+    log("smaller", 0.85, 4.0)
+    log("noisy", 0.81, 2.0, 0.05)
+    log("weak", 0.7, 2.0)
+    code, text = pick(capsys, "--max-params", "1e6", "--at-least", "eval/score=0.8")
+    assert code == 0
+    assert groups(text) == {"Fits": ["smaller", "small"], "Unsure": ["noisy"], "Does not fit": ["big", "weak"]}
+    assert "- big: parameters: 43.4 % above the limit (sst2)" in text
+    assert "- weak: score: 10.0 points below the limit (sst2)" in text
+    assert "- noisy: score: crosses the limit (sst2)" in text
+
+
+def test_one_value_that_is_trained_or_timed_is_unsure_and_a_count_is_exact(log, capsys):
+    log("base", 0.9, seeds=1)
+    code, text = pick(capsys, "--at-least", "eval/score=0.5")
+    assert (code, groups(text)) == (1, {"Unsure": ["base"]})
+    assert "Nothing fits for certain." in text
+    assert "one value, without a spread" in text
+    assert groups(pick(capsys, "--max-params", "2e6")[1]) == {"Fits": ["base"]}
+
+
+def test_the_worst_task_counts_and_missing_ones_are_said(log, capsys):
+    log("base", 0.9)
+    log("base", 0.6, task="rte")
+    log("other", 0.95)
+    _, text = pick(capsys, "--at-least", "eval/score=0.8")
+    assert groups(text) == {"Fits": ["other"], "Does not fit": ["base"]}
+    assert "0.950 (1 of 2 tasks)" in text
+    assert "score: 20.0 points below the limit (rte)" in text
+    assert groups(pick(capsys, "--at-least", "eval/score=0.8", "--where", "task = 'sst2'")[1]) == {"Fits": ["other", "base"]}
+
+
+def test_what_was_not_measured_is_unsure(log, tracking, capsys):
+    tracking.log("base", values={"eval/score": 0.8})
+    code, text = pick(capsys, "--max-latency-ms", "10")
+    assert (code, groups(text)) == (1, {"Unsure": ["base"]})
+    assert "latency p50: not measured (sst2)" in text
+
+
+def test_latency_is_judged_by_its_launches(tracking, capsys):
+    tracking.log_timed("fast", [9.0, 9.1, 9.05, 9.02])
+    tracking.log_timed("edge", [9.9, 10.1, 10.2, 9.8])
+    tracking.log_timed("slow", [11.0, 11.1, 11.05, 11.02])
+    text = pick(capsys, "--max-latency-ms", "10")[1]
+    assert groups(text) == {"Fits": ["fast"], "Unsure": ["edge"], "Does not fit": ["slow"]}
+    assert "9.04 [8.97, 9.11] ms" in text
+
+
+def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
+    log("base", 0.9, study="A")
+    log("small", 0.9, 2.0, study="B")
+    text = pick(
+        capsys, "--study", "A", "--study", "B", "--max-memory-mb", "30", "--at-most", "inference/peak_memory_bytes=30e6"
+    )[1]
+    assert groups(text) == {"Fits": ["small"], "Does not fit": ["base"]}
+    assert text.startswith("A + B:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "pick needs a limit; expected one of --max-latency-ms"),
+        (["--max-params", "many"], "--max-params 'many'; expected a number in base units, such as 20e6"),
+        (["--max-params", "nan"], "expected a number"),
+        (["--at-least", "eval/score"], "--at-least 'eval/score'; expected METRIC=NUMBER"),
+        (["--at-least", "eval/scor=1"], "unknown metric in --at-least 'eval/scor' (did you mean 'eval/score'?)"),
+        (["--at-most", "timing/latency_ms=1"], "unknown metric in --at-most 'timing/latency_ms'"),
+        (["--max-params", "1", "--study", "empty"], "study 'empty' has no finished run to pick from"),
+        (["--max-params", "1", "--where", "task ="], "cannot be read"),
+    ],
+)
+def test_wrong_input_is_one_line(log, capsys, arguments, message):
+    log("base", 0.9, seeds=1)
+    log("base", 0.9, seeds=1, study="empty", status="failed")
+    code, text = pick(capsys, "--study", "before_after", *arguments) if "--study" not in arguments else pick(capsys, *arguments)
+    assert code == 2
+    assert message in text
