@@ -17,11 +17,13 @@ from reports.chapters import (
     scaling,
     tasks,
     timing,
+    trade_offs,
 )
 
 CHAPTERS = (
     overview.chapter,
     glue.chapter,
+    trade_offs.chapter,
     tasks.chapter,
     pretraining.chapter,
     diagnostics.chapter,

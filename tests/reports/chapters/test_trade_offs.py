@@ -1,0 +1,62 @@
+"""The chapter on trade-offs."""
+
+import pytest
+
+from reports.chapters import trade_offs
+from reports.compare import compare
+
+
+@pytest.fixture
+def chapter(make_run, study_of, typical):
+    """Of arms given as name -> (tasks, shrink, scores)."""
+
+    def made(arms: dict[str, tuple[tuple[str, ...], float, list[float]]]) -> str:
+        runs = [
+            make_run(name, seed, typical(shrink, score), task=task)
+            for name, (tasks, shrink, scores) in arms.items()
+            for task in tasks
+            for seed, score in enumerate(scores)
+        ]
+        return "\n".join(trade_offs.chapter(study_of(compare("s", runs))).paragraphs)
+
+    return made
+
+
+def line(text: str, arm: str) -> list[str]:
+    (found,) = [one for one in text.splitlines() if one.startswith(f"| {arm} |")]
+    return [cell.strip() for cell in found.strip("|").split("|")]
+
+
+def test_arms_are_placed_against_every_cost_that_was_measured(chapter):
+    text = chapter({"base": (("a", "b"), 1, [0.8, 0.81]), "small": (("a", "b"), 2, [0.9, 0.91])})
+    assert "| arm | score | parameters | forward FLOPs | latency p50 | inference peak memory |" in text
+    assert line(text, "base") == ["base", "0.805", *["behind small<br>< 1 %"] * 4]
+    assert line(text, "small") == ["small", "0.905", *["**front**<br>> 99 %"] * 4]
+    assert "2 replicates are few" in text
+
+
+def test_enough_replicates_need_no_warning_and_one_has_no_probability(chapter):
+    many = [0.8, 0.82, 0.81, 0.79, 0.8]
+    assert "are few" not in chapter({"base": (("a",), 1, many), "small": (("a",), 2, many)})
+    text = chapter({"base": (("a",), 1, [0.8]), "small": (("a",), 2, [0.7])})
+    assert line(text, "base")[2] == "**front**"
+    assert trade_offs.ALONE in text
+
+
+def test_arms_that_ran_other_tasks_are_compared_on_what_they_share(chapter):
+    text = chapter({
+        "base": (("a", "b"), 1, [0.8, 0.8]),
+        "small": (("a", "b"), 2, [0.7, 0.7]),
+        "late": (("b",), 2, [0.9, 0.9]),
+    })  # fmt: skip
+    assert "### Score against cost: a" in text
+    assert "### Score against cost: b" in text
+    assert "Not among them, for want of a score on these tasks: late." in text
+
+
+def test_one_arm_or_no_score_gives_no_chapter(chapter, make_run, study_of):
+    assert chapter({"base": (("a",), 1, [0.8])}) == ""
+    runs = [make_run(arm, 0, {"model/params_total": 5.0}) for arm in ("base", "small")]
+    assert trade_offs.chapter(study_of(compare("s", runs))).paragraphs == []
+    runs = [make_run(arm, 0, {"eval/score": 0.5}) for arm in ("base", "small")]
+    assert trade_offs.chapter(study_of(compare("s", runs))).paragraphs == []
