@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from reports.chapters import CHAPTERS
 from reports.errors import unknown
 from reports.formats import csv_file, escape
+from reports.html.page import page
 from reports.study import Chapter, Study
 from reports.summary import COLUMNS, parquet_file, summary
 
@@ -41,6 +42,11 @@ def _markdown(report: Report) -> Files:
     return {"report.md": report.text.encode()} | report.files
 
 
+def _html(report: Report) -> Files:
+    title = f"Report: {report.study.comparison.study}"
+    return {"report.html": page(title, report.text, report.files)}
+
+
 def _csv(report: Report) -> Files:
     tables = {name: content for name, content in report.files.items() if name.endswith(".csv")}
     return {"summary.csv": csv_file(report.summary, list(COLUMNS))} | tables
@@ -50,9 +56,9 @@ def _parquet(report: Report) -> Files:
     return {"summary.parquet": parquet_file(report.summary)}
 
 
-FORMATS: dict[str, Callable[[Report], Files]] = {"md": _markdown, "csv": _csv, "parquet": _parquet}
+FORMATS: dict[str, Callable[[Report], Files]] = {"md": _markdown, "html": _html, "csv": _csv, "parquet": _parquet}
 """Name for `--format` -> the files of that format, the one to open first."""
-DEFAULT = ("md", "csv")
+DEFAULT = ("md", "html", "csv")
 
 
 def formats(text: str) -> tuple[str, ...]:

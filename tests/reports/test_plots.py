@@ -27,6 +27,7 @@ def test_twenty_arms_render_to_the_same_bytes_again(study):
         "changes.svg",
         "loss.svg",
         "parameters.svg",
+        "report.html",
         "report.md",
         "score_latency.svg",
         "score_parameters.svg",
