@@ -31,7 +31,6 @@ WORDS = {
     Verdict.SAME: "the same in",
     Verdict.DIRECTION_BETTER: "measured once, which is no evidence:",
     Verdict.NOT_RESOLVED: "not resolved:",
-    Verdict.OPEN: "without a verdict:",
 }
 ALIKE = {Verdict.EQUAL: Verdict.SAME, Verdict.DIRECTION_WORSE: Verdict.DIRECTION_BETTER}
 """Verdict -> the one that it is said with."""
@@ -53,6 +52,7 @@ class Effect:
 
     @property
     def said_with(self) -> Verdict | None:
+        """Its verdict; some share their words."""
         return ALIKE.get(self.change.verdict, self.change.verdict)
 
     def text(self) -> str:
@@ -60,13 +60,11 @@ class Effect:
         return self.name if self.change.verdict is Verdict.EQUAL else f"{self.name} ({self.size()})"
 
     def size(self) -> str:
-        """How large, or within which margin the same, and what it lacks where it is not resolved."""
-        evidence = self.change.evidence
+        """How large, or within which margin the same."""
         if self.change.verdict is Verdict.SAME:
-            return f"within {verdicts.amount(evidence, evidence.margin, self.unit)}"
+            return verdicts.within(self.change, self.unit)
         over = f" over {self.tasks} tasks" if self.metric == HEADLINE and self.tasks > 1 else ""
-        lacking = verdicts.more_needed(self.change)
-        return verdicts.size_text(self.change, self.unit) + over + (f", {lacking}" if lacking else "")
+        return verdicts.size_text(self.change, self.unit) + over
 
 
 def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
@@ -117,14 +115,10 @@ def _of_arms(comparison: Comparison, found: list[Effect]) -> list[str]:
     for label in comparison.labels:
         clauses = []
         for verdict, words in WORDS.items():
-            texts = [one.text() if verdict is not Verdict.OPEN else one.name for one in _of(found, label, verdict)]
+            texts = [one.text() for one in found if one.label == label and one.said_with is verdict]
             clauses += [f"{words} {_joined(texts)}"] if texts else []
         sentences += [f"**{escape(label)}**: {'; '.join(clauses)}."] if clauses else []
     return sentences
-
-
-def _of(found: list[Effect], label: str, verdict: Verdict) -> list[Effect]:
-    return [one for one in found if one.label == label and one.said_with is verdict]
 
 
 def _joined(texts: list[str]) -> str:

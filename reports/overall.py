@@ -15,7 +15,7 @@ from harness.metrics import Compared, Metric
 from harness.paired import Difference, Replicate, Spread, geometric_mean, of_differences, spread
 from reports import launches, sessions, statistics
 from reports.compare import Comparison, Row, Section
-from reports.statistics import Change, Verdict, change, corrected, judge, with_floor
+from reports.statistics import Change, Verdict, change, corrected, counted_change, with_floor
 
 HEADLINE = "eval/score"
 
@@ -166,7 +166,7 @@ def _counted(metric: Metric, before: list[Row], after: list[Row]) -> Change:
     """Of the means over tasks, whose sizes may differ in the head and the vocabulary."""
     earlier, later = (math.fsum(row.mean(metric.name) for row in rows) / len(rows) for rows in (before, after))
     count = min(len(row.values(metric.name)) for row in (*before, *after))
-    return Change(count, earlier, later - earlier, None, judge(metric.direction, later - earlier, True))
+    return counted_change(metric, count, earlier, later)
 
 
 def _over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | None:

@@ -49,7 +49,8 @@ class Evidence:
     """What a verdict is computed from; `found`, `margin` and `floor` are logarithms where `ratio`.
 
     A difference up to the floor is none: one item of the validation set, or what equal things may differ by; None if unknown.
-    `timing`: there is no verdict without a floor, or with one above HIGHEST_FLOOR.
+    `timing`: there is no verdict without a floor, or with one above HIGHEST_FLOOR. `counted`: what is below the margin is the
+    same, for nothing scatters.
     """
 
     direction: Direction
@@ -58,6 +59,7 @@ class Evidence:
     floor: float | None = None
     ratio: bool = False
     timing: bool = False
+    counted: bool = False
 
     @property
     def is_too_noisy(self) -> bool:
@@ -82,6 +84,8 @@ class Evidence:
             return Verdict.OPEN
         if found.mean == 0 and floor == 0:
             return Verdict.EQUAL
+        if self.counted and abs(found.mean) < self.margin:
+            return Verdict.SAME
         if found.error is None:
             above = abs(found.mean) > (self.margin if floor is None else floor)
             return judge(self.direction, found.mean, False) if above else Verdict.NOT_RESOLVED
@@ -215,7 +219,8 @@ def change(metric: Metric, before: Values, after: Values, floor: float | None = 
         floor, step = 0.0, 1.0
     elif ratio:
         step = max(step, PAGE / base if metric.unit == "bytes" else CLOCK)
-    evidence = Evidence(metric.direction, scattered(found, step), margin_of(metric.margin, base, ratio), floor, ratio)
+    margin, counted = margin_of(metric.margin, base, ratio), metric.unit in COUNTED_UNITS
+    evidence = Evidence(metric.direction, scattered(found, step), margin, floor, ratio, counted=counted)
     return of_evidence(evidence, base)
 
 
@@ -239,8 +244,16 @@ def _counted_change(metric: Metric, before: Values, after: Values) -> Change | N
     if not before or not after:
         return None
     earlier, later = (math.fsum(values.values()) / len(values) for values in (before, after))
-    absolute = later - earlier
-    return Change(min(len(before), len(after)), earlier, absolute, None, judge(metric.direction, absolute, True))
+    return counted_change(metric, min(len(before), len(after)), earlier, later)
+
+
+def counted_change(metric: Metric, n: int, before: float, after: float) -> Change:
+    """Of two exact values: the same where they differ by less than the margin."""
+    absolute = after - before
+    verdict = judge(metric.direction, absolute, True)
+    if verdict in (Verdict.BETTER, Verdict.WORSE) and abs(absolute) < margin_of(metric.margin, before, False):
+        verdict = Verdict.SAME
+    return Change(n, before, absolute, None, verdict)
 
 
 def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:

@@ -2,7 +2,7 @@
 
 import math
 
-from harness.metrics import COUNTED_UNITS
+from harness.metrics import COUNTED_UNITS, RELATIVE_MARGIN
 from reports import formats
 from reports.formats import DASH, SHARES
 from reports.statistics import MOST_PAIRS, Change, Evidence, Verdict
@@ -30,15 +30,21 @@ def change_text(change: Change, unit: str) -> str:
 def verdict_text(change: Change, unit: str) -> str:
     """The verdict with its margin, or what it lacks; empty for a metric that is no merit."""
     evidence, words = change.evidence, MARKS.get(change.verdict, "")
+    if change.verdict is Verdict.SAME:
+        return f"{words} {within(change, unit)}"
     if evidence is None:
         return words
-    if change.verdict is Verdict.SAME:
-        return f"{words} within {amount(evidence, evidence.margin, unit)}"
     if change.verdict is Verdict.OPEN and evidence.is_too_noisy:
         return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
     if change.verdict is Verdict.NOT_RESOLVED:
         return words + (f": {lacking(change, unit)}" if lacking(change, unit) else "")
     return words
+
+
+def within(change: Change, unit: str) -> str:
+    """`within 5 %`: the margin of what is the same; counts have no evidence, and that of all that is relative."""
+    evidence = change.evidence
+    return f"within {amount(evidence, evidence.margin, unit) if evidence else f'{100 * RELATIVE_MARGIN.size:g} %'}"
 
 
 def amount(evidence: Evidence, size: float, unit: str) -> str:

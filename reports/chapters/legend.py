@@ -26,7 +26,8 @@ validation set, or what an A/A replicate differs by. From {fewest} pairs on the 
 that all differ by the same are no evidence beyond the size of one item. |
 | △ better? / ▽ worse? | One seed or launch only: a direction, which is no evidence. It exceeds the floor, or the margin where \
 no floor is known. |
-| ≈ same within X | No difference was found, and two one-sided t tests at {level:.0f} % each show that it is below the \
+| ≈ same within X | Counts that differ by less than the margin. Of what is measured: no difference was found, and two \
+one-sided t tests at {level:.0f} % each show that it is below the \
 margin: {margins}. |
 | ~ not resolved | Neither: the difference may be 0 or above the margin. How many seeds, rounds or pretrainings in all must \
 show one or the other, at the scatter measured, and the minutes that they take; or a floor above the margin, which more of \

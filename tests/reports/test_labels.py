@@ -168,7 +168,7 @@ def test_along_in_a_real_store(tracking, capsys):
     assert main(["--out", "here", "--along", DTYPE, "--baseline", "base dtype=fp32"]) == 0
     together = Path("here/report.md").read_text()
     assert together.count(": before and after") == 1
-    assert "| albert dtype=bf16 | 1 seed |" in together
+    assert "| arm | base dtype=fp32 | albert dtype=bf16 | albert dtype=fp32 | base dtype=bf16 |" in together
     assert "sets of conditions" not in together
     capsys.readouterr()
     assert main(["--along", "hardwar.dtype"]) == 2

@@ -74,6 +74,12 @@ def test_sentences_say_what_the_tests_carry(result):
     assert cautions == "- **No better than the constant answer**, which ignores the text: base on cola; small on cola."
 
 
+def test_a_count_that_differs_by_less_than_the_margin_is_called_the_same(make_run):
+    runs = [make_run(name, values={TOTAL: size}) for name, size in (("base", 1000.0), ("a", 1049.0), ("b", 1051.0))]
+    _, arms = findings.paragraphs(compare("s", runs))
+    assert arms == "- **a**: the same in parameters (within 5 %).\n- **b**: **worse** in parameters (+5.1 %)."
+
+
 def test_scores_below_the_constant_answer_are_marked(result):
     table, note = overview.tasks_table(result)
     assert rows(table)["base"] == ["0.800 ± 0.010", "0.400 ± 0.010 ‡"]
@@ -96,13 +102,12 @@ def test_arm_that_lacks_a_task_says_of_how_many_its_mean_is(make_run):
 
 def test_too_high_a_floor_is_said(timed):
     runs = [timed("base", NOISY), timed("new", NOISY[::-1]), timed("base", NOISY[::-1], replicate="true")]
-    _, arms, cautions = findings.paragraphs(compare("s", runs))
-    assert arms == "- **new**: without a verdict: latency."
+    _, cautions = findings.paragraphs(compare("s", runs))
     assert re.search(r"^- Two timings of the same arm differ by up to \d+ %: too much for a verdict on times\.", cautions)
 
 
 def test_times_without_launches_side_by_side_are_said(timed):
-    _, _, cautions = findings.paragraphs(compare("s", [timed("base", [1.0, 1.0]), timed("new", [2.0, 2.0], session="s2")]))
+    _, cautions = findings.paragraphs(compare("s", [timed("base", [1.0, 1.0]), timed("new", [2.0, 2.0], session="s2")]))
     assert cautions == "- No verdict on latency: not timed side by side with the baseline, or no noise floor is known."
 
 
@@ -114,10 +119,10 @@ def test_runs_that_did_not_finish_are_named(make_run):
 
 def test_many_arms_are_summed_up_by_metric(make_run):
     runs = [make_run("base", values={TOTAL: 100.0})]
-    runs += [make_run(f"arm{index}", values={TOTAL: 100.0 - index}) for index in range(1, 12)]
+    runs += [make_run(f"arm{index}", values={TOTAL: 90.0 - index}) for index in range(1, 12)]
     runs.append(make_run("alike", values={TOTAL: 100.0}))
     _, sentences = findings.paragraphs(compare("s", runs))
-    assert sentences.startswith("- **parameters**: **better** arm11 (−11.0 %); arm10 (−10.0 %);")
+    assert sentences.startswith("- **parameters**: **better** arm11 (−21.0 %); arm10 (−20.0 %);")
     assert sentences.endswith("and 5 more; the same 1.")
 
 
