@@ -122,7 +122,14 @@ def _is_module(package: str, name: str) -> bool:
 
 def _plain(code: CodeType) -> tuple:
     """All of a compiled block that decides what it does; places in the file and docstrings are not part of it."""
-    constants = [_plain(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    constants = [_constant(one) for one in code.co_consts]
     arguments = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     return code.co_code, constants, names, arguments, code.co_exceptiontable
+
+
+def _constant(value: object) -> object:
+    """A set is in another order in every process."""
+    if isinstance(value, CodeType):
+        return _plain(value)
+    return ("set", sorted(map(repr, value))) if isinstance(value, frozenset) else value

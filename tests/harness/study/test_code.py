@@ -49,6 +49,18 @@ def test_formula_counts_but_comment_docstring_and_report_do_not(tree: Path) -> N
     assert code(tree, "models.top") != before
 
 
+def test_set_has_the_same_hash_in_every_process(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python shuffles a set of strings anew in every process; a run that has finished must be found again."""
+    write(tree, top='KNOWN = {"runs", "tags", "params", "metrics", "experiments"}\n')
+    found = set()
+    for seed in range(4):
+        monkeypatch.setenv("PYTHONHASHSEED", str(seed))
+        found.add(code(tree, "models.top"))
+    assert len(found) == 1
+    write(tree, top='KNOWN = {"runs", "tags", "params", "metrics", "studies"}\n')
+    assert code(tree, "models.top") not in found
+
+
 def test_moved_module_keeps_the_hash(tree: Path) -> None:
     write(tree, top="from models.low import f\n", low="def f(x):\n    return 2 * x\n")
     before = code(tree, "models.top")
