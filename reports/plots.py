@@ -19,6 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from matplotlib.transforms import Bbox, ScaledTranslation, Transform
 
 from harness import metrics
+from reports import marks
 from reports.compare import Comparison
 from reports.formats import prefix
 
@@ -71,13 +72,13 @@ def panel_names(comparison: Comparison) -> dict[int, str]:
 
 
 def svg(figure: Figure) -> bytes:
-    """The picture without the date, so that equal numbers give equal bytes."""
+    """The picture with the values of its marks, without the date, so that equal numbers give equal bytes."""
     figure.dpi = FigureCanvasSVG(figure).fixed_dpi
     figure.get_layout_engine().execute(figure)  # left to savefig, the whole picture would be drawn once more for it
     figure.set_layout_engine("none")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
+    return marks.add(buffer.getvalue(), figure)
 
 
 def grid(

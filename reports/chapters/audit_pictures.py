@@ -62,7 +62,7 @@ def _panel(axes: Axes, readings: list[dict[str, Any]], styles: dict[str, ArmStyl
         ends = zip(values, (point["interval"] for point in line.values()), strict=True)
         bars = [(value - low, high - value) for value, (low, high) in ends]
         look = {"color": style.colour, "marker": style.marker, "linestyle": style.line, "markersize": 5, "capsize": 2}
-        axes.errorbar(list(line), values, yerr=list(zip(*bars, strict=True)), **look)
+        axes.errorbar(list(line), values, yerr=list(zip(*bars, strict=True)), label=one["name"], **look)
         if isinstance(one.get("claimed_number"), int | float):
             axes.axhline(one["claimed_number"], color="grey", linestyle=":")
     lengths = sorted({length for one in readings for length in _line(one)})

@@ -141,12 +141,13 @@ def _visible(panels: list[dict[str, dict[str, float]]]) -> list[str]:
 def _stack(axes: Axes, parts: dict[str, dict[str, float]], large: list[str]) -> None:
     totals = {label: sum(counts.values()) for label, counts in parts.items()}
     factor, letter = axis_unit("model/params_total", list(totals.values()))
-    stacked = [({label: counts[part] for label, counts in parts.items()}, PART_COLOURS[part]) for part in large]
+    stacked = [(part, {label: counts[part] for label, counts in parts.items()}) for part in large]
     rest = {label: totals[label] - sum(counts[part] for part in large) for label, counts in parts.items()}
     labels, start = list(parts), np.zeros(len(parts))
-    for counts, colour in [*stacked, (rest, SMALL_COLOUR)]:
+    for part, counts in [*stacked, ("", rest)]:
         widths = np.array([counts[label] for label in labels]) / factor
-        axes.barh(labels, widths, left=start, color=colour, edgecolor="white", linewidth=0.4, height=0.75)
+        look = {"color": PART_COLOURS.get(part, SMALL_COLOUR), "edgecolor": "white", "linewidth": 0.4, "height": 0.75}
+        axes.barh(labels, widths, left=start, label=metrics.PARAMETER_COMPONENTS.get(part, "others"), **look)
         start += widths
     for position, total in enumerate(start):
         axes.annotate(f"{total:.3g}", (total, position), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)

@@ -13,6 +13,7 @@ from reports.findings import Effect
 from reports.formats import POINTS, SHARES
 from reports.plots import COLOURS
 from reports.statistics import Verdict
+from reports.verdicts import size_text, verdict_text
 
 MARKS = {
     Verdict.BETTER: ("^", COLOURS[0], True, "better"),
@@ -138,7 +139,9 @@ def _mark(axes: Axes, effect: Effect, row: int) -> None:
     if interval:
         axes.plot(interval, [row, row], color=colour, linewidth=1.4, solid_capstyle="butt", zorder=2)
     face = colour if filled else "white"
-    axes.plot([middle], [row], marker, color=colour, markerfacecolor=face, markersize=6.5, zorder=3, clip_on=False)
+    look = {"color": colour, "markerfacecolor": face, "markersize": 6.5, "zorder": 3, "clip_on": False}
+    says = f"{size_text(effect.change, effect.unit)} {verdict_text(effect.change, effect.unit)}"
+    axes.plot([middle], [row], marker, label=f"{effect.label}\n{says}", **look)
 
 
 def _legend(found: list[Effect]) -> list[Line2D | Patch]:

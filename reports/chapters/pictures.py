@@ -22,7 +22,7 @@ from reports.plots import (
     smooth,
 )
 from reports.study import Chapter, Curve, Study
-from reports.tables import HEADLINE, MAJORITY, score_title
+from reports.tables import HEADLINE, MAJORITY, score_title, value_text
 
 CAPTIONS = {
     "score_parameters.svg": "Score against parameters; error bars are one standard deviation over replicates; all "
@@ -110,7 +110,9 @@ def _point(
     across, up = sd(row, metric) / factor, sd(row, HEADLINE)
     axes.plot([point[0] - across, point[0] + across], [point[1], point[1]], linewidth=0.9, **look)
     axes.plot([point[0], point[0]], [point[1] - up, point[1] + up], linewidth=0.9, **look)
-    axes.plot(*point, arm.marker, markersize=size, markeredgecolor="white", markeredgewidth=0.6, clip_on=False, **look)
+    look |= {"markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6, "clip_on": False}
+    shown = [f"{metrics.get(name).title}: {value_text(row, name)}" for name in (metric, HEADLINE)]
+    axes.plot(*point, arm.marker, label="\n".join([row.label, *shown]), **look)
 
 
 def _constant(axes: Axes, section: Section) -> list[Line2D]:
@@ -146,9 +148,8 @@ def loss_curves(comparison: Comparison, names: dict[int, str], curves: Curve) ->
             if len(means) <= FAINT_LIMIT:
                 panel.plot(mean.x, mean.y, color=styles[label].colour, alpha=0.18, linewidth=0.8)
             front = 4 if label == comparison.baseline else 3
-            panel.plot(
-                mean.x, smooth(mean.y), color=styles[label].colour, linestyle=styles[label].line, linewidth=1.5, zorder=front
-            )
+            look = {"color": styles[label].colour, "linestyle": styles[label].line, "linewidth": 1.5, "zorder": front}
+            panel.plot(mean.x, smooth(mean.y), label=label, **look)
         panel.set(title=names[index], xlabel="training step", ylabel="training loss")
     highest = max(panel.get_ylim()[1] for panel in axes)
     for panel in axes:

@@ -100,7 +100,9 @@ def _draw(axes: Axes, names: tuple[str, str], lines: Lines, styles: dict[str, Ar
         arm = styles[label]
         size, front = (9, 4) if arm.marker == "*" else (6, 3)
         style = {"color": arm.colour, "linestyle": arm.line, "linewidth": 1.3, "markersize": size, "zorder": front}
-        axes.plot(line.x / factor, line.y, marker=arm.marker, markeredgecolor="white", markeredgewidth=0.3, **style)
+        axes.plot(
+            line.x / factor, line.y, marker=arm.marker, markeredgecolor="white", markeredgewidth=0.3, label=label, **style
+        )
     if axes.get_xscale() == "linear":
         axes.set_xlim(left=0)
     axes.set(xlabel=f"{cost.title} ({unit})" if unit else cost.title)
@@ -181,6 +183,7 @@ def _train(axes: Axes, lines: Lines, styles: dict[str, ArmStyle]) -> None:
         if len(lines) <= FAINT_LIMIT:
             axes.plot(line.x / factor, line.y, color=arm.colour, alpha=0.18, linewidth=0.8)
         front = 4 if arm.marker == "*" else 3
-        axes.plot(line.x / factor, smooth(line.y), color=arm.colour, linestyle=arm.line, linewidth=1.5, zorder=front)
+        style = {"color": arm.colour, "linestyle": arm.line, "linewidth": 1.5, "zorder": front}
+        axes.plot(line.x / factor, smooth(line.y), label=label, **style)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set(xlabel=f"{metrics.get(TOKENS).title} ({unit})" if unit else metrics.get(TOKENS).title, ylabel="training loss")

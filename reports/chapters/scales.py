@@ -115,7 +115,7 @@ def _draw(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None
         arm, ends = styles[label], np.array([min(law.losses), max(law.losses)], dtype=float)
         points = [(flops / factor, loss) for flops, losses in law.losses.items() for loss in losses]
         style = {"color": arm.colour, "markersize": 7 if arm.marker == "*" else 5, "alpha": 0.75, "zorder": 3}
-        axes.plot(*zip(*points, strict=True), linestyle="None", marker=arm.marker, markeredgewidth=0, **style)
+        axes.plot(*zip(*points, strict=True), linestyle="None", marker=arm.marker, markeredgewidth=0, label=label, **style)
         axes.plot(ends / factor, _on_line(law, ends), color=arm.colour, linestyle=arm.line, linewidth=1.2, zorder=2)
     axes.set(xscale="log", yscale="log", xlabel=f"{metrics.get(FLOPS).title} ({letter}FLOP)")
     axes.set(ylabel=f"{metrics.get(LOSS).title} (nats)")

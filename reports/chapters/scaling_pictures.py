@@ -3,6 +3,7 @@
 import math
 
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
@@ -41,7 +42,7 @@ def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, fl
     values = [value for line in rows.values() for value in line.values()]
     factor, letter = prefix(max(values)) if metric.unit in PREFIXED else (1.0, "")
     for label, line in rows.items():
-        _line(axes, line, group.values[quantity][label], factor, styles[label])
+        _line(axes, line, group.values[quantity][label], factor, styles[label]).set_label(label)
     axes.set(xscale="log", yscale="log", xlabel="length (tokens)")
     axes.set(ylabel=f"{metric.title.removesuffix(' by length')} ({letter}{PREFIXED.get(metric.unit, metric.unit)})")
     lengths = sorted({length for line in rows.values() for length in line})
@@ -54,7 +55,7 @@ def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, fl
     _mark(axes, group, quantity, rows, (factor, styles))
 
 
-def _line(axes: Axes, line: dict[int, float], points: Replicates, factor: float, arm: ArmStyle) -> None:
+def _line(axes: Axes, line: dict[int, float], points: Replicates, factor: float, arm: ArmStyle) -> ErrorbarContainer:
     lengths, middles = list(line), list(line.values())
     below = [max(0.0, line[length] - min(points[length])) / factor for length in lengths]
     above = [max(0.0, max(points[length]) - line[length]) / factor for length in lengths]
@@ -62,7 +63,7 @@ def _line(axes: Axes, line: dict[int, float], points: Replicates, factor: float,
     size, front = (9, 4) if arm.marker == "*" else (5, 3)
     style = {"color": arm.colour, "linestyle": arm.line, "marker": arm.marker, "markersize": size, "linewidth": 1.3}
     style |= {"markeredgecolor": "white", "markeredgewidth": 0.3, "elinewidth": 0.9, "capsize": 2, "zorder": front}
-    axes.errorbar(lengths, [value / factor for value in middles], bars, **style)
+    return axes.errorbar(lengths, [value / factor for value in middles], bars, **style)
 
 
 def _mark(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], drawn: tuple[float, Styles]) -> None:
