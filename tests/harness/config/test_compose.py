@@ -1,6 +1,8 @@
 """From files and a command line to cells."""
 
+import itertools
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +47,11 @@ def test_every_choice_composes_alone_and_is_what_the_file_says(compose, path):
 def test_every_experiment_is_the_sweep_it_says(compose, path):
     cells = compose(f"+experiment={path.stem}", "task=bag", "seed=4")
     file = OmegaConf.load(path)
-    swept = {key: values.split(",") for key, values in file.hydra.sweeper.params.items() if key not in ("task", "seed")}
+    swept = {
+        key: re.split(r",(?![^\[]*\])", values)
+        for key, values in file.hydra.sweeper.params.items()
+        if key not in ("task", "seed")
+    }
     chosen = next((one["override /pretrain"] for one in file.get("defaults", []) if "override /pretrain" in one), "none")
     models, objectives = swept.pop("model", ["base"]), swept.pop("pretrain", [chosen])
     others = math.prod(len(values) for values in swept.values())
@@ -54,6 +60,13 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
     pairs = [(model, own[model] if objective == "own" else objective) for model in models for objective in objectives]
     wanted = [pair for pair in pairs for _ in range(others)]
     assert found == [(*told, 4, path.stem, "bag") for told in wanted]
+
+
+def test_enhancements_are_tried_in_every_combination(compose):
+    every = {frozenset(chosen) for size in range(5) for chosen in itertools.combinations(SINGLE, size)}
+    cells = compose("+experiment=enhancements", "task=bag")
+    assert {frozenset(cell.enhancements) for cell in cells} == every
+    assert len(cells) == 3 * 16
 
 
 def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(compose):

@@ -1,0 +1,111 @@
+"""Effects of a factorial design: what each change of the baseline gives alone, on average, last, and beside the others."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from harness import metrics
+from reports import factorial, formats, plots, tables
+from reports.compare import Comparison
+from reports.factorial import Design, Effect
+from reports.formats import DASH, POINTS, escape, listed
+from reports.plots import grid
+from reports.statistics import Change
+from reports.study import Chapter, Study
+
+COUNTED = ("model/params_total", "model/flops_forward")
+TIMED = ("inference/latency_ms_p50", "inference/peak_memory_bytes")
+INTRO = """\
+Changes of the baseline that were tried alone and together. *alone*: against the baseline. *main effect*: with against without,
+averaged over all settings of the others. *added last*: all together against all but this one. *interaction*: how much more
+one gives where the other is than where it is not. *stacking*: how much more all together give than the sum of what each gives
+alone; below zero for a score it is a tax. Effects are computed within a seed (a round for latency): [t interval], verdict, p,
+both corrected for all effects of a column (Holm). Counts, times and memories are contrasted as logarithms: percent multiply."""
+INCOMPLETE = "Not all combinations were run, so there are no main effects and interactions; missing: {missing}."
+CAPTIONS = {"effects.svg": "Effects on the score, with the intervals of the table; a grey line is no effect"}
+SHOWN = 6
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where no arm combines the changes of others."""
+    designs = found(study.comparison)
+    if not designs:
+        return Chapter()
+    paragraphs = ["## Effects of combined changes", INTRO]
+    for one in designs:
+        paragraphs += [f"### Effects: {tables.section_name(study.comparison, one.section)}", table(one), *_notes(one)]
+    files = plots.drawn({"effects.svg": plots.draw(forest, study.comparison, designs)})
+    return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
+
+
+def found(comparison: Comparison) -> list[Design]:
+    """Of every task; pretrainings have no score."""
+    sections = [section for section in comparison.sections if not section.is_pretraining]
+    return [one for section in sections if (one := factorial.design(section))]
+
+
+def table(one: Design) -> str:
+    """One row an effect."""
+    effects = factorial.effects(one)
+    counted = tables.present(one.section, COUNTED)
+    measured = tables.present(one.section, (tables.HEADLINE, *TIMED))
+    columns = {name: factorial.changes(one, name, effects) for name in measured}
+    header = ["effect", "of", *(tables.title(one.section, name) for name in (*measured, *counted))]
+    rows = [
+        [
+            effect.kind,
+            escape(effect.name),
+            *(tables.difference_text(columns[name][key(effect)], metrics.get(name).unit) for name in measured),
+            *(_count(factorial.exact(one, name, effect)) for name in counted),
+        ]
+        for effect in effects
+    ]
+    return formats.table(header, rows, left=2)
+
+
+def key(effect: Effect) -> str:
+    """As `factorial.changes` names it."""
+    return f"{effect.kind} {effect.name}"
+
+
+def _count(share: float | None) -> str:
+    return DASH if share is None else formats.percent(100 * share)
+
+
+def _notes(one: Design) -> list[str]:
+    if not one.missing:
+        return []
+    names = (" + ".join(sorted(arm)) or one.section.baseline for arm in one.missing)
+    return [INCOMPLETE.format(missing=listed(names, most=SHOWN))]
+
+
+def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
+    """The effects on the score of every task, one panel a task; None where no effect has an interval."""
+    panels = []
+    for one in designs:
+        effects = factorial.effects(one)
+        changes = factorial.changes(one, tables.HEADLINE, effects)
+        lines = [(effect, change) for effect in effects if (change := changes[key(effect)]) and change.interval]
+        panels += [(one, lines)] if lines else []
+    if not panels:
+        return None
+    tallest = max(len(lines) for _, lines in panels)
+    figure, axes = grid(len(panels), wide=5.6, high=1.1 + 0.24 * tallest, most=2, margin=0)
+    reach = max(abs(end) for _, lines in panels for _, change in lines for end in change.interval) * POINTS * 1.08
+    names = plots.panel_names(comparison)
+    for panel, (one, lines) in zip(axes, panels, strict=True):
+        _panel(panel, lines)
+        panel.set_xlim(-reach, reach)
+        panel.set_ylim(tallest - 0.4, -0.6)
+        panel.set_title(names[comparison.sections.index(one.section)])
+    return figure
+
+
+def _panel(axes: Axes, lines: list[tuple[Effect, Change]]) -> None:
+    axes.axvline(0, color="0.6", linewidth=1)
+    for position, (_, change) in enumerate(lines):
+        low, high = (end * POINTS for end in change.interval)
+        axes.plot([low, high], [position, position], color="black", linewidth=1.2)
+        axes.plot(change.absolute * POINTS, position, marker="o", color="black", markersize=4.5)
+    axes.set_yticks(range(len(lines)), [f"{effect.kind}: {effect.name}" for effect, _ in lines])
+    axes.set_xlabel("score (points)")
+    axes.grid(False, axis="y")
