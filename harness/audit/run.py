@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 
 from harness.audit import holm, verdicts
 from harness.audit.claims import Claim
-from harness.audit.kinds import Reading
 from harness.audit.measured import Measured
 from harness.audit.measures import Instruments, measure
 from harness.audit.shapes import Shapes
@@ -56,10 +55,9 @@ def settle(claims: Iterable[Claim], found: Iterable[list[Measured]]) -> tuple[li
     corrected, tests = holm.corrected(pairs)
     following = iter(corrected)
     for claim in claims:
-        lines = tuple(_line(name, reading, next(following)) for name, reading in claim.readings.items())
+        lines = tuple(
+            Line(name, reading, one := next(following), verdicts.of_reading(reading, one))
+            for name, reading in claim.readings.items()
+        )
         rows.append(Row(claim, verdicts.of_claim({line.name: (line.reading, line.settled) for line in lines}), lines))
     return rows, tests
-
-
-def _line(name: str, reading: Reading, one: Measured) -> Line:
-    return Line(name, reading, one, verdicts.of_reading(reading, one))

@@ -139,20 +139,13 @@ def of_claim(readings: Mapping[str, tuple[Reading, Settled]]) -> Settled:
         return next(iter(counting.values()))
     settled = {name: one for name, one in counting.items() if one.verdict in SETTLED}
     if not settled:
-        return _most_open(list(counting.values()))
+        return next((one for one in counting.values() if one.verdict is Verdict.UNDECIDED), next(iter(counting.values())))
     still = [name for name in counting if name not in settled]
     open_ = f"undecided: {', '.join(still)}" if still else ""
     verdicts = {one.verdict for one in settled.values()}
     if verdicts in ({Verdict.CONFIRMED}, {Verdict.REFUTED}):
         scopes = dict.fromkeys(one.text for one in settled.values() if one.text)
         return Settled(verdicts.pop(), "; ".join([*scopes, *([open_] if open_ else [])]))
-    parts = [f"{name}: {one.text}" if one.verdict is Verdict.HOLDS_WHERE else name for name, one in _held(settled)]
+    held = [(name, one) for name, one in settled.items() if one.verdict is not Verdict.REFUTED]
+    parts = [f"{name}: {one.text}" if one.verdict is Verdict.HOLDS_WHERE else name for name, one in held]
     return Settled(Verdict.HOLDS_WHERE, "; ".join([*parts, *([open_] if open_ else [])]))
-
-
-def _held(settled: Mapping[str, Settled]) -> list[tuple[str, Settled]]:
-    return [(name, one) for name, one in settled.items() if one.verdict is not Verdict.REFUTED]
-
-
-def _most_open(found: list[Settled]) -> Settled:
-    return next((one for one in found if one.verdict is Verdict.UNDECIDED), found[0])

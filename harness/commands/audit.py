@@ -32,7 +32,7 @@ STEP, VERDICTS = 2, 19
 """Columns of an indent, and of the verdicts."""
 
 CONTINUED = " \\"
-"""At the end of a line of a command that goes on."""
+"""At the end of a line of a command that continues."""
 
 EPILOG = """\
 A claim is a few lines of YAML: in conf/claims/; in a file of yours, claims=FILE.yaml; below my_conf/claims/ with

@@ -60,7 +60,9 @@ def measure_inference(
         _write_memory("inference", peak, model, run_log)
         forward = flops.counted(config.model, outputs, 1, settings.length, False, head)
         run_log.value("model/flops_forward", forward)
-        _write_intensity(forward, bytes_moved.bytes_forward(model, measured.text(settings.length), machine), run_log)
+        moved = bytes_moved.bytes_forward(model, measured.text(settings.length), machine)
+        run_log.value("model/bytes_forward", moved)
+        run_log.value("model/arithmetic_intensity", forward / moved)
         step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head)
         run_log.value("model/flops_train_step", step)
         _write_lengths(config, outputs, head, run_log)
@@ -82,11 +84,6 @@ def _write_memory(phase: str, peak: Peak, model: Classifier, run_log: RunLog) ->
     run_log.value(f"{phase}/sampled_peak_memory_bytes", peak.sampled)
     run_log.value(f"{phase}/reserved_peak_memory_bytes", peak.reserved)
     run_log.value(f"{phase}/process_peak_memory_bytes", peak.process)
-
-
-def _write_intensity(forward_flops: int, moved_bytes: int, run_log: RunLog) -> None:
-    run_log.value("model/bytes_forward", moved_bytes)
-    run_log.value("model/arithmetic_intensity", forward_flops / moved_bytes)
 
 
 def _build(config: RunConfig, inputs: Inputs) -> Classifier:

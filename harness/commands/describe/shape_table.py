@@ -74,7 +74,7 @@ def of_objective(run: RunConfig) -> str:
     """
     length, size = run.pretrain.length, run.pretrain.batch_size
     one, other = (_trained(run, *size) for size in _two(size, length))
-    shown = [replace(traced, seen=list(map(_as_above, filter(_is_added, traced.seen)))) for traced in (one, other)]
+    shown = [replace(traced, seen=_beside_the_encoder(traced.seen)) for traced in (one, other)]
     positions = one.sizes.varying["P"]
     title = (
         f"shapes of what {run.pretrain.objective.value} adds: B={size} sequences of T={length} tokens, P={positions} predicted "
@@ -87,12 +87,10 @@ def _legends(sizes: Sizes) -> list[str]:
     return [legend(Sizes({}, {name: sizes.encoders[name]})) for name in sizes.encoders if name != "encoder"]
 
 
-def _is_added(seen: Seen) -> bool:
-    return seen.owner != "encoder" or seen.name == "input ids"
-
-
-def _as_above(seen: Seen) -> Seen:
-    return replace(seen, stage="encoder, as above") if seen.owner == "encoder" else seen
+def _beside_the_encoder(seen: list[Seen]) -> list[Seen]:
+    """Of the encoder the inputs alone, in the place of all of it."""
+    added = (one for one in seen if one.owner != "encoder" or one.name == "input ids")
+    return [replace(one, stage="encoder, as above") if one.owner == "encoder" else one for one in added]
 
 
 def _trained(run: RunConfig, B: int, T: int) -> Traced:

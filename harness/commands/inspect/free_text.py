@@ -1,6 +1,5 @@
 """A text of the user as the input of a model, of a run or randomly initialised, and what the run predicts of it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -98,7 +97,7 @@ def sequences(request: Request, config: RunConfig, source: Source, weights: Name
         for window in range(len(encoded))
     ]
     cut = _cut(task, source.tokenizer, example)
-    return [replace(one, rows=_unlabelled(one), notes=(*cut, *_unlabelled_notes(one))) for one in found]
+    return [_without_label(one, cut) for one in found]
 
 
 def _example(task: TaskConfig, texts: list[str]) -> Examples:
@@ -116,12 +115,10 @@ def _example(task: TaskConfig, texts: list[str]) -> Examples:
     return Examples([texts], [[] if task.kind is TaskKind.spans else HIDDEN], [0], "text")
 
 
-def _unlabelled(sequence: InputSequence) -> dict[str, Sequence[str]]:
-    return {name: row for name, row in sequence.rows.items() if name != "label"}
-
-
-def _unlabelled_notes(sequence: InputSequence) -> list[str]:
-    return [note for note in sequence.notes if not note.startswith("label: ")]
+def _without_label(sequence: InputSequence, first: list[str]) -> InputSequence:
+    """A text of the user has none; `first` are notes that come before the others."""
+    rows = {name: row for name, row in sequence.rows.items() if name != "label"}
+    return replace(sequence, rows=rows, notes=(*first, *(note for note in sequence.notes if not note.startswith("label: "))))
 
 
 def _cut(task: TaskConfig, tokenizer: Tokenizer, example: Examples) -> list[str]:
@@ -131,13 +128,8 @@ def _cut(task: TaskConfig, tokenizer: Tokenizer, example: Examples) -> list[str]
     tokenizer.no_truncation()
     (texts,) = example.texts
     words = task.kind is TaskKind.tokens
-    inputs = texts if words or len(texts) > 1 else texts[0]
-    pieces = len((tokenizer.encode(inputs, is_pretokenized=True) if words else _encoded(tokenizer, inputs)).ids)
+    pieces = len((tokenizer.encode(texts, is_pretokenized=True) if words else tokenizer.encode(*texts)).ids)
     return [f"cut: the first {task.max_length} of {pieces} pieces"] if pieces > task.max_length else []
-
-
-def _encoded(tokenizer: Tokenizer, inputs: str | list[str]) -> object:
-    return tokenizer.encode(inputs) if isinstance(inputs, str) else tokenizer.encode(*inputs)
 
 
 # Predictions

@@ -107,13 +107,14 @@ class Session:
                 if self._is_done():
                     break
         print(f"Timing: {_count(number + 1, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}", flush=True)
-        for quantity, floor in self._too_high().items():
-            limit = f"{100 * math.expm1(HIGHEST_FLOOR):.0f} %"
-            print(
-                f"Timing: the noise floor of {quantity}, {floor:.0f} %, is above {limit}: no verdict on it or on training "
-                "time; time again (rerun=true) on a quieter machine or with more measure.rounds",
-                flush=True,
-            )
+        for quantity, floor in self._highest().items():
+            if floor > HIGHEST_FLOOR:
+                percent, limit = (f"{100 * math.expm1(log):.0f} %" for log in (floor, HIGHEST_FLOOR))
+                print(
+                    f"Timing: the noise floor of {quantity}, {percent}, is above {limit}: no verdict on it or on training "
+                    "time; time again (rerun=true) on a quieter machine or with more measure.rounds",
+                    flush=True,
+                )
         for variant in timed:
             if variant.failed is not None:
                 print(f"Timing of {variant.title} failed: {variant.failed}", flush=True)
@@ -173,10 +174,6 @@ class Session:
             if known:
                 floors[quantity] = max(abs(end) for ends in known for end in ends)
         return floors
-
-    def _too_high(self) -> dict[str, float]:
-        """Quantity -> its floor in percent, where the report gives no verdict because of it."""
-        return {quantity: 100 * math.expm1(floor) for quantity, floor in self._highest().items() if floor > HIGHEST_FLOOR}
 
 
 def is_measured(item: PlannedRun) -> bool:

@@ -14,7 +14,7 @@ from models.heads import on_meta
 SCALES = sorted(path.stem for path in (Path(__file__).parents[4] / "conf" / "scale").glob("*.yaml"))
 
 
-def told(capsys, *arguments: str) -> tuple[int, str, str]:
+def said(capsys, *arguments: str) -> tuple[int, str, str]:
     code = main(["describe", "scales", *arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
@@ -32,7 +32,7 @@ def columns(out: str) -> dict[str, list[str]]:
 
 
 def test_every_scale_has_its_counts_and_factors_against_the_current_one(capsys, compose):
-    code, out, _ = told(capsys, "model=albert", "scale=tiny", "measure.length=32")
+    code, out, _ = said(capsys, "model=albert", "scale=tiny", "measure.length=32")
     assert code == 0
     assert out.splitlines()[0] == "albert at every scale, factors against tiny (*)"
     assert "GFLOP: forward pass over one text of 32 tokens (measure.length)" in out.splitlines()
@@ -54,14 +54,14 @@ def test_every_scale_has_its_counts_and_factors_against_the_current_one(capsys, 
 
 @pytest.mark.usefixtures("_few")
 def test_scale_that_takes_fewer_tokens_has_a_dash(capsys):
-    _, out, _ = told(capsys, "scale=tiny", "measure.length=100")
+    _, out, _ = said(capsys, "scale=tiny", "measure.length=100")
     assert columns(out)["mini_bert"][6:] == ["-", "-", "-"]
     assert "-: models of that scale take no text of 100 tokens" in out.splitlines()
 
 
 @pytest.mark.usefixtures("_few")
 def test_scale_that_does_not_fit_the_model_is_told_and_the_others_are_shown(capsys):
-    code, out, _ = told(capsys, "scale=tiny", "model.num_attention_heads=128", "measure.length=16")
+    code, out, _ = said(capsys, "scale=tiny", "model.num_attention_heads=128", "measure.length=16")
     assert code == 0
     assert any(line.startswith("mini_bert: ") and "must be a multiple" in line for line in out.splitlines())
     assert [line.split()[0] for line in out.splitlines()[4:6]] == ["tiny", "mini"]
@@ -81,7 +81,7 @@ def test_own_scales_are_listed(tmp_path):
     ],
 )
 def test_wrong_input_is_one_line(capsys, arguments, expected):
-    code, out, err = told(capsys, *arguments)
+    code, out, err = said(capsys, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert expected in err
 
