@@ -13,12 +13,12 @@ from reports.overall import HEADLINE, Overall
 from reports.statistics import Change, Verdict
 
 OF_TASKS = {
+    HEADLINE: "score",
     "model/params_total": "parameters",
     "model/flops_forward": "forward FLOPs",
     "inference/latency_ms_p50": "latency",
     "inference/peak_memory_bytes": "inference memory",
     "finetune/tokens_per_s": "training throughput",
-    HEADLINE: "score",
 }
 """Metric over all tasks -> its name in the overview."""
 OF_PRETRAININGS = {"pretrain/flops": "pretraining FLOPs", tables.LOSS: "held-out masked loss"}

@@ -42,9 +42,9 @@ def verdict_text(change: Change, unit: str) -> str:
 
 
 def within(change: Change, unit: str) -> str:
-    """`within 5 %`: the margin of what is the same; counts have no evidence, and that of all that is relative."""
-    evidence = change.evidence
-    return f"within {amount(evidence, evidence.margin, unit) if evidence else f'{100 * RELATIVE_MARGIN.size:g} %'}"
+    """`within 5 %`: the margin of what is the same, which is relative for all counts."""
+    evidence, counted = change.evidence, change.evidence is None or unit in COUNTED_UNITS
+    return f"within {100 * RELATIVE_MARGIN.size:g} %" if counted else f"within {amount(evidence, evidence.margin, unit)}"
 
 
 def amount(evidence: Evidence, size: float, unit: str) -> str:
@@ -87,7 +87,6 @@ def size_text(change: Change, unit: str) -> str:
 
 
 def short_text(change: Change, unit: str) -> str:
-    """`−12.3 % ▲ better`, of a score in points: without what a change that is not resolved lacks."""
+    """`−12.3 % ▲`, of a score in points: the mark alone."""
     shown = formats.difference(change.absolute, unit) if unit in SHARES else formats.percent(change.percent)
-    words = MARKS.get(change.verdict, "") if change.verdict is Verdict.NOT_RESOLVED else verdict_text(change, unit)
-    return f"{shown} {words}".rstrip()
+    return f"{shown} {MARKS.get(change.verdict, '').partition(' ')[0]}".rstrip()

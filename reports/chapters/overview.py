@@ -14,32 +14,38 @@ CAPTIONS = {
     "item of the validation data; filled marks are better or worse by the tests, hollow ones are not resolved or the same"
 }
 
+LEGEND = """\
+▲ better, ▼ worse, ≈ the same within the margin, ~ not resolved, △ ▽ measured once, – no verdict. ± is the standard deviation
+over replicates, of latency over launches."""
+UNITS_IN_HEAD = ("ms", "tokens/s", "nats")
+
 
 def chapter(study: Study) -> Chapter:
     """Always there."""
     comparison = study.comparison
     files = plots.drawn({"changes.svg": plots.draw(effect_plot.changes, comparison)})
-    table = overview(comparison)
-    first = [*pretraining.warnings(comparison), *findings.paragraphs(comparison), table]
+    table = [overview(comparison), *([LEGEND] if len(comparison.labels) > 1 else [])]
+    first = [*pretraining.warnings(comparison), *findings.paragraphs(comparison), *table]
     return Chapter([*first, *tasks_table(comparison), *plots.pictured(CAPTIONS, files)], files)
 
 
 def overview(comparison: Comparison) -> str:
-    """One row an arm over all tasks: values, and below them changes and verdicts."""
-    parts = findings.parts(comparison)
-    heads = [_head(over, name, text) for over, names in parts for name, text in names.items()]
-    several = len(overall.of_tasks(comparison).sections) > 1
-    rows = []
-    for label in comparison.labels:
-        cells = [_cell(over, label, name) for over, names in parts for name in names]
-        rows.append([escape(label), *cells, *([_worst(overall.of_tasks(comparison), label)] if several else [])])
-    return formats.table(["arm", *heads, *(["worst task"] if several else [])], rows)
+    """One row an arm over all tasks, or over all pretrainings where there is no task: values, and below them changes."""
+    over, names = findings.parts(comparison)[0]
+    heads = [_head(over, name, text) for name, text in names.items()]
+    rows = [[escape(label), *(_cell(over, label, name) for name in names)] for label in comparison.labels]
+    if len(overall.of_tasks(comparison).sections) > 1 and HEADLINE in names:
+        heads.insert(1, "worst task")
+        for row, label in zip(rows, comparison.labels, strict=True):
+            row.insert(2, _worst(over, label))
+    return formats.table(["arm", *heads], rows)
 
 
 def _head(over: Overall, name: str, text: str) -> str:
     """The metric, and of a score which one it is or over how many tasks."""
     if name != HEADLINE:
-        return text
+        unit = metrics.get(name).unit
+        return f"{text}, {unit}" if unit in UNITS_IN_HEAD else text
     tasks = len(over.sections)
     return f"score, mean of {tasks} tasks" if tasks > 1 else f"score: {escape(tables.score_title(over.sections[0]))}"
 
@@ -51,6 +57,7 @@ def _cell(over: Overall, label: str, name: str) -> str:
         return DASH
     exact = metric.deterministic or spread.minimum == spread.maximum
     text = formats.value(spread.mean, metric.unit, None if exact else spread.sd)
+    text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
     text += f" ({of} of {most} tasks)" if of < most else ""
     change = over.change(label, name)
@@ -69,19 +76,27 @@ def _worst(over: Overall, label: str) -> str:
 
 
 def tasks_table(comparison: Comparison) -> list[str]:
-    """The headline score of every task, where there are several; a score that is not above the constant answer is marked."""
+    """What every arm reached: held-out loss of its pretraining, and the score of every task; empty for one task alone.
+
+    A score that is not above the constant answer is marked.
+    """
     shown = [one for one in comparison.sections if not one.is_pretraining and tables.present(one, [HEADLINE])]
-    if len(shown) < 2:
+    before = findings.parts(comparison)[1:]
+    if len(shown) < 2 and not before:
         return []
-    rows = [[escape(label), *(_score(one, label) for one in shown)] for label in comparison.labels]
-    constants = [tables.majority(section) or DASH for section in shown]
-    rows += [["*constant answer*", *constants]] if any(text != DASH for text in constants) else []
-    heads = [f"{tables.section_name(comparison, one)}: {escape(tables.score_title(one))}" for one in shown]
-    marked = any("‡" in cell for row in rows for cell in row)
-    return [
-        formats.table(["arm", *heads], rows),
-        *(["‡ No better than the constant answer, which ignores the text."] if marked else []),
+    heads = [_head(over, name, text) for over, names in before for name, text in names.items()]
+    heads += [f"{tables.section_name(comparison, one)}: {escape(tables.score_title(one))}" for one in shown]
+    rows = [
+        [escape(label), *(_cell(over, label, name) for over, names in before for name in names)]
+        + [_score(one, label) for one in shown]
+        for label in comparison.labels
     ]
+    constants = [tables.majority(section) or DASH for section in shown]
+    if any(text != DASH for text in constants):
+        rows.append(["*constant answer*", *[DASH] * (len(heads) - len(shown)), *constants])
+    marked = any("‡" in cell for row in rows for cell in row)
+    note = ["‡ No better than the constant answer, which ignores the text."] if marked else []
+    return [formats.table(["arm", *heads], rows), *note]
 
 
 def _score(section: Section, label: str) -> str:

@@ -2,7 +2,7 @@
 "use strict";
 // Tables sort by their heads and filter by a text; pictures say the values of their marks. The page reads without all that.
 
-const FEWEST_ROWS = 4; // that are worth a filter
+const FEWEST_ROWS = 10; // that are worth a filter
 const NEAR = 8; // pixels between the pointer and the marks whose values it shows
 
 function key(row, column) {

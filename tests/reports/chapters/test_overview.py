@@ -49,23 +49,23 @@ def rows(table: str) -> dict[str, list[str]]:
 
 def test_one_row_an_arm_with_change_and_verdict_over_all_tasks(result):
     table = rows(overview.overview(result))
-    assert table["arm"] == ["parameters", "inference memory", "score, mean of 2 tasks", "worst task"]
-    assert table["base"] == ["1.00 k", "4.00 MB", "0.600 ± 0.010", "–"]
+    assert table["arm"] == ["score, mean of 2 tasks", "worst task", "parameters", "inference memory"]
+    assert table["base"] == ["0.600 ± 0.010", "–", "1.00 k", "4.00 MB"]
     assert table["small"] == [
-        "250<br>−75.0 % ▲ better",
-        "4.00 MB<br>0.0 % ≈ same within 5 %",
-        "0.600 ± 0.010<br>0.0 points ≈ same within 1 point",
-        "sst2<br>0.0 points ≈ same within 1 point",
+        "0.600 ± 0.010<br>0.0 points ≈",
+        "sst2<br>0.0 points ≈",
+        "250<br>−75.0 % ▲",
+        "4.00 MB<br>0.0 % ≈",
     ]
-    assert table["worse"][2].startswith("0.548 ± 0.008<br>−5.2 points")
-    assert table["worse"][3].startswith("sst2<br>−10.0 points")
+    assert table["worse"][0].startswith("0.548 ± 0.008<br>−5.2 points")
+    assert table["worse"][1].startswith("sst2<br>−10.0 points")
 
 
 def test_sentences_say_what_the_tests_carry(result):
     words, arms, cautions = findings.paragraphs(result)
     assert words.startswith("small, worse against **base** on sst2, cola; 3 seeds each. In brackets: 95 % intervals")
     small, worse = arms.splitlines()
-    alike = "the same in inference memory (within 5 %) and score (within 1 point)."
+    alike = "the same in score (within 1 point) and inference memory (within 5 %)."
     assert small == f"- **small**: **better** in parameters (−75.0 %); {alike}"
     better, lost, same = worse.removeprefix("- **worse**: ").split("; ")
     assert better.startswith("**better** in inference memory (−50.0 ")
@@ -131,19 +131,29 @@ def test_alone_the_baseline_has_no_findings(make_run):
     assert effect_plot.changes(compare("s", [make_run(values={SCORE: 0.8})])) is None
 
 
+def test_what_was_pretrained_stands_beside_the_scores(make_run, pretrained):
+    scores = {SCORE: 0.8, TOTAL: 4.3e6, MAJORITY: 0.5}
+    result = compare("s", [make_run("base", values=scores), pretrained(), make_run("base+mlm", values=scores)])
+    (table,) = overview.tasks_table(result)
+    assert rows(table)["arm"] == ["pretraining FLOPs", "held-out masked loss, nats", "sst2: accuracy"]
+    assert rows(table)["base"] == ["–", "–", "0.800"]
+    assert rows(table)["base+mlm"] == ["600.0 TFLOP<br>–", "3.000<br>–", "0.800"]
+    assert rows(table)["*constant answer*"] == ["–", "–", "0.500"]
+
+
 def test_pretraining_alone_has_sizes_and_losses(pretrained, ended):
     result = compare("s", [pretrained(), pretrained("new+mlm", ends=ended(2.5))], "base+mlm")
-    assert rows(overview.overview(result))["arm"] == ["parameters", "pretraining FLOPs", "held-out masked loss"]
-    assert rows(overview.overview(result))["new+mlm"][2] == "2.500 nats<br>−16.7 % △ better?"
+    assert rows(overview.overview(result))["arm"] == ["parameters", "pretraining FLOPs", "held-out masked loss, nats"]
+    assert rows(overview.overview(result))["new+mlm"][2] == "2.500<br>−16.7 % △"
 
 
 def test_picture_has_a_panel_a_metric_and_ratios_share_their_axis(result):
     figure = effect_plot.changes(result)
     panels = [axes for axes in figure.axes if axes.get_visible()]
-    assert [axes.get_title(loc="left") for axes in panels] == ["parameters (%)", "inference memory (%)", "score (points)"]
-    assert panels[0].get_xlim() == panels[1].get_xlim() != panels[2].get_xlim()
+    assert [axes.get_title(loc="left") for axes in panels] == ["score (points)", "parameters (%)", "inference memory (%)"]
+    assert panels[0].get_xlim() != panels[1].get_xlim() == panels[2].get_xlim()
     assert [text.get_text() for text in panels[0].get_yticklabels()] == ["small", "worse"]
-    assert [text.get_text() for text in panels[2].texts] == ["0.0 points", "−5.2 points"]
+    assert [text.get_text() for text in panels[0].texts] == ["0.0 points", "−5.2 points"]
     assert all(axes.get_xlim()[0] < 0 < axes.get_xlim()[1] for axes in panels)
 
 
@@ -151,4 +161,4 @@ def test_chapter_begins_with_words_then_numbers_then_the_picture(result):
     chapter = overview.chapter(Study(result))
     assert list(chapter.files) == ["changes.svg"]
     kinds = ["table" if one.startswith("|") else "picture" if one.startswith("!") else "words" for one in chapter.paragraphs]
-    assert kinds == ["words", "words", "words", "table", "table", "words", "picture"]
+    assert kinds == ["words", "words", "words", "table", "words", "table", "words", "picture"]
