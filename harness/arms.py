@@ -28,6 +28,7 @@ NAMES = (
     "settings.",
     "settings",
     "swept",
+    "overrides",
     "model_keys",
     "output",
     "rerun",

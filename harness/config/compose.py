@@ -130,8 +130,17 @@ def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:
     if not members:
         return [named(from_node(node), overrides, swept)]
     other = [override for override in overrides if not override.startswith("task=")]
-    composed = [from_node(hydra.compose("config", [*other, f"task={member}"])) for member in members]
-    return [named(config, overrides, swept) for config in composed]
+    of_members = [[*other, f"task={member}"] for member in members]
+    return [
+        replace(named(from_node(hydra.compose("config", own)), overrides, swept), overrides=repeating(own))
+        for own in of_members
+    ]
+
+
+def repeating(overrides: list[str]) -> list[str]:
+    """Those that another command needs for the same run: seeds are added to it, and it says itself where it tracks."""
+    left_out = (*arms.SEEDS, "rerun", "tracking.")
+    return [override for override in overrides if not arms.within(override.lstrip("+").partition("=")[0], left_out)]
 
 
 def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfig:
@@ -152,6 +161,7 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
         arm=config.arm or ("" if from_run else "+".join(names)),
         settings=settings(config, overrides, swept),
         swept=swept,
+        overrides=repeating(overrides),
         model_keys=model_keys,
         model_name=choices["model"],
         scale_name=choices["scale"],

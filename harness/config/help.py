@@ -21,7 +21,7 @@ GROUPS = {
     "experiment": "named sweeps: +experiment=NAME",
 }
 
-DERIVED = ("enhancements", "model_keys", "model_name", "published", "scale_name", "settings", "swept")
+DERIVED = ("enhancements", "model_keys", "model_name", "overrides", "published", "scale_name", "settings", "swept")
 """Keys of a run that are set by composition and not by the user."""
 
 HEAD = """\

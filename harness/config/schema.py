@@ -261,6 +261,7 @@ class RunConfig:
     arm: str = ""  # label of the arm; empty: from model, enhancements and objective
     settings: dict[str, str] = field(default_factory=dict)  # key: value, where the arm differs from its choices
     swept: list[str] = field(default_factory=list)  # keys and groups that the command sweeps
+    overrides: list[str] = field(default_factory=list)  # what the command line says of the run, without seeds
     model_keys: list[str] = field(default_factory=list)  # keys of the model that the command sets, without `model.`
     model_name: str = ""
     scale_name: str = ""

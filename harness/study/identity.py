@@ -53,7 +53,11 @@ def content_of(
 
 def parameters(config: RunConfig, inputs: Inputs) -> dict[str, str]:
     """The tracked parameters of a run: its whole resolved config, and under `facts.` what no config key states."""
-    flat = {key: value for key, value in flatten(to_dict(config)).items() if not arms.within(key, ("settings.", "published."))}
+    flat = {
+        key: value
+        for key, value in flatten(to_dict(config)).items()
+        if not arms.within(key, ("settings.", "published.", "overrides"))
+    }
     content = {f"facts.{name}": value for name, value in inputs.content.items()}
     hardware = {"facts.device_name": machine.device_name(config.hardware), "facts.measure_version": measure.VERSION}
     return {key: str(value) for key, value in (flat | content | hardware).items()}
@@ -133,6 +137,7 @@ def describe(config: RunConfig, inputs: Inputs, lifted_keys: list[str]) -> dict[
         tags.SEED: str(seed_of(config, inputs)),
         tags.CONDITIONS: arms.short_hash(arms.conditions(facts(config, inputs), lifted_keys)),
         tags.LIFTED: json.dumps(lifted_keys),
+        tags.OVERRIDES: json.dumps(config.overrides),
         tags.FINGERPRINT: fingerprint(config, inputs),
         "git_commit": git["git_commit"] or "unknown",
         "git_dirty": str(git["git_dirty"]).lower(),

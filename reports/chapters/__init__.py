@@ -14,6 +14,7 @@ from reports.chapters import (
     overview,
     pictures,
     pretraining,
+    reproduce,
     scales,
     scaling,
     tasks,
@@ -39,5 +40,6 @@ CHAPTERS = (
     timing.chapter,
     left_out.chapter,
     legend.chapter,
+    reproduce.chapter,
     conditions.chapter,
 )

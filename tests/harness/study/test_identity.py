@@ -15,7 +15,7 @@ from harness.study import identity
 from harness.study.identity import Inputs
 
 NOT_IN_FINGERPRINT = {
-    *("study", "arm", "settings", "swept", "model_keys", "output", "rerun", "tracking.uri"),
+    *("study", "arm", "settings", "swept", "overrides", "model_keys", "output", "rerun", "tracking.uri"),
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
@@ -210,5 +210,5 @@ def test_tags_hold_arm_lifted_keys_and_both_seeds(config):
     assert json.loads(named["lifted"]) == ["hardware.dtype"]
     assert described["parameters"]["facts.rows"] == "r"
     assert set(flatten(to_dict(config))) - set(described["parameters"]) == {
-        key for key in flatten(to_dict(config)) if key.startswith("published.")
+        key for key in flatten(to_dict(config)) if key.startswith("published.") or key == "overrides"
     }
