@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,22 +115,6 @@ def sweep(once: Callable, store_template: Path) -> Sweep:
     folder = once("sweep", make)
     output = folder / "out"
     return Sweep(output, [*common, f"output={output}"], (folder / "told.txt").read_text())
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _composed_at_once() -> Iterator[None]:
-    """Hydra composes twice, at first to read hydra.mode: here not unless something may set it."""
-    from hydra._internal.hydra import Hydra
-
-    read = Hydra.get_mode
-
-    def mode(hydra: Hydra, config_name: str, overrides: list[str]) -> object:
-        unlike = any("experiment=" in override or "hydra." in override for override in overrides)
-        return read(hydra, config_name, overrides) if unlike else None
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hydra, "get_mode", mode)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -72,8 +72,9 @@ def curves() -> list[Curve]:
 def users() -> dict[str, dict[str, list[str]]]:
     """Activation -> the models of conf/model/ that have it in a plain feed-forward, in a gated one, and in the pooler."""
     found = {activation.value: {"plain": [], "gated": [], "pooler": []} for activation in Activation}
+    schema = OmegaConf.structured(ModelConfig)
     for path in sorted((conf_directory() / "model").glob("*.yaml")):
-        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), OmegaConf.load(path)))
+        config = OmegaConf.to_object(OmegaConf.merge(schema, OmegaConf.load(path)))
         if "gated_feed_forward" in keys_read(config):
             found[config.hidden_act.value]["gated" if config.gated_feed_forward else "plain"].append(path.stem)
         if config.pooler is not None:
