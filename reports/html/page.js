@@ -11,22 +11,18 @@ function key(row, column) {
   return number === undefined ? cell.textContent.trim() : Number(number);
 }
 
-function compare(one, other) { // numbers before texts; dashes last
+function compare(one, other, turn) { // numbers before texts; dashes last, whatever the direction
   const rank = value => (typeof value === "number" ? 0 : value === "–" || value === "" ? 2 : 1);
-  if (rank(one) !== rank(other)) return [rank(one) - rank(other), false];
-  const order = typeof one === "number" ? one - other : one.localeCompare(other, "en", { numeric: true });
-  return [order, rank(one) < 2];
+  if (rank(one) !== rank(other) || rank(one) === 2) return rank(one) - rank(other);
+  return turn * (typeof one === "number" ? one - other : one.localeCompare(other, "en", { numeric: true }));
 }
 
 function sort(table, head, column) {
-  const down = head.ariaSort === "ascending";
+  const turn = head.ariaSort === "ascending" ? -1 : 1;
   for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  head.setAttribute("aria-sort", turn < 0 ? "descending" : "ascending");
   const rows = [...table.tBodies[0].rows];
-  rows.sort((one, other) => {
-    const [order, turns] = compare(key(one, column), key(other, column));
-    return down && turns ? -order : order;
-  });
+  rows.sort((one, other) => compare(key(one, column), key(other, column), turn));
   table.tBodies[0].append(...rows);
 }
 

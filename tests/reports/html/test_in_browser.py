@@ -1,0 +1,222 @@
+"""The page in a headless Chromium: no error, nothing cut at three widths, accessible, and its script at work."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from browser import Page, axe_core, chromium
+
+from reports.compare import compare
+from reports.html.page import page as page_of
+from reports.render import render
+
+WIDTHS = (400, 1000, 1600)
+SIZES = [3.44e6, 900.7e3, 11.7e6, 12.0] + [1e6 * (number + 1) for number in range(6)]
+"""Parameters of the arms, of which the first is the baseline."""
+NAMES = ["base", "<script>alert(1)</script>", "a|b `c` *d*", "enhanced attention_window=32 hidden_act=gelu_new norm=rms"]
+NAMES += [f"variant_{number}" for number in range(len(SIZES) - len(NAMES))]
+TOO_WIDE = """
+(() => {
+  const width = document.documentElement.clientWidth;
+  const cut = [...document.body.querySelectorAll("*")].filter(one => {
+    if (one.parentElement.closest(".scroll") || !one.checkVisibility()) return false;
+    const { left, right } = one.getBoundingClientRect();
+    return right > width + 1 || left < -1;
+  });
+  const page = document.documentElement.scrollWidth > width ? ["the page"] : [];
+  return [...page, ...cut.map(one => one.outerHTML.slice(0, 200))];
+})()
+"""
+HIDDEN_IN_A_BOX = """
+[...document.querySelectorAll(".scroll")].filter(one => {
+  if (!one.checkVisibility()) return false;
+  one.scrollLeft = 1e6;
+  const end = one.firstElementChild.getBoundingClientRect().right - one.getBoundingClientRect().right;
+  const first = one.querySelector("tbody th, thead th");
+  const moved = first && Math.abs(first.getBoundingClientRect().left - one.getBoundingClientRect().left) > 1;
+  one.scrollLeft = 0;
+  return end > 1 || moved;
+}).map(one => one.outerHTML.slice(0, 200))
+"""
+"""Boxes whose end cannot be reached, or whose first column moves away."""
+SERIOUS = """
+axe.run(document, { resultTypes: ["violations"] }).then(found => found.violations
+  .filter(one => ["serious", "critical"].includes(one.impact))
+  .map(one => `${one.id}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 200)).join(" ")}`))
+"""
+ROWS = "[...{table}.tBodies[0].rows].filter(row => !row.hidden).map(row => row.cells[{column}].innerText)"
+TABLE = "document.querySelectorAll('table')[{}]"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture(scope="module")
+def browser(folder: Path) -> Iterator[Page]:
+    with chromium(folder / "profile") as tab:
+        yield tab
+
+
+@pytest.fixture
+def report(folder: Path, timed: Callable, study_of: Callable) -> Path:
+    """The page of 10 arms on two tasks, made once."""
+    path = folder / "report.html"
+    if not path.exists():
+        runs = []
+        for task in ("sst2", "mrpc"):
+            for number, (name, size) in enumerate(zip(NAMES, SIZES, strict=True)):
+                values = {"model/params_total": size, "model/params_component_layers": size, "eval/majority_score": 0.5}
+                values |= {"eval/score": 0.8 + number / 200, "finetune/tokens_per_s": 3000.0 + number}
+                times = [10.0 + number, 10.1 + number, 9.9 + number]
+                runs.append(timed(name, times, values=values, task=task))
+        curves = {run.run_id: {step: 1 / (step + 1) for step in range(50)} for run in runs}
+        path.write_bytes(render(study_of(compare("many", runs), {"finetune/loss": curves}), ("html",))["report.html"])
+    return path
+
+
+@pytest.fixture
+def page(browser: Page, report: Path) -> Page:
+    """The report in the browser, wide and light."""
+    browser.show(1600)
+    browser.open(report.as_uri())
+    return browser
+
+
+def write(folder: Path, text: str) -> str:
+    """Address of the page of a small report."""
+    path = folder / "small.html"
+    path.write_bytes(page_of("small", text, {}))
+    return path.as_uri()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_cut_and_nothing_fails(page: Page, report: Path, width: int, scheme: str):
+    page.show(width, scheme=scheme)
+    page.open(report.as_uri())
+    page.run("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert page.run(TOO_WIDE) == []
+    assert page.run(HIDDEN_IN_A_BOX) == []
+    assert page.errors == []
+    assert page.requests() == [report.as_uri()]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(WIDTHS[0], "dark"), (WIDTHS[-1], "light")])
+def test_axe_finds_nothing_serious(page: Page, report: Path, width: int, scheme: str):
+    page.show(width, scheme=scheme)
+    page.open(report.as_uri())
+    page.run("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    page.run(axe_core())
+    assert page.run(SERIOUS) == []
+
+
+def test_first_screen_shows_all_of_its_table_at_1000_pixels(browser: Page, folder: Path):
+    cells = ["3.44 M<br>−73.8 % ▲ better", "875.2 MFLOP<br>+0.30 % ▼ worse", "13.7 ± 0.2 ms<br>+17.2 % ▼ worse"]
+    cells += ["138.8 MB<br>−45.8 % △ better?", "10,381 tokens/s<br>+2.3 % ~ not resolved", "0.985<br>−10.6 points ▽ worse?"]
+    heads = [
+        "arm",
+        "parameters",
+        "forward FLOPs",
+        "latency",
+        "inference memory",
+        "training throughput",
+        "score, mean of 3 tasks",
+    ]
+    rule = " | ".join([":--"] + ["--:"] * len(cells))
+    text = f"# r\n\n| {' | '.join(heads)} |\n| {rule} |\n| albert | {' | '.join(cells)} |\n"
+    browser.show(1000)
+    browser.open(write(folder, text))
+    assert browser.run("(box => box.scrollWidth - box.clientWidth)(document.querySelector('.scroll'))") == 0
+
+
+def test_tables_sort_by_number_and_back(page: Page):
+    second = "one.tHead.rows[0].cells[1].innerText"
+    table = TABLE.format(
+        page.run(f"[...document.querySelectorAll('table')].findIndex(one => {second}.startsWith('parameters'))")
+    )
+    before = page.run(ROWS.format(table=table, column=1))
+    assert len(before) == len(SIZES)
+    sizes = dict(zip(NAMES, SIZES, strict=True))
+    click = f"{table}.tHead.rows[0].cells[1].querySelector('button')"
+    for order in ("ascending", "descending"):
+        page.run(f"{click}.focus()")
+        page.press("Enter")
+        arms = page.run(ROWS.format(table=table, column=0))
+        assert [sizes[arm] for arm in arms] == sorted(SIZES, reverse=order == "descending")
+        assert page.run(f"{table}.tHead.rows[0].cells[1].ariaSort") == order
+
+
+def test_dashes_and_texts_come_last_either_way(browser: Page, folder: Path):
+    cells = ["–", "order", "−0.5 %", "+12.0 k", "bag", "", "3 [−5, 8] M", "1,000"]
+    rows = "\n".join(f"| a{number} | {cell} |" for number, cell in enumerate(cells))
+    browser.open(write(folder, f"# r\n\n| arm | x |\n| :-- | --: |\n{rows}\n"))
+    table, orders = TABLE.format(0), []
+    for _ in range(2):
+        browser.run(f"{table}.tHead.rows[0].cells[1].querySelector('button').click()")
+        orders.append([text.replace("\u00a0", " ") for text in browser.run(ROWS.format(table=table, column=1))])
+    assert orders == [
+        ["−0.5 %", "1,000", "+12.0 k", "3 [−5, 8] M", "bag", "order", "–", ""],
+        ["3 [−5, 8] M", "+12.0 k", "1,000", "−0.5 %", "order", "bag", "–", ""],
+    ]
+
+
+def test_filter_keeps_the_rows_that_have_all_words(page: Page):
+    page.run("document.querySelector('.filter input').focus()")
+    page.write("VARI ant")
+    rows = page.run(ROWS.format(table="document.querySelector('.filter').nextElementSibling.querySelector('table')", column=0))
+    assert rows == [name for name in NAMES if name.startswith("variant")]
+    assert page.run("document.querySelector('.filter output').textContent") == f"6 of {len(SIZES)} rows"
+    page.write("_1")
+    assert page.run("document.querySelector('.filter output').textContent") == f"1 of {len(SIZES)} rows"
+
+
+def test_values_of_marks_are_under_the_mouse_and_the_arrow_keys(page: Page):
+    assert page.run("document.querySelectorAll('figure .marks').length") >= 4
+    page.run("[...document.querySelectorAll('figure')].at(-1).scrollIntoView()")
+    mark = "[...document.querySelectorAll('.marks')].at(-1).querySelector('rect').getBoundingClientRect()"
+    page.point(*page.run(f"(({{ x, y, width, height }}) => [x + width / 2, y + height / 2])({mark})"))
+    assert page.run("document.getElementById('values').textContent").startswith("base, ")
+    page.point(0, 0)
+    assert page.run("document.getElementById('values').textContent") == ""
+    page.run("document.querySelector('figure .scroll').focus()")
+    texts = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.press(key)
+        texts.append(page.run("document.getElementById('values').textContent"))
+    assert texts[0] == texts[2] != texts[1]
+    assert texts[0].startswith(f"{NAMES[1]}, ")
+    page.press("Escape")
+    assert page.run("document.getElementById('values').textContent") == ""
+
+
+def test_contents_are_open_on_a_wide_screen_alone(page: Page):
+    assert page.run("document.querySelector('nav details').open")
+    page.show(400)
+    assert not page.run("document.querySelector('nav details').open")
+
+
+def test_black_of_a_picture_is_light_in_the_dark(page: Page):
+    text = "getComputedStyle(document.querySelector('svg g text, svg g use')).fill"
+    assert page.run(text) == "rgb(27, 29, 32)"
+    page.show(1600, scheme="dark")
+    assert page.run(text) == "rgb(232, 230, 227)"
+
+
+def test_tests_see_what_is_wrong(browser: Page, folder: Path):
+    """An error of the console, a refused style, a wide element and an image without a name."""
+    (folder / "wrong.html").write_text(
+        "<!DOCTYPE html><html><head><title>t</title>"
+        "<meta http-equiv=Content-Security-Policy content=\"style-src 'none'\"></head>"
+        "<body><p style='color: red'>x</p><img width=2000 height=9><script>undefined.x</script></body></html>"
+    )
+    browser.errors.clear()
+    browser.show(400)
+    browser.open((folder / "wrong.html").as_uri())
+    browser.run(axe_core())
+    assert len(browser.run(TOO_WIDE)) == 2
+    assert "image-alt" in " ".join(browser.run(SERIOUS))
+    assert "Content Security Policy" in " ".join(browser.errors)
+    assert "TypeError" in " ".join(browser.errors)
+    browser.errors.clear()
