@@ -11,7 +11,7 @@ demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed
 	$(BIN)/python -m reports --baseline base
 	@echo
-	@echo "The report:    multirun/reports/default/report.md"
+	@echo "The report:    multirun/reports/default/report.html (and report.md, summary.csv)"
 	@echo "The MLflow UI: $(BIN)/mlflow ui --backend-store-uri sqlite:///multirun/mlflow.db"
 	@echo "               then open http://127.0.0.1:5000/#/experiments?workflowType=machine_learning"
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from reports import latex
 from reports.chapters import CHAPTERS
 from reports.errors import unknown
 from reports.formats import csv_file, escape
@@ -56,7 +57,17 @@ def _parquet(report: Report) -> Files:
     return {"summary.parquet": parquet_file(report.summary)}
 
 
-FORMATS: dict[str, Callable[[Report], Files]] = {"md": _markdown, "html": _html, "csv": _csv, "parquet": _parquet}
+def _latex(report: Report) -> Files:
+    return {"report.tex": latex.document(f"Report: {report.study.comparison.study}", report.text)}
+
+
+FORMATS: dict[str, Callable[[Report], Files]] = {
+    "md": _markdown,
+    "html": _html,
+    "csv": _csv,
+    "latex": _latex,
+    "parquet": _parquet,
+}
 """Name for `--format` -> the files of that format, the one to open first."""
 DEFAULT = ("md", "html", "csv")
 
