@@ -32,6 +32,7 @@ NAMES = (
     "model_keys",
     "output",
     "rerun",
+    "report",
     "tracking.",
     "environment.",
     "published.",

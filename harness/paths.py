@@ -68,6 +68,11 @@ def audit_file(output: str) -> Path:
     return Path(output).absolute() / "audit" / "audit.json"
 
 
+def report_folder(output: str, study: str) -> Path:
+    """The report on a study, where `python -m reports` writes it by default; unusual characters of its name are replaced."""
+    return Path(output).absolute() / "reports" / re.sub(r"[^\w.-]|^\.+", "_", study)
+
+
 def timing_lock(output: str) -> Path:
     """Lock for timing, so that concurrent runs do not disturb each other's measurements."""
     return Path(output).absolute() / ".timing.lock"

@@ -1,4 +1,13 @@
-"""Names of the tags of a run in MLflow, which the harness writes and the reports read."""
+"""Names of the tags of a run in MLflow, which the harness writes and the reports read.
+
+MLflow's page of a run shows all its parameters and metrics, so that only the main ones are kept there. The whole config, and
+values that are details, are in tags whose names begin with `mlflow.`, which that page leaves out.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
 
 STUDY = "study"
 ARM = "arm"
@@ -51,3 +60,45 @@ ATTEMPT = "attempt"
 """Random name of one attempt at a run."""
 
 HARDWARE, GIT_COMMIT, GIT_DIRTY = "hardware", "git_commit", "git_dirty"
+
+COMMAND = "command"
+"""What was called, without passwords."""
+
+ROLE = "role"
+"""`run`; `A/A replicate`; `study`: the one run that holds plan and report of its study. Absent from runs of older versions."""
+
+ROLE_RUN, ROLE_REPLICATE, ROLE_STUDY = "run", "A/A replicate", "study"
+
+PARAMETERS = "mlflow.harness.parameters"
+"""Packed: the whole resolved config of a run, and its facts."""
+
+METRICS = "mlflow.harness.metrics"
+"""Packed: results of a run that are no metrics of their own in MLflow."""
+
+PIECE = 5000
+"""Characters of one tag; MLflow cuts those above 8,000 off."""
+
+
+def packed(name: str, values: Mapping[str, str | float]) -> dict[str, str]:
+    """Tags `NAME.0`, `NAME.1` ... with all the values, as compressed JSON; the first one begins with their number."""
+    content = base64.b64encode(zlib.compress(json.dumps(values).encode(), 9)).decode()
+    pieces = [content[start : start + PIECE] for start in range(0, len(content), PIECE)]
+    pieces[0] = f"{len(pieces)}:{pieces[0]}"
+    return {f"{name}.{number}": piece for number, piece in enumerate(pieces)}
+
+
+def unpacked(name: str, tags: Mapping[str, str]) -> dict[str, str | float]:
+    """The values that `packed` put into these tags; none where they hold none. ValueError for torn ones."""
+    if f"{name}.0" not in tags:
+        return {}
+    count, _, first = tags[f"{name}.0"].partition(":")
+    try:
+        content = "".join([first, *(tags[f"{name}.{number}"] for number in range(1, int(count)))])
+        return json.loads(zlib.decompress(base64.b64decode(content)))
+    except (KeyError, ValueError, zlib.error) as error:
+        raise ValueError(f"tag {name!r} is torn ({error!r}); expected what a run of the harness wrote") from error
+
+
+def without_packed(tags: Mapping[str, str]) -> dict[str, str]:
+    """The other tags."""
+    return {key: value for key, value in tags.items() if not key.startswith((f"{PARAMETERS}.", f"{METRICS}."))}

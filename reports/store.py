@@ -109,8 +109,10 @@ class Reader(abc.ABC):
 def logged(
     run_id: str, name: str | None, started: int | None, known: tuple[dict[str, str], dict[str, str], Mapping[str, float | None]]
 ) -> Run:
-    """A run as the store has it; `known` are its tags, parameters and latest metrics."""
-    of_run, params, values = known
+    """A run as the store has it; `known` are its tags, parameters and latest metrics. Packed ones are unpacked."""
+    packed, few, main = known
+    params, values = {**tags.unpacked(tags.PARAMETERS, packed), **few}, {**tags.unpacked(tags.METRICS, packed), **main}
+    of_run = tags.without_packed(packed)
     declared = {
         key: value for key, value in values.items() if value is not None and key in metrics.METRICS and math.isfinite(value)
     }
@@ -122,10 +124,15 @@ def read_study(reader: Reader, name: str | None) -> tuple[str, list[Run]]:
     """The study's name and its runs, oldest first; without a name, the study with the newest run."""
     studies = reader.studies()
     name = _newest_study(reader, studies) if name is None else name
-    runs = reader.runs(number_of(studies, name))
+    runs = runs_of(reader, number_of(studies, name))
     if not runs:
         raise ReportError(f"study {name!r} has no runs; choices: {', '.join(sorted(studies))}")
     return name, sorted(runs, key=lambda run: (run.started, run.run_id))
+
+
+def runs_of(reader: Reader, number: str) -> list[Run]:
+    """Of the study of this number, in any order, without the one that describes the study itself."""
+    return [run for run in reader.runs(number) if run.tags.get(tags.ROLE) != tags.ROLE_STUDY]
 
 
 def number_of(studies: Mapping[str, str], name: str) -> str:

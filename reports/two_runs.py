@@ -47,7 +47,7 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
     names to choose from.
     """
     chosen = list(studies)
-    runs = [run for study in _studies(reader, chosen) for run in reader.runs(study)]
+    runs = [run for study in _studies(reader, chosen) for run in store.runs_of(reader, study)]
     beginning = Path(text).name
     rules = (
         lambda run: run.run_id == text,

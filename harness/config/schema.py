@@ -250,7 +250,10 @@ class HardwareConfig:
 class TrackingConfig:
     """Where results are browsed; read in `harness/tracking/`."""
 
-    uri: str | None = None  # None: SQLite in `output`
+    mlflow: bool = False
+    tensorboard: bool = False  # in `output`/tensorboard; the extra [tensorboard]
+    wandb: bool = False  # Weights & Biases, in `output`/wandb; the extra [wandb]
+    uri: str | None = None  # of MLflow; None: SQLite in `output`
 
 
 @dataclass
@@ -269,6 +272,7 @@ class RunConfig:
     seed: int = 0  # of initialisation, dropout and the order of examples
     output: str = "multirun"  # folder of all results
     rerun: bool = False  # run again what has finished
+    report: bool = True  # after a sweep, write the report on its study
     model: ModelConfig = field(default_factory=ModelConfig)
     published: ModelConfig = field(default_factory=ModelConfig)  # the same variant at BERT-base dimensions
     task: TaskConfig = field(default_factory=TaskConfig)

@@ -128,6 +128,7 @@ def describe(config: RunConfig, inputs: Inputs, lifted_keys: list[str]) -> dict[
     """Tags and parameters of the run in MLflow."""
     git = machine.git_state()
     named = {
+        tags.ROLE: tags.ROLE_RUN,
         tags.STUDY: config.study,
         tags.ARM: config.label,
         tags.MODEL: config.model_name,

@@ -1,15 +1,20 @@
 """The folder of a run before its worker starts: its config and its record."""
 
+import getpass
 import json
+import os
+import shlex
 import shutil
+import sys
 import uuid
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness import paths
+from harness import paths, tags
 from harness.config.resolve import load
 from harness.config.schema import RunConfig, save
+from harness.redact import redacted
 from harness.study import identity
 from harness.study.identity import Inputs
 from harness.tracking import run_log
@@ -20,13 +25,30 @@ RECORD = "run.json"
 
 def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, Any]:
     """A new attempt at the run."""
+    described = identity.describe(config, inputs, lifted)
+    described["tags"] |= source(described["tags"][tags.GIT_COMMIT])
     return {
         "attempt": uuid.uuid4().hex,
         "name": identity.title(config, inputs),
         "started": run_log.now_ms(),
         "inputs": asdict(inputs),
-        **identity.describe(config, inputs, lifted),
+        **described,
     }
+
+
+def source(commit: str) -> dict[str, str]:
+    """Tags that say what was called, by whom, and at which commit."""
+    command = redacted(shlex.join(["harness", *sys.argv[1:]]))
+    known = {tags.COMMAND: command, "mlflow.source.name": "python -m harness", "mlflow.source.type": "LOCAL"}
+    known |= {"mlflow.user": _user()}
+    return known | ({"mlflow.source.git.commit": commit} if commit != "unknown" else {})
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in some containers
+        return f"user {os.getuid()}"
 
 
 def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:

@@ -7,9 +7,7 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -25,12 +23,12 @@ from harness.study.plan import PlannedRun, plan
 from harness.study.progress import Progress
 from harness.study.timing import summary
 from harness.study.timing.session import Session, Timed, has_timing, is_measured
+from harness.study.tracked_study import tracked
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowException, Tracker
+from harness.tracking.trackers import TrackedRun, Trackers
 
 POLL_S = 0.5
-TRACK_EVERY_S = 10.0
-"""Seconds between two reads of a worker's log, and between two calls to MLflow while a worker measures or trains."""
+"""Seconds between two reads of a worker's log."""
 
 BUSY_CPUS = 0.5
 """CPUs that other processes keep busy from which on the threads of a worker sleep while they wait for each other."""
@@ -72,20 +70,22 @@ def run_study(configs: list[RunConfig]) -> int:
         print(note, flush=True)
     if any(item.drops_weights and run_log.result(item.folder) is None for item in planned):
         print("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them", flush=True)
+    with live_line("opening the trackers"):
+        trackers = Trackers(planned[0].config)
     failed: list[PlannedRun] = []
-    with _terminated_as_interrupt():
+    with _terminated_as_interrupt(), tracked(planned, trackers):
         for number, item in enumerate(planned, 1):
             label = f"[{number}/{len(planned)}] {item.title}"
             if item.needs in failed:
                 print(f"{label}: skipped: its pretraining failed", flush=True)
                 failed.append(item)
-            elif not _run_unless_done(item, label, neighbours):
+            elif not _run_unless_done(item, label, neighbours, trackers):
                 failed.append(item)
-        _time(planned)
+        _time(planned, trackers)
     return 1 if failed else 0
 
 
-def _run_unless_done(item: PlannedRun, label: str, neighbours: Neighbours) -> bool:
+def _run_unless_done(item: PlannedRun, label: str, neighbours: Neighbours, trackers: Trackers) -> bool:
     """Runs it unless it has finished already; whether it has finished afterwards."""
     item.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -101,17 +101,19 @@ def _run_unless_done(item: PlannedRun, label: str, neighbours: Neighbours) -> bo
         elif result is not None and not item.config.rerun:
             print(f"{label}: {result['status']} already, skipped (rerun=true runs it again)", flush=True)
             _warn(item, label)
+            record = run_folder.read(item.folder)
+            trackers.send(item.config, lambda backend: backend.agree(record, item.folder))
             return result["status"] == "finished"
-        return _run(item, label, neighbours.are_busy()) == "finished"
+        return _run(item, label, neighbours.are_busy(), trackers) == "finished"
 
 
-def _run(item: PlannedRun, label: str, busy: bool) -> str:
+def _run(item: PlannedRun, label: str, busy: bool, trackers: Trackers) -> str:
     """Starts a worker, which resumes from the checkpoint of an earlier one if there is one; returns the status of the run."""
     record = None if item.config.rerun else run_folder.resumable(item.folder, item.config)
     if record is None:
         record = run_folder.record(item.config, item.inputs, item.lifted)
         run_folder.prepare(item.folder, item.config, record)
-    tracked = TrackedRun(item, record)
+    tracked = TrackedRun(trackers, item.config, record, item.folder)
     status = "killed"
     try:
         with Progress(label) as progress:
@@ -132,22 +134,22 @@ def _warn(item: PlannedRun, label: str) -> None:
         print(f"{label}: warning: {warning}", flush=True)
 
 
-def _time(planned: list[PlannedRun]) -> None:
+def _time(planned: list[PlannedRun], trackers: Trackers) -> None:
     """Times the finished runs that have no timing yet, and adds it to them; a failed launch leaves a run without."""
     for item in planned:
         if is_measured(item) and not has_timing(item) and (item.folder / summary.FILE).exists():
-            _add_timing(item, *summary.read(item.folder))  # an earlier command was killed while it added this
+            _add_timing(item, *summary.read(item.folder), trackers)  # an earlier command was killed while it added this
     session = Session(planned)
     session.run()
     for item, timed in session.replicates:
         if timed.failed is None:
-            _track_replicate(item, timed, session.name)
+            _track_replicate(item, timed, session.name, trackers)
     for item, timed in session.runs:
         if timed.failed is None:
-            _add_timing(item, session.name, timed.launches[item.inputs.data])
+            _add_timing(item, session.name, timed.launches[item.inputs.data], trackers)
 
 
-def _add_timing(item: PlannedRun, session: str, launches: list[Launch]) -> None:
+def _add_timing(item: PlannedRun, session: str, launches: list[Launch], trackers: Trackers) -> None:
     """Adds launches to a finished run: to its folder, then in MLflow. The record of the run names the session last."""
     with FileLock(item.folder / ".lock"):
         if not is_measured(item) or has_timing(item):  # meanwhile another command ran it again, or timed it
@@ -158,22 +160,21 @@ def _add_timing(item: PlannedRun, session: str, launches: list[Launch]) -> None:
         reader.new_entries()
         log = summary.write(item.folder, session, launches, result["metrics"].get("model/flops_forward"))
         log.finish(result["status"], result["time"])
-        with _said_if_unreachable():
-            tracker = Tracker(item.config.tracking.uri, item.config.output, item.config.study)
-            tracker.add(record, item.folder, reader.new_entries())
+        entries = reader.new_entries()
+        trackers.send(item.config, lambda backend: backend.add(record, item.folder, entries))
         run_log.write_json(item.folder / run_folder.RECORD, record)
 
 
-def _track_replicate(item: PlannedRun, timed: Timed, session: str) -> None:
+def _track_replicate(item: PlannedRun, timed: Timed, session: str, trackers: Trackers) -> None:
     """Tracks a second timing of the baseline as a run of its own, without training."""
     number = "2" if timed.is_aa_replicate else "1"  # the first one of a baseline that another session timed
     folder = item.folder.with_name(f"replicate-{session}-{number}-{item.folder.name}")
     record = run_folder.record(item.config, item.inputs, item.lifted)
     record["name"] += " (A/A replicate)"
-    record["tags"] |= {tags.SESSION: session, tags.REPLICATE: "true"}
+    record["tags"] |= {tags.SESSION: session, tags.REPLICATE: "true", tags.ROLE: tags.ROLE_REPLICATE}
     run_folder.prepare(folder, item.config, record)
     summary.write(folder, session, timed.launches[item.inputs.data]).finish("finished")
-    tracked = TrackedRun(replace(item, folder=folder), record)
+    tracked = TrackedRun(trackers, item.config, record, folder)
     tracked.add(run_log.Reader(folder).new_entries())
     tracked.end("finished")
 
@@ -208,55 +209,3 @@ def _terminated_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-class TrackedRun:
-    """One run in MLflow. If MLflow is unreachable, that is printed once and the run continues without it."""
-
-    def __init__(self, item: PlannedRun, record: dict[str, Any]) -> None:
-        self._folder, self._pending, self._last = item.folder, [], time.monotonic()
-        self._tracker, self._run_id = None, ""
-        with self._if_reachable(), live_line("opening the tracking store"):
-            tracker = Tracker(item.config.tracking.uri, item.config.output, item.config.study)
-            tracker.reap()
-            self._run_id = tracker.open(record)
-            self._tracker = tracker
-
-    def add(self, entries: list[dict[str, Any]]) -> None:
-        """Buffers entries of the run's log and sends them every TRACK_EVERY_S seconds."""
-        self._pending += entries
-        if self._tracker and time.monotonic() - self._last > TRACK_EVERY_S:
-            self._send()
-
-    def end(self, status: str) -> None:
-        """Sends the rest and ends the run with this status."""
-        self._send()
-        if self._tracker:
-            with self._if_reachable():
-                self._tracker.close(self._run_id, self._folder, status)
-
-    def _send(self) -> None:
-        self._last = time.monotonic()
-        if self._tracker:
-            with self._if_reachable():
-                self._tracker.log(self._run_id, self._pending)
-                self._pending = []
-
-    @contextlib.contextmanager
-    def _if_reachable(self) -> Iterator[None]:
-        reached = False
-        with _said_if_unreachable():
-            yield
-            reached = True
-        if not reached:
-            self._tracker = None
-
-
-@contextlib.contextmanager
-def _said_if_unreachable() -> Iterator[None]:
-    """Prints that MLflow is unreachable where it is."""
-    try:
-        yield
-    except (MlflowException, OSError) as error:
-        reason = str(error).splitlines()[0][:200]
-        print(f"MLflow is unreachable ({reason}). Results are kept locally; run `python -m harness sync` later.", flush=True)

@@ -1,48 +1,65 @@
 """Runs in MLflow: each is one flat run, with the numbers of its log. The only module of the harness that imports mlflow.
 
 Everything goes through an explicit client with explicit run ids and end states. Sending a run twice changes nothing, so it can
-be sent again from its folder at any time.
+be sent again from its folder at any time. A second timing of the baseline is a child of the study's run: out of the way of
+charts, which show what is not folded.
 """
 
 import json
 import logging
 import os
-import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # a dead server would block for minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # a dead server would block for minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")  # so would one that never answers
+os.environ.setdefault("PGCONNECT_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
-import psutil
-from filelock import FileLock
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 
 from harness import paths, plateau, tags
-from harness.tracking import run_log
+from harness.redact import whole
+from harness.tracking import attempts, database, notes, run_log, shown, ui
+from harness.tracking.backend import Backend
 
 END_STATES = {"finished": "FINISHED", "diverged": "FAILED", "failed": "FAILED", "killed": "KILLED"}
 """Status of a run -> its state in MLflow."""
 
+NOTE, PARENT = "mlflow.note.content", "mlflow.parentRunId"
+"""Tags of MLflow: the description of a run or study, and the run that a run belongs to."""
+
 logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # the first run would log tables and migrations
 logging.getLogger("alembic").setLevel(logging.WARNING)
+
+SAME = (tags.STATUS, tags.SESSION)
+"""Tags, set last, by which a run here agrees with its folder."""
+
+VIEWED = 500
+"""Runs by which the columns of the study's table are chosen."""
 
 BATCH = 1000
 """Metrics of one call at most."""
 
 
-class Tracker:
+class Tracker(Backend):
     """A study in the tracking store; MlflowException from any call when MLflow is unreachable."""
 
     def __init__(self, uri: str | None, output: str, study: str) -> None:
         self.uri = uri or paths.database_uri(output)
-        if self.uri.startswith("sqlite:///"):
-            _create_database(self.uri)
-        self._client = MlflowClient(tracking_uri=self.uri)
-        self._experiment = self._find_or_create(study, None if uri else paths.artifact_folder(output))
+        self._ids: dict[str, str] = {}  # attempt -> run id
+        self.study, self._output = study, output
+        _create_database(self.uri)
+        if not uri:
+            database.follow_the_folder(self.uri, paths.artifact_folder(output))
+        self._client = MlflowClient(tracking_uri=whole(self.uri))
+        self.experiment = self._find_or_create(study, None if uri else paths.artifact_folder(output))
+        self._study_run: str | None = None
+        self._states: dict[str, tuple[str | None, ...]] | None = None  # attempt -> state and tags SAME, read once
 
     def _find_or_create(self, study: str, artifacts: Path | None) -> str:
         found = self._client.get_experiment_by_name(study)
@@ -58,21 +75,29 @@ class Tracker:
                 raise
             return found.experiment_id
 
+    @property
+    def table(self) -> str:
+        """Address of the study's table in the UI: on the tracking server, or on a UI that is started for the file."""
+        return ui.table(self.experiment, self.uri.rstrip("/") if self.uri.startswith("http") else ui.ADDRESS)
+
     def open(self, record: dict[str, Any]) -> str:
         """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING."""
         run_id = self.find(record["attempt"])
+        known = {**record["tags"], "process": attempts.this_process(), "status": "running"}
+        known |= tags.packed(tags.PARAMETERS, record["parameters"])
         if run_id is not None:
-            self._set_tags(run_id, record["tags"] | {"process": _this_process(), "status": "running"})
+            self._set_tags(run_id, known)
             self._client.update_run(run_id, "RUNNING")
         else:
-            tags = {**record["tags"], "attempt": record["attempt"], "process": _this_process(), "status": "running"}
-            tags |= self._pretraining_run(record)
-            run = self._client.create_run(self._experiment, record["started"], tags, record["name"])
+            known |= {"attempt": record["attempt"]} | self._pretraining_run(record) | self._parent(record)
+            run = self._client.create_run(self.experiment, record["started"], known, record["name"])
             run_id = run.info.run_id
-            parameters = [Param(key, str(value)) for key, value in record["parameters"].items()]
-            for start in range(0, len(parameters), 100):
-                self._client.log_batch(run_id, params=parameters[start : start + 100])
+            self._client.log_batch(run_id, params=[Param(key, value) for key, value in shown.parameters(record).items()])
+            self._client.log_inputs(run_id, datasets=_data_sets(record["parameters"]))
         return run_id
+
+    def _parent(self, record: dict[str, Any]) -> dict[str, str]:
+        return {PARENT: self.study_run()} if record["tags"].get(tags.REPLICATE) == "true" else {}
 
     def log(self, run_id: str, entries: list[dict[str, Any]]) -> None:
         """Adds points of curves, as the run's log has them."""
@@ -82,11 +107,8 @@ class Tracker:
 
     def close(self, run_id: str, folder: Path, status: str) -> None:
         """Adds results and files of the run's folder and ends it."""
-        result = self._add_result(run_id, folder)
-        record = folder / "run.json"
-        parameters = json.loads(record.read_text())["parameters"] if record.exists() else {}
-        warning = plateau.warning(result["metrics"], parameters)
-        self._set_tags(run_id, {"status": status} | ({tags.WARNING: warning} if warning else {}))
+        result = self._add_result(run_id, folder, status)
+        self._set_tags(run_id, {"status": status})
         self._client.set_terminated(run_id, END_STATES[status], result["time"])
 
     def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
@@ -94,35 +116,121 @@ class Tracker:
         run_id = self.find(record["attempt"])
         if run_id is not None:
             self.log(run_id, entries)
-            self._add_result(run_id, folder)
+            self._add_result(run_id, folder, "finished")
             self._set_tags(run_id, record["tags"])
 
-    def _add_result(self, run_id: str, folder: Path) -> dict[str, Any]:
+    def begin(self, record: dict[str, Any]) -> None:
+        self._ids[record["attempt"]] = self.open(record)
+
+    def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+        self.log(self._ids[record["attempt"]], entries)
+
+    def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
+        self.close(self._ids[record["attempt"]], folder, status)
+
+    def send(self, record: dict[str, Any], folder: Path) -> None:
+        """Sends a run that has ended from its folder, from its first point to its end."""
+        run_id = self.open(record)
+        self.log(run_id, run_log.Reader(folder).new_entries())
+        result = run_log.result(folder)
+        self.close(run_id, folder, result["status"] if result else "failed")
+
+    def agree(self, record: dict[str, Any], folder: Path) -> bool:
+        """Sends a run again whose result in its folder is another than its state here; whether it was."""
+        if self._states is None:
+            self._states = {
+                run.data.tags.get("attempt", ""): (run.info.status, *map(run.data.tags.get, SAME)) for run in self._runs("")
+            }
+        result = run_log.result(folder)
+        if result is None:
+            return False
+        known = record["tags"] | {tags.STATUS: result["status"]}
+        if self._states.get(record["attempt"]) == (END_STATES[result["status"]], *map(known.get, SAME)):
+            return False
+        self.send(record, folder)
+        return True
+
+    def _runs(self, condition: str) -> list[Run]:
+        found, token = [], None
+        while True:
+            page = self._client.search_runs([self.experiment], condition, page_token=token)
+            found, token = found + list(page), page.token
+            if not token:
+                return found
+
+    def _add_result(self, run_id: str, folder: Path, status: str) -> dict[str, Any]:
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # steps of values that end a curve
-        points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in result["metrics"].items()]
-        environment = folder / "environment.json"
-        facts = json.loads(environment.read_text()) if environment.exists() else {}
+        main, details = shown.split(result["metrics"], last)
+        points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items()]
         self._client.log_batch(run_id, metrics=points)
-        self._set_tags(run_id, {f"environment.{key}": value for key, value in facts.items()})  # a parameter could not change
+        known = {f"environment.{key}": value for key, value in run_log.read_json(folder / "environment.json").items()}
+        known |= tags.packed(tags.METRICS, details)  # a parameter could not change
+        if record := run_log.read_json(folder / "run.json"):
+            warning = plateau.warning(result["metrics"], record["parameters"])
+            known |= {tags.WARNING: warning} if warning else {}
+            links = notes.Links(self.experiment, self._study_run)
+            known[NOTE] = notes.of_run(record, result["metrics"], status, folder, links)
+        self._set_tags(run_id, known)
         for path in run_log.artifacts(folder):
             below = path.parent.relative_to(folder)
             self._client.log_artifact(run_id, str(path), None if below == Path() else str(below))
         return result
 
-    def _set_tags(self, run_id: str, tags: dict[str, str]) -> None:
-        self._client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
+    def _set_tags(self, run_id: str, values: dict[str, Any]) -> None:
+        self._client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in values.items()])
+
+    def study_run(self) -> str:
+        """Id of the one run that holds the study's plan and report, created where there is none."""
+        if self._study_run is None:
+            condition = f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'"
+            order = ["attributes.start_time ASC"]
+            if not self._client.search_runs([self.experiment], condition, max_results=1, order_by=order):
+                known = {tags.ROLE: tags.ROLE_STUDY, tags.STUDY: self.study}
+                self._client.create_run(self.experiment, run_log.now_ms(), known, f"study {self.study}")
+            first = self._client.search_runs([self.experiment], condition, max_results=1, order_by=order)  # of all processes
+            self._study_run = first[0].info.run_id
+        return self._study_run
+
+    def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
+        """Begins the study's run, with the plan as a file."""
+        run_id = self.study_run()
+        note = notes.of_study(self.study, plan, source.get(tags.COMMAND, ""), notes.Links(self.experiment, run_id))
+        self._set_tags(run_id, {**source, "process": attempts.this_process(), "status": "running", NOTE: note})
+        self._client.update_run(run_id, "RUNNING")
+        self._client.log_text(run_id, notes.plan_table(plan), "plan.md")
+        self._client.set_experiment_tag(self.experiment, NOTE, note)
+
+    def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
+        """Ends the study's run with the files of its report, and saves the view of the study's table."""
+        run_id = self.study_run()
+        text = (report / "report.md").read_text() if report else None
+        note = notes.of_study(self.study, plan, source.get(tags.COMMAND, ""), notes.Links(self.experiment, run_id), text)
+        if report:
+            self._client.log_artifacts(run_id, str(report), notes.REPORT_FOLDER)
+        self._set_tags(run_id, {"status": status, NOTE: note})
+        runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
+        varied = ui.varied_parameters(run.data.params for run in runs)
+        view = ui.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
+        self._client.set_experiment_tag(self.experiment, NOTE, note)
+        self._client.set_experiment_tag(self.experiment, ui.VIEW_TAG, view)
+        self._client.set_terminated(run_id, END_STATES[status])
 
     def reap(self) -> int:
-        """Ends runs of this study whose process on this machine no longer exists; returns how many."""
-        ended = 0
-        running = self._client.search_runs([self._experiment], "attributes.status = 'RUNNING' and tags.process LIKE '%'")
-        for run in running:
-            if _is_gone(run.data.tags["process"]):
-                self._client.set_tag(run.info.run_id, "status", "killed")
-                self._client.set_terminated(run.info.run_id, "KILLED")
-                ended += 1
-        return ended
+        """Ends runs of this study whose process on this machine no longer exists; returns how many.
+
+        One that has a result in its folder is sent from there.
+        """
+        gone = [run for run in self._runs("attributes.status = 'RUNNING'") if attempts.is_gone(run.data.tags.get("process"))]
+        folders = attempts.folders(self._output) if gone else {}
+        for run in gone:
+            folder = folders.get(run.data.tags.get("attempt", ""))
+            if folder is not None and run_log.result(folder) is not None:
+                self.send(run_log.read_json(folder / "run.json"), folder)
+                continue
+            self._client.set_tag(run.info.run_id, "status", "killed")
+            self._client.set_terminated(run.info.run_id, "KILLED")
+        return len(gone)
 
     def _pretraining_run(self, record: dict[str, Any]) -> dict[str, str]:
         """Tag with the id of the run that pretrained the weights, in any study."""
@@ -137,56 +245,61 @@ class Tracker:
 
     def find(self, attempt: str) -> str | None:
         """Run id of an attempt, None where the study has none."""
-        found = self._client.search_runs([self._experiment], f"tags.attempt = '{attempt}'", max_results=1)
+        found = self._client.search_runs([self.experiment], f"tags.attempt = '{attempt}'", max_results=1)
         return found[0].info.run_id if found else None
 
 
 def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
     """The attempt behind a tracked run; MlflowException when there is no such run or MLflow is unreachable."""
     uri = uri or paths.database_uri(output)
-    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+    if not database.exists(uri):
         raise MlflowException(f"there is no tracking store {uri}")
-    return MlflowClient(tracking_uri=uri).get_run(run_id).data.tags.get("attempt")
+    return MlflowClient(tracking_uri=whole(uri)).get_run(run_id).data.tags.get("attempt")
 
 
 def finished_runs(uri: str | None, output: str) -> list[run_log.FinishedRun]:
     """All finished runs of all studies, oldest first; none where there is no store. MlflowException when it is unreachable."""
     uri = uri or paths.database_uri(output)
-    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+    if not database.exists(uri):
         return []
-    client, found, token = MlflowClient(tracking_uri=uri), [], None
+    client, found, token = MlflowClient(tracking_uri=whole(uri)), [], None
     studies = [study.experiment_id for study in client.search_experiments()]
     while True:
         page = client.search_runs(studies, "tags.status = 'finished'", order_by=["attributes.start_time ASC"], page_token=token)
-        found += [run_log.FinishedRun(dict(run.data.tags), dict(run.data.params), dict(run.data.metrics)) for run in page]
+        found += [_finished(run) for run in page if run.data.tags.get(tags.ROLE) != tags.ROLE_STUDY]
         token = page.token
         if not token:
             return found
 
 
+def _finished(run: Run) -> run_log.FinishedRun:
+    known, data = dict(run.data.tags), run.data
+    params, values = tags.unpacked(tags.PARAMETERS, known), tags.unpacked(tags.METRICS, known)
+    return run_log.FinishedRun(tags.without_packed(known), {**params, **data.params}, {**values, **data.metrics})
+
+
+def _data_sets(parameters: dict[str, str]) -> list[DatasetInput]:
+    """The rows of the task and the text of the pretraining, by name and content."""
+    places = {"task": ("facts.rows", "data.root", "fine-tuning"), "corpus": ("facts.text", "data.root", "pretraining")}
+    found = []
+    for group, (content, root, use) in places.items():
+        name, digest = parameters.get(f"{group}.name", "none"), parameters.get(content, "None")
+        if digest == "None":
+            continue
+        keys = (root, f"{group}.hub", f"{group}.folder", f"{group}.subset", f"{group}.train_file")
+        source = {key: parameters[key] for key in keys if parameters.get(key) not in (None, "None", "")}
+        kind = parameters.get("data.source" if group == "task" else "corpus.source", "local")
+        data_set = Dataset(name=name, digest=digest[:36], source_type=kind, source=json.dumps(source))
+        found.append(DatasetInput(data_set, [InputTag("mlflow.data.context", use)]))
+    return found
+
+
 def _create_database(uri: str) -> None:
-    """Creates the schema once, under a lock: processes that open a new database at the same time would break it."""
-    path = Path(uri.removeprefix("sqlite:///"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{path}.lock"):
-        if not path.exists():
-            MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
-            with sqlite3.connect(path) as connection:
-                connection.execute("PRAGMA journal_mode=WAL")
-            connection.close()
+    """Makes a SQLite store where there is none, without the study `Default` that MLflow adds to it."""
 
+    def make(address: str) -> None:
+        client = MlflowClient(tracking_uri=address)
+        for experiment in client.search_experiments():
+            client.delete_experiment(experiment.experiment_id)
 
-def _this_process() -> str:
-    """Host, process id and its start time: process ids are reused, start times are not."""
-    process = psutil.Process()
-    return f"{os.uname().nodename}:{process.pid}:{process.create_time():.0f}"
-
-
-def _is_gone(process: str) -> bool:
-    host, pid, started = process.rsplit(":", 2)
-    if host != os.uname().nodename:
-        return False
-    try:
-        return f"{psutil.Process(int(pid)).create_time():.0f}" != started
-    except psutil.NoSuchProcess:
-        return True
+    database.ready(uri, make)

@@ -36,6 +36,11 @@ def write_json(path: Path, value: Any) -> None:
     temporary.replace(path)
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """The content of the file; empty where there is none."""
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def now_ms() -> int:
     """Milliseconds since the epoch, as MLflow counts time."""
     return int(time.time() * 1000)

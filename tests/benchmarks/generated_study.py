@@ -23,7 +23,7 @@ from harness import metrics, paths, tags
 from harness.config import compose
 from harness.config.schema import RunConfig
 from harness.study import identity
-from harness.tracking import run_log
+from harness.tracking import run_log, shown
 from harness.tracking.mlflow_store import Tracker
 
 STUDY = "generated"
@@ -134,7 +134,7 @@ def replicate(rng: random.Random, shape: Shape, described: dict[str, Any], place
     """A second timing of the baseline in a session."""
     task, session, count = place
     made = record(described, task, 0, 0, count, session)
-    made["tags"][tags.REPLICATE] = "true"
+    made["tags"] |= {tags.REPLICATE: "true", tags.ROLE: tags.ROLE_REPLICATE}
     timed = launches(rng, shape.rounds, 0)
     return Generated(made, _of_launches(timed, made["started"]), _summed_up(timed), {})
 
@@ -215,15 +215,17 @@ COLUMNS = {
 def rows_of(run: Generated, run_id: str) -> Rows:
     """What MLflow keeps of a run that was sent."""
     points = [(point["key"], point["value"], point["time"], point["step"]) for point in run.points]
-    points += [(key, value, run.ended, run.steps.get(key, 0)) for key, value in run.results.items()]
+    main, details = shown.split(run.results, run.steps)
+    points += [(key, value, run.ended, run.steps.get(key, 0)) for key, value in main.items()]
     latest: dict[str, tuple[Any, ...]] = {}
     for point in points:
         if point[0] not in latest or point[3:1:-1] >= latest[point[0]][3:1:-1]:  # by step, then by time
             latest[point[0]] = point
     known = run.record["tags"] | {"attempt": run.record["attempt"], "status": "finished"}
+    known |= tags.packed(tags.PARAMETERS, run.record["parameters"]) | tags.packed(tags.METRICS, details)
     return {
         "tags": [(key, value, run_id) for key, value in known.items()],
-        "params": [(key, value, run_id) for key, value in run.record["parameters"].items()],
+        "params": [(key, value, run_id) for key, value in shown.parameters(run.record).items()],
         "metrics": [(key, value, time, run_id, step, 0) for key, value, time, step in points],
         "latest_metrics": [(key, value, time, step, 0, run_id) for key, value, time, step in latest.values()],
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import tags
 from harness.config.schema import RunConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +29,7 @@ SMALL = [
     "measure.rounds=1",
     "measure.repeats=5",
     "measure.retries=0",
+    "report=false",
 ]
 """A cell that takes a worker a few seconds."""
 
@@ -190,13 +192,16 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def runs_of() -> Callable[[Path, str], list]:
-    """The MLflow runs of a study, oldest first."""
+    """The MLflow runs of a study, oldest first, without the one that holds its plan and report."""
     from harness.tracking.mlflow_store import MlflowClient
 
     def runs(output: Path, study: str) -> list:
         client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
         experiment = client.get_experiment_by_name(study)
-        return client.search_runs([experiment.experiment_id], order_by=["attributes.start_time ASC"]) if experiment else []
+        if experiment is None:
+            return []
+        found = client.search_runs([experiment.experiment_id], order_by=["attributes.start_time ASC"])
+        return [run for run in found if run.data.tags.get(tags.ROLE) != tags.ROLE_STUDY]
 
     return runs
 

@@ -28,6 +28,9 @@ def readers(tracking) -> tuple[SqliteReader, MlflowReader]:
     several = tracking.log("small", 2, pretraining="f2")
     points = [(7.0, 3, 128), (9.0, 1, 128), (8.0, 2, 256), (6.0, 1, 128), (float("nan"), 2, 128)]
     tracking.client.log_batch(several, [Metric("scaling/latency_ms", value, time, step) for value, time, step in points])
+    packed = tags.packed(tags.PARAMETERS, {"pretrain.mask_rate": "0.15"}) | tags.packed(tags.METRICS, {"setup/import_s": 2.5})
+    tracking.log("packed", role="run", **packed)
+    tracking.log("study", role="study")
     for fingerprint, study in (("f1", "older"), ("f1", "newer"), ("f1", "dropped"), ("f2", "older")):
         tracking.log_pretraining(fingerprint=fingerprint, study=study)
     tracking.client.delete_experiment(tracking.client.get_experiment_by_name("dropped").experiment_id)
@@ -51,10 +54,25 @@ def test_both_readers_give_the_same(readers, monkeypatch):
     monkeypatch.setattr("reports.mlflow_reader.PAGE", 2)  # several pages
     direct, by_mlflow = map(content, readers)
     assert direct == by_mlflow
-    assert [len(direct[name]) for name in ("studies", "runs", "histories")] == [4, 8, 48]
+    assert [len(direct[name]) for name in ("studies", "runs", "histories")] == [3, 10, 60]
     assert "'newer'" not in direct["newest"][0]
     assert direct["newest"][3] == "None"
     assert "(128, 6.0), (128, 9.0), (128, nan), (128, 7.0), (256, 8.0)" in "".join(direct["histories"])
+
+
+def test_what_tags_hold_is_read_beside_what_the_page_shows(readers):
+    for reader in readers:
+        _, runs = read_study(reader, "before_after")
+        (run,) = (run for run in runs if run.tags["arm"] == "packed")
+        assert (run.params["pretrain.mask_rate"], run.metrics["setup/import_s"]) == ("0.15", 2.5)
+        assert run.metrics["eval/score"] == 0.8
+        assert run.facts["pretrain.mask_rate"] == "0.15"
+        assert not any(key.startswith("mlflow.harness.") for key in run.tags)
+
+
+def test_the_run_of_the_study_is_no_run_of_a_report(readers):
+    for reader in readers:
+        assert "study" not in {run.tags["arm"] for run in read_study(reader, "before_after")[1]}
 
 
 def test_both_readers_give_the_same_study(readers):

@@ -15,7 +15,8 @@ from harness.study import identity
 from harness.study.identity import Inputs
 
 NOT_IN_FINGERPRINT = {
-    *("study", "arm", "settings", "swept", "overrides", "model_keys", "output", "rerun", "tracking.uri"),
+    *("study", "arm", "settings", "swept", "overrides", "model_keys", "output", "rerun", "report"),
+    *(f"tracking.{key}" for key in ("uri", "mlflow", "tensorboard", "wandb")),
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),

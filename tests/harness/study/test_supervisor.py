@@ -11,6 +11,7 @@ import psutil
 import pytest
 from child_processes import PATIENCE_S, wait_for
 
+from harness import tags
 from harness.study.plan import plan
 from harness.tracking import run_log
 
@@ -188,7 +189,7 @@ def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_comman
 def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(start_harness, run_harness, small, output, runs_of):
     """A worker that lived on would write into the folder that the next command lays out anew."""
     process = start_harness(*small, *ENDLESS, "study=s", f"output={output}")
-    wait_for(lambda: is_training(output), process)
+    wait_for(lambda: is_training(output) and runs_of(output, "s"), process)  # tracking is in a thread of its own
     (worker,) = workers(process.pid)
     process.kill()
     process.wait()
@@ -217,5 +218,6 @@ def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_harn
     assert [value for _, value in sorted(curve_of(output, run.info.run_id))] == losses(folder)
     values = json.loads((folder / "result.json").read_text())["metrics"]
     curves = {f"finetune/{name}" for name in ("loss", "gradient_norm", "gradient_spread", "learning_rate")}
-    assert {key: value for key, value in run.data.metrics.items() if key not in curves} == values
+    shown = {key: value for key, value in run.data.metrics.items() if key not in curves}
+    assert shown | tags.unpacked(tags.METRICS, run.data.tags) == values
     assert Path(run.info.artifact_uri.removeprefix("file://"), "predictions.parquet").exists()

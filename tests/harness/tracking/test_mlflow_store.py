@@ -1,7 +1,9 @@
 """What a finished sweep tells MLflow, and what becomes of runs whose process is gone."""
 
+import contextlib
 import json
 import os
+import sqlite3
 from pathlib import Path
 from statistics import median
 
@@ -9,13 +11,14 @@ import psutil
 import pytest
 from pyarrow import parquet
 
+from harness import tags
 from harness.study.timing import summary
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowException, Tracker, finished_runs
+from harness.tracking.mlflow_store import MlflowClient, MlflowException, Tracker, finished_runs
 
 MODELS = ("base", "enhanced")
 TAGS = {"study", "arm", "model", "scale", "enhancements", "task", "seed", "conditions", "lifted", "fingerprint"}
-TAGS |= {"status", "git_commit", "git_dirty", "hardware"}
+TAGS |= {"status", "git_commit", "git_dirty", "hardware", "role", "command", "mlflow.user", "mlflow.source.name"}
 CURVES = {"finetune/loss", "timing/latency_ms", "timing/tokens_per_s", "timing/reference_ms"}
 CURVES |= {"finetune/gradient_norm", "finetune/gradient_spread", "finetune/learning_rate"}
 CURVES |= {"timing/throughput_reference_ms", "timing/load_average", "timing/foreign_cpus", "timing/cpu_mhz"}
@@ -44,14 +47,14 @@ def test_every_cell_is_one_finished_flat_run_and_so_is_the_replicate(sweep, runs
     for run in found:
         assert run.info.status == "FINISHED"
         assert run.info.end_time >= run.info.start_time
-        assert "mlflow.parentRunId" not in run.data.tags
+        assert ("mlflow.parentRunId" in run.data.tags) == ("replicate" in run.data.tags)  # nested runs leave charts empty
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_tags_say_what_the_cell_was(runs, model):
-    tags = runs[model].data.tags
-    assert set(tags) >= TAGS
-    told = {key: tags[key] for key in ("study", "model", "scale", "task", "seed", "status", "enhancements")}
+    found = runs[model].data.tags
+    assert set(found) >= TAGS
+    told = {key: found[key] for key in ("study", "model", "scale", "task", "seed", "status", "enhancements")}
     assert told == {
         "study": "sweep",
         "model": model,
@@ -68,8 +71,73 @@ def test_finished_runs_are_read_with_all_that_is_known_of_them(sweep, tmp_path):
     swept = [run for run in found if run.tags["study"] == "sweep" and "replicate" not in run.tags]
     assert sorted(run.tags["arm"] for run in swept) == sorted(MODELS)
     assert all(run.params["task.name"] == "bag" and 0 <= run.metrics["eval/score"] <= 1 for run in swept)
+    assert all(run.params["pretrain.mask_rate"] == "0.15" and run.metrics["setup/import_s"] > 0 for run in swept)
+    assert not any(run.tags["role"] == "study" for run in found)
     assert finished_runs(None, str(tmp_path)) == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_page_shows_few_numbers_and_none_of_what_does_not_apply(runs, model):
+    data = runs[model].data
+    assert len(data.metrics) <= 60
+    assert len(data.params) <= 40
+    unread = ("pretrain.", "corpus.", "environment.", "facts.", "tracking.", "published.", "task.hub", "output", "study")
+    assert [key for key in data.params if key.startswith(unread)] == []
+    named = {"model_name", "scale_name", "task.name", "seed", "finetune.learning_rate", "finetune.batch_size", "hardware.dtype"}
+    assert data.params.keys() > named
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_whole_config_is_kept_beside_what_is_shown(sweep, runs, model):
+    record = json.loads((sweep.folder(model) / "run.json").read_text())
+    data = runs[model].data
+    kept = tags.unpacked(tags.PARAMETERS, data.tags)
+    assert kept == record["parameters"]
+    assert len(kept) > 200
+    assert data.params.items() <= kept.items()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_numbers_of_score_size_speed_and_memory_are_sent_in_that_order(sweep, runs, model):
+    """The page lists metrics in the order in which they came; curves come while a run trains."""
+    with contextlib.closing(sqlite3.connect(sweep.output / "mlflow.db")) as database:
+        query = "select key from latest_metrics where run_uuid = ? order by rowid"
+        keys = [key for (key,) in database.execute(query, (runs[model].info.run_id,)) if key not in CURVES]
+    first = ["eval/score", "model/params_total", "inference/latency_ms_p50", "inference/peak_memory_bytes"]
+    trained = [key for key in first if key != "inference/latency_ms_p50"]  # timed later than the rest was sent
+    assert [key for key in keys if key in trained] == trained
+    assert keys[0] == "eval/score"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_has_its_data_set_and_a_description(sweep, runs, model):
+    (data_set,) = runs[model].inputs.dataset_inputs
+    record = json.loads((sweep.folder(model) / "run.json").read_text())
+    assert (data_set.dataset.name, data_set.dataset.digest) == ("bag", record["parameters"]["facts.rows"])
+    note, values = runs[model].data.tags["mlflow.note.content"], run_log.result(sweep.folder(model))["metrics"]
+    assert f"**{model}** on *bag*, scale tiny, seed 1. Finished: score {values['eval/score']:.3f}" in note
+    assert f"| latency p50 | {values['inference/latency_ms_p50']:.4g} ms [" in note
+
+
+def test_one_run_holds_plan_and_links_of_the_study_and_the_replicate(sweep, runs_of):
+    client = MlflowClient(f"sqlite:///{sweep.output / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("sweep")
+    (study,) = client.search_runs([experiment.experiment_id], "tags.role = 'study'")
+    (replicate,) = (run for run in runs_of(sweep.output, "sweep") if "replicate" in run.data.tags)
+    assert replicate.data.tags["mlflow.parentRunId"] == study.info.run_id
+    assert (study.info.status, study.data.tags["status"], study.info.run_name) == ("FINISHED", "finished", "study sweep")
+    assert "2 runs: 2 arms (" in study.data.tags["mlflow.note.content"]
+    assert experiment.tags["mlflow.note.content"] == study.data.tags["mlflow.note.content"]
+    plan = Path(study.info.artifact_uri.removeprefix("file://"), "plan.md").read_text()
+    assert all(sweep.folder(model).name in plan for model in MODELS)
+    assert study.data.tags["command"].startswith("harness -m scale=tiny task=bag")
+
+
+def test_only_studies_are_listed(sweep):
+    listed = [experiment.name for experiment in MlflowClient(f"sqlite:///{sweep.output / 'mlflow.db'}").search_experiments()]
+    assert "Default" not in listed
+    assert "sweep" in listed
 
 
 def test_cells_of_a_sweep_share_conditions_and_no_fingerprint(runs):
@@ -96,8 +164,10 @@ def test_loss_curve_has_every_step_with_the_values_of_the_log(sweep, runs, curve
 @pytest.mark.parametrize("model", MODELS)
 def test_numbers_are_those_of_the_result_file(sweep, runs, model):
     values = run_log.result(sweep.folder(model))["metrics"]
-    tracked = {key: value for key, value in runs[model].data.metrics.items() if key not in CURVES}
-    assert tracked == values
+    shown = {key: value for key, value in runs[model].data.metrics.items() if key not in CURVES}
+    details = tags.unpacked(tags.METRICS, runs[model].data.tags)
+    assert shown | details == values
+    assert not shown.keys() & details
     assert {"eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes", "model/flops_forward"} <= set(values)
 
 
@@ -142,7 +212,7 @@ def test_every_launch_is_a_point_of_a_curve_beside_its_reference(sweep, runs, mo
 def test_variants_and_replicate_were_timed_in_one_session_by_launches_of_their_own(sweep, runs_of):
     found = runs_of(sweep.output, "sweep")
     assert len({run.data.tags["session"] for run in found}) == 1
-    first_calls = [run.data.metrics["inference/first_call_ms"] for run in found]
+    first_calls = [tags.unpacked(tags.METRICS, run.data.tags)["inference/first_call_ms"] for run in found]
     assert len(set(first_calls)) == len(found)
     (replicate,) = (run.data.metrics for run in found if "replicate" in run.data.tags)
     assert not any(key.startswith(("eval/", "finetune/")) for key in replicate)
@@ -176,7 +246,7 @@ def test_arithmetic_fits_the_machine_and_the_bytes(sweep, model):
 
 
 def cell(attempt: str = "a1") -> dict:
-    return {"attempt": attempt, "name": "base tiny", "started": 1, "tags": {"study": "s"}, "parameters": {"seed": 0}}
+    return {"attempt": attempt, "name": "base tiny", "started": 1, "tags": {"study": "s"}, "parameters": {"seed": "0"}}
 
 
 @pytest.fixture
@@ -217,8 +287,9 @@ def test_a_run_that_goes_on_under_another_load_ends_with_its_last_environment(tr
         run_id = tracker.open(cell())
         tracker.close(run_id, tmp_path, status)
     assert status_of(tracker, run_id) == ("FINISHED", "finished")
-    tags = tracker._client.get_run(run_id).data.tags
-    assert (tags["environment.load_average"], tags["environment.threads"]) == ("7.25", "1")
+    found = tracker._client.get_run(run_id).data
+    assert (found.tags["environment.load_average"], found.tags["environment.threads"]) == ("7.25", "1")
+    assert not any(key.startswith("environment.") for key in found.params)
 
 
 def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
@@ -241,7 +312,7 @@ def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
 
 
 def test_deleted_study_comes_back(tracker, output):
-    tracker._client.delete_experiment(tracker._experiment)
+    tracker._client.delete_experiment(tracker.experiment)
     assert Tracker(None, str(output), "s").open(cell())
 
 

@@ -1,0 +1,32 @@
+"""Attempts at runs: the processes that make them, and their folders."""
+
+import os
+from pathlib import Path
+
+import psutil
+
+from harness.tracking import run_log
+
+
+def folders(output: str) -> dict[str, Path]:
+    """Attempt -> folder of every run below `output`."""
+    return {run_log.read_json(path).get("attempt", ""): path.parent for path in Path(output).glob("*/*/run.json")}
+
+
+def this_process() -> str:
+    """Host, process id and its start time: process ids are reused, start times are not."""
+    process = psutil.Process()
+    return f"{os.uname().nodename}:{process.pid}:{process.create_time():.0f}"
+
+
+def is_gone(process: str | None) -> bool:
+    """Whether a process of this machine, named like that, no longer exists; False where it is not known."""
+    if process is None:
+        return False
+    host, pid, started = process.rsplit(":", 2)
+    if host != os.uname().nodename:
+        return False
+    try:
+        return f"{psutil.Process(int(pid)).create_time():.0f}" != started
+    except psutil.NoSuchProcess:
+        return True

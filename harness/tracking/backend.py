@@ -1,0 +1,46 @@
+"""What a tracker does with the runs of a study."""
+
+import abc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+class Backend(abc.ABC):
+    """A study in one tracker. A record is `run.json`, entries are lines of `metrics.jsonl`. Raises what its library raises."""
+
+    @abc.abstractmethod
+    def __init__(self, uri: str | None, output: str, study: str) -> None:
+        """Opens the study; `uri` is that of MLflow."""
+
+    @abc.abstractmethod
+    def begin(self, record: dict[str, Any]) -> None:
+        """Begins a run, or resumes it."""
+
+    @abc.abstractmethod
+    def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+        """Adds points to the curves of a run that has begun."""
+
+    @abc.abstractmethod
+    def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
+        """Adds the results of the folder and ends the run."""
+
+    @abc.abstractmethod
+    def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
+        """Adds what a finished run got later: points, results and files."""
+
+    @abc.abstractmethod
+    def agree(self, record: dict[str, Any], folder: Path) -> None:
+        """Sends a finished run again if the tracker has another state of it."""
+
+    @abc.abstractmethod
+    def reap(self) -> None:
+        """Ends the runs of processes that no longer exist."""
+
+    @abc.abstractmethod
+    def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
+        """Begins the study. `plan`: tags of each planned run; `source`: tags that say what was called, and by whom."""
+
+    @abc.abstractmethod
+    def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
+        """Ends the study, with the folder of its report."""

@@ -1,0 +1,148 @@
+"""The SQLite file of the default tracking store: made whole or not at all, checked before use, and moved with its folder."""
+
+import contextlib
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from filelock import FileLock
+
+SCHEME = "sqlite:///"
+
+TABLES = {"experiments", "runs", "tags", "params", "metrics", "latest_metrics", "alembic_version"}
+"""Some of the tables that a complete store has."""
+
+PARTS = ("", "-wal", "-shm")
+"""Endings of the files of one database."""
+
+
+class BrokenStoreError(RuntimeError):
+    """The file of a tracking store cannot be read, or is incomplete."""
+
+
+def path_of(uri: str) -> Path | None:
+    """The file of a SQLite store; None for any other."""
+    return Path(uri.removeprefix(SCHEME).partition("?")[0]) if uri.startswith(SCHEME) else None
+
+
+def exists(uri: str) -> bool:
+    """False for a SQLite store without a file; only opening other stores shows whether they exist."""
+    path = path_of(uri)
+    return path is None or path.exists()
+
+
+def ready(uri: str, make: Callable[[str], object]) -> None:
+    """Makes the store where it is a SQLite file that does not exist, or that holds no run and is incomplete.
+
+    `make` creates the schema at an address. BrokenStoreError for a file with runs that is torn.
+    """
+    path = path_of(uri)
+    if path is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{path}.lock"):
+        if path.exists() and (reason := fault(path)):
+            if _has_runs(path):
+                raise BrokenStoreError(f"{path} {reason}; `python -m harness sync` keeps it aside and makes it anew")
+            set_aside(path)
+        if not path.exists():
+            _make(path, make)
+
+
+def renewed(uri: str) -> Path | None:
+    """Keeps a broken file aside and returns where; None where the store is whole, absent, or no SQLite file."""
+    path = path_of(uri)
+    if path is None or not path.exists():
+        return None
+    with FileLock(f"{path}.lock"):
+        return set_aside(path) if fault(path) else None
+
+
+def _make(path: Path, make: Callable[[str], object]) -> None:
+    """Beside its place, and renamed: a process that is killed meanwhile, or a full disk, leaves no half of a store."""
+    for old in path.parent.glob(f".{path.name}.making*"):
+        old.unlink()
+    temporary = path.with_name(f".{path.name}.making-{uuid.uuid4().hex}")
+    make(f"{SCHEME}{temporary}")
+    with contextlib.closing(sqlite3.connect(temporary)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode=WAL")
+    for ending in PARTS[1:]:
+        temporary.with_name(temporary.name + ending).unlink(missing_ok=True)
+    temporary.replace(path)
+
+
+def set_aside(path: Path) -> Path:
+    """Renames the file of a store, with all its parts, and returns the new name."""
+    kept = path.with_name(f"{path.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+    for ending in PARTS:
+        part = path.with_name(path.name + ending)
+        if part.exists():
+            part.rename(kept.with_name(kept.name + ending))
+    return kept
+
+
+def fault(path: Path) -> str | None:
+    """What is wrong with the content of the file; None for a complete store. BrokenStoreError where it cannot be read."""
+    try:
+        with _read_only(path) as connection:
+            tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+            if missing := TABLES - tables:
+                return f"is not a complete tracking store: it lacks the tables {', '.join(sorted(missing))}"
+            if not connection.execute("select count(*) from alembic_version").fetchone()[0]:
+                return "is not a complete tracking store: its schema has no version"
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            return None if found == "ok" else f"is torn: {found.splitlines()[-1]}"
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            return None
+        raise BrokenStoreError(f"{path} cannot be read: {error}") from error
+    except sqlite3.DatabaseError as error:
+        return f"is torn: {error}"
+
+
+def _has_runs(path: Path) -> bool:
+    """True as well where that cannot be read, unless the file is empty."""
+    try:
+        with _read_only(path) as connection:
+            return bool(connection.execute("select 1 from runs limit 1").fetchall())
+    except sqlite3.DatabaseError as error:
+        return "no such table" not in str(error) and path.stat().st_size > 0
+
+
+@contextlib.contextmanager
+def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)) as connection:
+        yield connection
+
+
+def follow_the_folder(uri: str, artifacts: Path) -> int:
+    """Sets the addresses of files in a store whose folder has been moved or copied; returns how many studies had another one.
+
+    MLflow keeps absolute addresses: after a move they name the old place. `artifacts` is the folder of this store's files.
+    """
+    path, here = path_of(uri), artifacts.absolute().as_uri()
+    if path is None:
+        return 0
+    with contextlib.closing(sqlite3.connect(path, timeout=10)) as connection, connection:
+        studies = connection.execute("select experiment_id, artifact_location from experiments").fetchall()
+        moved = [(number, old) for number, old in studies if old and _moved(old, artifacts)]
+        for number, old in moved:
+            new = f"{here}/{old.rstrip('/').rpartition('/')[2]}"
+            connection.execute("update experiments set artifact_location = ? where experiment_id = ?", (new, number))
+            change = (
+                "update runs set artifact_uri = ? || substr(artifact_uri, ?) where experiment_id = ? and artifact_uri like ?"
+            )
+            connection.execute(change, (new, len(old) + 1, number, f"{old}/%"))
+    return len(moved)
+
+
+def _moved(location: str, artifacts: Path) -> bool:
+    """Whether the address is that of a study of ours, in another folder: its files are in this one."""
+    parent, _, name = location.rstrip("/").rpartition("/")
+    is_ours = parent.startswith("file:") and parent.rpartition("/")[2] == artifacts.name
+    return is_ours and parent != artifacts.absolute().as_uri() and (artifacts / name).is_dir()

@@ -1,0 +1,84 @@
+"""A tracker in a thread: no error and no silence of a library reaches the run."""
+
+import threading
+import time
+
+import pytest
+
+from harness.tracking.background import Background
+
+
+@pytest.fixture
+def background() -> Background:
+    return Background("MLflow", "Run sync later.")
+
+
+def test_calls_are_made_in_order(background):
+    made = []
+    for number in range(100):
+        background.call(made.append, number)
+    background.wait()
+    assert made == list(range(100))
+    assert not background.is_away
+
+
+@pytest.mark.parametrize(
+    "error", [ModuleNotFoundError("no driver"), MemoryError("much"), RecursionError("deep"), KeyError("k")]
+)
+def test_whatever_a_library_raises_is_said_once_and_ends_the_calls(background, error, capsys):
+    made = []
+
+    def fail() -> None:
+        raise error
+
+    background.call(fail)
+    background.call(made.append, 1)
+    background.wait()
+    background.call(made.append, 2)
+    background.wait()
+    assert background.is_away
+    assert made == []
+    assert capsys.readouterr().out == f"MLflow is unreachable ({error}). Run sync later.\n"
+
+
+def test_long_errors_and_passwords_are_cut(background, capsys):
+    def fail() -> None:
+        raise OSError("no answer from http://user:secret@host:5000/api\n" + "x" * 10000)
+
+    background.call(fail)
+    background.wait()
+    assert capsys.readouterr().out == "MLflow is unreachable (no answer from http://user:***@host:5000/api). Run sync later.\n"
+
+
+def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
+    never = threading.Event()
+    background.call(never.wait)
+    began = time.monotonic()
+    for _ in range(100):
+        background.call(print, "late")
+    assert time.monotonic() - began < 1
+    background.wait(most_s=10, patience_s=0.3)
+    assert time.monotonic() - began < 5
+    assert background.is_away
+    never.set()
+    background.wait(most_s=10)
+    assert capsys.readouterr().out == "MLflow is unreachable (it does not answer). Run sync later.\n"
+
+
+def test_slow_calls_are_waited_for_as_long_as_they_come_to_an_end(background):
+    made = []
+
+    def slow(number: int) -> None:
+        time.sleep(0.2)
+        made.append(number)
+
+    for number in range(6):
+        background.call(slow, number)
+    background.wait(most_s=60, patience_s=1.0)
+    assert made == list(range(6))
+    for number in range(20):
+        background.call(slow, number)
+    began = time.monotonic()
+    background.wait(most_s=0.6, patience_s=10)
+    assert time.monotonic() - began < 2
+    assert background.is_away

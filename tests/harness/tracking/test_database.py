@@ -1,0 +1,158 @@
+"""The file of the default store: whole or absent, checked before use, and right after its folder was moved."""
+
+import contextlib
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from child_processes import wait_for
+
+from harness.tracking import database
+from harness.tracking.database import BrokenStoreError
+from harness.tracking.mlflow_store import MlflowClient, Tracker, _create_database
+
+OPEN = "import sys; from harness.tracking.mlflow_store import Tracker; Tracker(None, sys.argv[1], 'study')"
+
+
+def studies(output: Path) -> list[str]:
+    return [study.name for study in MlflowClient(f"sqlite:///{output / 'mlflow.db'}").search_experiments()]
+
+
+def change(path: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute(statement)
+
+
+def refuse(address: str) -> None:
+    raise AssertionError(f"{address} was made anew")
+
+
+def test_a_killed_creation_leaves_nothing_that_breaks_the_next(tmp_path, start_process):
+    """MLflow writes the schema in many steps, and a file that has some of them could be neither used nor completed."""
+    process = start_process("-c", OPEN, str(tmp_path))
+    wait_for(lambda: [path for path in tmp_path.glob(".mlflow.db.making-*") if path.stat().st_size > 0], process)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "mlflow.db").exists()
+    Tracker(None, str(tmp_path), "study")
+    assert studies(tmp_path) == ["study"]
+    assert not list(tmp_path.glob(".mlflow.db.making-*"))
+
+
+@pytest.mark.parametrize(
+    "statement", ["drop table latest_metrics", "drop table runs", "drop table alembic_version", "delete from alembic_version"]
+)
+def test_half_a_store_without_runs_is_kept_aside_and_made_anew(output, statement):
+    change(output / "mlflow.db", statement)
+    assert "is not a complete tracking store" in database.fault(output / "mlflow.db")
+    made = []
+
+    def make(address: str) -> None:
+        made.append(address)
+        shutil.copy(kept, address.removeprefix(database.SCHEME))
+
+    kept = output / "template.db"
+    with contextlib.closing(sqlite3.connect(kept)) as connection, connection:
+        connection.execute("create table made (x)")
+    database.ready(f"sqlite:///{output / 'mlflow.db'}", make)
+    assert len(made) == 1
+    assert [path.name for path in output.glob("mlflow.db.broken-*")]
+    with contextlib.closing(sqlite3.connect(output / "mlflow.db")) as connection:
+        assert connection.execute("select name from sqlite_master").fetchall() == [("made",)]
+
+
+def test_processes_that_meet_an_empty_file_at_once_all_open_it(tmp_path, start_process):
+    (tmp_path / "mlflow.db").touch()
+    several = [start_process("-c", OPEN, str(tmp_path)) for _ in range(3)]
+    for process in several:
+        _, err = process.communicate()
+        assert process.returncode == 0, err
+    assert studies(tmp_path) == ["study"]
+
+
+def torn_copy(path: Path, folder: Path) -> Path:
+    """As a full disk or a broken copy leaves it: the beginning is there, the rest is not."""
+    folder.mkdir()
+    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(folder / path.name)) as target:
+        source.backup(target)
+    content = (folder / path.name).read_bytes()
+    (folder / path.name).write_bytes(content[: len(content) // 2])
+    return folder / path.name
+
+
+def test_torn_store_is_named_and_never_replaced_unasked(output, tmp_path):
+    Tracker(None, str(output), "study").open({"attempt": "a", "name": "n", "started": 1, "tags": {}, "parameters": {}})
+    path = torn_copy(output / "mlflow.db", tmp_path / "torn")
+    before = path.read_bytes()
+    with pytest.raises(BrokenStoreError, match=rf"^{path} is torn: .*`python -m harness sync` keeps it aside"):
+        database.ready(f"sqlite:///{path}", refuse)
+    assert path.read_bytes() == before
+    kept = database.renewed(f"sqlite:///{path}")
+    assert kept.read_bytes() == before
+    assert not path.exists()
+
+
+def test_text_in_place_of_a_store_is_torn_and_a_whole_store_is_not(output, tmp_path):
+    path = output / "mlflow.db"
+    assert database.fault(path) is None
+    assert database.renewed(f"sqlite:///{path}") is None
+    path.write_text("no database " * 1000)
+    assert database.fault(path) == "is torn: file is not a database"
+    assert database.renewed("sqlite:////nowhere/mlflow.db") is None
+    assert database.renewed("http://127.0.0.1:5000") is None
+
+
+def test_a_store_that_cannot_be_opened_is_not_kept_aside(tmp_path):
+    (tmp_path / "mlflow.db").mkdir()
+    with pytest.raises(BrokenStoreError, match=r"mlflow\.db cannot be read: "):
+        database.renewed(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    assert (tmp_path / "mlflow.db").is_dir()
+
+
+def test_existing_store_is_left_as_it_is(output):
+    before = (output / "mlflow.db").stat().st_mtime_ns
+    database.ready(f"sqlite:///{output / 'mlflow.db'}", refuse)
+    database.ready("http://127.0.0.1:9", refuse)
+    assert (output / "mlflow.db").stat().st_mtime_ns == before
+    _create_database(f"sqlite:///{output / 'mlflow.db'}")
+
+
+def artifacts_of(output: Path, study: str) -> dict[str, Path]:
+    client = MlflowClient(f"sqlite:///{output / 'mlflow.db'}")
+    runs = client.search_runs([client.get_experiment_by_name(study).experiment_id])
+    return {run.info.run_name: Path(run.info.artifact_uri.removeprefix("file://")) for run in runs}
+
+
+def test_files_of_a_moved_store_are_found_in_the_new_place(sweep, tmp_path):
+    """Of a copy whose original is gone, so that nothing can be read from there."""
+    first, second = tmp_path / "first", tmp_path / "with space" / "second"
+    shutil.copytree(sweep.output, first, ignore=shutil.ignore_patterns("cache", "*.lock"))
+    Tracker(None, str(first), "sweep")
+    second.parent.mkdir()
+    first.rename(second)
+    assert all(str(first) in str(path) for path in artifacts_of(second, "sweep").values())
+    Tracker(None, str(second), "sweep")
+    found = artifacts_of(second, "sweep")
+    assert len(found) == 4
+    client = MlflowClient(f"sqlite:///{second / 'mlflow.db'}")
+    for run in client.search_runs([client.get_experiment_by_name("sweep").experiment_id], "tags.role = 'run'"):
+        assert run.info.artifact_uri.startswith((second / "artifacts" / "sweep").as_uri() + "/")
+        config = client.download_artifacts(run.info.run_id, "config.yaml")
+        assert "model_name" in Path(config).read_text()
+    new = Tracker(None, str(second), "another").open({"attempt": "a", "name": "n", "started": 1, "tags": {}, "parameters": {}})
+    assert str(tmp_path / "with%20space" / "second") in client.get_run(new).info.artifact_uri
+
+
+def test_files_elsewhere_keep_their_address(output):
+    client = MlflowClient(f"sqlite:///{output / 'mlflow.db'}")
+    places = {
+        "bucket": "s3://bucket/artifacts/bucket",
+        "own": "file:///somewhere/else/own",
+        "gone": "file:///old/artifacts/gone",
+    }
+    for name, place in places.items():
+        client.create_experiment(name, artifact_location=place)
+    assert database.follow_the_folder(f"sqlite:///{output / 'mlflow.db'}", output / "artifacts") == 0
+    assert {study.name: study.artifact_location for study in client.search_experiments()} == places
