@@ -10,6 +10,7 @@ from pathlib import Path
 import harness
 from harness.commands import COMMANDS
 from harness.errors import InputError, unknown
+from harness.redact import redacted
 from harness.terminal import ends_with_its_reader
 
 HELP = {"-h", "--help"}
@@ -32,8 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _run(name, rest)
     except InputError as error:
         if verbose or os.environ.get("HYDRA_FULL_ERROR") == "1":
-            traceback.print_exception(error)
-        print(f"{label}: {error}", file=sys.stderr)
+            print(redacted("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+        print(f"{label}: {redacted(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{label}: interrupted", file=sys.stderr)

@@ -3,6 +3,7 @@
 import re
 
 from harness.errors import InputError, unknown
+from harness.redact import hide
 
 VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p")
 FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc", "--hydra-help", "--info", "-i")
@@ -34,4 +35,7 @@ def _override(argument: str) -> str:
         raise InputError(f"{argument!r} is not a setting: expected KEY=VALUE, and a command only as the first word")
     argument = re.sub(r"^pretrain\.from=", "pretrain.checkpoint=", argument)  # `from` is no name in Python
     part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"
+    argument = re.sub(
+        r"^(\+*tracking\.uri=)(['\"]?)(.*)\2$", lambda found: found[1] + found[2] + hide(found[3]) + found[2], argument
+    )
     return re.sub(part_of_split, r"\1'\2'", argument)  # quoted, or Hydra would read a list

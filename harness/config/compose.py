@@ -33,6 +33,7 @@ from harness.config.sweep import Sweep
 from harness.errors import InputError
 from harness.live_line import live_line
 from harness.paths import conf_directory
+from harness.redact import redacted
 from models.config import EncoderConfig
 from models.keys import refuse_unread
 from models.objectives.config import ObjectiveName
@@ -61,6 +62,7 @@ def main(arguments: list[str], run: Run) -> int:
     errors: list[InputError] = []
 
     def collect(node: DictConfig) -> None:
+        _hide_passwords(Path(HydraConfig.get().sweep.dir) / "multirun.yaml")
         try:
             composed = runs_of(node, swept_keys(overrides))
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # otherwise Hydra prints it in its own format
@@ -84,6 +86,12 @@ def main(arguments: list[str], run: Run) -> int:
         raise errors[0]
     runs = sweep.runs()
     return run(runs) if runs else 0
+
+
+def _hide_passwords(written: Path) -> None:
+    """In what Hydra writes of a sweep before its first job; those of the command line never get there."""
+    if written.is_file() and (shown := redacted(text := written.read_text())) != text:
+        written.write_text(shown)
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from harness.config.schema import (
     to_dict,
 )
 from harness.errors import InputError
+from harness.redact import hide
 from models.config import Body
 from models.objectives.config import ObjectiveName
 
@@ -176,6 +177,7 @@ def unchecked(node: Any) -> RunConfig:
     config = OmegaConf.to_object(merged)
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")
+    config.tracking.uri = config.tracking.uri and hide(config.tracking.uri)
     return _without_placeholders(config)
 
 

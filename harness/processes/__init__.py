@@ -25,6 +25,10 @@ FORK = "HARNESS_FORK"
 """Environment variable; with the value 0 no worker is forked."""
 
 
+SECRET = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "PGPASSWORD", "WANDB_API_KEY")
+"""Environment variables of trackers, which workers do not get."""
+
+
 class Forked:
     """A worker that the server has forked, with the interface of subprocess.Popen."""
 
@@ -140,9 +144,10 @@ def _environment(threads: int, passive: bool) -> dict[str, str]:
     """One thread for numpy's matrix library, and none for the memory of pyarrow, which would start when they are imported."""
     root, count = str(Path(__file__).resolve().parent.parent), str(threads)
     waiting = {"OMP_WAIT_POLICY": "PASSIVE"} if passive else {}
+    inherited = {name: value for name, value in os.environ.items() if name not in SECRET}
     return (
         waiting
-        | os.environ
+        | inherited
         | {
             "OMP_NUM_THREADS": count,
             "MKL_NUM_THREADS": count,

@@ -1,0 +1,174 @@
+"""The folder of a run is the truth: the store is made to agree with it, and no store stops a run."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from child_processes import wait_for
+
+from harness import tags
+from harness.study.plan import plan
+from harness.tracking import run_log
+from harness.tracking.mlflow_store import MlflowClient
+
+SHORT = ["finetune.max_steps=2", "measure=none", "study=s"]
+GONE = f"{os.uname().nodename}:{2**22 + 1}:1"
+
+
+def states(runs: list) -> list[tuple[str, str]]:
+    return [(run.info.status, run.data.tags["status"]) for run in runs]
+
+
+def folder_of(output: Path) -> Path:
+    (folder,) = (output / "s").glob("base-*")
+    return folder
+
+
+def agrees(output: Path, runs: list) -> None:
+    """One run, with the end, the numbers and the curve of its folder."""
+    (run,) = runs
+    values = run_log.result(folder_of(output))["metrics"]
+    assert states(runs) == [("FINISHED", "finished")]
+    assert {**tags.unpacked(tags.METRICS, run.data.tags), **run.data.metrics}.items() >= values.items()
+    points = [entry for entry in run_log.Reader(folder_of(output)).new_entries() if entry.get("key") == "finetune/loss"]
+    client = MlflowClient(f"sqlite:///{output / 'mlflow.db'}")
+    assert len(client.get_metric_history(run.info.run_id, "finetune/loss")) == len(points) > 0
+
+
+def test_killed_as_the_result_appears_and_run_again_is_one_finished_run(start_harness, run_harness, small, output, runs_of):
+    """The command skips the run; before, the store kept it as running or killed, and the report lacked it."""
+    process = start_harness(*small, *SHORT, f"output={output}")
+    wait_for(lambda: list(output.glob("s/*/result.json")), process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = run_harness(*small, *SHORT, f"output={output}")
+    assert (done.returncode, "finished already, skipped" in done.stdout) == (0, True), done.stdout + done.stderr
+    agrees(output, runs_of(output, "s"))
+
+
+@pytest.mark.parametrize("left", ["running", "killed", "absent"])
+@pytest.mark.parametrize("command", ["the same", "sync"])
+def test_whatever_the_store_says_of_a_finished_run_is_mended(left, command, run_harness, small, output, runs_of):
+    assert run_harness(*small, *SHORT, f"output={output}").returncode == 0
+    (run,) = runs_of(output, "s")
+    client = MlflowClient(f"sqlite:///{output / 'mlflow.db'}")
+    if left == "absent":
+        client.delete_run(run.info.run_id)
+    else:
+        client.set_tag(run.info.run_id, "process", GONE)
+        client.set_tag(run.info.run_id, "status", left)
+        client.update_run(run.info.run_id, left.upper())
+    again = (
+        run_harness(*small, *SHORT, f"output={output}") if command != "sync" else run_harness("sync", "--output", str(output))
+    )
+    assert again.returncode == 0, again.stdout + again.stderr
+    agrees(output, runs_of(output, "s"))
+
+
+def test_another_command_of_the_study_ends_what_a_killed_one_had_finished(run_harness, small, output, runs_of):
+    assert run_harness(*small, *SHORT, f"output={output}").returncode == 0
+    (run,) = runs_of(output, "s")
+    client = MlflowClient(f"sqlite:///{output / 'mlflow.db'}")
+    client.set_tag(run.info.run_id, "process", GONE)
+    client.update_run(run.info.run_id, "RUNNING")
+    assert run_harness(*small, *SHORT, "seed=2", f"output={output}").returncode == 0
+    assert states(runs_of(output, "s")) == [("FINISHED", "finished")] * 2
+
+
+def test_timing_that_the_store_missed_is_sent_by_the_next_command(sweep, run_harness, tmp_path, runs_of, compose):
+    output = tmp_path / "copy"
+    shutil.copytree(sweep.output, output, ignore=shutil.ignore_patterns("cache", "*.lock"))
+    shutil.copytree(sweep.output / "cache", output / "cache")
+    with sqlite3.connect(output / "mlflow.db") as database:
+        database.execute("delete from tags where key = 'session'")
+        for table in ("metrics", "latest_metrics"):
+            database.execute(f"delete from {table} where key like 'inference/latency%'")
+    arguments = [*[one for one in sweep.arguments if not one.startswith("output=")], f"output={output}"]
+    assert {item.folder.is_dir() for item in plan(compose(*arguments))} == {True}
+    assert run_harness(*arguments).returncode == 0
+    swept = [run for run in runs_of(output, "sweep") if "replicate" not in run.data.tags]
+    assert len({run.data.tags["session"] for run in swept}) == 1
+    assert all(run.data.metrics["inference/latency_ms_p50"] > 0 for run in swept)
+
+
+def unreachable(done) -> str:
+    """The only line about the store; there is no traceback."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    (line,) = (line for line in done.stdout.splitlines() if "unreachable" in line)
+    assert line.startswith("MLflow is unreachable (")
+    assert line.endswith("Results are kept locally; run `python -m harness sync` later.")
+    return line
+
+
+def test_torn_database_stops_no_run_and_sync_makes_it_anew(run_harness, run_module, small, output):
+    assert run_harness(*small, *SHORT, f"output={output}").returncode == 0
+    path = output / "mlflow.db"
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for ending in ("-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+    path.write_bytes(path.read_bytes()[:8192] + b"\0" * 4096)
+    torn = path.read_bytes()
+    done = run_harness("-m", *small, *SHORT, "seed=1,2", f"output={output}")
+    assert f"{path} is torn" in unreachable(done)
+    told = run_module("harness", "sync", "--output", str(output))
+    assert (told.returncode, told.stderr) == (0, "")
+    (kept,) = (one for one in output.glob("mlflow.db.broken-*") if not one.name.endswith(("-wal", "-shm")))
+    assert told.stdout.splitlines() == [
+        f"the tracking store was broken: kept as {kept}, and made anew from the folders of the runs",
+        "synced 3 runs",
+    ]
+    assert kept.read_bytes() == torn
+    with contextlib.closing(sqlite3.connect(path)) as database:  # MLflow in this process still has the old file open
+        query = "select status from runs where run_uuid in (select run_uuid from tags where key = 'role' and value = 'run')"
+        assert database.execute(query).fetchall() == [("FINISHED",)] * 3
+
+
+def test_database_without_its_driver_stops_no_run(run_harness, small, output):
+    done = run_harness(*small, *SHORT, "tracking.uri=nosuchdb://ada:secret@host/db", f"output={output}")
+    assert "secret" not in unreachable(done)
+
+
+def test_server_that_never_answers_delays_nothing_but_the_end(run_harness, small, output, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.time()
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        done = run_harness("-m", *small, *SHORT, "seed=1,2", f"tracking.uri={uri}", f"output={output}")
+    unreachable(done)
+    for folder in (output / "s").iterdir():
+        assert run_log.result(folder)["status"] == "finished"
+    assert time.time() - began < 60
+
+
+def test_nothing_that_a_run_leaves_holds_the_password(run_harness, small, output):
+    """Config, record, log, database and console; and what Hydra writes of a sweep."""
+    uri = "tracking.uri=http://ada:geheim@127.0.0.1:9"
+    done = run_harness("-m", *small, *SHORT, "seed=1,2", uri, f"output={output}")
+    assert "geheim" not in unreachable(done)
+    told = run_harness("sync", "--output", str(output))
+    assert told.returncode == 0, told.stderr
+    found = [path for path in output.rglob("*") if path.is_file() and b"geheim" in path.read_bytes()]
+    assert found == []
+    kept = [path for path in output.rglob("*") if path.is_file() and b"ada:***@127.0.0.1:9" in path.read_bytes()]
+    assert {"config.yaml", "run.json"} <= {path.name for path in kept}
+    wrong = run_harness("sync", "--output", str(output), "--uri", "http://ada:geheim@127.0.0.1:9")
+    assert (wrong.returncode, "geheim" in wrong.stderr, "ada:***@" in wrong.stderr) == (2, False, True)
+    assert json.loads((next((output / "s").iterdir()) / "run.json").read_text())["parameters"]["tracking.uri"].count("***") == 1
+
+
+def test_password_of_a_config_file_is_in_nothing_that_a_run_leaves(run_harness, small, output, tmp_path):
+    (tmp_path / "mine" / "tracking").mkdir(parents=True)
+    (tmp_path / "mine" / "tracking" / "server.yaml").write_text("mlflow: true\nuri: http://ada:geheim@127.0.0.1:9\n")
+    arguments = ["-m", "--config-dir", str(tmp_path / "mine"), "tracking=server", "seed=1,2"]
+    unreachable(run_harness(*arguments, *small, *SHORT, f"output={output}"))
+    assert [path for path in output.rglob("*") if path.is_file() and b"geheim" in path.read_bytes()] == []
