@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.tracking import run_log
+
 
 class Backend(abc.ABC):
     """A study in one tracker. A record is `run.json`, entries are lines of `metrics.jsonl`. Raises what its library raises."""
@@ -28,6 +30,13 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
         """Adds what a finished run got later: points, results and files."""
+
+    def send(self, record: dict[str, Any], folder: Path) -> None:
+        """Sends a run that has ended from its folder, from its first point to its end."""
+        result = run_log.result(folder)
+        self.begin(record)
+        self.curves(record, run_log.Reader(folder).new_entries())
+        self.end(record, folder, result["status"] if result else "failed")
 
     @abc.abstractmethod
     def agree(self, record: dict[str, Any], folder: Path) -> None:

@@ -128,13 +128,6 @@ class Tracker(Backend):
     def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
         self.close(self._ids[record["attempt"]], folder, status)
 
-    def send(self, record: dict[str, Any], folder: Path) -> None:
-        """Sends a run that has ended from its folder, from its first point to its end."""
-        run_id = self.open(record)
-        self.log(run_id, run_log.Reader(folder).new_entries())
-        result = run_log.result(folder)
-        self.close(run_id, folder, result["status"] if result else "failed")
-
     def agree(self, record: dict[str, Any], folder: Path) -> bool:
         """Sends a run again whose result in its folder is another than its state here; whether it was."""
         if self._states is None:

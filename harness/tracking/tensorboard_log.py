@@ -1,0 +1,66 @@
+"""Runs for TensorBoard, below `output`/tensorboard: a folder a run with its curves, results, and a row of the table HPARAMS."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch.utils.tensorboard import SummaryWriter
+
+from harness.tracking import run_log, shown
+from harness.tracking.backend import Backend
+
+FOLDER = "tensorboard"
+
+
+class TensorBoard(Backend):
+    """A study as a folder. A run that is resumed is written anew: its log has all points from the first."""
+
+    def __init__(self, uri: str | None, output: str, study: str) -> None:
+        self._study = Path(output, FOLDER, study)
+        self._writers: dict[str, SummaryWriter] = {}  # by attempt
+
+    def _folder(self, record: dict[str, Any]) -> Path:
+        return self._study / f"{re.sub(r'[^A-Za-z0-9_.+-]+', '_', record['name'])}-{record['attempt'][:8]}"
+
+    def begin(self, record: dict[str, Any]) -> None:
+        shutil.rmtree(self._folder(record), ignore_errors=True)
+        self._open(record)
+
+    def _open(self, record: dict[str, Any]) -> SummaryWriter:
+        return self._writers.setdefault(record["attempt"], SummaryWriter(str(self._folder(record)), flush_secs=10))
+
+    def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+        writer = self._open(record)
+        for entry in entries:
+            if "key" in entry:
+                writer.add_scalar(entry["key"], entry["value"], entry["step"], walltime=entry["time"] / 1000)
+        writer.flush()
+
+    def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
+        writer, result = self._open(record), run_log.result(folder)
+        if result is not None:
+            for key, value in result["metrics"].items():
+                writer.add_scalar(key, value, result["steps"].get(key, 0), walltime=result["time"] / 1000)
+            main, _ = shown.split(result["metrics"], result["steps"])
+            parameters = shown.parameters(record) | {"status": status}
+            writer.add_hparams(parameters, {f"result/{key}": value for key, value in main.items()}, run_name=".")
+        self._writers.pop(record["attempt"]).close()
+
+    def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
+        self.curves(record, entries)
+        self.end(record, folder, "finished")
+
+    def agree(self, record: dict[str, Any], folder: Path) -> None:
+        if not self._folder(record).is_dir():
+            self.send(record, folder)
+
+    def reap(self) -> None:
+        """Nothing: a folder has no state."""
+
+    def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
+        """Nothing: TensorBoard knows runs alone."""
+
+    def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
+        """Nothing: TensorBoard knows runs alone."""
