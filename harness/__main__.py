@@ -9,8 +9,8 @@ from pathlib import Path
 
 import harness
 from harness.commands import COMMANDS
+from harness.config.redact import redacted
 from harness.errors import InputError, unknown
-from harness.redact import redacted
 from harness.terminal import ends_with_its_reader
 
 HELP = {"-h", "--help"}

@@ -2,8 +2,8 @@
 
 import re
 
+from harness.config.redact import hide
 from harness.errors import InputError, unknown
-from harness.redact import hide
 
 VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p")
 FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc", "--hydra-help", "--info", "-i")

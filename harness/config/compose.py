@@ -27,13 +27,13 @@ from omegaconf.errors import OmegaConfBaseException
 from harness import arms
 from harness.config import mistakes, recipe
 from harness.config.command_line import for_hydra
+from harness.config.redact import redacted
 from harness.config.resolve import from_node, unchecked
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.config.sweep import Sweep
 from harness.errors import InputError
 from harness.live_line import live_line
 from harness.paths import conf_directory
-from harness.redact import redacted
 from models.config import EncoderConfig
 from models.keys import refuse_unread
 from models.objectives.config import ObjectiveName

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from harness.arms import within
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import Keep, KeepBest, TrainedOn
+from harness.config.redact import hide
 from harness.config.schema import (
     CorpusConfig,
     FinetuneConfig,
@@ -22,7 +23,6 @@ from harness.config.schema import (
     to_dict,
 )
 from harness.errors import InputError
-from harness.redact import hide
 from models.config import Body
 from models.objectives.config import ObjectiveName
 

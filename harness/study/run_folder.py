@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import paths, tags
+from harness.config.redact import redacted
 from harness.config.resolve import load
 from harness.config.schema import RunConfig, save
-from harness.redact import redacted
 from harness.study import identity
 from harness.study.identity import Inputs
 from harness.tracking import run_log

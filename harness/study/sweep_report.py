@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from harness import paths
+from harness.config.redact import redacted, whole
 from harness.config.schema import RunConfig
 from harness.live_line import live_line
-from harness.redact import redacted, whole
 
 LONGEST_S = 900.0
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from harness.redact import redacted
+from harness.config.redact import redacted
 
 PATIENCE_S = 60.0
 """Longest wait, at the end, for one call: a database on a busy machine takes most of that to be created."""

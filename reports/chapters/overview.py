@@ -24,7 +24,8 @@ def chapter(study: Study) -> Chapter:
     """Always there."""
     comparison = study.comparison
     files = plots.drawn({"changes.svg": plots.draw(effect_plot.changes, comparison)})
-    table = [overview(comparison), *([LEGEND] if len(comparison.labels) > 1 else [])]
+    table = [overview(comparison)] if findings.parts(comparison) else []
+    table += [LEGEND] if table and len(comparison.labels) > 1 else []
     first = [*pretraining.warnings(comparison), *findings.paragraphs(comparison), *table]
     return Chapter([*first, *tasks_table(comparison), *plots.pictured(CAPTIONS, files)], files)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import redact
+from harness.config import redact
 
 
 @pytest.mark.parametrize(
