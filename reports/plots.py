@@ -5,6 +5,7 @@ colour-blind readers can tell apart, and markers repeat with another period than
 """
 
 import io
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -129,8 +130,9 @@ def side_by_side(figure: Figure, axes: Axes, points: list[tuple[float, float]], 
     taken: dict[int, tuple[float, float]] = {}
     for index in sorted(range(len(points)), key=lambda index: tuple(places[index])):
         tried = ((places[index][0] + size * across, places[index][1] + size * up) for across, up in SHIFTS)
-        free = [place for place in tried if all(math.dist(place, other) >= 0.99 * size for other in taken.values())]
-        taken[index] = next((place for place in free if box.contains(*place)), free[0])
+        free = (place for place in tried if all(math.dist(place, other) >= 0.99 * size for other in taken.values()))
+        nearest = next(free)
+        taken[index] = next((place for place in itertools.chain([nearest], free) if box.contains(*place)), nearest)
     shifts = [(taken[index][0] - places[index][0], taken[index][1] - places[index][1]) for index in range(len(points))]
     return [axes.transData + ScaledTranslation(x / 72, y / 72, figure.dpi_scale_trans) for x, y in shifts]
 
