@@ -76,7 +76,7 @@ def _draw(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle]) -> No
         above = [max(scores) - mean for mean, scores in zip(means, line.values(), strict=True)]
         bars = [below, above] if any(len(scores) > 1 for scores in line.values()) else None
         style = {"color": arm.colour, "linestyle": arm.line, "marker": arm.marker, "capsize": 2, "elinewidth": 0.9}
-        axes.errorbar([tokens / factor for tokens in line], means, bars, linewidth=1.3, zorder=3, **style)
+        axes.errorbar([tokens / factor for tokens in line], means, bars, linewidth=1.3, zorder=3, label=label, **style)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     title = metrics.get("pretrain/tokens").title

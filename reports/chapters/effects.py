@@ -11,6 +11,7 @@ from reports.formats import DASH, POINTS, escape, listed
 from reports.plots import grid
 from reports.statistics import Change
 from reports.study import Chapter, Study
+from reports.verdicts import size_text
 
 COUNTED = ("model/params_total", "model/flops_forward")
 TIMED = ("inference/latency_ms_p50", "inference/peak_memory_bytes")
@@ -102,10 +103,11 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
 
 def _panel(axes: Axes, lines: list[tuple[Effect, Change]]) -> None:
     axes.axvline(0, color="0.6", linewidth=1)
-    for position, (_, change) in enumerate(lines):
+    for position, (effect, change) in enumerate(lines):
         low, high = (end * POINTS for end in change.interval)
         axes.plot([low, high], [position, position], color="black", linewidth=1.2)
-        axes.plot(change.absolute * POINTS, position, marker="o", color="black", markersize=4.5)
+        says = f"{effect.kind}: {effect.name}\n{size_text(change, 'score')}"
+        axes.plot(change.absolute * POINTS, position, marker="o", color="black", markersize=4.5, label=says)
     axes.set_yticks(range(len(lines)), [f"{effect.kind}: {effect.name}" for effect, _ in lines])
     axes.set_xlabel("score (points)")
     axes.grid(False, axis="y")

@@ -33,6 +33,7 @@ def test_the_chapter_has_the_picture_only_where_there_are_several_points(make_ru
     files = render.render(Study(comparing.compare("s", runs)))
     assert "## Score along pretraining" in files["report.md"].decode()
     assert b"tokens pretrained on (M)" in files["along_pretraining.svg"]
+    assert b"<title>base" in files["along_pretraining.svg"]
     one_point = render.render(Study(comparing.compare("s", runs[:2])))
     assert "along_pretraining.svg" not in one_point
     without = render.render(Study(comparing.compare("s", fine_tuned(make_run, "base", "none"))))

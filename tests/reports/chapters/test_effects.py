@@ -36,6 +36,7 @@ def test_table_has_a_line_an_effect_and_the_picture_is_drawn(chapter):
     assert "missing" not in text
     assert set(made.files) == {"effects.svg"}
     assert b"main effect: shared" in made.files["effects.svg"]
+    assert b"<title>main effect: shared" in made.files["effects.svg"]
 
 
 def test_missing_arms_are_named(chapter):

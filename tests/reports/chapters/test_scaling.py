@@ -183,6 +183,7 @@ def test_devices_are_never_mixed(study):
     assert first.values[LATENCY]["base"][128] == [12.8]
     result = scaling.chapter(study)
     assert sorted(result.files) == ["scaling.csv", "scaling_1.svg", "scaling_2.svg"]
+    assert b"<title>base" in result.files["scaling_1.svg"]
     assert "### By length: sst2, GPU" in result.paragraphs
 
 
