@@ -18,13 +18,13 @@ FOLDED_CELLS = 60
 FOLDED_ITEMS = 8
 """A list of more items folds."""
 LONG_LINE = 32
-"""A longer line of a cell is broken at any space, a shorter one before its verdict alone."""
+"""A longer line of a cell is broken at any space; a number in a shorter one before its verdict alone."""
 VERDICTS = {"▲": "better", "▼": "worse"}
 """Mark of a verdict that is supported -> class of its cell."""
 NO_BREAK = "\u00a0"
 PERCENT = re.compile(r"(?<=[\d\]]) (?=%)")
-GLUED = re.compile(rf"(<[^>]*>)| (?![{''.join(mark[0] for mark in MARKS.values())}])")
-"""A space of a short line that is not before a mark; or a tag, whose spaces stay."""
+GLUED = re.compile(rf"(<[^>]*>)| (?![{''.join(mark[0] for mark in MARKS.values())}] )")
+"""A space that is not before a verdict in words; or a tag, whose spaces stay."""
 PICTURE = "Picture: {}. Arrow keys read its values one by one."
 
 
@@ -152,10 +152,15 @@ def _cell(index: int, cell: SyntaxTreeNode) -> str:
     tag, scope = ("td", "") if index else ("th", ' scope="row"')
     data = "" if value is None else f' data-value="{value!r}"'
     texts = markdown.to_html(cell.children).split(markdown.BREAK)
-    glued = [_glued(text) if index and len(line) <= LONG_LINE else text for text, line in zip(texts, lines, strict=True)]
+    glued = [_glued(text) if index and _is_short(line) else text for text, line in zip(texts, lines, strict=True)]
     first, mark, below = markdown.BREAK.join(glued).partition(markdown.BREAK)
     below = f'{mark}<span class="change">{below}</span>' if mark else ""
     return f"<{tag}{scope}{_class(cell, *classes)}{data}>{first}{below}</{tag}>"
+
+
+def _is_short(line: str) -> bool:
+    """Whether it is a number with little beside it, which is not broken."""
+    return len(line) <= LONG_LINE and sort_value(line) is not None
 
 
 def _glued(text: str) -> str:
