@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-FILES = ("harness/config/schema.py", "harness/config/choices.py", "models/config.py", "models/objectives/config.py")
+FILES = (
+    *("harness/config/schema.py", "harness/config/choices.py"),
+    *("models/config.py", "models/choices.py", "models/objectives/config.py"),
+)
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = {"True": "true", "False": "false", "None": "null", "MISSING": "???", "list": "[]", "dict": "{}"}
 """Python value -> how it is typed on the command line."""
