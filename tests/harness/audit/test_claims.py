@@ -4,8 +4,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from harness.__main__ import main
-from harness.audit.claims import read, read_all
-from harness.audit.kinds import Part, Relation, Score
+from harness.audit.claims import Claim, read, read_all
+from harness.audit.kinds import Part, Reading, Relation, Score
 from harness.audit.scores import facts_of
 from harness.audit.shapes import Shapes
 from harness.config.mistakes import groups
@@ -81,12 +81,14 @@ def test_claims_are_found_by_file_and_by_name_and_in_the_folder_of_the_user(tmp_
         read_all(["gpt-117"], None)
 
 
-SHIPPED = [(claim, reading) for claim in read_all([], None) for reading in claim.readings.values()]
+@pytest.fixture(scope="module")
+def shipped() -> list[tuple[Claim, Reading]]:
+    return [(claim, reading) for claim in read_all([], None) for reading in claim.readings.values()]
 
 
-def test_what_the_shipped_claims_speak_of_exists():
+def test_what_the_shipped_claims_speak_of_exists(shipped):
     shapes = Shapes()
-    for claim, reading in SHIPPED:
+    for claim, reading in shipped:
         texts = [getattr(reading, key, None) for key in ("of", "against")]
         for text in filter(None, texts):
             if isinstance(reading, Score):
@@ -112,7 +114,7 @@ def test_groups_of_choices_do_not_include_claims():
     assert "claims" not in groups()
 
 
-def test_every_shipped_name_is_used_once():
+def test_every_shipped_name_is_used_once(shipped):
     names = [name for path in (conf_directory() / "claims").glob("*.yaml") for name in OmegaConf.load(path).claims]
     assert len(names) == len(set(names))
-    assert {reading.part for _, reading in SHIPPED if hasattr(reading, "part")} == set(Part)
+    assert {reading.part for _, reading in shipped if hasattr(reading, "part")} == set(Part)
