@@ -2,6 +2,8 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,9 +106,20 @@ def test_words_beside_the_gates_tell_nothing():
         assert abs(total[0][word] - total[1][word]) < 5 * both**0.5, word
 
 
+@pytest.fixture
+def generated(compose, tmp_path) -> Callable[..., RunConfig]:
+    """A run on the task of a rule, which is composed once; keywords are keys of its grammar."""
+
+    def config_of(rule: Rule, **grammar: int) -> RunConfig:
+        (config,) = compose(f"task={rule.value}", f"output={tmp_path}")
+        return replace(config, task=replace(config.task, grammar=replace(config.task.grammar, **grammar)))
+
+    return config_of
+
+
 @pytest.mark.parametrize("rule", Rule)
-def test_every_word_is_one_piece_of_the_trained_tokenizer(compose, rule, tmp_path):
-    (config,) = compose(f"task={rule.value}", f"output={tmp_path}", "task.grammar.train_examples=100")
+def test_every_word_is_one_piece_of_the_trained_tokenizer(generated, rule):
+    config = generated(rule, train_examples=100)
     built = trained_vocabulary(config)
     for row in (*load_rows(config, "train").texts, *load_rows(config, "validation").texts):
         for text in row:
@@ -118,10 +131,11 @@ def trained_vocabulary(config: RunConfig) -> Tokenizer:
 
 
 @pytest.mark.parametrize("settings", [[], ["tokenizer=bpe"], ["tokenizer=unigram"], ["tokenizer.min_frequency=9"]], ids=str)
-def test_all_generated_tasks_have_one_vocabulary(compose, tmp_path, settings):
+def test_all_generated_tasks_have_one_vocabulary(compose, generated, settings):
     """So that a variant has one shape on all of them, and is timed once."""
-    small = ["task.grammar.train_examples=30", "task.grammar.validation_examples=10", f"output={tmp_path}"]
-    configs = [config for rule in Rule for config in compose(f"task={rule.value}", *small, *settings)]
+    (chosen,) = compose("task=bag", *settings)
+    small = [generated(rule, train_examples=30, validation_examples=10) for rule in Rule]
+    configs = [replace(config, tokenizer=chosen.tokenizer) for config in small]
     first, *others = [trained_vocabulary(config).get_vocab() for config in configs]
     assert len(others) == len(Rule) - 1
     assert all(vocabulary == first for vocabulary in others)
@@ -130,8 +144,8 @@ def test_all_generated_tasks_have_one_vocabulary(compose, tmp_path, settings):
 
 
 @pytest.mark.parametrize("rule", Rule)
-def test_no_row_is_cut_by_the_tasks_length(compose, rule):
-    (config,) = compose(f"task={rule.value}")
+def test_no_row_is_cut_by_the_tasks_length(generated, rule):
+    config = generated(rule)
     built = tokenizer.build(TokenizerConfig(), WORDS * 2)
     rows_of = (row for split in ("train", "validation") for row in load_rows(config, split).texts)
     longest = max(rows_of, key=lambda row: len(" ".join(row).split()))

@@ -39,7 +39,9 @@ def verdict(compose):
     ],
 )
 def test_the_experiment_states_who_must_win(compose, model, expected):
-    verdicts = {config.task.name: expectation(config).verdict.value for config in compose(*EXPERIMENT, f"model={model}")}
+    (config,) = compose(*EXPERIMENT, f"model={model}", "task=bag")
+    runs = [replace(config, task=run.task) for run in compose(*EXPERIMENT)]  # composing all of them takes seconds a model
+    verdicts = {run.task.name: expectation(run).verdict.value for run in runs}
     assert {task: verdicts[task] for task in expected} == expected
 
 
