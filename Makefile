@@ -9,11 +9,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed
-	$(BIN)/python -m reports --baseline base
 	@echo
-	@echo "The report:    multirun/reports/default/report.html (and report.md, summary.csv)"
-	@echo "The MLflow UI: $(BIN)/mlflow ui --backend-store-uri sqlite:///multirun/mlflow.db"
-	@echo "               then open http://127.0.0.1:5000/#/experiments?workflowType=machine_learning"
+	@echo "The report:       multirun/reports/default/report.html (and report.md, summary.csv)"
+	@echo "Look at the runs: $(BIN)/python -m harness ui"
 
 # A file is run by one process, which makes its fixtures once; in the given order, for the last files are the shortest.
 test: $(INSTALLED)  ## the whole suite but what is marked slow

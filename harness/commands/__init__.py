@@ -12,6 +12,7 @@ COMMANDS = {
     "predict": ("harness.commands.predict", "labels and probabilities of new texts, by a fine-tuned run"),
     "export": ("harness.commands.export", "a trained model as a checkpoint that transformers loads"),
     "sync": ("harness.commands.sync", "send results to MLflow that it has missed"),
+    "ui": ("harness.commands.ui", "look at the results in MLflow's pages: a table of each study, sorted by score"),
     "submission": ("harness.commands.submission", "pack predictions for GLUE's page"),
 }
 """Name of a command: its module and one line of help."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 
-from harness import tags
+from harness import paths, tags
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.study import identity, run_folder, sweep_report
@@ -12,27 +12,57 @@ from harness.study.plan import PlannedRun
 from harness.tracking import run_log
 from harness.tracking.trackers import Trackers
 
-Plan = list[dict[str, str]]
+
+@dataclass(frozen=True)
+class _Study:
+    """The runs of a command that belong to one study, on their way to the trackers."""
+
+    config: RunConfig  # of any of them
+    planned: Sequence[PlannedRun]
+    trackers: Trackers
+    called: dict[str, str]  # tags of the command
+
+    def open(self) -> None:
+        plan = plan_of(self.planned)
+        self.trackers.send(self.config, lambda backend: backend.open_study(plan, self.called))
+
+    def close(self, status: str, is_sweep: bool) -> None:
+        """Writes the report on a sweep first. Without it, the study keeps the one that an earlier command wrote."""
+        plan, report = plan_of(self.planned), paths.report_folder(self.config.output, self.config.study)
+        written = sweep_report.write(self.config) if is_sweep and self.config.report and self.trackers.has_store else None
+        kept = report if (report / "report.md").is_file() else None
+        self.trackers.send(self.config, lambda backend: backend.close_study(plan, self.called, status, kept))
+        if written:
+            self._show_table()
+
+    def _show_table(self) -> None:
+        tables: list[str | None] = []
+        self.trackers.send(self.config, lambda backend: tables.append(backend.table))
+        self.trackers.wait()
+        for table in filter(None, tables):
+            command = "" if self.config.tracking.uri else f" (start python -m harness ui --output {self.config.output} first)"
+            print(f"table: {table}{command}", flush=True)
 
 
 @contextmanager
 def tracked(planned: Sequence[PlannedRun], trackers: Trackers) -> Iterator[None]:
     """Begins each study of the planned runs in all trackers, and ends it, with its report after a sweep that ran anything."""
-    studies = {(item.config.output, item.config.study): item.config for item in planned}
     called, before = run_folder.source(str(facts.git_state()["git_commit"] or "unknown")), _results(planned)
-    for config in studies.values():
-        _open(config, planned, called, trackers)
-    interrupted = True
+    groups: dict[tuple[str, str], list[PlannedRun]] = {}
+    for item in planned:
+        groups.setdefault((item.config.output, item.config.study), []).append(item)
+    studies = [_Study(several[0].config, several, trackers, called) for several in groups.values()]
+    for study in studies:
+        study.open()
+    status = "killed"
     try:
         yield
-        interrupted = False
         trackers.wait()
+        status = "finished"
     finally:
-        for config in studies.values():
-            is_new = len(planned) > 1 and _results(planned) != before
-            report = _report(config, trackers) if is_new and not interrupted else None
-            _close(config, planned, called, trackers, "killed" if interrupted else "finished", report)
-        trackers.wait(interrupted)
+        for study in studies:
+            study.close(status, status == "finished" and len(planned) > 1 and _results(planned) != before)
+        trackers.wait(interrupted=status == "killed")
 
 
 def _results(planned: Sequence[PlannedRun]) -> list[int]:
@@ -41,30 +71,9 @@ def _results(planned: Sequence[PlannedRun]) -> list[int]:
     return [path.stat().st_mtime_ns if path.exists() else 0 for path in files]
 
 
-def _report(config: RunConfig, trackers: Trackers) -> Path | None:
-    return sweep_report.write(config) if config.report and trackers.has_store else None
-
-
-def _open(config: RunConfig, planned: Sequence[PlannedRun], called: dict[str, str], trackers: Trackers) -> None:
-    plan = plan_of(planned, config)
-    trackers.send(config, lambda backend: backend.open_study(plan, called))
-
-
-def _close(
-    config: RunConfig,
-    planned: Sequence[PlannedRun],
-    called: dict[str, str],
-    trackers: Trackers,
-    status: str,
-    report: Path | None,
-) -> None:
-    plan = plan_of(planned, config)
-    trackers.send(config, lambda backend: backend.close_study(plan, called, status, report))
-
-
-def plan_of(planned: Sequence[PlannedRun], config: RunConfig) -> Plan:
-    """What each planned run of this study is, in the order of running, and whether it has a result."""
-    return [_entry(item) for item in planned if (item.config.output, item.config.study) == (config.output, config.study)]
+def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:
+    """What each planned run is, in the order of running, and whether it has a result."""
+    return [_entry(item) for item in planned]
 
 
 def _entry(item: PlannedRun) -> dict[str, str]:

@@ -11,6 +11,9 @@ from harness.tracking import run_log
 class Backend(abc.ABC):
     """A study in one tracker. A record is `run.json`, entries are lines of `metrics.jsonl`. Raises what its library raises."""
 
+    table: str | None = None
+    """Address of the study's table of runs, where the tracker has one."""
+
     @abc.abstractmethod
     def __init__(self, uri: str | None, output: str, study: str) -> None:
         """Opens the study; `uri` is that of MLflow."""

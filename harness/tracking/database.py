@@ -120,14 +120,32 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
+def studies(uri: str) -> dict[str, str]:
+    """Name -> number of each study in a SQLite store, the newest first. BrokenStoreError where it cannot be read."""
+    path = path_of(uri)
+    query = "select name, experiment_id from experiments where lifecycle_stage = 'active' order by experiment_id desc"
+    try:
+        with _read_only(path) as connection:
+            return {name: str(number) for name, number in connection.execute(query)}
+    except sqlite3.DatabaseError as error:
+        raise BrokenStoreError(f"{path} cannot be read: {error}; `python -m harness sync` makes it anew") from error
+
+
 def follow_the_folder(uri: str, artifacts: Path) -> int:
     """Sets the addresses of files in a store whose folder has been moved or copied; returns how many studies had another one.
 
     MLflow keeps absolute addresses: after a move they name the old place. `artifacts` is the folder of this store's files.
+    BrokenStoreError where the store cannot be changed.
     """
-    path, here = path_of(uri), artifacts.absolute().as_uri()
-    if path is None:
-        return 0
+    path = path_of(uri)
+    try:
+        return 0 if path is None else _follow(path, artifacts)
+    except sqlite3.DatabaseError as error:
+        raise BrokenStoreError(f"{path} cannot be changed: {error}") from error
+
+
+def _follow(path: Path, artifacts: Path) -> int:
+    here = artifacts.absolute().as_uri()
     with contextlib.closing(sqlite3.connect(path, timeout=10)) as connection, connection:
         studies = connection.execute("select experiment_id, artifact_location from experiments").fetchall()
         moved = [(number, old) for number, old in studies if old and _moved(old, artifacts)]

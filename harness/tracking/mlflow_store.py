@@ -198,7 +198,9 @@ class Tracker(Backend):
         """Ends the study's run with the files of its report, and saves the view of the study's table."""
         run_id = self.study_run()
         text = (report / "report.md").read_text() if report else None
-        note = notes.of_study(self.study, plan, source.get(tags.COMMAND, ""), notes.Links(self.experiment, run_id), text)
+        links = notes.Links(self.experiment, run_id, tuple(path.name for path in report.iterdir()) if report else ())
+        command = source.get(tags.COMMAND) or self._client.get_run(run_id).data.tags.get(tags.COMMAND, "")
+        note = notes.of_study(self.study, plan, command, links, text)
         if report:
             self._client.log_artifacts(run_id, str(report), notes.REPORT_FOLDER)
         self._set_tags(run_id, {"status": status, NOTE: note})

@@ -109,9 +109,7 @@ def value_text(key: str, value: float) -> str:
 def of_study(study: str, plan: Sequence[Mapping[str, str]], command: str, links: Links, report: str | None = None) -> str:
     """What was compared, the beginning of its report, and where the rest is. `plan`: the tags of each planned run."""
     lines = [f"**{study}**: {_counted(plan)}.", "", *([f"Command: `{command}`", ""] if command else [])]
-    lines += (
-        [f"Below `{REPORT_FOLDER}/` of the [files]({links.report}): the whole report.", ""] if report and links.report else []
-    )
+    lines += [f"[The whole report]({links.report})", ""] if report and links.report else []
     lines += [beginning(report)] if report else ["The report is written when a sweep ends: `python -m reports`."]
     return "\n".join(lines)
 

@@ -1,0 +1,56 @@
+"""The command that shows the store: what it prints, what it refuses, and that it serves on this machine alone."""
+
+import re
+import socket
+import urllib.request
+
+import pytest
+from child_processes import wait_for
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+def answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def test_store_is_served_and_the_table_of_each_study_is_named(sweep, start_harness):
+    port = free_port()
+    process = start_harness("ui", "--output", str(sweep.output), "--port", str(port))
+    line = process.stdout.readline()
+    assert re.fullmatch(rf"sweep: http://127\.0\.0\.1:{port}/#/experiments/\d+/runs\?workflowType=machine_learning&.*\n", line)
+    assert wait_for(lambda: answers(port), process)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--output", "nowhere"], "harness ui: --output='nowhere' has no tracking store; expected "),
+        (["--outptu", "x"], "harness ui: unrecognized arguments: --outptu x"),
+    ],
+)
+def test_wrong_inputs_are_one_line(arguments, expected, run_harness):
+    done = run_harness("ui", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(expected)
+    assert done.stderr.count("\n") == 1
+
+
+def test_taken_port_is_one_line(run_harness, output):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_harness("ui", "--output", str(output), "--port", str(port))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"harness ui: --port={port} cannot be used (")
+    (output / "mlflow.db").write_text("no database " * 1000)
+    torn = run_harness("ui", "--output", str(output))
+    assert torn.returncode == 2
+    assert "mlflow.db cannot be " in torn.stderr
+    assert torn.stderr.count("\n") == 1

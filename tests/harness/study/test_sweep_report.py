@@ -1,0 +1,77 @@
+"""After a sweep its report is written and kept by the study's run; whatever goes wrong there, the sweep has its results."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import paths
+from harness.study import sweep_report
+from harness.tracking.mlflow_store import MlflowClient
+from reports.__main__ import default_out
+
+
+@pytest.fixture
+def sweep_of(small, output):
+    """Command line of a sweep over seeds that writes its report."""
+    kept = [one for one in small if not one.startswith("report=")]
+    return ["-m", *kept, "finetune.max_steps=2", "measure=none", "study=s", f"output={output}"]
+
+
+def study_of(output: Path):
+    client = MlflowClient(f"sqlite:///{output / 'mlflow.db'}")
+    (study,) = client.search_runs([client.get_experiment_by_name("s").experiment_id], "tags.role = 'study'")
+    return study
+
+
+def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harness, sweep_of, output):
+    done = run_harness(*sweep_of, "seed=1,2")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    report = output / "reports" / "s" / "report.md"
+    said, table = done.stdout.splitlines()[-2:]
+    assert said.startswith(f"report: {Path('out', 'reports', 's', 'report.md')} (")
+    assert table.startswith("table: http://127.0.0.1:5000/#/experiments/1/runs?")
+    assert table.endswith(f" (start python -m harness ui --output {output} first)")
+    study = study_of(output)
+    tracked = Path(study.info.artifact_uri.removeprefix("file://"), "report")
+    assert (tracked / "report.md").read_bytes() == report.read_bytes()
+    assert {path.name for path in tracked.iterdir()} == {path.name for path in report.parent.iterdir()}
+    note = study.data.tags["mlflow.note.content"]
+    assert "# Report: s" in note
+    assert f"#/experiments/1/runs/{study.info.run_id}/artifacts/report/report." in note
+
+    before = report.stat().st_mtime_ns
+    again = run_harness(*sweep_of, "seed=1,2")
+    assert (again.returncode, "report:" in again.stdout) == (0, False)
+    assert report.stat().st_mtime_ns == before
+    assert study_of(output).data.tags["mlflow.note.content"] == note
+
+
+@pytest.mark.parametrize("off", [["seed=1,2", "report=false"], ["seed=1"], ["seed=1,2", "tracking=none"]])
+def test_no_report_where_it_is_off_or_there_is_no_sweep_or_no_store(off, run_harness, sweep_of, output):
+    done = run_harness(*sweep_of, *off)
+    assert done.returncode == 0, done.stderr
+    assert "report:" not in done.stdout
+    assert "unreachable" not in done.stdout
+    assert not (output / "reports").exists()
+
+
+def test_report_that_fails_is_one_line(run_harness, sweep_of, output):
+    (output / "reports").write_text("a file in place of the folder")
+    done = run_harness(*sweep_of, "seed=1,2")
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = (line for line in done.stdout.splitlines() if "report" in line)
+    assert line.startswith("no report: python -m reports: --out ")
+    assert study_of(output).info.status == "FINISHED"
+
+
+def test_report_that_takes_too_long_is_ended(small_config, monkeypatch, capsys):
+    monkeypatch.setattr(sweep_report, "CODE", "import time; time.sleep(60)")
+    monkeypatch.setattr(sweep_report, "LONGEST_S", 0.5)
+    assert sweep_report.write(small_config) is None
+    assert capsys.readouterr().out == "no report: python -m reports took longer than 0 s\n"
+
+
+@pytest.mark.parametrize("study", ["default", "a b/c", "..", ".hidden", "ü%"])
+def test_folder_is_that_of_a_report_by_hand(study, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert paths.report_folder("multirun", study) == default_out(study).absolute()
