@@ -1,5 +1,6 @@
 """The page of `--help`; the meaning of each choice is the first comment of its file in `conf/`."""
 
+import re
 from pathlib import Path
 
 from harness.paths import conf_directory
@@ -65,15 +66,16 @@ def page(commands: dict[str, str]) -> str:
 
 def choices_of(group: str) -> list[str]:
     """A line for each choice, the default one marked."""
-    default = default_choices().get(group)
+    default = default_choices().get(group, [])
     paths = sorted((conf_directory() / group).glob("*.yaml"))
-    return [f"   {'*' if path.stem == default else ' '} {path.stem:<17} {_first_comment(path)}" for path in paths]
+    return [f"   {'*' if path.stem in default else ' '} {path.stem:<17} {_first_comment(path)}" for path in paths]
 
 
-def default_choices() -> dict[str, str]:
-    """Group -> default choice."""
-    text = (conf_directory() / "config.yaml").read_text()
-    return dict(line.strip("- ").split(": ", 1) for line in text.splitlines() if line.startswith("  - ") and ": " in line)
+def default_choices() -> dict[str, list[str]]:
+    """Group -> default choices, of most groups one: `model: base`, `enhancement: []`, `tracking: [mlflow]`."""
+    lines = (conf_directory() / "config.yaml").read_text().splitlines()
+    pairs = (line.strip("- ").split(": ", 1) for line in lines if line.startswith("  - ") and ": " in line)
+    return {group: re.findall(r"[\w-]+", choices) for group, choices in pairs}
 
 
 def _first_comment(path: Path) -> str:

@@ -35,7 +35,7 @@ def page(topic: str) -> str:
 
 
 def _choices(group: str) -> str:
-    mark = " (* is the default)" if default_choices().get(group, "[]") != "[]" else ""
+    mark = " (* is the default)" if default_choices().get(group) else ""
     lines = [f"{group}: {GROUPS[group]}", "", f"Choices{mark}", *choices_of(group)]
     packages = {found[1] for path in _files(group) for found in PACKAGE.finditer(path.read_text())} - {"_global_"}
     return "\n".join([*lines, *(f"\nEach of them sets keys of {name}: --help {name} lists them." for name in packages)])
@@ -79,9 +79,10 @@ def _set_by_default(section: str) -> dict[str, Any]:
     import yaml  # here: takes 50 ms, and the first page of the help does not need it
 
     values: dict[str, Any] = {}
-    for group, choice in default_choices().items():
+    chosen = ((group, choice) for group, choices in default_choices().items() for choice in choices)
+    for group, choice in chosen:
         path = conf_directory() / group / f"{choice}.yaml"
-        if not path.is_file():  # a group of none or several choices
+        if not path.is_file():  # a group of Hydra
             continue
         text = path.read_text()
         package = PACKAGE.search(text)

@@ -31,7 +31,9 @@ def test_every_choice_is_listed_with_its_meaning(path):
 
 def test_default_choices_are_marked():
     marked = re.findall(r"^   \* (\w+)", HELP, re.MULTILINE)
-    assert {"run", "base", "mini", "builtin", "hub", "standard", "quick", "cpu", "local", "own", "none", "small"} == set(marked)
+    assert {"run", "base", "mini", "builtin", "hub", "standard", "quick", "cpu", "mlflow", "own", "none", "small"} == set(
+        marked
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
