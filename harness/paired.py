@@ -86,8 +86,9 @@ def spread(values: Sequence[float]) -> Spread:
     """Count, mean, sample standard deviation and range; ValueError without values."""
     if not values:
         raise ValueError("a spread needs at least one value")
-    sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return Spread(len(values), math.fsum(values) / len(values), sd, min(values), max(values))
+    n, mean = len(values), math.fsum(values) / len(values)
+    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1)) if n > 1 else None
+    return Spread(n, mean, sd, min(values), max(values))
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -95,7 +95,11 @@ class Section:
 
     def row_of(self, label: str) -> Row | None:
         """The arm's row, None where it has no run here."""
-        return next((row for row in self.rows if row.label == label), None)
+        return self._by_label.get(label)
+
+    @functools.cached_property
+    def _by_label(self) -> dict[str, Row]:
+        return {row.label: row for row in self.rows}
 
     @property
     def headline(self) -> str | None:
@@ -169,7 +173,7 @@ class Comparison:
         """Superseded runs of all sections."""
         return [run for section in self.sections for run in section.superseded]
 
-    @property
+    @functools.cached_property
     def labels(self) -> list[str]:
         """Every row's label once, the baseline first."""
         found = dict.fromkeys(row.label for section in self.sections for row in section.rows)

@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -70,6 +71,8 @@ def value(number: float, unit: str, sd: float | None = None) -> str:
 
 def plain(number: float, digits: int) -> str:
     """With thousands separators and a typographic minus."""
+    if math.isinf(number):
+        return "∞" if number > 0 else f"{MINUS}∞"
     text = f"{number:,.{digits}f}"
     return text.replace("-", MINUS) if float(text.replace(",", "")) else text.removeprefix("-")
 

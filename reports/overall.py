@@ -27,7 +27,7 @@ class Overall:
     comparison: Comparison
     sections: tuple[Section, ...]
 
-    @property
+    @functools.cached_property
     def labels(self) -> list[str]:
         """Arms with a run in any of the sections, the baseline first."""
         here = {row.label for section in self.sections for row in section.rows}

@@ -5,7 +5,6 @@ colour-blind readers can tell apart, and markers repeat with another period than
 """
 
 import io
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from harness import metrics
 from reports import marks
 from reports.compare import Comparison
 from reports.formats import prefix
+from reports.tables import headline
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -41,6 +41,9 @@ SHIFTS = sorted(
     key=lambda shift: shift[0] ** 2 + 4 * shift[1] ** 2,
 )
 """Sideways and up, in sizes of a mark, the nearest first."""
+SHIFTS_AT_ONCE = 64
+MOST_ARMS = 30
+"""Of one picture: more cannot be told apart, and drawing takes longer than all else."""
 FAINT_LIMIT = 8
 """Up to so many arms the unsmoothed curves are drawn as well."""
 
@@ -61,6 +64,28 @@ def arm_styles(labels: list[str]) -> dict[str, ArmStyle]:
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         styles[label] = ArmStyle(colour, marker, LINES[index // len(COLOURS) % len(LINES)])
     return styles
+
+
+def drawn_arms(comparison: Comparison) -> set[str]:
+    """All arms, of more than MOST_ARMS the baseline and those of the highest mean score."""
+    labels = comparison.labels
+    if len(labels) <= MOST_ARMS:
+        return set(labels)
+    scores: dict[str, list[float]] = {label: [] for label in labels}
+    for section in comparison.sections:
+        for row in section.rows:
+            if (score := row.mean(headline(section))) is not None:
+                scores[row.label].append(score)
+    means = {label: math.fsum(known) / len(known) if known else -math.inf for label, known in scores.items()}
+    others = [label for label in labels if label != comparison.baseline]
+    return {comparison.baseline, *sorted(others, key=lambda label: -means[label])[: MOST_ARMS - 1]}
+
+
+def drawn_note(comparison: Comparison) -> list[str]:
+    """A paragraph on the arms that pictures leave out; none where they show all."""
+    count = len(comparison.labels)
+    said = f"Pictures show {MOST_ARMS} of {count} arms: the baseline and those of the highest mean score."
+    return [said] if count > MOST_ARMS else []
 
 
 def panel_names(comparison: Comparison) -> dict[int, str]:
@@ -127,14 +152,25 @@ def side_by_side(figure: Figure, axes: Axes, points: list[tuple[float, float]], 
     """
     places = axes.transData.transform(points) * 72 / figure.dpi if points else []
     box = Bbox(axes.get_window_extent().get_points() * 72 / figure.dpi)
-    taken: dict[int, tuple[float, float]] = {}
+    taken: dict[int, np.ndarray] = {}
     for index in sorted(range(len(points)), key=lambda index: tuple(places[index])):
-        tried = ((places[index][0] + size * across, places[index][1] + size * up) for across, up in SHIFTS)
-        free = (place for place in tried if all(math.dist(place, other) >= 0.99 * size for other in taken.values()))
-        nearest = next(free)
-        taken[index] = next((place for place in itertools.chain([nearest], free) if box.contains(*place)), nearest)
-    shifts = [(taken[index][0] - places[index][0], taken[index][1] - places[index][1]) for index in range(len(points))]
+        taken[index] = _nearest_free(places[index], np.array([*taken.values()]).reshape(-1, 2), size, box)
+    shifts = [taken[index] - places[index] for index in range(len(points))]
     return [axes.transData + ScaledTranslation(x / 72, y / 72, figure.dpi_scale_trans) for x, y in shifts]
+
+
+def _nearest_free(place: np.ndarray, taken: np.ndarray, size: float, box: Bbox) -> np.ndarray:
+    """(2,) the first of the places around one that none of the (n, 2) taken ones is near to, within the box if there is one."""
+    outside = None
+    for start in range(0, len(SHIFTS), SHIFTS_AT_ONCE):
+        tried = place + size * np.array(SHIFTS[start : start + SHIFTS_AT_ONCE])  # (S, 2)
+        apart = np.linalg.norm(tried[:, None] - taken, axis=2) >= 0.99 * size  # (S, n)
+        free = tried[apart.all(axis=1)]
+        within = free[((free >= box.min) & (free <= box.max)).all(axis=1)]
+        if len(within):
+            return within[0]
+        outside = free[0] if outside is None and len(free) else outside
+    return outside
 
 
 def legend(figure: Figure, handles: list[Line2D]) -> None:

@@ -69,11 +69,15 @@ class Sessions:
     @property
     def names(self) -> list[str]:
         """Each session once, oldest first."""
-        return list(dict.fromkeys(one.session for one in self.series))
+        return list(self._by_session)
 
     def of(self, session: str) -> list[Series]:
         """All that was launched in one session."""
-        return [one for one in self.series if one.session == session]
+        return self._by_session.get(session, [])
+
+    def replicates(self, session: str, place: Place, label: str) -> list[Run]:
+        """The A/A replicates of an arm in a session."""
+        return self._replicates.get((session, place, label), [])
 
     def launched(self, session: str) -> list[list[Series]]:
         """The same by launches: an arm with one shape on several tasks was launched once for all of them."""
@@ -88,6 +92,11 @@ class Sessions:
 
     def pairs(self, session: str) -> list[Pair]:
         """What was timed twice in this session: an arm and its A/A replicate, or else two A/A replicates."""
+        if session not in self._pairs:
+            self._pairs[session] = self._find_pairs(session)
+        return self._pairs[session]
+
+    def _find_pairs(self, session: str) -> list[Pair]:
         found: dict[tuple[Place, str], list[Series]] = {}
         for one in self.of(session):
             found.setdefault((one.place, one.label), []).append(one)
@@ -124,6 +133,27 @@ class Sessions:
         return max(own or [floor for _, floor in known], default=None)
 
     @functools.cached_property
+    def _by_session(self) -> dict[str, list[Series]]:
+        found: dict[str, list[Series]] = {}
+        for one in self.series:
+            found.setdefault(one.session, []).append(one)
+        return found
+
+    @functools.cached_property
+    def _replicates(self) -> dict[tuple[str, Place, str], list[Run]]:
+        """(session, place, label) -> its A/A replicates."""
+        found: dict[tuple[str, Place, str], list[Run]] = {}
+        for one in self.series:
+            if one.is_aa_replicate:
+                found.setdefault((one.session, one.place, one.label), []).append(one.run)
+        return found
+
+    @functools.cached_property
+    def _pairs(self) -> dict[str, list[Pair]]:
+        """Session -> what was timed twice, computed when it is first read."""
+        return {}
+
+    @functools.cached_property
     def _typical(self) -> dict[tuple[str, str], float | None]:
         """(session, metric of a launch) -> typical reference, each computed when it is first read."""
         return {}
@@ -137,12 +167,15 @@ class Sessions:
 def gather(runs: Iterable[Run], labels: dict[str, str], places: dict[str, Place]) -> Sessions:
     """The series of runs, oldest first; seeds that were timed by the same launches give one. Labels, places: by run id."""
     found: list[Series] = []
+    alike: dict[tuple[str, Place, str, bool], list[Series]] = {}
     for run in runs:
         if run.session is None or not run.launches:
             continue
         one = Series(run.session, places[run.run_id], labels[run.run_id], run)
-        if not any(_same_launches(one, other) for other in found):
+        others = alike.setdefault((one.session, one.place, one.label, one.is_aa_replicate), [])
+        if not any(one.history == other.history for other in others):
             found.append(one)
+            others.append(one)
     return Sessions(tuple(found))
 
 
@@ -150,16 +183,6 @@ def _same_latency(one: Series, other: Series) -> bool:
     """Of every round to the last digit: the launches are the same, whatever their throughput was measured on."""
     times = [series.history.get(launches.LATENCY, {}) for series in (one, other)]
     return bool(times[0]) and times[0] == times[1]
-
-
-def _same_launches(one: Series, other: Series) -> bool:
-    alike = (one.session, one.place, one.label, one.is_aa_replicate) == (
-        other.session,
-        other.place,
-        other.label,
-        other.is_aa_replicate,
-    )
-    return alike and one.history == other.history
 
 
 @dataclass(frozen=True)
@@ -170,11 +193,6 @@ class Rows:
     baseline: str
     before: dict[Replicate, Run]
     after: dict[Replicate, Run]
-
-    @property
-    def measured(self) -> tuple[Place, str]:
-        """What an A/A replicate must repeat to be taken for the baseline."""
-        return self.place, self.baseline
 
     @property
     def sessions(self) -> list[str]:
@@ -200,7 +218,7 @@ def side_by_side(sessions: Sessions, rows: Rows) -> tuple[Run, Run] | None:
     for session in latest_first:
         after = [run for run in rows.after.values() if run.session == session and run.launches]
         before = [run for run in rows.before.values() if run.session == session and run.launches]
-        before += [one.run for one in sessions.of(session) if one.is_aa_replicate and (one.place, one.label) == rows.measured]
+        before += sessions.replicates(session, rows.place, rows.baseline)
         if before and after:
             return before[0], after[0]
     return None

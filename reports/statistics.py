@@ -170,7 +170,7 @@ def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Chang
     found = evidence.found
 
     def shown(value: float) -> float:
-        return before * math.expm1(value) if evidence.ratio else value
+        return before * _expm1(value) if evidence.ratio else value
 
     ends = found.interval_at(1 - LEVEL / factor)
     interval = (shown(ends[0]), shown(ends[1])) if ends else None
@@ -178,6 +178,14 @@ def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Chang
     return Change(
         found.n, before, shown(found.mean), interval, verdict, evidence, pretrainings=found.pretrainings, factor=factor
     )
+
+
+def _expm1(value: float) -> float:
+    """Infinite where no number holds it: an end of the interval of two noisy seeds, corrected for hundreds of arms."""
+    try:
+        return math.expm1(value)
+    except OverflowError:
+        return math.inf
 
 
 def with_floor(found: Change, floor: float | None) -> Change:

@@ -1,5 +1,7 @@
 """Parameters by component: where a change of the architecture saves or adds them."""
 
+from dataclasses import replace
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -41,8 +43,8 @@ def chapter(study: Study) -> Chapter:
     paragraphs = ["## Parameters by component", COMPONENTS]
     for heading, phase, section in found:
         paragraphs += [f"### {heading[0].upper()}{heading[1:]}", components(section, phase)]
-    files = plots.drawn({"parameters.svg": plots.draw(parameter_bars, found)})
-    return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
+    files = plots.drawn({"parameters.svg": plots.draw(parameter_bars, _drawn(found, study.comparison))})
+    return Chapter([*paragraphs, *plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)], files)
 
 
 def groups(comparison: Comparison) -> list[Group]:
@@ -100,6 +102,15 @@ def _counts(row: Row, names: list[str]) -> list[str]:
 def _reduction(section: Section, row: Row, total: str) -> str:
     change = section.change(row, total)
     return formats.percent(change.percent) if change else DASH
+
+
+def _drawn(groups: list[Group], comparison: Comparison) -> list[Group]:
+    """The same with the arms that pictures show."""
+    chosen = plots.drawn_arms(comparison)
+    return [
+        (heading, phase, replace(section, rows=tuple(row for row in section.rows if row.label in chosen)))
+        for heading, phase, section in groups
+    ]
 
 
 def parameter_bars(panels: list[Group]) -> Figure | None:

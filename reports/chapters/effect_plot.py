@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from reports import findings, formats
+from reports import findings, formats, plots
 from reports.compare import Comparison
 from reports.findings import Effect
 from reports.formats import POINTS, SHARES
@@ -38,7 +38,8 @@ ROW, HEAD, WIDE = 0.27, 0.85, 2.75
 
 def changes(comparison: Comparison) -> Figure | None:
     """None where nothing has changed against a baseline."""
-    found = findings.effects(comparison)
+    chosen = plots.drawn_arms(comparison)
+    found = [one for one in findings.effects(comparison) if one.label in chosen]
     names = list(dict.fromkeys(one.name for one in found))
     labels = [label for label in comparison.labels if any(one.label == label for one in found)]
     if not names or not labels:

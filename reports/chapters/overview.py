@@ -27,7 +27,7 @@ def chapter(study: Study) -> Chapter:
     table = [overview(comparison)] if findings.parts(comparison) else []
     table += [LEGEND] if table and len(comparison.labels) > 1 else []
     first = [*pretraining.warnings(comparison), *findings.paragraphs(comparison), *table]
-    return Chapter([*first, *tasks_table(comparison), *plots.pictured(CAPTIONS, files)], files)
+    return Chapter([*first, *tasks_table(comparison), *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
 
 
 def overview(comparison: Comparison) -> str:

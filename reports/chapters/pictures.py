@@ -47,13 +47,16 @@ def chapter(study: Study) -> Chapter:
             "loss.svg": plots.draw(loss_curves, comparison, names, study.curve(TRAINING_LOSS)),
         }
     )
-    return Chapter(["## Pictures", *plots.pictured(CAPTIONS, files)], files) if files else Chapter()
+    if not files:
+        return Chapter()
+    return Chapter(["## Pictures", *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
 
 
 def score_against(comparison: Comparison, names: dict[int, str], metric: str) -> Figure | None:
     """Score against `metric`, one panel a section (`names` by its index); None where no run has both."""
+    chosen = plots.drawn_arms(comparison)
     panels = {
-        index: [row for row in section.rows if row.spread(HEADLINE) and row.spread(metric)]
+        index: [row for row in section.rows if row.label in chosen and row.spread(HEADLINE) and row.spread(metric)]
         for index, section in enumerate(comparison.sections)
     }
     panels = {index: rows for index, rows in panels.items() if rows}
@@ -131,10 +134,12 @@ def _constant(axes: Axes, section: Section) -> list[Line2D]:
 
 def loss_curves(comparison: Comparison, names: dict[int, str], curves: Curve) -> Figure | None:
     """Training loss by step, mean over replicates, smoothed, and for few arms unsmoothed too; None without curves."""
-    panels = {}
+    panels, chosen = {}, plots.drawn_arms(comparison)
     for index, section in enumerate(comparison.sections):
         of_rows = {
-            row.label: [curves[run.run_id] for run in row.runs.values() if curves.get(run.run_id)] for row in section.rows
+            row.label: [curves[run.run_id] for run in row.runs.values() if curves.get(run.run_id)]
+            for row in section.rows
+            if row.label in chosen
         }
         means = {label: mean for label, of_seeds in of_rows.items() if of_seeds and len(mean := mean_curve(of_seeds)) > 1}
         if means:

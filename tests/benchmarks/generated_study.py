@@ -122,7 +122,7 @@ def finished(
     task, arm, seed, count = place
     made = record(described, task, arm, seed, count, arm % shape.sessions)
     points = [*_of_launches(timed, made["started"]), *_of_training(rng, shape, arm, made["started"])]
-    results = {name: rng.uniform(0.5, 1) for name in RESULTS} | _counted(arm)
+    results = {name: rng.uniform(0.5, 1) * (1e8 if name.endswith("_bytes") else 1) for name in RESULTS} | _counted(arm)
     results |= {"eval/score": 0.8 - arm / 200 + rng.gauss(0, 0.01), "eval/majority_score": 0.51, "eval/examples": 500.0}
     results["eval/accuracy"] = results["eval/score"]
     results |= _summed_up(timed)

@@ -1,13 +1,15 @@
 """A change in percent of the baseline's size, worked by hand."""
 
+import math
+
 import pytest
 
 from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate
-from reports import tables
+from reports import formats, tables
 from reports.compare import compare
-from reports.statistics import Verdict, change
+from reports.statistics import Verdict, change, corrected
 
 MATTHEWS = "eval/matthews"
 
@@ -34,3 +36,13 @@ def test_a_report_shows_a_rise_from_below_zero_as_a_rise(make_run):
     section = compare("s", runs).sections[0]
     assert section.change(section.rows[1], MATTHEWS).percent == pytest.approx(200)
     assert "(+200.0 %)" in tables.before_after(section)
+
+
+def test_an_interval_that_no_number_holds_is_infinite():
+    """Two seeds of a noisy time, as one of hundreds of arms."""
+    metric = metrics.get("finetune/duration_s")
+    before, after = ({Replicate("", str(seed)): time for seed, time in enumerate(times)} for times in ((1.0, 9.0), (9.0, 1.0)))
+    changes = corrected(dict.fromkeys(range(400), change(metric, before, after)))
+    assert changes[0].interval == (pytest.approx(-changes[0].baseline_mean), math.inf)
+    assert changes[0].verdict is Verdict.NOT_RESOLVED
+    assert formats.difference(changes[0].absolute, "s", changes[0].interval) == "0 [−3, +∞] s"

@@ -70,3 +70,27 @@ def test_smoothed_curve_is_the_mean_of_the_points_around(count):
 
 def test_dollar_signs_in_names_are_no_formula(make_run):
     assert render(Study(compare("s", [make_run("a$_{$b", values=VALUES)], "a$_{$b")))["score_parameters.svg"]
+
+
+def test_pictures_of_many_arms_show_the_best_and_say_so(make_run, study_of):
+    """The baseline is the worst of 40; the tables keep all."""
+    runs = [
+        make_run(f"v{index:02d}" if index else "base", seed, VALUES | {"eval/score": 0.5 + index / 100 + seed / 1000})
+        for index in range(40)
+        for seed in (0, 1)
+    ]
+    curves = {run.run_id: {step: 1 / (step + 1) for step in range(30)} for run in runs}
+    made = render(study_of(compare("s", runs), {"finetune/loss": curves}), ["md"])
+    text = made["report.md"].decode()
+    assert "Pictures show 30 of 40 arms: the baseline and those of the highest mean score." in text
+    for name in ("changes.svg", "loss.svg", "parameters.svg", "score_latency.svg", "score_parameters.svg"):
+        picture = made[name].decode()
+        shown = {label for label in ["base", *(f"v{index:02d}" for index in range(1, 40))] if f"<!-- {label} -->" in picture}
+        assert shown - {"base"} == {f"v{index:02d}" for index in range(11, 40)}, name
+    assert "| v05 |" in text
+
+
+def test_thirty_arms_are_all_shown(make_run):
+    comparison = compare("s", [make_run(f"v{index}" if index else "base", values=VALUES) for index in range(30)])
+    assert plots.drawn_arms(comparison) == set(comparison.labels)
+    assert plots.drawn_note(comparison) == []
