@@ -87,7 +87,10 @@ def report(options: argparse.Namespace) -> Path:
     found = read(options.uri, options.study, options.where)
     comparison = compare.compare(found.study, found.runs, options.baseline, options.along)
     of_chapters = Options(tuple(options.target), options.with_wnli, options.audit or _last_audit())
-    study = Study(comparison, lambda metric: store.read_history(found.reader, comparison.runs, metric), of_chapters)
+    reader = found.reader
+    study = Study(
+        comparison, lambda metric: store.read_history(reader, comparison.runs, metric), of_chapters, output=reader.output
+    )
     out = options.out or default_out(found.study)
     files = render.render(study, formats)
     write(files, out)

@@ -32,6 +32,7 @@ class Study:
     comparison: Comparison
     read: Callable[[str], History] = _no_history  # of a metric, from the store
     options: Options = Options()
+    output: Path | None = None  # folder with the files of its runs, where that is known
 
     @functools.cached_property
     def _known(self) -> dict[str, History]:
