@@ -33,9 +33,8 @@ def write(config: RunConfig) -> Path | None:
     if failed:
         print(f"no report: {redacted(failed)}", flush=True)
         return None
-    print(
-        f"report: {os.path.relpath(folder / 'report.md')} ({time.monotonic() - began:.0f} s; report=false skips it)", flush=True
-    )
+    seconds = f"{time.monotonic() - began:.0f} s"
+    print(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {seconds}, report=false skips it)", flush=True)
     return folder
 
 
