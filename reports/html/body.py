@@ -23,8 +23,10 @@ VERDICTS = {"▲": "better", "▼": "worse"}
 """Mark of a verdict that is supported -> class of its cell."""
 NO_BREAK = "\u00a0"
 PERCENT = re.compile(r"(?<=[\d\]]) (?=%)")
-GLUED = re.compile(rf"(<[^>]*>)| (?![{''.join(mark[0] for mark in MARKS.values())}] )")
+_MARKS = "".join(mark[0] for mark in MARKS.values())
+GLUED = re.compile(rf"(<[^>]*>)| (?![{_MARKS}] )")
 """A space that is not before a verdict in words; or a tag, whose spaces stay."""
+AFTER_MARK = re.compile(rf"(<[^>]*>)|(?<=[{_MARKS}]) ")
 PICTURE = "Picture: {}. Arrow keys read its values one by one."
 
 
@@ -152,7 +154,7 @@ def _cell(index: int, cell: SyntaxTreeNode) -> str:
     tag, scope = ("td", "") if index else ("th", ' scope="row"')
     data = "" if value is None else f' data-value="{value!r}"'
     texts = markdown.to_html(cell.children).split(markdown.BREAK)
-    glued = [_glued(text) if index and _is_short(line) else text for text, line in zip(texts, lines, strict=True)]
+    glued = [_glued(text, short=index > 0 and _is_short(line)) for text, line in zip(texts, lines, strict=True)]
     first, mark, below = markdown.BREAK.join(glued).partition(markdown.BREAK)
     below = f'{mark}<span class="change">{below}</span>' if mark else ""
     return f"<{tag}{scope}{_class(cell, *classes)}{data}>{first}{below}</{tag}>"
@@ -163,5 +165,6 @@ def _is_short(line: str) -> bool:
     return len(line) <= LONG_LINE and sort_value(line) is not None
 
 
-def _glued(text: str) -> str:
-    return GLUED.sub(lambda found: found[1] or NO_BREAK, text)
+def _glued(text: str, short: bool) -> str:
+    """A mark stays beside its first word, and a short text on one line, but for its verdict."""
+    return (GLUED if short else AFTER_MARK).sub(lambda found: found[1] or NO_BREAK, text)

@@ -11,6 +11,8 @@ from reports.html.page import page as page_of
 from reports.render import render
 
 WIDTHS = (400, 1000, 1600)
+A4 = 1047
+"""Pixels across a sheet in landscape, without its margins of 1 cm."""
 SIZES = [3.44e6, 900.7e3, 11.7e6, 12.0] + [1e6 * (number + 1) for number in range(6)]
 """Parameters of the arms, of which the first is the baseline."""
 NAMES = ["base", "<script>alert(1)</script>", "a|b `c` *d*", "enhanced attention_window=32 hidden_act=gelu_new norm=rms"]
@@ -103,6 +105,12 @@ def test_nothing_is_cut_and_nothing_fails(page: Page, report: Path, width: int, 
     assert page.run(HIDDEN_IN_A_BOX) == []
     assert page.errors == []
     assert page.requests() == [report.as_uri()]
+
+
+def test_a_printed_page_is_light_and_has_all_of_every_table_and_picture(page: Page):
+    page.show(A4, scheme="dark", media="print")
+    assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.run(TOO_WIDE.replace('one.parentElement.closest(".scroll") || ', "")) == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(WIDTHS[0], "dark"), (WIDTHS[-1], "light")])

@@ -163,3 +163,10 @@ def test_greys_turn_in_the_dark_and_colours_stay():
 def test_page_is_the_same_again(hostile, make_run, study_of):
     text = "# r\n\n## a\n\n![p](x.svg)"
     assert page("r", text, {"x.svg": SVG}) == page("r", text, {"x.svg": SVG})
+
+
+def test_marks_stay_beside_their_words_in_long_lines_and_names_break():
+    cells = ["a name of a task", "0.752<br>−3.2 points (−4.2 %) ~ not resolved: needs 400 seeds"]
+    shown = page("r", f"# r\n\n{formats.table(['arm', 'x', 'y'], [['a b', *cells]])}", {}).decode()
+    assert ">a name of a task<" in shown
+    assert "−3.2 points (−4.2\u00a0%) ~\u00a0not resolved: needs 400 seeds" in shown
