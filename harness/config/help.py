@@ -44,7 +44,7 @@ Examples
   python -m harness describe model=albert scale=base      how a variant differs from BERT
 
 Then read:    python -m reports --baseline base
-and browse:   mlflow ui --backend-store-uri sqlite:///multirun/mlflow.db
+and browse:   python -m harness ui
 
 Groups and choices (* is the default); --help GROUP lists the keys of a group, --help KEY explains one"""
 

@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import sqlite3
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from child_processes import wait_for
@@ -139,8 +140,8 @@ def test_files_of_a_moved_store_are_found_in_the_new_place(sweep, tmp_path):
     client = MlflowClient(f"sqlite:///{second / 'mlflow.db'}")
     for run in client.search_runs([client.get_experiment_by_name("sweep").experiment_id], "tags.role = 'run'"):
         assert run.info.artifact_uri.startswith((second / "artifacts" / "sweep").as_uri() + "/")
-        config = client.download_artifacts(run.info.run_id, "config.yaml")
-        assert "model_name" in Path(config).read_text()
+        place = Path(unquote(run.info.artifact_uri.removeprefix("file://")))
+        assert "model_name" in (place / "config.yaml").read_text()
     new = Tracker(None, str(second), "another").open({"attempt": "a", "name": "n", "started": 1, "tags": {}, "parameters": {}})
     assert str(tmp_path / "with%20space" / "second") in client.get_run(new).info.artifact_uri
 
