@@ -20,7 +20,7 @@ from harness.paired import CONFIDENCE, ROUNDING, Difference, Replicate, Values, 
 LEVEL = 1 - CONFIDENCE
 FEWEST_EXACT = 6
 """Pairs from which on the exact sign-flip test can reach LEVEL: then it must."""
-MOST_PAIRS = 1000
+FEWEST_PAIRS, MOST_PAIRS = 2, 1000
 """Beyond this no number of pairs is computed that would resolve a margin."""
 PAGE = 4096
 """Bytes: memory is counted in pages."""
@@ -105,10 +105,16 @@ class Evidence:
         """
         if not self.found.error or self.found.independent is None:
             return None
-        sd, n = self.found.error * math.sqrt(self.found.independent), np.arange(2, MOST_PAIRS + 1)
-        halves = stdtrit(n - 1, 1 - LEVEL / factor / 2) + stdtrit(n - 1, 1 - LEVEL)
-        enough = halves * sd / np.sqrt(n) <= self.margin
-        return int(n[enough.argmax()]) if enough.any() else MOST_PAIRS + 1
+        sd, widths = self.found.error * math.sqrt(self.found.independent), _half_intervals(factor)
+        enough = widths * sd <= self.margin
+        return int(enough.argmax()) + FEWEST_PAIRS if enough.any() else MOST_PAIRS + 1
+
+
+@functools.lru_cache(maxsize=1024)
+def _half_intervals(factor: float) -> np.ndarray:
+    """Of both tests together, for FEWEST_PAIRS to MOST_PAIRS pairs of a standard deviation of 1."""
+    n = np.arange(FEWEST_PAIRS, MOST_PAIRS + 1)
+    return (stdtrit(n - 1, 1 - LEVEL / factor / 2) + stdtrit(n - 1, 1 - LEVEL)) / np.sqrt(n)
 
 
 @dataclass(frozen=True)
