@@ -27,7 +27,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         help="MLflow experiment to report on; several are joined (default: the one with the newest run)",
     )
     parser.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
-    parser.add_argument("--baseline", metavar="NAME", help="arm that the others are compared with (default: base)")
+    of_baseline = "arm that the others are compared with; of several the first that there is (default: base)"
+    parser.add_argument("--baseline", metavar="NAME", action="append", default=[], help=of_baseline)
     parser.add_argument(
         "--along",
         metavar="KEY",
@@ -77,15 +78,15 @@ def write(files: dict[str, bytes], out: Path) -> None:
 def report(options: argparse.Namespace) -> Path:
     """Path of the first file that was written; ReportError, with nothing written, where the store has no answer."""
     # scipy, pandas and matplotlib take seconds to import: --help does without
-    from reports import compare, render, store
+    from reports import render, store
     from reports.chapters import cost
-    from reports.read import read
+    from reports.read import compare_with_first, read
     from reports.study import Options, Study
 
     cost.parse(options.target)  # a wrong target or format is refused before the store is read
     formats = render.formats(options.format)
     found = read(options.uri, options.study, options.where)
-    comparison = compare.compare(found.study, found.runs, options.baseline, options.along)
+    comparison = compare_with_first(found, options.baseline, options.along)
     of_chapters = Options(tuple(options.target), options.with_wnli, options.audit or _last_audit())
     reader = found.reader
     study = Study(

@@ -1,5 +1,6 @@
 """What a report, a command or a notebook reads: the runs of one or several studies, with what their comparison needs."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from reports import labels, store, where
 from reports.compare import Comparison, compare
 from reports.connect import connect
+from reports.errors import ReportError
 from reports.store import Reader, Run
 
 
@@ -44,6 +46,15 @@ def read(uri: str | None, studies: Sequence[str] = (), condition: str | None = N
     runs = store.with_launches(reader, runs)
     everything = sorted([*runs, *store.follow(reader, runs)], key=lambda run: (run.started, run.run_id))
     return Found(reader, " + ".join(name for name, _ in read_studies), everything)
+
+
+def compare_with_first(found: Found, baselines: Sequence[str], along: Iterable[str] = ()) -> Comparison:
+    """With the first of the baselines that the study has, `base` without any; ReportError as of the last one."""
+    keys = list(along)
+    for name in baselines[:-1]:
+        with contextlib.suppress(ReportError):
+            return compare(found.study, found.runs, name, keys)
+    return compare(found.study, found.runs, baselines[-1] if baselines else None, keys)
 
 
 def compare_with_any(study: str, runs: list[Run], along: Iterable[str] = ()) -> Comparison | None:

@@ -34,6 +34,7 @@ class PlannedRun:
     needs_weights: list[Path] = field(default_factory=list)  # a finished run without these folders runs again
     drops_weights: bool = False  # because nothing else is set
     lifted: list[str] = field(default_factory=list)  # facts that vary between the arms of this command
+    place: int = 0  # among the runs as the command names them
     note: str | None = None  # printed before the run starts
 
     @property
@@ -54,6 +55,8 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
             item.note = _smaller_vocabulary(config, item.config)
             planned.setdefault(item.folder, item)
     runs = list(planned.values())
+    for place, item in enumerate(runs):
+        item.place = place
     by_task: dict[str, list[PlannedRun]] = {}
     for item in runs:
         by_task.setdefault(identity.task_of(item.config, item.inputs), []).append(item)

@@ -21,11 +21,14 @@ CODE = "import json, sys; from reports.__main__ import main; sys.exit(main(json.
 """Arguments come by stdin: a command line, with a password in an address, could be read by every user of the machine."""
 
 
-def write(config: RunConfig) -> Path | None:
-    """Folder of the report on this study; None where it could not be written. Prints a line either way."""
+def write(config: RunConfig, first: str) -> Path | None:
+    """Folder of the report on this study; None where it could not be written. Prints a line either way.
+
+    The baseline is the arm `base`, or the `first` arm that the command names.
+    """
     folder, audit = paths.report_folder(config.output, config.study), paths.audit_file(config.output)
     uri = config.tracking.uri or paths.database_uri(config.output)
-    arguments = ["--study", config.study, "--out", str(folder), "--uri", whole(uri)]
+    arguments = ["--study", config.study, "--out", str(folder), "--uri", whole(uri), "--baseline", "base", "--baseline", first]
     arguments += ["--audit", str(audit)] if audit.is_file() else []
     began = time.monotonic()
     with live_line("writing the report"):

@@ -29,11 +29,17 @@ class _Study:
     def close(self, status: str, is_sweep: bool) -> None:
         """Writes the report on a sweep first. Without it, the study keeps the one that an earlier command wrote."""
         plan, report = plan_of(self.planned), paths.report_folder(self.config.output, self.config.study)
-        written = sweep_report.write(self.config) if is_sweep and self.config.report and self.trackers.has_store else None
+        writes = is_sweep and self.config.report and self.trackers.has_store
+        written = sweep_report.write(self.config, self._first_arm()) if writes else None
         kept = report if (report / "report.md").is_file() else None
         self.trackers.send(self.config, lambda backend: backend.close_study(plan, self.called, status, kept))
         if written:
             self._show_table()
+
+    def _first_arm(self) -> str:
+        """The arm that the command names first; of pretrainings only where it runs nothing else."""
+        tasks = [item for item in self.planned if item.inputs.data is not None]
+        return min(tasks or self.planned, key=lambda item: item.place).config.label
 
     def _show_table(self) -> None:
         tables: list[str | None] = []

@@ -111,14 +111,23 @@ def test_store_address_without_scheme_is_refused(tracking, capsys):
 def test_unknown_study_lists_the_studies(tracking, capsys):
     tracking.log("base")
     line = refused(capsys, "--study", "before_aftr")
-    assert "(did you mean 'before_after'?); choices: Default, before_after" in line
+    assert "(did you mean 'before_after'?); choices: before_after" in line
 
 
 def test_empty_studies_are_refused(tracking, capsys):
     assert "no runs in any study" in refused(capsys)
-    assert "study 'Default' has no runs" in refused(capsys, "--study", "Default")
+    tracking.client.create_experiment("empty")
+    assert "study 'empty' has no runs" in refused(capsys, "--study", "empty")
     tracking.log("base", status="diverged")
     assert "no finished run (1 diverged)" in refused(capsys)
+
+
+def test_of_several_baselines_the_first_that_fits_is_taken(tracking, capsys):
+    for arm in ("gpt", "albert"):
+        tracking.log(arm)
+    assert "unknown baseline 'bert'" in refused(capsys, "--baseline", "base", "--baseline", "bert")
+    assert main(["--baseline", "base", "--baseline", "gpt"]) == 0
+    assert "albert against **gpt**" in Path(capsys.readouterr().out.strip()).read_text()
 
 
 def test_unknown_baseline_lists_the_arms(tracking, capsys):

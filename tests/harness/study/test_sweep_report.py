@@ -46,6 +46,13 @@ def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harnes
     assert study_of(output).data.tags["mlflow.note.content"] == note
 
 
+def test_without_the_arm_base_the_first_arm_of_the_command_is_the_baseline(run_harness, sweep_of, output):
+    others = [one for one in sweep_of if not one.startswith("model=")]
+    done = run_harness(*others, "model=gpt,albert")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert "albert against **gpt**" in (output / "reports" / "s" / "report.md").read_text()
+
+
 @pytest.mark.parametrize("off", [["seed=1,2", "report=false"], ["seed=1"], ["seed=1,2", "tracking=none"]])
 def test_no_report_where_it_is_off_or_there_is_no_sweep_or_no_store(off, run_harness, sweep_of, output):
     done = run_harness(*sweep_of, *off)
@@ -67,7 +74,7 @@ def test_report_that_fails_is_one_line(run_harness, sweep_of, output):
 def test_report_that_takes_too_long_is_ended(small_config, monkeypatch, capsys):
     monkeypatch.setattr(sweep_report, "CODE", "import time; time.sleep(60)")
     monkeypatch.setattr(sweep_report, "LONGEST_S", 0.5)
-    assert sweep_report.write(small_config) is None
+    assert sweep_report.write(small_config, "base") is None
     assert capsys.readouterr().out == "no report: python -m reports took longer than 0 s\n"
 
 
