@@ -76,11 +76,13 @@ class SqliteReader(Reader):
         """Runs with their tags, parameters and latest metrics; `which` is a condition on the table `runs`."""
         found = self._rows(f"select run_uuid, name, start_time from runs where {which}", *values)
         of_runs = {run_id: ({}, {}, {}) for run_id, _, _ in found}
+        same: dict[object, object] = {}  # runs repeat their keys and most of their values: each is kept once
         for place, (table, value) in enumerate({"tags": "value", "params": "value", "latest_metrics": VALUE}.items()):
             query = f"select run_uuid, key, {value} from {table} where run_uuid in (select run_uuid from runs where {which})"
-            for run_id, key, content in self._rows(query, *values):
-                if run_id in of_runs:  # a run may have begun since the first query
-                    of_runs[run_id][place][key] = content
+            with self._one_line_errors():
+                for run_id, key, content in self._database.execute(query, values):  # row by row: there may be millions
+                    if run_id in of_runs:  # a run may have begun since the first query
+                        of_runs[run_id][place][same.setdefault(key, key)] = same.setdefault(content, content)
         return [logged(run_id, name or of_runs[run_id][0].get(RUN_NAME), at, of_runs[run_id]) for run_id, name, at in found]
 
     def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:

@@ -139,7 +139,8 @@ def text(found: list[Test], without: list[str], options: argparse.Namespace) -> 
     failed = sum(one.outcome is not Outcome.PASSED for one in found)
     if not found:
         return "\n".join([*lines, "failed: nothing to judge: the two sides have no arm in common"])
-    return "\n".join([*lines, f"failed: {failed} of {len(found)} tests" if failed else f"passed: {len(found)} tests"])
+    tests = f"{len(found)} test{'s' * (len(found) != 1)}"
+    return "\n".join([*lines, f"failed: {failed} of {tests}" if failed else f"passed: {tests}"])
 
 
 def _line(one: Test) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def test_equal_arm_passes_and_a_worse_one_fails(log, capsys):
     assert code == 1
     assert "inferior" in text
     assert "shown to be worse by more than 0.5points: sst2 base eval/score" in " ".join(text.split())
-    assert text.endswith("failed: 1 of 1 tests\n")
+    assert text.endswith("failed: 1 of 1 test\n")
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
