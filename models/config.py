@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.choices import Activation, Body, Init, Norm, NormPlace, Pooling, Position, PositionTerms, Sharing
+from models.ranges import number, refuse_out_of_range
 
 
 def round_to(value: float, multiple: int) -> int:
@@ -28,6 +29,12 @@ DISENTANGLED = {"body": (Body.transformer,), "position": (Position.disentangled,
 """What keys need to be read: other keys with one of these values."""
 
 
+LARGEST_SIZE = 2**24
+LARGEST_TABLE = 10**8
+MOST_LAYERS = 10**5
+"""More than any machine has memory for: features, rows of a table, layers."""
+
+
 def needs(default: Any, keys: dict[str, Any]) -> Any:
     """A field that a model reads only where other keys have one of these values; the others are read in every model."""
     return field(default=default, metadata={"needs": keys})
@@ -39,52 +46,74 @@ class EncoderConfig:
 
     # Encoder
     body: Body = Body.transformer
-    hidden_size: int = 768
-    num_hidden_layers: int = needs(12, LAYERED)
-    depth_fraction: float = needs(1.0, LAYERED)  # share of num_hidden_layers that is there
-    num_hidden_groups: int | None = needs(None, ATTENDING)  # None: as many as layers, nothing is shared (arXiv:1909.11942)
+    hidden_size: int = number(768, at_least=1, limit=LARGEST_SIZE)
+    num_hidden_layers: int = number(12, needs=LAYERED, at_least=1, limit=MOST_LAYERS)
+    depth_fraction: float = number(1.0, needs=LAYERED, above=0, at_most=1)  # share of num_hidden_layers that is there
+    num_hidden_groups: int | None = number(
+        None, needs=ATTENDING, at_least=1, limit=MOST_LAYERS
+    )  # None: as many as layers, nothing is shared (arXiv:1909.11942)
     sharing: Sharing = needs(Sharing.all, ATTENDING | {"num_hidden_groups": NOT_NULL})
-    initializer_range: float = 0.02
+    initializer_range: float = number(0.02, at_least=0, limit=100)
     init: Init = Init.flat
     # Embeddings
-    vocab_size: int = 30522
-    max_position_embeddings: int = 512
-    position_offset: int = 0  # number of the first position
-    type_vocab_size: int = 2
-    pad_token_id: int = 0
-    embedding_size: int | None = None  # None: hidden_size * embedding_fraction, rounded to a multiple of 8
-    embedding_fraction: float = needs(1.0, {"embedding_size": (None,)})
+    vocab_size: int = number(30522, at_least=1, limit=LARGEST_TABLE)
+    max_position_embeddings: int = number(512, at_least=1, limit=LARGEST_TABLE)
+    position_offset: int = number(0, at_least=0, limit=LARGEST_TABLE)  # number of the first position
+    type_vocab_size: int = number(2, at_least=0, limit=LARGEST_TABLE)
+    pad_token_id: int = number(0, limit=LARGEST_TABLE)
+    embedding_size: int | None = number(
+        None, at_least=1, limit=LARGEST_SIZE
+    )  # None: hidden_size * embedding_fraction, rounded to a multiple of 8
+    embedding_fraction: float = number(1.0, needs={"embedding_size": (None,)}, above=0, at_most=1)
     embedding_norm: bool = True
     embedding_scale: bool = False  # token vectors times the root of their size (arXiv:1706.03762, section 3.4)
     # Norms and residuals
     norm: Norm = Norm.layer
     norm_place: NormPlace = needs(NormPlace.post, ATTENDING)
     norm_bias: bool = needs(True, {"norm": (Norm.layer,)})
-    layer_norm_eps: float = 1e-12
-    hidden_dropout_prob: float = 0.1
+    layer_norm_eps: float = number(1e-12, at_least=0, limit=1)
+    hidden_dropout_prob: float = number(0.1, at_least=0, below=1)
     # Attention
     position: Position = Position.learned
-    num_attention_heads: int = needs(12, ATTENDING)
-    head_size: int | None = needs(None, ATTENDING)  # features of one head; None: hidden_size / num_attention_heads
+    num_attention_heads: int = number(12, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE)
+    head_size: int | None = number(
+        None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
+    )  # features of one head; None: hidden_size / num_attention_heads
     attention_bias: bool = needs(True, ATTENDING)  # of the four projections
     attention_scale: bool = needs(True, ATTENDING)  # products divided by the root of the head size
-    attention_window: int | None = needs(None, SELF_ATTENTION)  # total width, half to each side; None: full (arXiv:2004.05150)
-    global_tokens: int = needs(0, SELF_ATTENTION)  # first tokens that see all and are seen by all (arXiv:2004.05150)
-    global_layer_every: int | None = needs(None, SELF_ATTENTION)  # layers 0, n, 2n, ... have no window (arXiv:2412.13663)
+    attention_window: int | None = number(
+        None, needs=SELF_ATTENTION, at_least=1, limit=LARGEST_TABLE
+    )  # total width, half to each side; None: full (arXiv:2004.05150)
+    global_tokens: int = number(
+        0, needs=SELF_ATTENTION, at_least=0, limit=LARGEST_TABLE
+    )  # first tokens that see all and are seen by all (arXiv:2004.05150)
+    global_layer_every: int | None = number(
+        None, needs=SELF_ATTENTION, at_least=1, limit=MOST_LAYERS
+    )  # layers 0, n, 2n, ... have no window (arXiv:2412.13663)
     causal: bool = needs(False, SELF_ATTENTION)
     qk_norm: bool = needs(False, SELF_ATTENTION)  # queries and keys of each head are normed (arXiv:2302.05442)
-    attention_probs_dropout_prob: float = needs(0.1, ATTENDING)
-    rotary_theta: float = needs(10000.0, ROTARY)
-    rotary_global_theta: float | None = needs(None, ROTARY)  # of the layers that see everything; None: rotary_theta
-    position_buckets: int | None = needs(None, BY_DISTANCE)  # bucketed: 32 by default; disentangled: None for one a distance
-    max_relative_distance: int = needs(512, BY_DISTANCE)  # farther tokens count as this far
+    attention_probs_dropout_prob: float = number(0.1, needs=ATTENDING, at_least=0, below=1)
+    rotary_theta: float = number(10000.0, needs=ROTARY, above=0, limit=1e15)
+    rotary_global_theta: float | None = number(
+        None, needs=ROTARY, above=0, limit=1e15
+    )  # of the layers that see everything; None: rotary_theta
+    position_buckets: int | None = number(
+        None, needs=BY_DISTANCE, at_least=1, limit=LARGEST_SIZE
+    )  # bucketed: 32 by default; disentangled: None for one a distance
+    max_relative_distance: int = number(
+        512, needs=BY_DISTANCE, at_least=1, limit=LARGEST_SIZE
+    )  # farther tokens count as this far
     share_position_projections: bool = needs(False, DISENTANGLED)  # disentangled: positions use the content's projections
     norm_relative_embeddings: bool = needs(False, DISENTANGLED)  # disentangled
     position_terms: PositionTerms = needs(PositionTerms.both, DISENTANGLED)  # disentangled
     key_bias: bool = needs(True, DISENTANGLED)  # of keys too, as since v2 (arXiv:2111.09543); false as first published
     # Feed-forward
-    intermediate_size: int = needs(3072, ATTENDING | {"feed_forward_size": (None,)})  # width of a plain feed-forward
-    feed_forward_size: int | None = needs(None, ATTENDING)  # None: intermediate_size, 2/3 of it when gated (arXiv:2002.05202)
+    intermediate_size: int = number(
+        3072, needs=ATTENDING | {"feed_forward_size": (None,)}, at_least=1, limit=LARGEST_SIZE
+    )  # width of a plain feed-forward
+    feed_forward_size: int | None = number(
+        None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
+    )  # None: intermediate_size, 2/3 of it when gated (arXiv:2002.05202)
     hidden_act: Activation = Activation.gelu
     gated_feed_forward: bool = needs(False, ATTENDING)
     feed_forward_bias: bool = needs(True, ATTENDING)
@@ -94,15 +123,14 @@ class EncoderConfig:
     pooler_norm: bool = False
     pooler_bias: bool = needs(True, {"pooler": NOT_NULL})
     classifier_bias: bool = True
-    classifier_dropout: float | None = None  # None: hidden_dropout_prob
+    classifier_dropout: float | None = number(None, at_least=0, below=1)  # None: hidden_dropout_prob
     tie_masked_lm_head: bool = True  # its output matrix is the token embedding
     mask_decoder: bool = needs(
         False, DISENTANGLED
     )  # disentangled: masked tokens are predicted with absolute positions (arXiv:2006.03654, 3.2)
 
     def __post_init__(self) -> None:
-        self._refuse_sizes_below_one()
-        self._refuse_impossible_fractions()
+        refuse_out_of_range(self, "model.")
         self._refuse_impossible_shapes()
         self._refuse_impossible_pairs()
 
@@ -159,37 +187,9 @@ class EncoderConfig:
         sees_all = self.global_layer_every is not None and layer % self.global_layer_every == 0
         return None if sees_all else self.attention_window
 
-    def _refuse_sizes_below_one(self) -> None:
-        sizes = "vocab_size max_position_embeddings hidden_size num_hidden_layers num_attention_heads intermediate_size"
-        optional = (
-            "embedding_size num_hidden_groups head_size feed_forward_size attention_window global_layer_every position_buckets"
-        )
-        for key in (*sizes.split(), *optional.split(), "max_relative_distance"):
-            value = getattr(self, key)
-            if value is not None and value < 1:
-                raise ValueError(f"model.{key}={value} must be at least 1")
-        for key in (
-            "type_vocab_size",
-            "position_offset",
-            "global_tokens",
-            "initializer_range",
-            "layer_norm_eps",
-        ):
-            if getattr(self, key) < 0:
-                raise ValueError(f"model.{key}={getattr(self, key)} must be at least 0")
+    def _refuse_impossible_shapes(self) -> None:
         if not 0 <= self.pad_token_id < self.vocab_size:
             raise ValueError(f"model.pad_token_id={self.pad_token_id} must be below model.vocab_size={self.vocab_size}")
-
-    def _refuse_impossible_fractions(self) -> None:
-        for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
-            value = getattr(self, key)
-            if value is not None and not 0 <= value < 1:
-                raise ValueError(f"model.{key}={value} must be at least 0 and below 1")
-        for key in ("embedding_fraction", "depth_fraction"):
-            if not 0 < getattr(self, key) <= 1:
-                raise ValueError(f"model.{key}={getattr(self, key)} must be above 0 and at most 1")
-
-    def _refuse_impossible_shapes(self) -> None:
         if self.head_size is None and self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"model.hidden_size={self.hidden_size} must be a multiple of "

@@ -25,9 +25,7 @@ from harness.config.schema import (
 from harness.errors import InputError
 from models.config import Body
 from models.objectives.config import ObjectiveName
-
-MINIMUM_SEQUENCE = 8
-"""Fewest tokens of a pretraining sequence with room for a pair of segments."""
+from models.ranges import refuse_out_of_range
 
 BUDGETS = ("tokens", "steps", "flops", "seconds")
 """Keys of `pretrain` of which one sets the budget."""
@@ -37,22 +35,6 @@ DEFAULT_TOKENS = 1e6
 
 NO_TASK = "none"
 """Name of the task of a pretraining."""
-
-AT_LEAST_ONE = (
-    *(f"finetune.{key}" for key in ("batch_size", "accumulation", "eval_batch_size", "max_steps")),
-    *(f"measure.{key}" for key in ("length", "repeats", "rounds", "min_rounds", "batch_size", "throughput_batches", "threads")),
-    *(f"pretrain.{key}" for key in ("batch_size", "accumulation", "ramp_from", "evaluations", "eval_sequences", "probe_steps")),
-    *(f"pretrain.{key}" for key in ("tokens", "steps", "flops")),
-    *("corpus.documents", "corpus.train_documents", "tokenizer.train_characters", "tokenizer.vocab_size"),
-    *("model.tokenizer.vocab_size", "hardware.threads", "task.max_length", "data.train_examples", "data.validation_examples"),
-)
-ABOVE_ZERO = (
-    *(f"finetune.{key}" for key in ("epochs", "learning_rate", "max_grad_norm")),
-    *(f"pretrain.{key}" for key in ("learning_rate", "max_grad_norm", "seconds", "ramp_fraction", "initializer_range")),
-)
-NOT_NEGATIVE = ("measure.half_width", "measure.retries", "measure.foreign_cpus", "measure.seconds_per_length")
-SHARES = ("finetune.warmup_fraction", "pretrain.warmup_fraction", "pretrain.ramp_fraction", "corpus.validation_share")
-"""Keys by the range of their values."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +151,7 @@ def from_node(node: Any) -> RunConfig:
 
 
 def unchecked(node: Any) -> RunConfig:
-    """A RunConfig from an OmegaConf node, placeholders replaced, but not validated.
+    """A RunConfig from an OmegaConf node, placeholders replaced, but not validated beyond the ranges of its numbers.
 
     The plain values are merged into the schema again, because `+key=` bypasses it.
     """
@@ -177,6 +159,7 @@ def unchecked(node: Any) -> RunConfig:
     config = OmegaConf.to_object(merged)
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")
+    refuse_numbers(config)  # a placeholder may take the value of another key
     config.tracking.uri = config.tracking.uri and hide(config.tracking.uri)
     return _without_placeholders(config)
 
@@ -199,8 +182,8 @@ def has_task(config: RunConfig) -> bool:
 
 def refuse_impossible(config: RunConfig) -> None:
     """InputError for the first value that no run could use."""
+    refuse_numbers(config)
     flat = flatten(to_dict(config))
-    _refuse_numbers(flat)
     if not (config.finetune.enabled or config.measure.enabled) and has_task(config):
         raise InputError("finetune=none measure=none leave nothing to do: set one of them to another choice")
     _refuse_impossible_pretraining(config)
@@ -215,22 +198,12 @@ def refuse_impossible(config: RunConfig) -> None:
         raise InputError(f"study={config.study!r} must be a name without slashes: it becomes a folder")
 
 
-def _refuse_numbers(flat: dict[str, Any]) -> None:
-    for key in AT_LEAST_ONE:
-        if flat[key] is not None and flat[key] < 1:
-            raise InputError(f"{key}={flat[key]} must be at least 1")
-    for key in ABOVE_ZERO:
-        if flat[key] is not None and not flat[key] > 0:
-            raise InputError(f"{key}={flat[key]} must be above 0")
-    for key in NOT_NEGATIVE:
-        if not flat[key] >= 0:
-            raise InputError(f"{key}={flat[key]} must be at least 0")
-    for key in SHARES:
-        if not 0 <= flat[key] <= 1:
-            raise InputError(f"{key}={flat[key]} must be between 0 and 1")
-    for key in ("measure.lengths", "measure.batch_sizes"):
-        if any(value < 1 for value in flat[key]) or len(set(flat[key])) < len(flat[key]):
-            raise InputError(f"{key}={flat[key]} must be different numbers of at least 1")
+def refuse_numbers(config: RunConfig) -> None:
+    """InputError for the first number that is out of its range."""
+    try:
+        refuse_out_of_range(replace(config, published=config.model))
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _refuse_impossible_training(config: RunConfig, flat: dict[str, Any]) -> None:
@@ -256,19 +229,13 @@ def _refuse_impossible_pretraining(config: RunConfig) -> None:
     budgets = [f"pretrain.{key}={getattr(pretrain, key)}" for key in BUDGETS if getattr(pretrain, key) is not None]
     if len(budgets) > 1:
         raise InputError(f"{' and '.join(budgets)} are budgets: set only one")
-    if pretrain.length < MINIMUM_SEQUENCE:
-        raise InputError(f"pretrain.length={pretrain.length} must be at least {MINIMUM_SEQUENCE}")
     if pretrain.ramp_from is not None and pretrain.ramp_from > pretrain.batch_size:
         raise InputError(f"pretrain.ramp_from={pretrain.ramp_from} must be at most pretrain.batch_size={pretrain.batch_size}")
-    if pretrain.dropout is not None and not 0 <= pretrain.dropout < 1:
-        raise InputError(f"pretrain.dropout={pretrain.dropout} must be at least 0 and below 1")
     _refuse_unreached(pretrain)
     if pretrain.objective is ObjectiveName.distillation and not pretrain.teacher:
         raise InputError("pretrain.objective=distillation needs a teacher: set pretrain.teacher to a run or folder")
     if pretrain.objective is ObjectiveName.own:
         raise InputError("model.objective=own refers to itself: set an objective")
-    if not pretrain.checkpoint_every_s >= 0:
-        raise InputError(f"pretrain.checkpoint_every_s={pretrain.checkpoint_every_s} must be at least 0")
 
 
 def _refuse_unreached(pretrain: PretrainConfig) -> None:

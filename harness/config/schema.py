@@ -25,8 +25,11 @@ from harness.config.choices import (
     TokenizerKind,
     TrainedOn,
 )
-from models.config import EncoderConfig
+from models.config import LARGEST_TABLE, EncoderConfig
 from models.objectives.config import ObjectiveConfig, ObjectiveName
+from models.ranges import LARGEST_SEED, number, numbers
+
+MOST_THREADS = 4096
 
 
 @dataclass
@@ -34,7 +37,7 @@ class StatedTokenizer:
     """The tokenizer that a model or scale states, for null keys of `tokenizer`; read in `harness/config/resolve.py`."""
 
     kind: TokenizerKind | None = None
-    vocab_size: int | None = None
+    vocab_size: int | None = number(None, at_least=1, limit=LARGEST_TABLE)
     lowercase: bool | None = None
     multilingual: bool | None = None
     vocab_file: str | None = None  # used if neither kind nor size nor another file is set
@@ -55,14 +58,14 @@ class GrammarConfig:
     """A generated data set; read in `harness/tasks/synthetic/`."""
 
     rule: Rule = Rule.bag
-    train_examples: int = 1000
-    validation_examples: int = 500
-    distance: int = 20  # tokens between the two words of the rule `distance`
-    symbols: int = 4  # words that `pairs` matches, or that are keys in `induction`
-    pairs: int = 4  # of key and value in `induction`, of opening and closing bracket in `brackets`
-    depth: int = 3  # of nesting in `brackets`
-    length: int = 480  # words of a document of `needle`
-    seed: int = 0
+    train_examples: int = number(1000, at_least=1)
+    validation_examples: int = number(500, at_least=1)
+    distance: int = number(20, at_least=1)  # tokens between the two words of the rule `distance`
+    symbols: int = number(4, at_least=1)  # words that `pairs` matches, or that are keys in `induction`
+    pairs: int = number(4, at_least=1)  # of key and value in `induction`, of opening and closing bracket in `brackets`
+    depth: int = number(3, at_least=1)  # of nesting in `brackets`
+    length: int = number(480, at_least=1)  # words of a document of `needle`
+    seed: int = number(0, at_least=0, limit=LARGEST_SEED)
 
 
 @dataclass
@@ -70,7 +73,7 @@ class TaskConfig:
     """One data set with its labels and scores, or a named set of tasks; read in `harness/tasks/`."""
 
     name: str = MISSING
-    version: int = 1
+    version: int = number(1, at_least=0)
     kind: TaskKind = TaskKind.classification
     members: list[str] = field(default_factory=list)  # names of tasks: this entry is a set, which runs each of them
     grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
@@ -85,8 +88,8 @@ class TaskConfig:
     train_file: str | None = None  # .csv, .tsv, .jsonl or .parquet, in place of hub and folder
     validation_file: str | None = None
     test_file: str | None = None
-    tune_share: float = 0.0  # of train, kept apart from it as the split `tune`
-    tune_seed: int = 0
+    tune_share: float = number(0.0, at_least=0, below=1)  # of train, kept apart from it as the split `tune`
+    tune_seed: int = number(0, at_least=0, limit=LARGEST_SEED)
     item: str = "idx"  # column of row ids; without it rows are numbered
     submission: str = ""  # name of the benchmark's file of predictions, as GLUE's CoLA
     more_submission: dict[str, str] = field(default_factory=dict)  # file: further split with its own file
@@ -96,9 +99,9 @@ class TaskConfig:
     labels: list[str] = field(default_factory=list)  # class names in the order of their numbers
     scores: list[str] = field(default_factory=list)  # functions of harness/tasks/scores.py
     headline: str = ""  # the main score of the task
-    max_length: int = 128  # tokens; longer texts are cut, of kind `spans` into windows
-    stride: int = 128  # tokens that neighbouring windows have in common
-    max_answer_length: int = 30  # longest predicted answer in tokens
+    max_length: int = number(128, at_least=1)  # tokens; longer texts are cut, of kind `spans` into windows
+    stride: int = number(128, at_least=0)  # tokens that neighbouring windows have in common
+    max_answer_length: int = number(30, at_least=1)  # longest predicted answer in tokens
     answerable_only: bool = False  # "no answer" is never predicted
 
 
@@ -108,8 +111,8 @@ class DataConfig:
 
     source: DataSource = DataSource.hub
     root: str | None = None  # folder of source=local
-    train_examples: int | None = None  # the first so many; None: all of them
-    validation_examples: int | None = None
+    train_examples: int | None = number(None, at_least=1)  # the first so many; None: all of them
+    validation_examples: int | None = number(None, at_least=1)
 
 
 @dataclass
@@ -117,22 +120,22 @@ class CorpusConfig:
     """Running text; read in `harness/corpus/`."""
 
     name: str = MISSING
-    version: int = 1
+    version: int = number(1, at_least=0)
     source: CorpusSource = CorpusSource.builtin
     hub: str = ""  # data set on the hub
     folder: str = ""  # the same data set's folder below data.root
     subset: str = ""  # configuration of the data set
     train_split: str = "train"
     validation_split: str | None = "validation"  # None: validation_share of the documents is held out
-    validation_share: float = 0.02
+    validation_share: float = number(0.02, at_least=0, at_most=1)
     text: str = "text"  # column
     document: str = ""  # column that is the same for all rows of a document; empty: each row is a document
     heading: str = ""  # pattern of a row that begins a document
     files: list[str] = field(default_factory=list)
     validation_files: list[str] = field(default_factory=list)  # empty: validation_share of the documents is held out
-    train_documents: int | None = None  # the first so many; None: all of them
-    documents: int = 2000  # that the grammar generates
-    seed: int = 0
+    train_documents: int | None = number(None, at_least=1)  # the first so many; None: all of them
+    documents: int = number(2000, at_least=1)  # that the grammar generates
+    seed: int = number(0, at_least=0, limit=LARGEST_SEED)
 
 
 @dataclass
@@ -141,9 +144,9 @@ class TokenizerConfig:
 
     kind: TokenizerKind | None = TokenizerKind.wordpiece
     trained_on: TrainedOn = TrainedOn.auto
-    train_characters: int = 100_000_000  # at most, of the text that it is trained on
-    vocab_size: int | None = 8192
-    min_frequency: int = 2
+    train_characters: int = number(100_000_000, at_least=1, limit=1e12)  # at most, of the text that it is trained on
+    vocab_size: int | None = number(8192, at_least=1, limit=LARGEST_TABLE)
+    min_frequency: int = number(2, at_least=0)
     lowercase: bool | None = True
     multilingual: bool | None = False  # also trained on the text of task.languages, without labels
     vocab_file: str | None = None  # one piece a line, as BERT's vocab.txt
@@ -154,14 +157,18 @@ class TokenizerConfig:
 class OptimiserConfig:
     """AdamW and its schedule; read in `harness/training/loop.py`."""
 
-    batch_size: int = 32  # examples of one optimiser step
-    accumulation: int = 1  # pieces that a batch is cut into
-    learning_rate: float = 3e-4  # peak, after the warm-up
-    warmup_fraction: float = 0.1  # share of the steps in which the rate rises; it falls to 0 in the others
-    weight_decay: float = 0.01  # of matrices; none of biases and norms
-    adam_betas: list[float] = field(default_factory=lambda: [0.9, 0.999])  # decay of the means of gradient and its square
-    adam_eps: float = 1e-8  # added to the divisor
-    max_grad_norm: float = 1.0  # gradients are scaled down to this norm
+    batch_size: int = number(32, at_least=1)  # examples of one optimiser step
+    accumulation: int = number(1, at_least=1)  # pieces that a batch is cut into
+    learning_rate: float = number(3e-4, above=0, limit=1000)  # peak, after the warm-up
+    warmup_fraction: float = number(
+        0.1, at_least=0, at_most=1
+    )  # share of the steps in which the rate rises; it falls to 0 in the others
+    weight_decay: float = number(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms
+    adam_betas: list[float] = field(
+        default_factory=lambda: [0.9, 0.999], metadata=numbers(count=2, at_least=0, below=1)
+    )  # decay of the means of gradient and its square
+    adam_eps: float = number(1e-8, above=0, limit=1)  # added to the divisor
+    max_grad_norm: float = number(1.0, above=0)  # gradients are scaled down to this norm
     activation_checkpointing: bool = False  # layers are computed again in the backward pass, not kept (arXiv:1604.06174)
 
 
@@ -169,25 +176,37 @@ class OptimiserConfig:
 class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     """Objective, budget and optimiser of pretraining; read in `harness/training/pretrain.py`."""
 
-    tokens: float | None = None  # for example 20e6, the default budget; set at most one of tokens, steps, flops and seconds
-    steps: int | None = None
-    flops: float | None = None  # of all forward and backward passes, as counted
-    seconds: float | None = None  # of training alone
-    seed: int | None = None  # None: that of the run; set it to share a pretraining between seeds
-    length: int | None = None  # tokens of a sequence; None: 128, or as many as the model takes
-    batch_size: int = 32  # sequences of one optimiser step, at the end of the ramp
-    ramp_from: int | None = None  # sequences of the first step; None: no ramp
-    ramp_fraction: float = 0.1  # share of the budget that the ramp takes
-    weight_decay: float = 0.01
-    initializer_range: float | None = None  # standard deviation of initial values; None: model.initializer_range
-    dropout: float | None = None  # of layers and attention while pretraining; None: that of the model
+    tokens: float | None = number(
+        None, at_least=1, limit=1e15
+    )  # for example 20e6, the default budget; set at most one of tokens, steps, flops and seconds
+    steps: int | None = number(None, at_least=1)
+    flops: float | None = number(None, at_least=1, limit=1e30)  # of all forward and backward passes, as counted
+    seconds: float | None = number(None, above=0)  # of training alone
+    seed: int | None = number(
+        None, at_least=0, limit=LARGEST_SEED
+    )  # None: that of the run; set it to share a pretraining between seeds
+    length: int | None = number(None, at_least=8)  # tokens of a sequence; None: 128, or as many as the model takes
+    batch_size: int = number(32, at_least=1)  # sequences of one optimiser step, at the end of the ramp
+    ramp_from: int | None = number(None, at_least=1)  # sequences of the first step; None: no ramp
+    ramp_fraction: float = number(0.1, above=0, at_most=1)  # share of the budget that the ramp takes
+    weight_decay: float = number(0.01, at_least=0, limit=1000)
+    initializer_range: float | None = number(
+        None, above=0, limit=100
+    )  # standard deviation of initial values; None: model.initializer_range
+    dropout: float | None = number(
+        None, at_least=0, below=1
+    )  # of layers and attention while pretraining; None: that of the model
     neighbour_heads: bool = False  # heads of the first layer begin by looking at neighbours, with learned positions
-    evaluations: int = 5  # on held-out text, the last one at the end
-    eval_sequences: int = 256  # of the held-out text
-    probe_steps: int = 200  # of a masked-LM head on the frozen encoder, for objectives without one
-    checkpoint_every_s: float = 60.0
-    keep: list[float] = field(default_factory=list)  # tokens after which weights are kept, such as [1e6, 5e6], for pretrain.at
-    at: float | None = None  # fine-tuning starts from the weights kept after so many tokens; None: from those of the end
+    evaluations: int = number(5, at_least=1)  # on held-out text, the last one at the end
+    eval_sequences: int = number(256, at_least=1)  # of the held-out text
+    probe_steps: int = number(200, at_least=1)  # of a masked-LM head on the frozen encoder, for objectives without one
+    checkpoint_every_s: float = number(60.0, at_least=0)
+    keep: list[float] = field(
+        default_factory=list, metadata=numbers(above=0, limit=1e15)
+    )  # tokens after which weights are kept, such as [1e6, 5e6], for pretrain.at
+    at: float | None = number(
+        None, above=0, limit=1e15
+    )  # fine-tuning starts from the weights kept after so many tokens; None: from those of the end
     checkpoint: str | None = None  # run id or folder of a pretraining to start from; on the command line also `pretrain.from`
 
 
@@ -196,9 +215,9 @@ class FinetuneConfig(OptimiserConfig):
     """Budget and optimiser of fine-tuning; read in `harness/training/loop.py` and `harness/training/finetune.py`."""
 
     enabled: bool = True  # false: the model is only measured
-    epochs: float = 2.0  # passes over the rows of train; fractions are possible
-    max_steps: int | None = None  # ends earlier than the epochs
-    eval_batch_size: int = 64  # examples of one batch of evaluation
+    epochs: float = number(2.0, above=0)  # passes over the rows of train; fractions are possible
+    max_steps: int | None = number(None, at_least=1)  # ends earlier than the epochs
+    eval_batch_size: int = number(64, at_least=1)  # examples of one batch of evaluation
     keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
     keep: Keep | None = None  # weights left in the run's folder, for predict and export; None: last, or none in a sweep
     submit: bool = False  # write predictions of the test split in the benchmark's format
@@ -218,21 +237,27 @@ class MeasureConfig:
     """What is measured beside training, and how often; read in `harness/measure/`."""
 
     enabled: bool = True
-    length: int | None = None  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
-    rounds: int = 5  # most launches of a variant, each in a new process
-    min_rounds: int = 4  # launches before a session may end early
-    half_width: float = 0.05  # a session ends when the 95 % intervals of its A/A replicates are within ± this share; 0: never
-    repeats: int = 20  # timed calls of a launch, after a warm-up until steady
-    batch_size: int = 32  # texts of one throughput batch
-    throughput_batches: int = 4  # validation batches of one throughput pass
-    threads: int = 1  # CPU threads of latency and throughput
+    length: int | None = number(
+        None, at_least=1
+    )  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
+    rounds: int = number(5, at_least=1)  # most launches of a variant, each in a new process
+    min_rounds: int = number(4, at_least=1)  # launches before a session may end early
+    half_width: float = number(
+        0.05, at_least=0
+    )  # a session ends when the 95 % intervals of its A/A replicates are within ± this share; 0: never
+    repeats: int = number(20, at_least=1)  # timed calls of a launch, after a warm-up until steady
+    batch_size: int = number(32, at_least=1)  # texts of one throughput batch
+    throughput_batches: int = number(4, at_least=1)  # validation batches of one throughput pass
+    threads: int = number(1, at_least=1, limit=MOST_THREADS)  # CPU threads of latency and throughput
     lengths: list[int] = field(
-        default_factory=list
+        default_factory=list, metadata=numbers(different=True, at_least=1)
     )  # further text lengths in tokens; those too long for the model are left out
-    batch_sizes: list[int] = field(default_factory=list)  # further batch sizes, at measure.length
-    seconds_per_length: float = 1.0  # per launch for each of these; slow calls are timed fewer times
-    foreign_cpus: float = 0.5  # CPUs that other processes may keep busy before a launch is repeated
-    retries: int = 1  # most repeats of a launch
+    batch_sizes: list[int] = field(
+        default_factory=list, metadata=numbers(different=True, at_least=1)
+    )  # further batch sizes, at measure.length
+    seconds_per_length: float = number(1.0, at_least=0)  # per launch for each of these; slow calls are timed fewer times
+    foreign_cpus: float = number(0.5, at_least=0)  # CPUs that other processes may keep busy before a launch is repeated
+    retries: int = number(1, at_least=0)  # most repeats of a launch
 
 
 @dataclass
@@ -241,7 +266,7 @@ class HardwareConfig:
 
     device: Device = Device.cpu  # cuda: the first GPU
     dtype: Dtype = Dtype.fp32  # bf16: autocast over float32 weights
-    threads: int | None = None  # CPU threads of training; None: all cores
+    threads: int | None = number(None, at_least=1, limit=MOST_THREADS)  # CPU threads of training; None: all cores
     products: Products = Products.auto  # library of the float32 matrix products of linear layers, on a CPU
     compile: bool = False  # the model runs under torch.compile
 
@@ -269,7 +294,7 @@ class RunConfig:
     model_name: str = ""
     scale_name: str = ""
     enhancements: dict[str, bool] = field(default_factory=dict)
-    seed: int = 0  # of initialisation, dropout and the order of examples
+    seed: int = number(0, at_least=0, limit=LARGEST_SEED)  # of initialisation, dropout and the order of examples
     output: str = "multirun"  # folder of all results
     rerun: bool = False  # run again what has finished
     report: bool = True  # after a sweep, write the report on its study

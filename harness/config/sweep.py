@@ -10,7 +10,9 @@ from dataclasses import replace
 from omegaconf import DictConfig, OmegaConf
 
 from harness import arms
+from harness.config.resolve import refuse_numbers
 from harness.config.schema import RunConfig
+from harness.errors import InputError
 
 Overrides = Sequence[str]
 
@@ -56,7 +58,15 @@ def _split(job: Overrides) -> tuple[dict[str, int], tuple[str, ...]]:
 
 
 def _with_seeds(run: RunConfig, seeds: dict[str, int], follows: bool) -> RunConfig:
-    """The run as a replicate; the seed of its pretraining `follows` that of the run unless it has one of its own."""
+    """The run as a replicate; the seed of its pretraining `follows` that of the run unless it has one of its own.
+
+    InputError for a seed out of its range.
+    """
     seed = seeds.get("seed", run.seed)
     of_pretraining = seeds.get("pretrain.seed", seed if follows else run.pretrain.seed)
-    return replace(run, seed=seed, pretrain=replace(run.pretrain, seed=of_pretraining))
+    replicate = replace(run, seed=seed)
+    refuse_numbers(replicate)
+    try:
+        return replace(replicate, pretrain=replace(run.pretrain, seed=of_pretraining))
+    except ValueError as error:
+        raise InputError(str(error)) from error

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from models.ranges import number, refuse_out_of_range
+
 
 class ObjectiveName(Enum):
     """What is predicted."""
@@ -41,46 +43,37 @@ class ObjectiveConfig:
 
     objective: ObjectiveName = ObjectiveName.none
     # Masks
-    mask_rate: float = 0.15  # share of a sequence's tokens that are predicted
+    mask_rate: float = number(0.15, above=0, below=1)  # share of a sequence's tokens that are predicted
     masking: Masking = Masking.token
     static_masks: bool = False  # a sequence has the same mask in every epoch
-    masked_share: float | None = None  # of the predicted tokens: replaced by [MASK]; None: 0.8, and all of them for rtd
-    random_share: float | None = (
-        None  # of the predicted tokens: replaced by a random one; None: 0.1 or what is left, and none for rtd
-    )
-    mean_span: float = 3.8  # words of a span on average, at most 10 (arXiv:1907.10529, section 3.1)
+    masked_share: float | None = number(
+        None, at_least=0, at_most=1
+    )  # of the predicted tokens: replaced by [MASK]; None: 0.8, and all of them for rtd
+    random_share: float | None = number(
+        None, at_least=0, at_most=1
+    )  # of the predicted tokens: replaced by a random one; None: 0.1 or what is left, and none for rtd
+    mean_span: float = number(3.8, above=0)  # words of a span on average, at most 10 (arXiv:1907.10529, section 3.1)
     # Detection
-    generator_fraction: float = 0.25  # generator's hidden size, heads and feed-forward against the encoder's
-    detection_weight: float = 50.0
+    generator_fraction: float = number(
+        0.25, above=0, below=1
+    )  # generator's hidden size, heads and feed-forward against the encoder's
+    detection_weight: float = number(50.0, above=0)
     # Permutation
-    predicted_share: float = 1 / 6  # last tokens of the order, which are predicted
+    predicted_share: float = number(1 / 6, above=0, below=1)  # last tokens of the order, which are predicted
     # Distillation: weights of the three losses, and the temperature of the teacher's probabilities
     teacher: str | None = None  # a run or its folder, or a published checkpoint
-    temperature: float = 2.0
-    soft_weight: float = 5.0
-    masked_weight: float = 2.0
-    cosine_weight: float = 1.0
+    temperature: float = number(2.0, above=0)
+    soft_weight: float = number(5.0, at_least=0)
+    masked_weight: float = number(2.0, at_least=0)
+    cosine_weight: float = number(1.0, at_least=0)
     # Continuous bag of words
-    context: int = 5  # tokens to each side
+    context: int = number(5, at_least=1)  # tokens to each side
 
     def __post_init__(self) -> None:
-        for key in ("mask_rate", "generator_fraction", "predicted_share"):
-            if not 0 < getattr(self, key) < 1:
-                raise ValueError(f"pretrain.{key}={getattr(self, key)} must lie between 0 and 1")
-        for key in ("masked_share", "random_share"):
-            if getattr(self, key) is not None and not 0 <= getattr(self, key) <= 1:
-                raise ValueError(f"pretrain.{key}={getattr(self, key)} must lie between 0 and 1")
+        refuse_out_of_range(self, "pretrain.")
         if self.mask_token_share + self.random_token_share > 1:
             shares = f"pretrain.masked_share={self.mask_token_share} and pretrain.random_share={self.random_token_share}"
             raise ValueError(f"{shares} exceed 1 together")
-        for key in ("detection_weight", "temperature", "mean_span"):
-            if not getattr(self, key) > 0:
-                raise ValueError(f"pretrain.{key}={getattr(self, key)} must be above 0")
-        for key in ("soft_weight", "masked_weight", "cosine_weight"):
-            if getattr(self, key) < 0:
-                raise ValueError(f"pretrain.{key}={getattr(self, key)} must be at least 0")
-        if self.context < 1:
-            raise ValueError(f"pretrain.context={self.context} must be at least 1")
 
     @property
     def mask_token_share(self) -> float:

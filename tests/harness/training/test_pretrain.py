@@ -240,7 +240,7 @@ def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_see
         (["pretrain=cbow"], "model.body"),
         (["pretrain.from=no_such_run"], "pretrain.checkpoint='no_such_run' is neither a folder nor the id of a run"),
         (["task=none"], "choose a pretrain"),
-        (["pretrain=mlm", "pretrain.mask_rate=1.5"], "pretrain.mask_rate=1.5 must lie between 0 and 1"),
+        (["pretrain=mlm", "pretrain.mask_rate=1.5"], "pretrain.mask_rate=1.5 must be above 0 and below 1"),
     ],
 )
 def test_wrong_input_is_one_line_and_no_run(run_harness, output, arguments, told):

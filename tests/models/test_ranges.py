@@ -1,0 +1,78 @@
+"""Ranges stand beside the fields of a config, and one check reads them."""
+
+import math
+from dataclasses import dataclass, field
+
+import pytest
+
+from models.config import EncoderConfig
+from models.objectives.config import ObjectiveConfig
+from models.ranges import number, numbers, refuse_out_of_range
+
+
+@dataclass
+class Inner:
+    """A section."""
+
+    rate: float = number(0.1, above=0, limit=10)
+    share: float | None = number(None, at_least=0, at_most=1)
+    betas: list[float] = field(default_factory=lambda: [0.9, 0.99], metadata=numbers(count=2, at_least=0, below=1))
+    sizes: list[int] = field(default_factory=list, metadata=numbers(different=True, at_least=1))
+    kept: list[float] = field(default_factory=list, metadata=numbers(above=0))
+    plain: float = 1.0
+    flag: bool = True
+
+
+@dataclass
+class Outer:
+    """What holds it."""
+
+    inner: Inner = field(default_factory=Inner)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"rate": 0}, "inner.rate=0 must be above 0"),
+        ({"rate": math.nan}, "inner.rate=nan must be a finite number above 0"),
+        ({"rate": math.inf}, "inner.rate=inf must be a finite number above 0"),
+        ({"rate": 10.5}, "inner.rate=10.5 must be at most 10"),
+        ({"share": 1.5}, "inner.share=1.5 must be between 0 and 1"),
+        ({"betas": [0.9]}, "inner.betas=[0.9] must be 2 numbers, each at least 0 and below 1"),
+        ({"betas": [0.9, 1.0]}, "inner.betas=[0.9, 1.0] must be 2 numbers, each at least 0 and below 1"),
+        ({"betas": [0.9, math.nan]}, "inner.betas=[0.9, nan] must be 2 numbers, each a finite number at least 0 and below 1"),
+        ({"sizes": [8, 8]}, "inner.sizes=[8, 8] must be different numbers of at least 1"),
+        ({"sizes": [8, 0]}, "inner.sizes=[8, 0] must be different numbers of at least 1"),
+        ({"kept": [-1.0]}, "inner.kept=[-1.0] must be numbers above 0"),
+        ({"plain": -math.inf}, "inner.plain=-inf must be a finite number"),
+        ({"plain": 1e10}, "inner.plain=10000000000.0 must be at most 1000000000"),
+    ],
+)
+def test_a_number_out_of_its_range_is_named_with_the_range(values, expected):
+    with pytest.raises(ValueError, match="must be") as refused:
+        refuse_out_of_range(Outer(Inner(**values)))
+    assert str(refused.value) == expected
+
+
+@pytest.mark.parametrize("values", [{}, {"rate": 10}, {"share": 0}, {"share": 1.0}, {"sizes": [1, 2]}, {"plain": -3.0}])
+def test_numbers_within_their_ranges_pass(values):
+    refuse_out_of_range(Outer(Inner(**values)))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        (EncoderConfig, "layer_norm_eps"),
+        (EncoderConfig, "initializer_range"),
+        (EncoderConfig, "rotary_theta"),
+        (EncoderConfig, "depth_fraction"),
+        (ObjectiveConfig, "mask_rate"),
+        (ObjectiveConfig, "soft_weight"),
+        (ObjectiveConfig, "temperature"),
+        (ObjectiveConfig, "mean_span"),
+    ],
+)
+def test_shapes_and_objectives_have_no_infinite_numbers(config, key, value):
+    with pytest.raises(ValueError, match=rf"\.{key}={value} must be a finite number"):
+        config(**{key: value})
