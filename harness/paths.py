@@ -20,6 +20,9 @@ CHECKPOINTS = "checkpoints"
 """In the folder of an unfinished run: checkpoints to resume from."""
 
 
+RESERVED = (PRETRAINED, "cache", "sessions", "reports", "artifacts", "audit", "tensorboard", "wandb", "mlflow.db")
+"""Names in `output` that are taken, so that no study can have them."""
+
 REFERENCE = "reference"
 """In conf/: curves of pretrainings that others are held against."""
 

@@ -3,7 +3,7 @@
 import gc
 from typing import TYPE_CHECKING
 
-from harness.config import compose
+from harness.config import compose, names
 from harness.live_line import live_line
 from harness.study import workers
 
@@ -18,6 +18,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _run_study(configs: "list[RunConfig]") -> int:
+    for output in {config.output for config in configs}:
+        names.refuse_output(output)
     workers.prepare()  # a launcher plugin calls this in a process of its own
     gc.disable()  # collections take a sixth of the time of imports
     with live_line("loading torch and MLflow"):

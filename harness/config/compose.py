@@ -25,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
-from harness.config import mistakes, recipe
+from harness.config import mistakes, names, recipe
 from harness.config.command_line import for_hydra
 from harness.config.redact import redacted
 from harness.config.resolve import from_node, unchecked
@@ -58,6 +58,8 @@ def main(arguments: list[str], run: Run) -> int:
     InputError for what cannot be composed. A launcher plugin (joblib, submitit) calls `run` in its own processes.
     """
     overrides = for_hydra(arguments)
+    for output in re.findall(r"(?m)^output=([^,$]+)$", "\n".join(overrides)):  # Hydra writes there before it composes a sweep
+        names.refuse_output(output.strip("'\""))
     sweep = Sweep()
     errors: list[InputError] = []
 
@@ -184,13 +186,13 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
     recipe.refuse_misfit(config, choices.get("recipe"), keys)
     if weights is None and config.pretrain.checkpoint is None:
         refuse_unread(config.model, model_keys)
-    names = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]
+    parts = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]
     if config.pretrain.objective is not ObjectiveName.none:
-        names.append(config.pretrain.objective.value)
+        parts.append(config.pretrain.objective.value)
     from_run = config.pretrain.checkpoint is not None  # named after that run
     return replace(
         config,
-        arm=config.arm or ("" if from_run else "+".join(names)),
+        arm=config.arm or ("" if from_run else "+".join(parts)),
         settings=settings(config, overrides, swept),
         swept=swept,
         overrides=repeating(overrides),

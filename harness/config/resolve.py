@@ -8,6 +8,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from harness.arms import within
+from harness.config import names
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import Keep, KeepBest, TrainedOn
 from harness.config.redact import hide
@@ -194,8 +195,7 @@ def refuse_impossible(config: RunConfig) -> None:
             raise InputError(
                 f"{key}={flat[key]} must be at most the {config.model.longest_text} of model.max_position_embeddings"
             )
-    if not config.study or any(character in config.study for character in "/\\\0"):
-        raise InputError(f"study={config.study!r} must be a name without slashes: it becomes a folder")
+    names.refuse_study(config.study)
 
 
 def refuse_numbers(config: RunConfig) -> None:

@@ -1,0 +1,38 @@
+"""Names of studies and of the folder of all results, which become paths and addresses."""
+
+import os
+from pathlib import Path
+
+from harness import paths
+from harness.errors import InputError
+
+LONGEST = 120
+"""Most bytes of the name of a study: file systems take 255, with what is added to it."""
+
+UNUSABLE = "%?#"
+"""Characters with a meaning in the address of a SQLite store."""
+
+
+def refuse_study(study: str) -> None:
+    """InputError for a name that cannot be a folder of its own in `output`."""
+    if not study or any(character in study for character in "/\\\0"):
+        raise InputError(f"study={study!r} must be a name without slashes: it becomes a folder")
+    if not study.isprintable() or study != study.strip():
+        raise InputError(f"study={study!r} must be a name on one line, without spaces around it: it becomes a folder")
+    if study.startswith(".") or study.lower() in paths.RESERVED:
+        taken = ", ".join(sorted(paths.RESERVED))
+        raise InputError(f"study={study!r} must be another name: none that begins with a dot, and none of {taken}")
+    if len(study.encode()) > LONGEST:
+        raise InputError(f"study={study[:20]!r}... has {len(study.encode())} bytes: it must be at most {LONGEST}")
+
+
+def refuse_output(output: str) -> None:
+    """InputError for a folder of results that cannot be made or written to; nothing is written."""
+    if not output or not output.isprintable() or any(character in output for character in UNUSABLE):
+        raise InputError(f"output={output!r} must be a folder without {' '.join(UNUSABLE)} and line breaks in its path")
+    folder = Path(output).absolute()
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        raise InputError(f"output={output!r} must be a folder: {existing} is none")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(f"output={output!r} must be a folder that can be written to: {existing} cannot be")

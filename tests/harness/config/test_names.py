@@ -1,0 +1,62 @@
+"""Names that become folders are refused before anything is written."""
+
+import os
+
+import pytest
+
+from harness.config import names, resolve
+from harness.config.compose import main
+from harness.config.schema import save
+from harness.errors import InputError
+from harness.paths import RESERVED
+
+
+@pytest.mark.parametrize(
+    "study", ["..", ".", ".hydra", *RESERVED, "Cache", "a\nb", "a\tb", " a", "x" * 300, "é" * 100, "a/b", ""]
+)
+def test_study_that_cannot_be_a_folder_of_its_own_is_one_line(study):
+    with pytest.raises(InputError, match="study=") as refused:
+        names.refuse_study(study)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("study", ["default", "a b", "étude", "v1.2", "caches", "x" * 120])
+def test_other_names_are_studies(tmp_path, study):
+    names.refuse_study(study)
+    names.refuse_output(str(tmp_path / "new" / "folder"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a%b", "a?b", "a#b", "a\nb"])
+def test_output_that_an_address_cannot_hold_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match=r"output=.* must be a folder without % [?] #"):
+        names.refuse_output(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("below", ["", "/below"])
+def test_output_at_or_below_a_file_is_refused(tmp_path, below):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"must be a folder: .*file is none"):
+        names.refuse_output(f"{tmp_path}/file{below}")
+
+
+def test_read_only_output_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(InputError, match="must be a folder that can be written to"):
+        names.refuse_output(str(tmp_path))
+
+
+def test_a_saved_config_is_read_where_its_folder_is_read_only(compose, tmp_path, monkeypatch):
+    (config,) = compose("task=bag", "scale=tiny")
+    save(config, tmp_path / "config.yaml")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert resolve.load(tmp_path / "config.yaml").study == config.study
+
+
+@pytest.mark.parametrize("override", ["study=..", "study=cache", "output=/dev/null", "output=a%b", "output='a?b'"])
+@pytest.mark.parametrize("options", [[], ["-m"]], ids=["one", "sweep"])
+def test_a_command_refuses_it(tmp_path, monkeypatch, override, options):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["harness"])
+    with pytest.raises(InputError, match=override.partition("=")[0]):
+        main([*options, "task=bag", "scale=tiny", override], lambda configs: 0)
