@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +23,8 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe")
 CHROMIUM_READS, CHROMIUM_WRITES = 3, 4
 """File descriptors of the pipes in the browser's process."""
+PATIENCE_S, EVERY_S = 120.0, 0.5
+"""How long a page may take to fill itself, and how often it is looked at."""
 CACHE = Path(__file__).resolve().parents[2] / ".cache"
 AXE = CACHE / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -38,13 +41,14 @@ def _message(thrown: dict[str, Any]) -> str:
 
 
 class Page:
-    """One tab. Errors of its console are collected in `errors`."""
+    """One tab. What its console reports is collected in `errors`, uncaught exceptions in `exceptions` too."""
 
     def __init__(self, to_browser: BinaryIO, from_browser: io.BufferedReader):
         self._to, self._from, self._numbers, self._session = to_browser, from_browser, itertools.count(1), None
         self._rest = b""
         self._events: list[dict[str, Any]] = []
         self.errors: list[str] = []
+        self.exceptions: list[str] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -75,7 +79,8 @@ class Page:
         self._events.append(event)
         params = event.get("params", {})
         if event["method"] == "Runtime.exceptionThrown":
-            self.errors.append(_message(params["exceptionDetails"]))
+            self.exceptions.append(_message(params["exceptionDetails"]))
+            self.errors.append(self.exceptions[-1])
         elif event["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
             self.errors.append(str(params["args"]))
         elif event["method"] == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
@@ -96,6 +101,26 @@ class Page:
         self.call("Page.navigate", url=address)
         while not any(one["method"] == "Page.loadEventFired" for one in self._events):
             self._note(self._receive())
+
+    def text_with(self, address: str, *expected: str) -> str:
+        """What a page that fills itself shows, once it shows all of these; AssertionError where it never does."""
+        self.open("about:blank")  # a change behind the # alone loads nothing
+        self.open(address)
+        end, text = time.monotonic() + PATIENCE_S, ""
+        while time.monotonic() < end:
+            text = self.run("document.body ? document.body.innerText : ''")
+            if all(one in text for one in expected):
+                return text
+            time.sleep(EVERY_S)
+        raise AssertionError(f"{address} does not show {[one for one in expected if one not in text]}; it shows:\n{text}")
+
+    def settled(self, script: str) -> Any:
+        """The value of an expression once it has not changed for a second."""
+        value, before, end = self.run(script), None, time.monotonic() + PATIENCE_S
+        while value != before and time.monotonic() < end:
+            time.sleep(2 * EVERY_S)
+            value, before = self.run(script), value
+        return value
 
     def run(self, script: str) -> Any:
         """The value of an expression, awaited; RuntimeError with what it throws."""

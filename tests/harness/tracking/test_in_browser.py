@@ -8,18 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import chromium
 from child_processes import started, wait_for
 
-pytest.importorskip("aiohttp", reason="aiohttp, which drives the browser, is not installed")
-chromium = pytest.importorskip("chromium")
-
-from harness.study import sweep_report  # noqa: E402
-from harness.tracking import database, run_log  # noqa: E402
-from harness.tracking.mlflow_store import MlflowClient  # noqa: E402
+from harness.study import sweep_report
+from harness.tracking import database, run_log
+from harness.tracking.mlflow_store import MlflowClient
 
 ROOT = Path(__file__).resolve().parents[3]
-
-pytestmark = pytest.mark.skipif(chromium.PROGRAM is None, reason="there is no Chromium: expected `chromium` on the PATH")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +27,7 @@ def output(sweep, tmp_path_factory) -> Path:
     shutil.copytree(sweep.output, copy, ignore=shutil.ignore_patterns("cache", "*.lock"))
     config = load(sweep.folder("base") / "config.yaml")
     config.output = str(copy)
-    assert sweep_report.write(config)
+    assert sweep_report.write(config, "base")
     command = [sys.executable, "-m", "harness", "sync", "--output", str(copy)]  # MLflow keeps places of files in this process
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # adds the report to the study's run
     return copy
@@ -75,20 +71,21 @@ def test_table_charts_run_and_report_show_what_matters(sweep, address, pages, tm
     number, ids = pages
     values = run_log.result(sweep.folder("enhanced"))["metrics"]
 
-    async def look(page) -> None:
+    with chromium(tmp_path / "profile") as page:
+        page.show(1600, 1000)
         table = f"{address}/#/experiments/{number}/runs?workflowType=machine_learning&viewStateShareKey=results"
-        text = await page.text_with(table, *RUNS, "eval/score", "2 matching runs", "2 runs: 2 arms", "Sort: eval/score")
-        shown = [name.strip() for name in await page.settled(COLUMNS)]
+        text = page.text_with(table, *RUNS, "eval/score", "2 matching runs", "2 runs: 2 arms", "Sort: eval/score")
+        shown = [name.strip() for name in page.settled(COLUMNS)]
         assert [name for name in shown if name in ORDER] == ORDER
         assert REPLICATE not in text
-        await page.picture(tmp_path / "table.png")
+        page.picture(tmp_path / "table.png")
 
         charts = f"{address}/#/experiments/{number}/runs?workflowType=machine_learning&compareRunsMode=CHART"
-        text = await page.text_with(charts, *RUNS, "study sweep", "eval\n(", "eval/score", "finetune\n(")
+        text = page.text_with(charts, *RUNS, "study sweep", "eval\n(", "eval/score", "finetune\n(")
         assert REPLICATE not in text  # folded below the run of the study
         assert text.index("eval\n(") < text.index("finetune\n(")
 
-        text = await page.text_with(
+        text = page.text_with(
             f"{address}/#/experiments/{number}/runs/{ids[RUNS[1]]}",
             *("Description", "Metrics (", "Parameters (", "bag (", "python -m harness", "model.num_hidden_groups"),
         )
@@ -97,20 +94,18 @@ def test_table_charts_run_and_report_show_what_matters(sweep, address, pages, tm
         assert int(text.partition("Metrics (")[2].partition(")")[0]) <= 60
         assert int(text.partition("Parameters (")[2].partition(")")[0]) <= 40
         assert not any(hidden in text for hidden in ("pretrain.mask_rate", "mlflow.harness", "params_component"))
-        await page.picture(tmp_path / "run.png")
+        page.picture(tmp_path / "run.png")
 
         both = "%5B%22" + "%22%2C%22".join(ids[name] for name in RUNS) + "%22%5D"
         compared = f"{address}/#/compare-runs?runs={both}&experiments=%5B%22{number}%22%5D"
-        text = await page.text_with(compared, "Comparing 2 Runs", "Run details", *RUNS, "model.num_hidden_groups", "eval/score")
+        text = page.text_with(compared, "Comparing 2 Runs", "Run details", *RUNS, "model.num_hidden_groups", "eval/score")
         parameters = text.partition("Run details")[2].partition("Parameters")[2].partition("Metrics")[0]
         assert "finetune.learning_rate" in parameters
         assert "environment.load_average" not in parameters
 
-        text = await page.text_with(f"{address}/#/experiments/{number}/runs/{ids['study sweep']}", "2 runs: 2 arms", REPLICATE)
+        text = page.text_with(f"{address}/#/experiments/{number}/runs/{ids['study sweep']}", "2 runs: 2 arms", REPLICATE)
         report = f"{address}/#/experiments/{number}/runs/{ids['study sweep']}/artifacts/report/report.md"
-        await page.text_with(report, "plan.md", "summary.csv", "Report: sweep", "baseline: base")
-        await page.picture(tmp_path / "report.png")
-        assert page.errors == []
-
-    chromium.visit(look)
+        page.text_with(report, "plan.md", "summary.csv", "Report: sweep", "baseline: base")
+        page.picture(tmp_path / "report.png")
+        assert page.exceptions == []
     assert all((tmp_path / f"{name}.png").stat().st_size > 20_000 for name in ("table", "run", "report"))
