@@ -87,7 +87,19 @@ def main(arguments: list[str], run: Run) -> int:
     if errors:
         raise errors[0]
     runs = sweep.runs()
+    _refuse_one_name(runs)
     return run(runs) if runs else 0
+
+
+def _refuse_one_name(runs: list[RunConfig]) -> None:
+    """InputError for two models that `arm` gives one name: the report would take them for one."""
+    models: dict[str, str] = {}
+    for one in runs:
+        other = models.setdefault(one.label, one.model_name)
+        if other != one.model_name:
+            raise InputError(
+                f"arm={one.arm!r} names model={other} and model={one.model_name}: leave it out, or compare one model"
+            )
 
 
 def _hide_passwords(written: Path) -> None:
@@ -139,6 +151,8 @@ def _without_repetition(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
     mode_may_be_set = any(re.match(SETS_MODE, override) for override in overrides)
 
     def before_launch(sweeper: Sweeper, batch: Any) -> None:
+        if not batch:
+            raise InputError("the sweep has no runs: a range or a list of values on the command line is empty")
         launcher = sweeper.launcher
         if type(launcher).__name__ != "BasicLauncher":
             check(sweeper, batch)

@@ -1,6 +1,7 @@
 """Names of studies and of the folder of all results, which become paths and addresses."""
 
 import os
+import re
 from pathlib import Path
 
 from harness import paths
@@ -24,6 +25,12 @@ def refuse_study(study: str) -> None:
         raise InputError(f"study={study!r} must be another name: none that begins with a dot, and none of {taken}")
     if len(study.encode()) > LONGEST:
         raise InputError(f"study={study[:20]!r}... has {len(study.encode())} bytes: it must be at most {LONGEST}")
+
+
+def refuse_address(uri: str | None) -> None:
+    """InputError for an address of a store without a scheme."""
+    if uri is not None and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):
+        raise InputError(f"tracking.uri={uri!r} must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db")
 
 
 def refuse_output(output: str) -> None:

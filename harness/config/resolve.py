@@ -196,6 +196,7 @@ def refuse_impossible(config: RunConfig) -> None:
                 f"{key}={flat[key]} must be at most the {config.model.longest_text} of model.max_position_embeddings"
             )
     names.refuse_study(config.study)
+    names.refuse_address(config.tracking.uri)
 
 
 def refuse_numbers(config: RunConfig) -> None:

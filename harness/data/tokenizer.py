@@ -1,6 +1,7 @@
 """Tokenizers, by `tokenizers`: WordPiece, byte-level BPE or a unigram model, trained on text or read from a file."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -244,6 +245,11 @@ def _read_vocabulary(config: TokenizerConfig) -> Tokenizer:
     missing = [piece for piece in SPECIAL if piece not in pieces]
     if missing:
         raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} lacks the pieces {', '.join(missing)}: add them")
+    doubled = next((piece for piece, times in Counter(pieces).items() if piece and times > 1), None)
+    if doubled is not None:
+        raise InputError(
+            f"tokenizer.vocab_file={config.vocab_file!r} has the piece {doubled!r} twice: one piece a line, each once"
+        )
     return _with_vocabulary({piece: index for index, piece in enumerate(pieces)}, config)
 
 

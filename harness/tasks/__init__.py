@@ -46,4 +46,7 @@ def refuse_impossible(task: TaskConfig) -> None:
     for name in task.more_validation:
         if name not in metrics.BESIDE:
             raise unknown("name of an additional validation split", name, metrics.BESIDE, "task.more_validation")
+    for key, named in {"fields": task.fields, "labels": task.labels, "scores": task.scores}.items():
+        if len(set(named)) < len(named):
+            raise InputError(f"task.{key}={named} of task {task.name!r} must be different names")
     kind_of(task).refuse_impossible(task)

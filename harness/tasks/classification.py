@@ -128,12 +128,14 @@ def refuse_class(task: TaskConfig, label: object, where: str) -> None:
 
 
 def refuse_missing_texts(texts: list[list[str]], where: str) -> None:
-    """InputError for a split without rows and for a row without text."""
+    """InputError for a split without rows, for a row without text, and where all texts are empty."""
     if not texts:
         raise InputError(f"{where}: there are no rows")
     for row, values in enumerate(texts):
         if not all(isinstance(text, str) for text in values):
             raise InputError(f"{where}, row {row}: expected text in every column of task.fields, got {values}")
+    if not any(text.strip() for values in texts for text in values):
+        raise InputError(f"{where}: the texts of all {len(texts)} rows are empty; set task.fields to columns with text")
 
 
 def _columns(split: Split, predicted: np.ndarray, logits: np.ndarray) -> dict[str, object]:
