@@ -58,8 +58,9 @@ def main(arguments: list[str], run: Run) -> int:
     InputError for what cannot be composed. A launcher plugin (joblib, submitit) calls `run` in its own processes.
     """
     overrides = for_hydra(arguments)
-    for output in re.findall(r"(?m)^output=([^,$]+)$", "\n".join(overrides)):  # Hydra writes there before it composes a sweep
-        names.refuse_output(output.strip("'\""))
+    for override in overrides:  # Hydra writes there before it composes a sweep
+        if found := re.fullmatch(r"output=([^,${]+)", override):
+            names.refuse_output(found[1].strip("'\""))
     sweep = Sweep()
     errors: list[InputError] = []
 

@@ -59,4 +59,9 @@ def test_a_command_refuses_it(tmp_path, monkeypatch, override, options):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["harness"])
     with pytest.raises(InputError, match=override.partition("=")[0]):
-        main([*options, "task=bag", "scale=tiny", override], lambda configs: 0)
+        main([*options, "task=bag", override, "scale=tiny"], lambda configs: 0)
+
+
+def test_an_output_before_other_keys_is_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["harness"])
+    assert main([f"output={tmp_path}", "task=bag", "scale=tiny"], lambda configs: 0) == 0
