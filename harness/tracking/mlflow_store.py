@@ -83,7 +83,8 @@ class Tracker(Backend):
     def open(self, record: dict[str, Any]) -> str:
         """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING."""
         run_id = self.find(record["attempt"])
-        known = {**record["tags"], "process": attempts.this_process(), "status": "running"}
+        role = tags.ROLE_REPLICATE if record["tags"].get(tags.REPLICATE) == "true" else tags.ROLE_RUN
+        known = {tags.ROLE: role, **record["tags"], "process": attempts.this_process(), "status": "running"}
         known |= tags.packed(tags.PARAMETERS, record["parameters"])
         if run_id is not None:
             self._set_tags(run_id, known)

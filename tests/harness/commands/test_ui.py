@@ -27,6 +27,9 @@ def test_store_is_served_and_the_table_of_each_study_is_named(sweep, start_harne
     line = process.stdout.readline()
     assert re.fullmatch(rf"sweep: http://127\.0\.0\.1:{port}/#/experiments/\d+/runs\?workflowType=machine_learning&.*\n", line)
     assert wait_for(lambda: answers(port), process)
+    process.terminate()
+    process.wait()
+    assert wait_for(lambda: not answers(port))  # no server is left behind
 
 
 @pytest.mark.parametrize(

@@ -264,6 +264,14 @@ def test_opening_one_attempt_twice_is_one_run(tracker):
     assert tracker.open(cell("a2")) != tracker.open(cell())
 
 
+def test_run_of_an_older_version_gets_its_role(tracker):
+    """The table of a study shows runs by their role."""
+    older, replicate = cell("a1"), cell("a2")
+    replicate["tags"] = replicate["tags"] | {tags.REPLICATE: "true"}
+    roles = [tracker._client.get_run(tracker.open(record)).data.tags[tags.ROLE] for record in (older, replicate)]
+    assert roles == [tags.ROLE_RUN, tags.ROLE_REPLICATE]
+
+
 def test_logging_one_curve_twice_is_one_curve(tracker, output, curve_of):
     run_id = tracker.open(cell())
     points = [{"key": "finetune/loss", "value": 1 / step, "time": step, "step": step, "tokens": 1} for step in range(1, 2501)]
