@@ -178,8 +178,8 @@ def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:
     members = OmegaConf.select(node, "task.members")
     if not members:
         return [named(from_node(node), overrides, swept)]
-    other = [override for override in overrides if not override.startswith("task=")]
-    of_members = [[*other, f"task={member}"] for member in members]
+    chosen = overrides if any(override.startswith("task=") for override in overrides) else [*overrides, "task="]  # the default
+    of_members = [[f"task={member}" if override.startswith("task=") else override for override in chosen] for member in members]
     return [
         replace(named(from_node(hydra.compose("config", own)), overrides, swept), overrides=repeating(own))
         for own in of_members

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -102,7 +103,8 @@ def _run_unless_done(item: PlannedRun, label: str, neighbours: Neighbours, track
             print(f"{label}: {result['status']} already, skipped (rerun=true runs it again)", flush=True)
             _warn(item, label)
             record = run_folder.read(item.folder)
-            trackers.send(item.config, lambda backend: backend.agree(record, item.folder))
+            its_study = replace(item.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
+            trackers.send(its_study, lambda backend: backend.agree(record, item.folder))
             return result["status"] == "finished"
         return _run(item, label, neighbours.are_busy(), trackers) == "finished"
 

@@ -84,13 +84,14 @@ def test_folder_that_two_attempts_share_means_the_newest(ids, tracking, typical,
     assert again in said(capsys, "base-tiny", ids[1]).splitlines()[0]
 
 
-def test_unclear_and_unknown_runs_are_one_line_with_choices(ids, capsys):
+def test_unclear_and_unknown_runs_are_one_line_with_choices(ids, tracking, capsys):
     assert "no run 'nope' in the tracking store" in refused(capsys, "nope", ids[0])
     assert ids[1] in refused(capsys, "nope", ids[0])
     assert "no run ''" in refused(capsys, "", ids[0])
     assert "are the same run" in refused(capsys, ids[0], "base-tiny")
     assert "unknown study 'x'" in refused(capsys, *ids, "--study", "x")
-    assert "no run 'base' in study 'Default'" in refused(capsys, "base", ids[1], "--study", "Default")
+    tracking.client.create_experiment("empty")
+    assert "no run 'base' in study 'empty'" in refused(capsys, "base", ids[1], "--study", "empty")
 
 
 def test_beginning_of_several_lists_them(ids, tracking, capsys):
