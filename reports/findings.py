@@ -38,13 +38,13 @@ ALIKE = {Verdict.EQUAL: Verdict.SAME, Verdict.DIRECTION_WORSE: Verdict.DIRECTION
 
 @dataclass(frozen=True)
 class Effect:
-    """The change of an arm in one metric over `tasks` tasks; `name` is the metric's in the overview."""
+    """The change of an arm in one metric over `tasks`, such as `3 tasks`; `name` is the metric's in the overview."""
 
     metric: str
     name: str
     label: str
     change: Change
-    tasks: int
+    tasks: str
 
     @property
     def unit(self) -> str:
@@ -63,7 +63,7 @@ class Effect:
         """How large, or within which margin the same."""
         if self.change.verdict is Verdict.SAME:
             return verdicts.within(self.change, self.unit)
-        over = f" over {self.tasks} tasks" if self.metric == HEADLINE and self.tasks > 1 else ""
+        over = f" over {self.tasks}" if self.metric == HEADLINE and self.tasks else ""
         return verdicts.size_text(self.change, self.unit) + over
 
 
@@ -81,12 +81,19 @@ def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
 def effects(comparison: Comparison) -> list[Effect]:
     """All that are known, by metric and then by arm."""
     return [
-        Effect(name, text, label, change, len(over.shared(label, name)))
+        Effect(name, text, label, change, counted(over.shared(label, name)))
         for over, names in parts(comparison)
         for name, text in names.items()
         for label in over.labels
         if (change := over.change(label, name))
     ]
+
+
+def counted(sections: list[Section]) -> str:
+    """`3 tasks`, or `2 tasks under several conditions`; empty for one section."""
+    tasks = len({section.task for section in sections})
+    several = " under several conditions" if tasks < len(sections) else ""
+    return f"{tasks} task{'s' * (tasks > 1)}{several}" if len(sections) > 1 else ""
 
 
 def paragraphs(comparison: Comparison) -> list[str]:
@@ -159,15 +166,19 @@ def _below_constant(comparison: Comparison) -> list[str]:
 def _without_evidence(found: list[Effect]) -> list[str]:
     """Why metrics have no verdict: one seed, a noise floor that is too high, or nothing side by side."""
     sentences = []
-    if any(one.metric == HEADLINE and one.said_with is Verdict.DIRECTION_BETTER for one in found):
-        sentences.append("Scores are of one seed each and therefore no evidence; `seed=0,1,2` gives some.")
+    scores = [one for one in found if one.metric == HEADLINE]
+    once = [one.label for one in scores if one.said_with is Verdict.DIRECTION_BETTER]
+    if once:
+        of = f" of {listed(once, most=MOST)}" if len(once) < len(scores) else ""
+        sentences.append(f"Scores{of} are of one seed each and therefore no evidence; `seed=0,1,2` gives some.")
     open_ = [
         one for one in found if one.change.verdict is Verdict.OPEN and metrics.get(one.metric).compared is not Compared.BY_SEED
     ]
     floors = [one.change.floor for one in open_ if one.change.evidence and one.change.evidence.is_too_noisy]
     if floors:
         sentences.append(
-            f"Two timings of the same arm differ by up to {max(floors):,.0f} %: too much for a verdict on times. "
+            f"The noise floor is up to {max(floors):,.0f} %, which two timings of the same arm may differ by: "
+            "too much for a verdict on times. "
             "Time them again with `rerun=true` while nothing else runs."
         )
     elif open_:

@@ -57,14 +57,14 @@ def changes(comparison: Comparison) -> Figure | None:
 
 
 def place(effect: Effect, value: float) -> float:
-    """Where a change of this size stands on its axis: a log ratio, points, or its own unit."""
+    """Where a change of this size is drawn on its axis: a log ratio, points, or its own unit."""
     if is_ratio(effect):
         return math.log1p(value / effect.change.baseline_mean)
     return POINTS * value if effect.unit in SHARES else value
 
 
 def is_ratio(effect: Effect) -> bool:
-    """Whether it stands on the axis of ratios that all panels share."""
+    """Whether it is drawn on the axis of ratios that all panels share."""
     return effect.unit not in (*SHARES, "nats") and effect.change.baseline_mean > 0
 
 

@@ -47,8 +47,8 @@ def _head(over: Overall, name: str, text: str) -> str:
     if name != HEADLINE:
         unit = metrics.get(name).unit
         return f"{text}, {unit}" if unit in UNITS_IN_HEAD else text
-    tasks = len(over.sections)
-    return f"score, mean of {tasks} tasks" if tasks > 1 else f"score: {escape(tables.score_title(over.sections[0]))}"
+    tasks = findings.counted(list(over.sections))
+    return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
 
 
 def _cell(over: Overall, label: str, name: str) -> str:
@@ -60,7 +60,8 @@ def _cell(over: Overall, label: str, name: str) -> str:
     text = formats.value(spread.mean, metric.unit, None if exact else spread.sd)
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
-    text += f" ({of} of {most} tasks)" if of < most else ""
+    several = "tables" if len({section.task for section in over.sections}) < most else "tasks"
+    text += f" ({of} of {most} {several})" if of < most else ""
     change = over.change(label, name)
     if label == over.comparison.baseline or metric.direction is Direction.NEITHER:
         return text

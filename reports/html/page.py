@@ -10,7 +10,7 @@ from reports.html.body import Page, body
 from reports.html.picture import dark_rules
 
 HERE = Path(__file__).parent
-PAPER, PEN = (0x16, 0x19, 0x1D), (0xE8, 0xE6, 0xE3)
+BACKGROUND, FOREGROUND = (0x16, 0x19, 0x1D), (0xE8, 0xE6, 0xE3)
 """Background and text in the dark, as in page.css."""
 PAGE = """\
 <!DOCTYPE html>
@@ -42,7 +42,10 @@ def page(title: str, text: str, files: Mapping[str, bytes]) -> bytes:
     """The page of a report in Markdown, with the pictures among `files` that it shows."""
     made = Page(files)
     main = body(text, made)
-    style = _read("page.css") + f"@media screen and (prefers-color-scheme: dark) {{\n{dark_rules(main, PAPER, PEN)}\n}}\n"
+    style = (
+        _read("page.css")
+        + f"@media screen and (prefers-color-scheme: dark) {{\n{dark_rules(main, BACKGROUND, FOREGROUND)}\n}}\n"
+    )
     script = _read("page.js")
     contents = "\n".join(f'<li><a href="#{anchor}">{html.escape(name)}</a></li>' for name, anchor in made.chapters)
     parts = {"title": html.escape(title), "contents": contents, "main": main, "style": style, "script": script}

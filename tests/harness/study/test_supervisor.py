@@ -65,7 +65,7 @@ def test_plain_lines_tell_of_every_cell(sweep):
     lines = sweep.text.splitlines()
     started = [line.split(" ", 1) for line in lines if line.endswith("started")]
     assert [number for number, _ in started] == ["[1/2]", "[2/2]"]
-    assert sorted(told for _, told in started) == [f"{model}, tiny, bag, seed 1: started" for model in ("base", "enhanced")]
+    assert sorted(line for _, line in started) == [f"{model}, tiny, bag, seed 1: started" for model in ("base", "enhanced")]
     assert lines[0] == "fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them"
     finished = [place for place, line in enumerate(lines) if ": finished in " in line and ", score 0." in line]
     (timing,) = (
@@ -210,8 +210,8 @@ def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_harn
     assert "Results are kept locally; run `python -m harness sync` later." in done.stdout
     assert runs_of(output, "s") == []
     for _ in range(2):
-        told = run_harness("sync", "--output", str(output))
-        assert (told.returncode, told.stdout, told.stderr) == (0, "synced 1 run\n", "")
+        synced = run_harness("sync", "--output", str(output))
+        assert (synced.returncode, synced.stdout, synced.stderr) == (0, "synced 1 run\n", "")
     (folder,) = (output / "s").glob("base-*")
     (run,) = runs_of(output, "s")
     assert (run.info.status, run.data.tags["status"]) == ("FINISHED", "finished")

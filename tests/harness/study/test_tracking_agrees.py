@@ -119,10 +119,10 @@ def test_torn_database_stops_no_run_and_sync_makes_it_anew(run_harness, run_modu
     torn = path.read_bytes()
     done = run_harness("-m", *small, *SHORT, "seed=1,2", f"output={output}")
     assert f"{path} is torn" in unreachable(done)
-    told = run_module("harness", "sync", "--output", str(output))
-    assert (told.returncode, told.stderr) == (0, "")
+    synced = run_module("harness", "sync", "--output", str(output))
+    assert (synced.returncode, synced.stderr) == (0, "")
     (kept,) = (one for one in output.glob("mlflow.db.broken-*") if not one.name.endswith(("-wal", "-shm")))
-    assert told.stdout.splitlines() == [
+    assert synced.stdout.splitlines() == [
         f"the tracking store was broken: kept as {kept}, and made anew from the folders of the runs",
         "synced 3 runs",
     ]
@@ -155,8 +155,8 @@ def test_nothing_that_a_run_leaves_holds_the_password(run_harness, small, output
     uri = "tracking.uri=http://ada:geheim@127.0.0.1:9"
     done = run_harness("-m", *small, *SHORT, "seed=1,2", uri, f"output={output}")
     assert "geheim" not in unreachable(done)
-    told = run_harness("sync", "--output", str(output))
-    assert told.returncode == 0, told.stderr
+    synced = run_harness("sync", "--output", str(output))
+    assert synced.returncode == 0, synced.stderr
     found = [path for path in output.rglob("*") if path.is_file() and b"geheim" in path.read_bytes()]
     assert found == []
     kept = [path for path in output.rglob("*") if path.is_file() and b"ada:***@127.0.0.1:9" in path.read_bytes()]

@@ -54,8 +54,8 @@ def test_every_cell_is_one_finished_flat_run_and_so_is_the_replicate(sweep, runs
 def test_tags_say_what_the_cell_was(runs, model):
     found = runs[model].data.tags
     assert set(found) >= TAGS
-    told = {key: found[key] for key in ("study", "model", "scale", "task", "seed", "status", "enhancements")}
-    assert told == {
+    identity = {key: found[key] for key in ("study", "model", "scale", "task", "seed", "status", "enhancements")}
+    assert identity == {
         "study": "sweep",
         "model": model,
         "scale": "tiny",

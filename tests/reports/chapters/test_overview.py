@@ -100,10 +100,29 @@ def test_arm_that_lacks_a_task_says_of_how_many_its_mean_is(make_run):
     assert rows(overview.overview(compare("s", runs)))["new"][0].startswith("0.900 (1 of 2 tasks)<br>+10.0 points")
 
 
+def test_one_seed_names_the_arms_where_others_have_more(make_run):
+    runs = [*runs_of(make_run, "base", {"sst2": [0.8, 0.7]}), *runs_of(make_run, "once", {"sst2": [0.9]})]
+    runs += runs_of(make_run, "twice", {"sst2": [0.9, 0.6]})
+    assert findings.paragraphs(compare("s", runs))[-1].startswith("- Scores of once are of one seed each and therefore no")
+
+
+def test_conditions_are_no_tasks(make_run):
+    runs = [
+        make_run(arm, values={SCORE: 0.8}, params={"finetune.epochs": epochs})
+        for arm in ("base", "new")
+        for epochs in ("1", "3")
+    ]
+    assert rows(overview.overview(compare("s", runs)))["arm"][0] == "score, mean of 1 task under several conditions"
+
+
 def test_too_high_a_floor_is_said(timed):
     runs = [timed("base", NOISY), timed("new", NOISY[::-1]), timed("base", NOISY[::-1], replicate="true")]
     _, cautions = findings.paragraphs(compare("s", runs))
-    assert re.search(r"^- Two timings of the same arm differ by up to \d+ %: too much for a verdict on times\.", cautions)
+    assert re.search(
+        r"^- The noise floor is up to \d+ %, which two timings of the same arm may differ by: too much for a verdict on "
+        r"times\. Time them again",
+        cautions,
+    )
 
 
 def test_times_without_launches_side_by_side_are_said(timed):
