@@ -53,7 +53,7 @@ def test_fine_tuning_starts_from_the_weights_of_each_point(run_harness, output, 
     ("given", "expected"),
     [
         (["pretrain.keep=[3000]"], "pretrain.keep=[3000.0]: 3000.0 must be above 0 and at most pretrain.tokens=2048.0"),
-        (["pretrain.keep=[0]"], "must be above 0"),
+        (["pretrain.keep=[0]"], "pretrain.keep=[0.0] must be numbers above 0"),
         (["pretrain.keep=[1000]", "pretrain.at=500"], "pretrain.at=500.0 must be one of pretrain.keep=[1000.0]"),
         (["pretrain.keep=[9]", "pretrain.tokens=null", "pretrain.steps=3"], "set the budget in tokens, too (pretrain.tokens)"),
     ],
