@@ -78,10 +78,11 @@ def write(files: dict[str, bytes], out: Path) -> None:
 def report(options: argparse.Namespace) -> Path:
     """Path of the first file that was written; ReportError, with nothing written, where the store has no answer."""
     # scipy, pandas and matplotlib take seconds to import: --help does without
-    from reports import render, store
+    from reports import render
     from reports.chapters import cost
+    from reports.comparison.study import Options, Study
     from reports.read import compare_with_first, read
-    from reports.study import Options, Study
+    from reports.reading import store
 
     cost.parse(options.target)  # a wrong target or format is refused before the store is read
     formats = render.formats(options.format)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pandas as pd
 
 from harness import metrics, tags
-from reports import folders
-from reports.compare import Comparison, differing_settings
+from reports.comparison.compare import Comparison, differing_settings
+from reports.comparison.results import RESULTS
 from reports.read import compare_with_any, read
-from reports.store import Run
-from reports.summary import RESULTS
+from reports.reading import folders
+from reports.reading.store import Run
 
 IDENTITY = {
     "arm": tags.ARM,

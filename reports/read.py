@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports import labels, store, where
-from reports.compare import Comparison, compare
-from reports.connect import connect
+from reports.comparison import labels
+from reports.comparison.compare import Comparison, compare
 from reports.errors import ReportError
-from reports.store import Reader, Run
+from reports.reading import store, where
+from reports.reading.connect import connect
+from reports.reading.store import Reader, Run
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def open_store(uri: str | None) -> Reader:
 
 
 def read(uri: str | None, studies: Sequence[str] = (), condition: str | None = None) -> Found:
-    """Runs of these studies, by default of the one with the newest run, that fit the condition (`reports.where`).
+    """Runs of these studies, by default of the one with the newest run, that fit the condition (`reports.reading.where`).
 
     ReportError for an unknown study, one without runs, a wrong condition, or one that no run fits.
     """

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from reports import latex
 from reports.chapters import CHAPTERS
+from reports.comparison.study import Study
 from reports.errors import unknown
-from reports.formats import csv_file, escape
 from reports.html.page import page
-from reports.study import Chapter, Study
-from reports.summary import COLUMNS, parquet_file, summary
+from reports.writing import latex
+from reports.writing.chapter import Chapter
+from reports.writing.formats import csv_file, escape
+from reports.writing.summary import COLUMNS, parquet_file, summary
 
 Files = dict[str, bytes]
 """Name -> content."""

@@ -7,11 +7,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from harness import metrics
-from reports import plots
-from reports.compare import Comparison, Row, Section
-from reports.plots import ArmStyle, arm_styles, grid, handle, legend
-from reports.study import Chapter, Study
-from reports.tables import section_name
+from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.study import Study
+from reports.writing import plots
+from reports.writing.chapter import Chapter
+from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
+from reports.writing.tables import section_name
 
 SCORE, UNSET = "eval/score", "None"
 CAPTION = (

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reports import formats, plots
 from reports.chapters import audit_pictures
+from reports.comparison.study import Study
 from reports.errors import ReportError
-from reports.formats import DASH, escape
-from reports.study import Chapter, Study
+from reports.writing import formats, plots
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, escape
 
 HEADING = "## Claims and what is measured here"
 STUDIES = "Studies that would settle the undecided ones:"

@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
-from reports import plots
-from reports.formats import escape
-from reports.plots import ArmStyle, arm_styles, grid, handle, legend
+from reports.writing import plots
+from reports.writing.formats import escape
+from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
 
 FEWEST = 3
 """Lengths of a reading that make a curve."""

@@ -8,12 +8,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from harness import metrics
-from reports import formats, plots, tables
-from reports.compare import Comparison, Row, Section
-from reports.formats import DASH, escape
-from reports.plots import axis_unit, grid
-from reports.study import Chapter, Study
-from reports.tables import present
+from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.study import Study
+from reports.writing import formats, plots, tables
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, escape
+from reports.writing.plots import axis_unit, grid
+from reports.writing.tables import present
 
 COMPONENTS = """\
 The components add up to the total; *effective* counts a shared layer once for every use. Where several tasks share a table,

@@ -3,10 +3,12 @@
 from datetime import UTC, datetime
 
 from harness import tags
-from reports.compare import Comparison, seed_order
-from reports.formats import escape, listed
-from reports.store import Run
-from reports.study import Chapter, Study
+from reports.comparison.compare import Comparison
+from reports.comparison.replicates import seed_order
+from reports.comparison.study import Study
+from reports.reading.store import Run
+from reports.writing.chapter import Chapter
+from reports.writing.formats import escape, listed
 
 SHOWN_ELSEWHERE = ("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version")
 SHOWN_ELSEWHERE += ("energy_counter",)

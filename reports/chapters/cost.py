@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate, compare_paired, spread
-from reports import formats
-from reports.compare import Comparison, Row, Section
+from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.study import Study
 from reports.errors import ReportError, unknown
-from reports.formats import DASH, SHARES, escape
-from reports.study import Chapter, Study
-from reports.tables import section_name
+from reports.writing import formats
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, SHARES, escape
+from reports.writing.tables import section_name
 
 MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")
 """Metrics that are evaluated while training and mean the same for every arm."""

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.paired import Replicate
-from reports import formats
-from reports.compare import Comparison, Row, Section
-from reports.formats import DASH, escape
-from reports.notes import seeds_text
-from reports.store import Run
-from reports.study import Chapter, Study
-from reports.tables import section_name
+from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.replicates import seeds_text
+from reports.comparison.study import Study
+from reports.reading.store import Run
+from reports.writing import formats
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, escape
+from reports.writing.tables import section_name
 
 HEADING = "## Diagnostics: expected against found"
 INTRO = """\
@@ -86,7 +87,7 @@ def _warning(against: list[Finding]) -> str:
 def _finding_text(finding: Finding) -> str:
     tags = finding.run.tags
     found = formats.value(finding.run.metrics[SCORE], "score")
-    where = f"**{finding.label} on {finding.task}**, {seeds_text([finding.replicate])}"
+    where = f"**{finding.label} on {finding.task}**, {escape(seeds_text([finding.replicate]))}"
     return f"{where}: expected {_expected(finding.run)} ({escape(tags.get(REASON, 'no reason stated'))}), found {found}"
 
 

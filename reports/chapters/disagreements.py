@@ -4,11 +4,13 @@ import ast
 
 import numpy as np
 
-from reports import formats, plots, predictions, tables
-from reports.compare import Section
-from reports.formats import DASH, escape, listed
-from reports.predictions import Both, Texts
-from reports.study import Chapter, Study
+from reports.comparison import predictions
+from reports.comparison.compare import Section
+from reports.comparison.predictions import Both, Texts
+from reports.comparison.study import Study
+from reports.writing import formats, plots, tables
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, escape, listed
 
 INTRO = """\
 Items of the validation data on which an arm and the baseline {baseline} differ: mean numbers over paired replicates (at most

@@ -7,13 +7,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from reports import findings, formats, plots
-from reports.compare import Comparison
-from reports.findings import Effect
-from reports.formats import POINTS, SHARES
-from reports.plots import COLOURS
-from reports.statistics import Verdict
-from reports.verdicts import size_text, verdict_text
+from reports.comparison.compare import Comparison
+from reports.comparison.statistics import Verdict
+from reports.writing import findings, formats, plots
+from reports.writing.findings import Effect
+from reports.writing.formats import POINTS, SHARES
+from reports.writing.plots import COLOURS
+from reports.writing.verdicts import size_text, verdict_text
 
 MARKS = {
     Verdict.BETTER: ("^", COLOURS[0], True, "better"),

@@ -4,14 +4,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics
-from reports import factorial, formats, plots, tables
-from reports.compare import Comparison
-from reports.factorial import Design, Effect
-from reports.formats import DASH, POINTS, escape, listed
-from reports.plots import grid
-from reports.statistics import Change
-from reports.study import Chapter, Study
-from reports.verdicts import size_text
+from reports.comparison import factorial
+from reports.comparison.compare import Comparison
+from reports.comparison.factorial import Design, Effect
+from reports.comparison.results import HEADLINE
+from reports.comparison.statistics import Change
+from reports.comparison.study import Study
+from reports.writing import formats, plots, tables
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, POINTS, escape, listed
+from reports.writing.plots import grid
+from reports.writing.verdicts import size_text
 
 COUNTED = ("model/params_total", "model/flops_forward")
 TIMED = ("inference/latency_ms_p50", "inference/peak_memory_bytes")
@@ -48,7 +51,7 @@ def table(one: Design) -> str:
     """One row an effect."""
     effects = factorial.effects(one)
     counted = tables.present(one.section, COUNTED)
-    measured = tables.present(one.section, (tables.HEADLINE, *TIMED))
+    measured = tables.present(one.section, (HEADLINE, *TIMED))
     columns = {name: factorial.changes(one, name, effects) for name in measured}
     header = ["effect", "of", *(tables.title(one.section, name) for name in (*measured, *counted))]
     rows = [
@@ -84,7 +87,7 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
     panels = []
     for one in designs:
         effects = factorial.effects(one)
-        changes = factorial.changes(one, tables.HEADLINE, effects)
+        changes = factorial.changes(one, HEADLINE, effects)
         lines = [(effect, change) for effect in effects if (change := changes[key(effect)]) and change.interval]
         panels += [(one, lines)] if lines else []
     if not panels:

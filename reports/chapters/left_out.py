@@ -1,9 +1,10 @@
 """Runs that do not count: those that did not finish, and those that a newer one supersedes."""
 
 from harness import tags
-from reports import formats
-from reports.formats import DASH, escape
-from reports.study import Chapter, Study
+from reports.comparison.study import Study
+from reports.writing import formats
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, escape
 
 SUPERSEDED = "superseded by a newer run"
 

@@ -4,9 +4,10 @@ import math
 
 from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
 from harness.paired import CONFIDENCE
-from reports.formats import POINTS, escape
-from reports.statistics import FEWEST_EXACT
-from reports.study import Chapter, Study
+from reports.comparison.statistics import FEWEST_EXACT
+from reports.comparison.study import Study
+from reports.writing.chapter import Chapter
+from reports.writing.formats import POINTS, escape
 
 LEGEND = """\
 A value is the mean over replicates, ± its sample standard deviation where there are several (of

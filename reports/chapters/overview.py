@@ -2,12 +2,15 @@
 
 from harness import metrics
 from harness.metrics import Direction
-from reports import findings, formats, overall, plots, tables, verdicts
 from reports.chapters import effect_plot, pretraining
-from reports.compare import Comparison, Section
-from reports.formats import DASH, escape
-from reports.overall import HEADLINE, Overall
-from reports.study import Chapter, Study
+from reports.comparison import overall
+from reports.comparison.compare import Comparison, Section
+from reports.comparison.overall import Overall
+from reports.comparison.results import HEADLINE
+from reports.comparison.study import Study
+from reports.writing import findings, formats, plots, tables, verdicts
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, escape
 
 CAPTIONS = {
     "changes.svg": "Change against the baseline over all tasks, with 95 % intervals; grey: no more than the noise floor or one "

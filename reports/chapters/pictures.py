@@ -6,9 +6,12 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Transform
 
 from harness import metrics
-from reports import plots
-from reports.compare import Comparison, Row, Section
-from reports.plots import (
+from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.results import HEADLINE, MAJORITY
+from reports.comparison.study import Curve, Study
+from reports.writing import plots
+from reports.writing.chapter import Chapter
+from reports.writing.plots import (
     FAINT_LIMIT,
     ArmStyle,
     arm_styles,
@@ -21,8 +24,7 @@ from reports.plots import (
     scale_axis,
     smooth,
 )
-from reports.study import Chapter, Curve, Study
-from reports.tables import HEADLINE, MAJORITY, score_title, value_text
+from reports.writing.tables import score_title, value_text
 
 CAPTIONS = {
     "score_parameters.svg": "Score against parameters; error bars are one standard deviation over replicates; all "

@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterable
 
 from harness import plateau, tags
 from harness.paired import Replicate
-from reports import before_after, formats, plots, tables
 from reports.chapters import pretraining_pictures, timing
-from reports.compare import Comparison, Row, Section
-from reports.formats import escape, listed
-from reports.labels import stem
-from reports.notes import seeds_text
-from reports.store import Run
-from reports.study import Chapter, Study
+from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.labels import stem
+from reports.comparison.replicates import seeds_text
+from reports.comparison.study import Study
+from reports.reading.store import Run
+from reports.writing import before_after, formats, plots, tables
+from reports.writing.chapter import Chapter
+from reports.writing.formats import escape, listed
 
 PROBE, OVERLAP = "pretrain/probe_steps", "corpus/overlap"
 BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}

@@ -11,12 +11,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from harness import metrics
-from reports.compare import Comparison, Row, Section
-from reports.formats import prefix
-from reports.plots import FAINT_LIMIT, ArmStyle, Line, arm_styles, grid, handle, legend, mean_curve, scale_axis, smooth
-from reports.store import Run
-from reports.study import Study
-from reports.tables import ACCURACY, LOSS, UNIGRAM
+from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.results import ACCURACY, LOSS, UNIGRAM
+from reports.comparison.study import Study
+from reports.reading.store import Run
+from reports.writing.formats import prefix
+from reports.writing.plots import FAINT_LIMIT, ArmStyle, Line, arm_styles, grid, handle, legend, mean_curve, scale_axis, smooth
 
 CAPTIONS = {
     "masked_loss.svg": "Pretraining: loss and accuracy on masked held-out tokens against what was spent, mean over seeds",

@@ -4,11 +4,13 @@ import json
 import shlex
 
 from harness import tags
-from reports import formats
-from reports.compare import in_order, seed_order
-from reports.formats import escape
-from reports.store import Run
-from reports.study import Chapter, Study
+from reports.comparison.compare import in_order
+from reports.comparison.replicates import seed_order
+from reports.comparison.study import Study
+from reports.reading.store import Run
+from reports.writing import formats
+from reports.writing.chapter import Chapter
+from reports.writing.formats import escape
 
 HEADING = "## Run it again"
 INTRO = "What has finished is skipped; `rerun=true` runs it again. A pretraining is run before the first task that needs it."

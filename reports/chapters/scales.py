@@ -11,13 +11,15 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from harness import metrics, tags
 from harness.paired import CONFIDENCE
-from reports import formats, plots
-from reports.compare import Comparison, Section
-from reports.formats import DASH, escape, listed, prefix
-from reports.growth import Fit, Replicates, centres, fit
-from reports.plots import ArmStyle, arm_styles, grid, handle, legend
-from reports.study import Chapter, Study
-from reports.tables import LOSS, section_name
+from reports.comparison.compare import Comparison, Section
+from reports.comparison.growth import Fit, Replicates, centres, fit
+from reports.comparison.results import LOSS
+from reports.comparison.study import Study
+from reports.writing import formats, plots
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, escape, listed, prefix
+from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
+from reports.writing.tables import section_name
 
 FLOPS = "pretrain/flops"
 FEWEST = 3

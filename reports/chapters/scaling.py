@@ -4,12 +4,13 @@ import math
 
 from harness import metrics
 from harness.paired import CONFIDENCE
-from reports import formats, plots
 from reports.chapters import scaling_pictures
-from reports.formats import DASH, escape
-from reports.growth import Crossing, Fit, Group, Race, fit, groups
-from reports.study import Chapter, Study
-from reports.tables import section_name
+from reports.comparison.growth import Crossing, Fit, Group, Race, fit, groups
+from reports.comparison.study import Study
+from reports.writing import formats, plots
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, escape
+from reports.writing.tables import section_name
 
 INTRO = """\
 An exponent is the slope on logarithmic axes: 1 is linear in the length, 2 quadratic (0 and −1 for throughput in tokens). In

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from harness import metrics
-from reports.formats import prefix
-from reports.growth import Group, Replicates, centres
-from reports.plots import ArmStyle, arm_styles, grid, handle, legend
+from reports.comparison.growth import Group, Replicates, centres
+from reports.writing.formats import prefix
+from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
 
 Styles = dict[str, ArmStyle]
 NAMED = 6

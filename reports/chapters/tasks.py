@@ -1,8 +1,9 @@
 """Every task before and after: its table, notes, differences and details."""
 
-from reports import before_after
 from reports.chapters import glue, pretraining, timing
-from reports.study import Chapter, Study
+from reports.comparison.study import Study
+from reports.writing import before_after
+from reports.writing.chapter import Chapter
 
 
 def chapter(study: Study) -> Chapter:

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from harness.metrics import HIGHEST_FLOOR
-from reports import formats, launches
-from reports.compare import Row, Section
-from reports.formats import DASH, escape, listed
-from reports.sessions import Pair, Series, Sessions, side_by_side
-from reports.study import Chapter, Study
+from reports.comparison import launches
+from reports.comparison.compare import Row, Section
+from reports.comparison.sessions import Pair, Series, Sessions, side_by_side
+from reports.comparison.study import Study
+from reports.writing import formats
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, escape, listed
 
 HEADING = "## Timings: sessions and noise floor"
 INTRO = """\

@@ -1,11 +1,14 @@
 """Trade-offs: which arms no other one beats in both score and cost, and how sure that is."""
 
 from harness import metrics
-from reports import formats, pareto, tables
-from reports.compare import Comparison, Section
-from reports.formats import escape, listed
-from reports.pareto import FEWEST, Front, Place
-from reports.study import Chapter, Study
+from reports.comparison import pareto
+from reports.comparison.compare import Comparison, Section
+from reports.comparison.pareto import FEWEST, Front, Place
+from reports.comparison.results import HEADLINE
+from reports.comparison.study import Study
+from reports.writing import formats, tables
+from reports.writing.chapter import Chapter
+from reports.writing.formats import escape, listed
 
 COSTS = (
     *("model/params_total", "model/flops_forward", "inference/latency_ms_p50", "inference/peak_memory_bytes"),
@@ -41,7 +44,7 @@ def groups(comparison: Comparison) -> list[tuple[list[str], list[Section]]]:
     """Labels and the tasks that all of them have a score on; sections with the same arms are one group."""
     found: dict[tuple[str, ...], list[Section]] = {}
     for section in comparison.sections:
-        labels = tuple(row.label for row in section.rows if row.values(tables.HEADLINE))
+        labels = tuple(row.label for row in section.rows if row.values(HEADLINE))
         if len(labels) > 1 and not section.is_pretraining:
             found.setdefault(labels, []).append(section)
     return [(list(labels), sections) for labels, sections in found.items()]
@@ -55,7 +58,7 @@ def table(sections: list[Section], labels: list[str], fronts: list[Front]) -> st
 
 
 def _score(sections: list[Section], label: str) -> str:
-    means = [section.row_of(label).mean(tables.HEADLINE) for section in sections]
+    means = [section.row_of(label).mean(HEADLINE) for section in sections]
     return formats.value(sum(means) / len(means), "score")
 
 

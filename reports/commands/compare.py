@@ -3,13 +3,14 @@
 from datetime import UTC, datetime
 
 from harness.terminal import WIDTH, table, wrapped
-from reports import formats, two_runs
 from reports.commands import arguments
+from reports.comparison import two_runs
+from reports.comparison.two_runs import Number
 from reports.errors import ReportError
-from reports.formats import DASH, SHARES
 from reports.read import open_store
-from reports.store import Run
-from reports.two_runs import Number
+from reports.reading.store import Run
+from reports.writing import formats
+from reports.writing.formats import DASH, SHARES
 
 NO_VERDICT = (
     "One run of each is no evidence: a difference of trained or timed numbers may be chance. "

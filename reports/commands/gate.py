@@ -7,14 +7,16 @@ from dataclasses import replace
 from harness import metrics, tags
 from harness.metrics import Compared, Margin
 from harness.terminal import table, wrapped
-from reports import formats, gate, tables
 from reports.commands import arguments
-from reports.compare import Comparison, compare
+from reports.comparison import non_inferiority
+from reports.comparison.compare import Comparison, compare
+from reports.comparison.non_inferiority import PREFIX, Limit, Outcome, Pair, Test
+from reports.comparison.results import HEADLINE
 from reports.errors import ReportError, unknown
-from reports.formats import DASH, SHARES
-from reports.gate import PREFIX, Limit, Outcome, Pair, Test
 from reports.read import Found, compare_with_any, read
-from reports.store import Run
+from reports.reading.store import Run
+from reports.writing import formats, tables
+from reports.writing.formats import DASH, SHARES
 
 ALLOWED = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|points?)")
 MEMORIES = ("inference/peak_memory_bytes", "finetune/peak_memory_bytes")
@@ -29,7 +31,7 @@ def main(given: list[str]) -> int:
     options = parse(given)
     limits = limits_of(options)
     comparison, pairs, unknown_arms = _sides(options)
-    found = gate.tests(comparison, pairs, limits)
+    found = non_inferiority.tests(comparison, pairs, limits)
     print(text(found, unknown_arms, options))
     return 0 if found and all(one.outcome is Outcome.PASSED for one in found) else 1
 
@@ -56,7 +58,7 @@ def limits_of(options: argparse.Namespace) -> list[Limit]:
     if options.timing not in TIMINGS:
         raise unknown("metric in --timing", options.timing, sorted(TIMINGS))
     given = {
-        "--max-drop": (options.max_drop, (tables.HEADLINE,)),
+        "--max-drop": (options.max_drop, (HEADLINE,)),
         "--max-slowdown": (options.max_slowdown, (options.timing,)),
         "--max-memory": (options.max_memory, MEMORIES),
     }
@@ -144,7 +146,7 @@ def text(found: list[Test], without: list[str], options: argparse.Namespace) -> 
 
 
 def _line(one: Test) -> tuple[str, ...]:
-    name = tables.score_title(one.section) if one.limit.metric == tables.HEADLINE else one.limit.metric
+    name = tables.score_title(one.section) if one.limit.metric == HEADLINE else one.limit.metric
     return one.section.task, one.arm, name, _change(one), one.limit.text, one.outcome.value
 
 

@@ -4,12 +4,12 @@ import argparse
 
 from harness import metrics
 from harness.terminal import table, wrapped
-from reports import formats
 from reports.commands import arguments
+from reports.comparison.bounds import Bound, Candidate, Checked, Fit, bound_of, candidates, finite
 from reports.errors import ReportError
-from reports.formats import DASH
-from reports.pick import Bound, Candidate, Checked, Fit, bound_of, candidates, finite
 from reports.read import compare_with_any, read
+from reports.writing import formats
+from reports.writing.formats import DASH
 
 SHORT = {
     "--max-latency-ms": ("inference/latency_ms_p50", 1.0),

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from markdown_it.tree import SyntaxTreeNode
 
-from reports import markdown
 from reports.html.picture import inline
 from reports.html.values import sort_value
-from reports.verdicts import MARKS
+from reports.writing import markdown
+from reports.writing.verdicts import MARKS
 
 FOLDED_CELLS = 60
 """A part of a chapter folds if it has a table of more cells."""

@@ -2,7 +2,7 @@
 
 import re
 
-from reports.formats import MINUS, PREFIXES, SCALED
+from reports.writing.formats import MINUS, PREFIXES, SCALED
 
 _NUMBER = rf"[+\-{MINUS}]?\d[\d,]*(?:\.\d+)?"
 _LETTERS = "".join(letter for _, letter in PREFIXES)

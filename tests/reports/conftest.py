@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness import tags
-from reports.compare import Comparison
-from reports.store import History, Run
-from reports.study import Options, Study
+from reports.comparison.compare import Comparison
+from reports.comparison.study import Options, Study
+from reports.reading.store import History, Run
 
 PARTS = {"token_embedding": 1_000_000, "position_embedding": 16_384, "type_embedding": 256, "embedding_norm": 256}
 PARTS |= {"layers": 400_000, "pooler": 16_512, "head": 258}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports import store
 from reports.__main__ import default_out, main
-from reports.connect import connect
+from reports.reading import store
+from reports.reading.connect import connect
 
 
 def refused(capsys: pytest.CaptureFixture, *arguments: str) -> str:
@@ -175,7 +175,7 @@ def test_reports_know_the_contract_alone_and_mlflow_in_one_file():
         for name, text in sources.items()
     }
     assert {name for name, lines in imports.items() if any(line[0].startswith("mlflow") for line in lines)} == {
-        "mlflow_reader.py"
+        "reading/mlflow_reader.py"
     }
     assert not any(line[0].split(".")[0] in ("torch", "models", "hydra") for lines in imports.values() for line in lines)
     from_harness = [line for lines in imports.values() for line in lines if line[0].split(".")[0] == "harness"]

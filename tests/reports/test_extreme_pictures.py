@@ -10,9 +10,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from reports import plots
 from reports.chapters import components, effect_plot, pictures
-from reports.compare import Comparison, compare
+from reports.comparison.compare import Comparison, compare
+from reports.writing import plots
 
 SCORE, TOTAL, LATENCY, MEMORY = "eval/score", "model/params_total", "inference/latency_ms_p50", "inference/peak_memory_bytes"
 PARTS = ("token_embedding", "position_embedding", "layers", "head")

@@ -7,8 +7,8 @@ import pytest
 
 import reports
 from harness import metrics, tags
-from reports import folders
 from reports.errors import ReportError
+from reports.reading import folders
 
 
 def logged(tracking, arm: str, seed: int = 0, **more):

@@ -2,7 +2,7 @@
 
 The rule never sees a difference between two arms. A rule that looked at them would stop where chance made one large, and at
 their scatter, where chance made it small. That of an A/A replicate has no such difference; stopping where it scatters little
-leaves the intervals of the arms as they are, and makes the floor a little low. `tests/reports/test_stopping.py` simulates it.
+leaves the intervals of the arms as they are, and makes the floor a little low. `test_stopping.py` of the reports simulates it.
 """
 
 import math

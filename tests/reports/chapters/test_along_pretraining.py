@@ -1,9 +1,9 @@
 """The score along pretraining: one line an arm, through the points that fine-tuning started from."""
 
-from reports import compare as comparing
 from reports import render
 from reports.chapters import along_pretraining
-from reports.study import Study
+from reports.comparison import compare as comparing
+from reports.comparison.study import Study
 
 POINTS = {"at=500000": "500000.0", "at=1e6": "1000000.0", "": "None"}
 SCORES = {("base", "500000.0"): 0.5, ("base", "1000000.0"): 0.6, ("base", "None"): 0.7}

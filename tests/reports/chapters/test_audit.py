@@ -5,9 +5,9 @@ import json
 import pytest
 
 from reports.chapters import audit
-from reports.compare import compare
+from reports.comparison.compare import compare
+from reports.comparison.study import Options, Study
 from reports.errors import ReportError
-from reports.study import Options, Study
 
 READING = {"name": "counted", "beside": False, "claimed": "5 | 6", "measured": "7", "verdict": "refuted", "command": ""}
 READING |= {"note": ""}

@@ -9,7 +9,7 @@ import pytest
 from reports.__main__ import main
 from reports.chapters import cost
 from reports.chapters.cost import Target, paid, parse, ratio, reach
-from reports.compare import compare
+from reports.comparison.compare import compare
 from reports.errors import ReportError
 
 LOSS, ACCURACY, TOKENS = "pretrain/masked_loss", "pretrain/masked_accuracy", "pretrain/tokens"

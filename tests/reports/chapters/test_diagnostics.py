@@ -4,9 +4,9 @@ import pytest
 
 from reports.chapters import diagnostics
 from reports.chapters.diagnostics import Outcome, outcome
-from reports.compare import compare
+from reports.comparison.compare import compare
+from reports.comparison.study import Study
 from reports.render import render
-from reports.study import Study
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from harness import paths
-from reports import predictions
 from reports.chapters import disagreements
-from reports.compare import compare
-from reports.study import Study
+from reports.comparison import predictions
+from reports.comparison.compare import compare
+from reports.comparison.study import Study
 
 WORDS = ["[UNK]", "good", "bad", "<script>", "film", "long"]
 TEXTS = ["good film", "bad film", "<script> bad", "good long film", "bad long film", "bad bad long film"]

@@ -9,7 +9,8 @@ import pytest
 
 from reports.__main__ import main
 from reports.chapters import glue
-from reports.compare import Comparison, compare
+from reports.comparison.compare import Comparison, compare
+from reports.comparison.glue import SCORES, glue_of
 
 BASE = {"cola": (0.30, 0.34), "sst2": (0.80, 0.82), "mrpc": ((0.70, 0.80), (0.72, 0.82))}
 BETTER = {"cola": (0.41, 0.43), "sst2": (0.83, 0.85), "mrpc": ((0.71, 0.83), (0.73, 0.83))}
@@ -18,7 +19,7 @@ BETTER = {"cola": (0.41, 0.43), "sst2": (0.83, 0.85), "mrpc": ((0.71, 0.83), (0.
 def values(task: str, score: float | tuple[float, ...], **more: float) -> dict[str, float]:
     """What a run of the task logs."""
     scores = score if isinstance(score, tuple) else (score,)
-    named = {f"eval/{name}": value for name, value in zip(glue.SCORES[task], scores, strict=False)}
+    named = {f"eval/{name}": value for name, value in zip(SCORES[task], scores, strict=False)}
     return {"eval/score": scores[-1], "eval/majority_score": 0.5} | named | more
 
 
@@ -56,7 +57,7 @@ def study(make_run) -> Callable[..., Comparison]:
                 for seed, score in enumerate(by_seed):
                     if score is not None:
                         runs.append(make_run(arm, seed, values(task, score), task=task))
-                        runs[-1].params.update({"task.headline": glue.SCORES[task][0]} | params)
+                        runs[-1].params.update({"task.headline": SCORES[task][0]} | params)
         return compare("s", runs)
 
     return made
@@ -101,7 +102,7 @@ def test_one_task_alone_is_no_glue(tracking):
 
 
 def test_arm_without_a_task_has_no_average(study):
-    result = glue.glue_of(study({"base": BASE, "new": {"cola": (0.9, 0.9), "sst2": (0.9, 0.9)}}))
+    result = glue_of(study({"base": BASE, "new": {"cola": (0.9, 0.9), "sst2": (0.9, 0.9)}}))
     texts = line(glue.table(result), "new")
     assert texts[3:] == ["–", "–"]
     assert texts[1].startswith("0.900")
@@ -110,7 +111,7 @@ def test_arm_without_a_task_has_no_average(study):
 
 def test_seed_without_a_task_enters_no_average(study):
     scores = {"cola": (0.2, 0.9), "sst2": (0.4, None)}
-    result = glue.glue_of(study({"base": scores}))
+    result = glue_of(study({"base": scores}))
     assert line(glue.table(result), "base") == ["base", "0.550 ± 0.495", "0.400", "0.300 (n 1)"]
 
 
@@ -118,7 +119,7 @@ def test_undefined_score_is_a_dash_and_so_is_its_average(study):
     comparison = study({"base": {"stsb": ((0.5, 0.7),), "rte": (0.6,)}, "new": {"stsb": ((0.5, 0.7),), "rte": (0.6,)}})
     undefined = next(run for run in comparison.runs if run.tags["task"] == "stsb" and run.tags["arm"] == "new")
     undefined.metrics.pop("eval/spearman")
-    table = glue.table(glue.glue_of(comparison))
+    table = glue.table(glue_of(comparison))
     assert line(table, "base") == ["base", "0.600", "0.600", "0.600"]
     assert line(table, "new")[1] == "–"
     assert line(table, "new")[3] == "–"
@@ -136,7 +137,7 @@ def test_wnli_is_left_out_and_said_unless_it_is_counted(tracking):
 
 
 def test_tasks_that_leave_nothing_to_average_have_no_average(study):
-    one = glue.glue_of(study({"base": {"cola": (0.2,), "wnli": (0.5,)}}))
+    one = glue_of(study({"base": {"cola": (0.2,), "wnli": (0.5,)}}))
     assert line(glue.table(one), "arm")[-1].startswith("wnli")
     assert "**Average**: none, for there is one task to average." in glue.rule(one)
     assert glue.summary_lines(one) == []
@@ -144,7 +145,7 @@ def test_tasks_that_leave_nothing_to_average_have_no_average(study):
 
 def test_task_under_two_sets_of_conditions_is_not_averaged(make_run):
     runs = [make_run(values=values("sst2", 0.8), params={"finetune.epochs": epochs}) for epochs in "12"]
-    result = glue.glue_of(compare("s", [*runs, make_run(values=values("rte", 0.5), task="rte")]))
+    result = glue_of(compare("s", [*runs, make_run(values=values("rte", 0.5), task="rte")]))
     first, second = (section.conditions for section in result.sections[:2])
     assert line(glue.table(result), "arm")[1:] == [f"sst2 ({first}): accuracy", f"sst2 ({second}): accuracy", "rte: accuracy"]
     assert "none, for sst2 was run under several sets of conditions" in glue.rule(result)
@@ -153,9 +154,9 @@ def test_task_under_two_sets_of_conditions_is_not_averaged(make_run):
 def test_mismatched_accuracy_enters_where_there_is_one(study):
     scores = {"rte": (0.5,), "mnli": (0.6,)}
     alone = study({"base": scores, "new": scores})
-    assert line(glue.table(glue.glue_of(alone)), "arm")[1] == "mnli: accuracy"
+    assert line(glue.table(glue_of(alone)), "arm")[1] == "mnli: accuracy"
     both = study({"base": {"rte": (0.5,), "mnli": ((0.6, 0.7),)}, "new": scores})
-    table = glue.table(glue.glue_of(both))
+    table = glue.table(glue_of(both))
     assert line(table, "arm")[1].startswith("mnli: accuracy, ")
     assert line(table, "base")[1] == "0.650"
     assert line(table, "new")[1] == "–"  # half of the scores would be another number
@@ -166,7 +167,7 @@ def test_constant_answer_stands_in_the_table_and_says_which_score_it_is(study):
     for run in comparison.runs:
         if run.tags["task"] == "stsb":
             run.metrics.pop("eval/majority_score")
-    assert line(glue.table(glue.glue_of(comparison)), r"*constant answer*") == [
+    assert line(glue.table(glue_of(comparison)), r"*constant answer*") == [
         "*constant answer*", "0.500", "0.500 (accuracy)", "–", "–",
     ]  # fmt: skip
 
@@ -191,7 +192,7 @@ def test_official_splits_have_no_such_note(study):
     settings = {"task.validation_split": "validation_matched", "data.validation_examples": "None", "finetune.keep_best": "none"}
     comparison = study({"base": {"cola": (0.3,), "rte": (0.5,)}}, **settings)
     assert [glue.notes(section) for section in comparison.sections] == [[], []]
-    assert "†" not in glue.rule(glue.glue_of(comparison))
+    assert "†" not in glue.rule(glue_of(comparison))
 
 
 def test_first_examples_of_a_split_are_no_glue_score(study):

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from reports import findings
 from reports.chapters import effect_plot, overview
-from reports.compare import Comparison, compare
-from reports.study import Study
+from reports.comparison.compare import Comparison, compare
+from reports.comparison.study import Study
+from reports.writing import findings
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
 LATENCY, ITEMS = "inference/latency_ms_p50", "eval/examples"

@@ -5,14 +5,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports import compare as comparing
-from reports import notes, render, store, tables
+from reports import render
 from reports.__main__ import main
 from reports.chapters import pretraining, pretraining_pictures
-from reports.connect import connect
+from reports.comparison import compare as comparing
+from reports.comparison.results import ACCURACY, LOSS
+from reports.comparison.study import Study
 from reports.errors import ReportError
-from reports.study import Study
-from reports.tables import ACCURACY, LOSS
+from reports.reading import store
+from reports.reading.connect import connect
+from reports.writing import notes, tables
 
 
 def texts(table: str, label: str) -> dict[str, str]:

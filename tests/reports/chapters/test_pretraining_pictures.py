@@ -6,11 +6,12 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from reports import compare as comparing
-from reports import plots, render
+from reports import render
 from reports.chapters import pretraining_pictures
-from reports.study import Study
-from reports.tables import ACCURACY, LOSS
+from reports.comparison import compare as comparing
+from reports.comparison.results import ACCURACY, LOSS
+from reports.comparison.study import Study
+from reports.writing import plots
 
 
 def test_costs_are_those_of_the_same_step():

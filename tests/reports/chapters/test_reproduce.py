@@ -4,8 +4,8 @@ import json
 import shlex
 
 from reports.chapters import reproduce
-from reports.compare import compare
-from reports.study import Study
+from reports.comparison.compare import compare
+from reports.comparison.study import Study
 
 
 def commands(runs: list) -> dict[str, list[str]]:

@@ -10,14 +10,16 @@ import pytest
 from scipy import stats
 
 from harness.metrics import Direction
-from reports import growth, plots, store
 from reports.__main__ import main
 from reports.chapters import scaling, scaling_pictures
 from reports.chapters.scaling import race_text
-from reports.compare import compare
-from reports.connect import connect
-from reports.growth import fit, race
-from reports.study import Study
+from reports.comparison import growth
+from reports.comparison.compare import compare
+from reports.comparison.growth import fit, race
+from reports.comparison.study import Study
+from reports.reading import store
+from reports.reading.connect import connect
+from reports.writing import plots
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
 LATENCY, FLOPS, MEMORY = "scaling/latency_ms", "scaling/flops_forward", "scaling/peak_memory_bytes"

@@ -3,7 +3,7 @@
 import pytest
 
 from reports.chapters import trade_offs
-from reports.compare import compare
+from reports.comparison.compare import compare
 
 
 @pytest.fixture

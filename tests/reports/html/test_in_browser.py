@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from browser import Page, axe_core, chromium
 
-from reports.compare import compare
+from reports.comparison.compare import compare
 from reports.html.page import page as page_of
 from reports.render import render
 

@@ -7,11 +7,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from reports import formats
-from reports.compare import compare
+from reports.comparison.compare import compare
 from reports.html.page import page
 from reports.html.picture import dark_rules, inline
 from reports.render import render
+from reports.writing import formats
 
 VALUES = {"eval/score": 0.8, "model/params_total": 1e6, "inference/latency_ms_p50": 3.0, "eval/majority_score": 0.5}
 VALUES |= {"model/params_component_layers": 6e5, "model/params_component_token_embedding": 4e5}

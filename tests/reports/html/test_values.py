@@ -2,8 +2,8 @@
 
 import pytest
 
-from reports import formats
 from reports.html.values import sort_value
+from reports.writing import formats
 
 
 @pytest.mark.parametrize(

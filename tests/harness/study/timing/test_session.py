@@ -17,7 +17,7 @@ from harness.study.timing import precision, summary
 from harness.study.timing import session as sessions
 from harness.study.timing.session import Session, Timed
 from harness.tracking import run_log
-from reports import launches as reports
+from reports.comparison import launches as reports
 
 ARGUMENTS = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
 

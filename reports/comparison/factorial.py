@@ -1,0 +1,181 @@
+"""Factorial designs: which changes of the baseline were combined with which, and what each adds, alone and beside the others.
+
+An effect is a contrast: a weighted sum over arms, computed within each seed (each round for launches), so that what arms share
+cancels (Montgomery, Design and Analysis of Experiments, ch. 6). Ratios are contrasted as logarithms.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+from harness import arms, metrics
+from harness.paired import Replicate, compare_paired
+from reports.comparison import launches
+from reports.comparison.compare import Row, Section
+from reports.comparison.statistics import CLOCK, PAGE, Change, Evidence, corrected, margin_of, of_evidence, scattered
+
+Combination = frozenset[str]
+"""Names of the changes that an arm has; empty for the baseline."""
+NAMES = ("model_name", "scale_name", "enhancements.", "facts.")
+"""Facts that name an arm or follow from its settings."""
+ENHANCEMENT = "enhancements."
+ALONE, MAIN, INTERACTION, LAST, STACKED = "alone", "main effect", "interaction", "added last", "stacking"
+
+
+@dataclass(frozen=True)
+class Design:
+    """The baseline's row, those of single changes, and those of combinations of them."""
+
+    section: Section
+    factors: tuple[str, ...]
+    rows: dict[Combination, Row]
+
+    @property
+    def missing(self) -> list[Combination]:
+        """Combinations that no arm has, small ones first."""
+        sizes = range(len(self.factors) + 1)
+        every = [frozenset(chosen) for size in sizes for chosen in combinations(self.factors, size)]
+        return [one for one in every if one not in self.rows]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A contrast over arms; `kind` is one of the constants above."""
+
+    kind: str
+    factors: tuple[str, ...]
+    weights: dict[Combination, float]
+
+    @property
+    def name(self) -> str:
+        return " × ".join(self.factors)
+
+
+def design(section: Section) -> Design | None:
+    """Of the arms whose settings are those of single other arms together; None where there are none."""
+    if section.before is None:
+        return None
+    single: dict[str, frozenset] = {}
+    combined: dict[Combination, Row] = {}
+    changed = {row.label: _changed(section.before, row) for row in section.rows}
+    for row in sorted(section.rows, key=lambda row: len(changed[row.label])):
+        mine = changed[row.label]
+        parts = [name for name, part in single.items() if part <= mine]
+        parts = [name for name in parts if not any(single[name] < single[other] for other in parts)]
+        if len(parts) > 1 and frozenset.union(*(single[name] for name in parts)) == mine:
+            combined.setdefault(frozenset(parts), row)
+        elif mine and mine not in single.values():
+            single[row.label] = mine
+    used = [name for name in single if any(name in one for one in combined)]
+    if not used:
+        return None
+    names = {label: _short(section, label) for label in used}
+    rows = {frozenset(): section.before} | {frozenset([names[label]]): section.row_of(label) for label in used}
+    rows |= {frozenset(names[label] for label in one): row for one, row in combined.items()}
+    return Design(section, tuple(names.values()), rows)
+
+
+def _changed(before: Row, row: Row) -> frozenset[tuple[str, str | None]]:
+    """The settings in which an arm differs from the baseline, with its values."""
+    ours, theirs = (next(iter(one.runs.values())).facts for one in (before, row))
+    return frozenset((key, theirs.get(key)) for key in arms.varying((ours, theirs)) if not arms.within(key, NAMES))
+
+
+def _short(section: Section, label: str) -> str:
+    """The enhancement that the arm is, where it is one, else its label."""
+    facts = next(iter(section.row_of(label).runs.values())).facts
+    named = [key.removeprefix(ENHANCEMENT) for key in facts if key.startswith(ENHANCEMENT) and facts[key] == "True"]
+    return named[0] if len(named) == 1 else label
+
+
+def effects(found: Design) -> list[Effect]:
+    """All whose arms there are. An interaction is how much more one change gives beside the other than without it, and
+    stacking how much more all together give than the sum of what each gives alone."""
+    every = frozenset(found.factors)
+    candidates = [
+        *(Effect(ALONE, (one,), {frozenset([one]): 1.0, frozenset(): -1.0}) for one in found.factors),
+        *(Effect(MAIN, (one,), _contrast(found, (one,))) for one in found.factors),
+        *(Effect(LAST, (one,), {every: 1.0, every - {one}: -1.0}) for one in found.factors),
+        *(Effect(INTERACTION, pair, _contrast(found, pair)) for pair in combinations(found.factors, 2)),
+        Effect(STACKED, ("all together",), _stacking(found.factors)),
+    ]
+    return [one for one in candidates if one.weights and all(arm in found.rows for arm in one.weights)]
+
+
+def _contrast(found: Design, factors: tuple[str, ...]) -> dict[Combination, float]:
+    """With minus without, averaged over all settings of the other factors; empty for an incomplete design."""
+    if found.missing:
+        return {}
+    share = 2 ** (len(found.factors) - len(factors))
+    return {one: math.prod(1 if name in one else -1 for name in factors) / share for one in found.rows}
+
+
+def _stacking(factors: tuple[str, ...]) -> dict[Combination, float]:
+    return {frozenset(factors): 1.0, frozenset(): len(factors) - 1.0} | {frozenset([one]): -1.0 for one in factors}
+
+
+def changes(found: Design, metric: str, chosen: Iterable[Effect]) -> dict[str, Change | None]:
+    """Kind and name -> effect, corrected as one family (Holm); None where arms share no seed or round."""
+    return corrected({f"{one.kind} {one.name}": _change(found, metric, one) for one in chosen})
+
+
+def _change(found: Design, metric: str, effect: Effect) -> Change | None:
+    rows = {arm: found.rows[arm] for arm in effect.weights}
+    declared, session = metrics.get(metric), _session(rows.values()) if metric in launches.JUDGED else None
+    if metric in launches.JUDGED and session is None:
+        return None
+    seen = {arm: _values(row, metric, session) for arm, row in rows.items()}
+    shared = set.intersection(*(set(values) for values in seen.values()))
+    if not shared:
+        return None
+    ratio = declared.margin.relative
+    sums = {key: math.fsum(weight * seen[arm][key] for arm, weight in effect.weights.items()) for key in sorted(shared)}
+    base = found.section.before.mean(metric)
+    item = found.section.item(found.section.before) if declared.unit == "score" else None
+    step = (PAGE / base if declared.unit == "bytes" else CLOCK) if ratio else item or 0.0
+    difference = scattered(compare_paired(dict.fromkeys(sums, 0.0), sums), step)
+    floor = _floor(found, rows.values(), metric, session) if ratio else item
+    evidence = Evidence(
+        declared.direction, difference, margin_of(declared.margin, base, ratio), floor, ratio, session is not None
+    )
+    return of_evidence(evidence, base)
+
+
+def _session(rows: Iterable[Row]) -> str | None:
+    """The newest session that launched all of these arms."""
+    names = [{run.session for run in row.runs.values() if run.launches} for row in rows]
+    order = next(iter(rows)).sessions.names
+    return next((name for name in reversed(order) if all(name in one for one in names)), None)
+
+
+def _values(row: Row, metric: str, session: str | None) -> dict[Replicate, float]:
+    """By replicate, or by round of the session; logarithms of what is compared by ratios."""
+    if session is None:
+        values = row.values(metric)
+        return _logs(values) if metrics.get(metric).margin.relative else values
+    run = next(run for run in row.runs.values() if run.session == session and run.launches)
+    launch = launches.JUDGED[metric]
+    levels = launches.levels(launch, run.launches, row.sessions.typical_reference(session, launch))
+    return _logs({Replicate("", str(step)): value for step, value in levels.items()})
+
+
+def _logs(values: dict[Replicate, float]) -> dict[Replicate, float]:
+    return {key: math.log(value) for key, value in values.items() if value > 0}
+
+
+def _floor(found: Design, rows: Iterable[Row], metric: str, session: str | None) -> float | None:
+    """Of the session, or of the memory of the sessions of these arms: the highest."""
+    sessions = found.section.sessions
+    if session is not None:
+        return sessions.floor(session, found.section.place, launches.JUDGED[metric])
+    names = dict.fromkeys(run.session for row in rows for run in row.runs.values() if run.session)
+    return max((floor for name in names if (floor := sessions.memory_floor(name)) is not None), default=None)
+
+
+def exact(found: Design, metric: str, effect: Effect) -> float | None:
+    """Of what is counted: the contrast of logarithms as a share; None where an arm has no such count."""
+    counts = {arm: found.rows[arm].mean(metric) for arm in effect.weights}
+    if not all(counts.values()):
+        return None
+    return math.expm1(math.fsum(weight * math.log(counts[arm]) for arm, weight in effect.weights.items()))

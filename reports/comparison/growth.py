@@ -1,0 +1,201 @@
+"""How cost grows with the length of the text: the exponent, and the lengths at which an arm beats the baseline.
+
+A length is one point, the geometric mean of its launches and seeds. Fitting all launches instead gives the same exponent,
+but an interval that counts every launch as one more length: the deviation of a length from the line (tiles of a kernel, the
+bend of b T + c T^2 itself) is the same in all launches, and such an interval misses the exponent far too often.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness import metrics, tags
+from harness.metrics import Direction
+from harness.paired import t_quantile
+from reports.comparison.compare import Section
+from reports.comparison.study import Study
+from reports.reading.store import Run
+
+QUANTITIES = ("scaling/latency_ms", "scaling/flops_forward", "scaling/peak_memory_bytes", "scaling/tokens_per_s")
+
+Replicates = dict[int, list[float]]
+"""Length in tokens -> values of its launches and seeds."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """quantity ~ length ** exponent. `deviation` is the largest distance of a point from the line, as a share of the line."""
+
+    exponent: float
+    interval: tuple[float, float] | None  # None below three lengths, and of what is counted
+    deviation: float
+    last: float  # exponent between the lengths of `doubling` alone
+    doubling: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where an arm begins or ceases to win; an end of the interval is None where no measured length excludes it."""
+
+    length: float
+    begins: bool
+    interval: tuple[float | None, float | None] | None  # None without replicates
+
+
+@dataclass(frozen=True)
+class Race:
+    """An arm against the baseline: the log of how many times it is better, by length, and the half-widths of that."""
+
+    lengths: tuple[int, ...]
+    lead: tuple[float, ...]
+    half: tuple[float, ...] | None  # None without replicates
+    crossings: tuple[Crossing, ...]
+
+    @property
+    def unclear(self) -> list[int]:
+        """Lengths at which the interval of the lead includes 0; none without replicates."""
+        if self.half is None:
+            return []
+        return [
+            length for length, lead, half in zip(self.lengths, self.lead, self.half, strict=True) if abs(lead) <= half and half
+        ]
+
+
+def centres(points: Replicates) -> dict[int, float]:
+    """Length -> geometric mean, shortest first; empty unless all values are positive."""
+    if any(value <= 0 for values in points.values() for value in values):
+        return {}
+    return {length: math.exp(float(np.mean(np.log(points[length])))) for length in sorted(points) if points[length]}
+
+
+def fit(points: Replicates, counted: bool = False) -> Fit | None:
+    """Least squares through the logs, one point a length, with Student's t interval; None below two lengths."""
+    known = centres(points)
+    if len(known) < 2:
+        return None
+    lengths = list(known)
+    x, y = np.log(lengths), np.log(list(known.values()))
+    spread = x - x.mean()
+    exponent = float(spread @ y / (spread @ spread))
+    left = y - y.mean() - exponent * spread
+    begin = max((length for length in lengths if 2 * length <= lengths[-1]), default=lengths[-2])
+    last = math.log(known[lengths[-1]] / known[begin]) / math.log(lengths[-1] / begin)
+    interval = None if counted else _interval(exponent, left, float(spread @ spread))
+    return Fit(exponent, interval, float(np.abs(np.expm1(left)).max()), last, (begin, lengths[-1]))
+
+
+def _interval(exponent: float, left: np.ndarray, spread: float) -> tuple[float, float] | None:
+    freedom = len(left) - 2
+    if freedom < 1:
+        return None
+    half = t_quantile(freedom) * math.sqrt(float(left @ left) / freedom / spread)
+    return exponent - half, exponent + half
+
+
+def race(before: Replicates, after: Replicates, direction: Direction) -> Race | None:
+    """Compares both at the lengths that they share; None where they share none, or a value is not positive."""
+    first, second = centres(before), centres(after)
+    lengths = [length for length in first if length in second]
+    if not lengths:
+        return None
+    sign = -1 if direction is Direction.LOWER else 1
+    lead = [sign * math.log(second[length] / first[length]) for length in lengths]
+    lead = [0.0 if abs(one) < 1e-12 else one for one in lead]
+    half = _halves([(before[length], after[length]) for length in lengths])
+    return Race(tuple(lengths), tuple(lead), half, tuple(_crossings(np.log(lengths), np.array(lead), half)))
+
+
+def _halves(pairs: list[tuple[list[float], list[float]]]) -> tuple[float, ...] | None:
+    """Half-widths of Welch's interval of the difference of logs; None unless every value was measured again."""
+    if any(len(values) < 2 for pair in pairs for values in pair):
+        return None
+    return tuple(_welch(np.log(before), np.log(after)) for before, after in pairs)
+
+
+def _welch(before: np.ndarray, after: np.ndarray) -> float:
+    errors = [float(values.var(ddof=1)) / len(values) for values in (before, after)]
+    if sum(errors) < 1e-30:
+        return 0.0
+    freedom = sum(errors) ** 2 / sum(
+        error**2 / (len(values) - 1) for error, values in zip(errors, (before, after), strict=True)
+    )
+    return t_quantile(freedom) * math.sqrt(sum(errors))
+
+
+def _crossings(x: np.ndarray, lead: np.ndarray, half: tuple[float, ...] | None) -> list[Crossing]:
+    """Sign changes of the lead, straight between measured lengths on logarithmic axes; equal is no win."""
+    found = []
+    for index in range(len(x) - 1):
+        here, there = lead[index], lead[index + 1]
+        if (here > 0) != (there > 0):
+            place = x[index] - here / (there - here) * (x[index + 1] - x[index])
+            interval = None if half is None else _unsure(x, lead, np.array(half), float(place))
+            found.append(Crossing(math.exp(place), bool(there > 0), interval))
+    return found
+
+
+def _unsure(x: np.ndarray, lead: np.ndarray, half: np.ndarray, place: float) -> tuple[float | None, float | None]:
+    """The lengths around a crossing at which the interval of the lead includes 0."""
+    ends = np.array(_roots(x, lead - half) + _roots(x, lead + half))
+    below, above = ends[ends <= place + 1e-12], ends[ends >= place - 1e-12]
+    return (math.exp(below.max()) if len(below) else None, math.exp(above.min()) if len(above) else None)
+
+
+def _roots(x: np.ndarray, y: np.ndarray) -> list[float]:
+    """Zeros of the piecewise linear curve through these points."""
+    found = [float(place) for place, value in zip(x, y, strict=True) if value == 0]
+    for index in np.flatnonzero(y[:-1] * y[1:] < 0):
+        found.append(float(x[index] - y[index] / (y[index + 1] - y[index]) * (x[index + 1] - x[index])))
+    return found
+
+
+@dataclass(frozen=True)
+class Group:
+    """What may be compared: one section on one device, the baseline first where it was measured."""
+
+    section: Section
+    hardware: str
+    baseline: str
+    values: dict[str, dict[str, Replicates]]  # quantity -> label -> values of all seeds
+
+    @property
+    def labels(self) -> list[str]:
+        measured = {label for rows in self.values.values() for label in rows}
+        return [row.label for row in self.section.rows if row.label in measured]
+
+    def race(self, quantity: str, label: str) -> Race | None:
+        """Against the baseline; None for the baseline itself, and where one of the two was not measured."""
+        rows = self.values[quantity]
+        if label == self.baseline or label not in rows or self.baseline not in rows:
+            return None
+        return race(rows[self.baseline], rows[label], metrics.get(quantity).direction)
+
+
+def groups(study: Study) -> list[Group]:
+    """One for each section and device with any length measured."""
+    found = []
+    for section in study.comparison.sections:
+        for hardware in dict.fromkeys(_hardware(run) for run in section.runs):
+            values = {quantity: _rows(section, hardware, quantity, study.history(quantity)) for quantity in QUANTITIES}
+            values = {quantity: rows for quantity, rows in values.items() if rows}
+            if values:
+                found.append(Group(section, hardware, section.baseline, values))
+    return found
+
+
+def _hardware(run: Run) -> str:
+    return run.tags.get(tags.HARDWARE, "not recorded")
+
+
+def _rows(section: Section, hardware: str, quantity: str, of_runs: dict[str, Replicates]) -> dict[str, Replicates]:
+    """Seeds that one session timed share its launches, which count once."""
+    rows: dict[str, Replicates] = {}
+    for row in section.rows:
+        here = [run for run in row.runs.values() if _hardware(run) == hardware]
+        if not metrics.get(quantity).deterministic:
+            here = list({run.session or run.run_id: run for run in here if run.run_id in of_runs}.values())
+        for run in here:
+            for length, values in of_runs.get(run.run_id, {}).items():
+                rows.setdefault(row.label, {}).setdefault(length, []).extend(values)
+    return rows

@@ -1,0 +1,176 @@
+"""Non-inferiority: whether an arm is shown to be at most so much worse than another, from the differences of the report.
+
+One-sided t tests at 5 % against the allowed loss, of differences paired by seed or by round. Several tests are not corrected,
+as all of them must pass: an intersection-union test (Berger, Technometrics 24, 1982).
+"""
+
+import enum
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import stdtrit
+
+from harness import arms, metrics
+from harness.metrics import Direction, Margin
+from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.replicates import seeds_text
+from reports.comparison.results import HEADLINE, headline
+from reports.comparison.sessions import is_timing
+from reports.comparison.statistics import LEVEL, MOST_PAIRS, Change, margin_of
+
+UNSET = "not set"
+POWER = 0.8
+"""How often an equal arm shall pass, for the number of pairs that is advised."""
+PREFIX = "new "
+"""Before the name of an arm of the study that is judged, where it meets the study that it is judged against."""
+
+
+class Outcome(enum.Enum):
+    """What a test says; all but PASSED fail the gate."""
+
+    PASSED = "passed"
+    INFERIOR = "inferior"
+    NOT_SHOWN = "not shown"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """By how much a metric may be worse."""
+
+    metric: str
+    margin: Margin
+    text: str  # as the user wrote it
+
+
+@dataclass(frozen=True)
+class Test:
+    """One metric of one arm in one section; no change where nothing can be paired."""
+
+    section: Section
+    arm: str
+    limit: Limit
+    outcome: Outcome
+    reason: str
+    change: Change | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Of both one-sided tests, in units of the metric; None for a single pair."""
+        evidence = self.change.evidence if self.change else None
+        ends = evidence.found.interval_at(1 - 2 * LEVEL) if evidence else None
+        if ends is None:
+            return None
+        return tuple(self.change.baseline_mean * math.expm1(end) if evidence.ratio else end for end in ends)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An arm and what it is held against, by labels within one comparison; `name` is what the user calls it."""
+
+    name: str
+    after: str
+    before: str
+
+
+def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) -> list[Test]:
+    """Every limit in every section of every pair; pretrainings only where there is nothing else."""
+    of_tasks = [one for one in comparison.sections if not one.is_pretraining]
+    found = []
+    for pair in pairs:
+        for section in of_tasks or comparison.sections:
+            if row := section.row_of(pair.after):
+                against = replace(section, baseline=pair.before)
+                found += [_test(comparison, against, row, pair, limit) for limit in limits]
+        found += _lost(of_tasks or comparison.sections, pair, limits)
+    return found
+
+
+def _lost(sections: Iterable[Section], pair: Pair, limits: list[Limit]) -> list[Test]:
+    """Tasks of the other side that this arm has no finished run of."""
+    ran = {section.task for section in sections if section.row_of(pair.after)}
+    lost = {section.task: section for section in sections if section.task not in ran and section.row_of(pair.before)}
+    reason = f"{pair.name} has no finished run of this task"
+    return [Test(section, pair.name, limit, Outcome.NOT_JUDGED, reason) for section in lost.values() for limit in limits]
+
+
+def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit: Limit) -> Test:
+    name = headline(section) if limit.metric == HEADLINE else limit.metric
+    own = replace(limit, metric=name)
+    reason = _unpaired(comparison, section, row, name)
+    if reason:
+        return Test(section, pair.name, own, Outcome.NOT_JUDGED, reason)
+    change = section.single_change(row, name)
+    if change is None:
+        here, there = (seeds_text(one.values(name)) for one in (row, section.before))
+        reason = f"no seed ran on both sides: {here} here, {there} there"
+        return Test(section, pair.name, own, Outcome.NOT_JUDGED, reason)
+    outcome, reason = judge(change, own)
+    return Test(section, pair.name, own, outcome, reason, change)
+
+
+def _unpaired(comparison: Comparison, section: Section, row: Row, name: str) -> str:
+    """Why there is no change at all; empty where there may be one."""
+    if section.before is None:
+        others = [one for one in comparison.sections if one.task == section.task and one.row_of(section.baseline)]
+        if not others:
+            return "the other side has no finished run of this task"
+        there = others[0].facts
+        keys = [
+            f"{key} ({section.facts.get(key, UNSET)} here, {there.get(key, UNSET)} there)"
+            for key in arms.varying((section.facts, there))
+        ]
+        return f"the other side ran this task under other conditions: {', '.join(keys)}; --along KEY lifts one"
+    lacking = [where for where, one in (("here", row), ("on the other side", section.before)) if not one.values(name)]
+    return f"{name} was not measured {' and '.join(lacking)}" if lacking else ""
+
+
+def judge(change: Change, limit: Limit) -> tuple[Outcome, str]:
+    """The outcome and why it is not PASSED."""
+    metric, evidence = metrics.get(limit.metric), change.evidence
+    if evidence is None:
+        return Outcome.NOT_JUDGED, "not launched side by side in one session; run both arms in one command"
+    found, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
+    reason = _untestable(change, limit, margin)
+    if reason:
+        return Outcome.NOT_JUDGED, reason
+    good = 1 if metric.direction is Direction.HIGHER else -1
+    if found.t_test_p(-good * margin, good) <= LEVEL:
+        return Outcome.PASSED, ""
+    if found.t_test_p(-good * margin, -good) <= LEVEL:
+        return Outcome.INFERIOR, f"shown to be worse by more than {limit.text}"
+    return Outcome.NOT_SHOWN, f"not shown to be within {limit.text}" + _advice(change, margin)
+
+
+def _untestable(change: Change, limit: Limit, margin: float) -> str:
+    """Why no test can decide; empty where one can."""
+    evidence = change.evidence
+    if evidence.found.error is None:
+        return "one pair only; expected two or more"
+    if is_timing(limit.metric) and evidence.floor is None:
+        return "no A/A replicate was timed in its session, so that the noise floor is unknown"
+    if evidence.is_too_noisy or (evidence.ratio and (evidence.floor or 0.0) > margin):
+        return f"noise floor {100 * math.expm1(evidence.floor):.2g} %, above what could be judged"
+    return "" if evidence.found.error else "all differences are equal, and the number of items is unknown: nothing to test by"
+
+
+def _advice(change: Change, margin: float) -> str:
+    """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
+    found = change.evidence.found
+    if found.independent is None:
+        return ""
+    number = pairs_needed(found.error * math.sqrt(found.independent), margin)
+    if number is not None and number <= found.independent:
+        return ""
+    one = "rounds" if change.by_round else "pretrainings" if found.pretrainings > 1 else "seeds"
+    shown = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
+    return f"; an equal arm takes {shown} {one} to pass {100 * POWER:.0f} % of the time"
+
+
+def pairs_needed(sd: float, margin: float) -> int | None:
+    """The fewest pairs with which an equal arm passes in POWER of all studies, of this scatter; None beyond MOST_PAIRS."""
+    n = np.arange(2, MOST_PAIRS + 1)
+    enough = (stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER)) * sd / np.sqrt(n) <= margin
+    return int(n[enough.argmax()]) if enough.any() else None

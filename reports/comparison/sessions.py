@@ -1,0 +1,296 @@
+"""Which launches belong together: the series of launches of every session, their A/A replicates, and changes judged by them."""
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from harness import metrics
+from harness.metrics import Direction
+from harness.paired import Replicate, Spread, geometric_mean, spread
+from reports.comparison import launches, statistics
+from reports.comparison.launches import History, Ratio
+from reports.comparison.statistics import Change, Verdict, change, with_floor
+from reports.reading.store import Run
+
+MEMORY_OF_LAUNCHES = metrics.LENGTHS + "peak_memory_bytes"
+"""Of the longest texts of a launch: the only memory that an A/A replicate measures."""
+
+
+class Place(NamedTuple):
+    """Which section it is."""
+
+    task: str
+    conditions: str  # short hash
+
+
+@dataclass(frozen=True)
+class Series:
+    """The launches of one arm in one session and section; all of its seeds were timed by these."""
+
+    session: str
+    place: Place
+    label: str
+    run: Run
+
+    @property
+    def history(self) -> History:
+        return self.run.launches
+
+    @property
+    def is_aa_replicate(self) -> bool:
+        return self.run.is_aa_replicate
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One arm timed twice in a session; `corrected`: the metrics of a launch that are divided by the reference workload."""
+
+    first: Series
+    second: Series
+    corrected: frozenset[str] = frozenset()
+
+    def ratio(self, launch: str) -> Ratio | None:
+        """Second over first, of one metric of a launch."""
+        return launches.compared(launch, self.first.history, self.second.history, launch in self.corrected)
+
+    def floor(self, launch: str) -> float | None:
+        """As a log ratio; None where fewer than two rounds are paired."""
+        return launches.noise_floor(self.ratio(launch))
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Every series of launches of a study, oldest first, A/A replicates and superseded runs among them."""
+
+    series: tuple[Series, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Each session once, oldest first."""
+        return list(self._by_session)
+
+    def of(self, session: str) -> list[Series]:
+        """All that was launched in one session."""
+        return self._by_session.get(session, [])
+
+    def replicates(self, session: str, place: Place, label: str) -> list[Run]:
+        """The A/A replicates of an arm in a session."""
+        return self._replicates.get((session, place, label), [])
+
+    def launched(self, session: str) -> list[list[Series]]:
+        """The same by launches: an arm with one shape on several tasks was launched once for all of them."""
+        found: list[list[Series]] = []
+        for one in self.of(session):
+            shared = next((group for group in found if _same_latency(one, group[0])), None)
+            if shared is None:
+                found.append([one])
+            else:
+                shared.append(one)
+        return found
+
+    def pairs(self, session: str) -> list[Pair]:
+        """What was timed twice in this session: an arm and its A/A replicate, or else two A/A replicates."""
+        if session not in self._pairs:
+            self._pairs[session] = self._find_pairs(session)
+        return self._pairs[session]
+
+    def _find_pairs(self, session: str) -> list[Pair]:
+        found: dict[tuple[Place, str], list[Series]] = {}
+        for one in self.of(session):
+            found.setdefault((one.place, one.label), []).append(one)
+        ordered = [sorted(group, key=lambda one: one.is_aa_replicate) for group in found.values()]
+        both = [(group[0], group[-1]) for group in ordered if len(group) > 1 and group[-1].is_aa_replicate]
+        histories = [(first.history, again.history) for first, again in both]
+        corrected = frozenset(launch for launch in launches.DRIFT if launches.reference_helps(launch, histories))
+        return [Pair(first, again, corrected) for first, again in both]
+
+    def typical_reference(self, session: str, launch: str) -> float | None:
+        """Log time of the reference workload that values of this session are shown for; None where they are as measured."""
+        if (session, launch) not in self._typical:
+            helps = any(launch in pair.corrected for pair in self.pairs(session))
+            found = launches.typical_reference(launch, (one.history for one in self.of(session))) if helps else None
+            self._typical[session, launch] = found
+        return self._typical[session, launch]
+
+    def levels(self, run: Run, launch: str) -> list[float]:
+        """Of every round, on the basis on which this session is compared."""
+        return list(launches.levels(launch, run.launches, self.typical_reference(run.session, launch)).values())
+
+    def memory_floor(self, session: str) -> float | None:
+        """Largest log ratio of the memory of an arm and its A/A replicate; None where it was not measured twice."""
+        peaks = [[one.run.metrics.get(MEMORY_OF_LAUNCHES) for one in (pair.first, pair.second)] for pair in self.pairs(session)]
+        return max((abs(math.log(again / first)) for first, again in peaks if first and again), default=None)
+
+    def floor(self, session: str, place: Place, launch: str) -> float | None:
+        """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
+        if (session, launch) not in self._floors:
+            floors = [(pair.first.place, pair.floor(launch)) for pair in self.pairs(session)]
+            self._floors[session, launch] = [(where, floor) for where, floor in floors if floor is not None]
+        known = self._floors[session, launch]
+        own = [floor for where, floor in known if where == place]
+        return max(own or [floor for _, floor in known], default=None)
+
+    @functools.cached_property
+    def _by_session(self) -> dict[str, list[Series]]:
+        found: dict[str, list[Series]] = {}
+        for one in self.series:
+            found.setdefault(one.session, []).append(one)
+        return found
+
+    @functools.cached_property
+    def _replicates(self) -> dict[tuple[str, Place, str], list[Run]]:
+        """(session, place, label) -> its A/A replicates."""
+        found: dict[tuple[str, Place, str], list[Run]] = {}
+        for one in self.series:
+            if one.is_aa_replicate:
+                found.setdefault((one.session, one.place, one.label), []).append(one.run)
+        return found
+
+    @functools.cached_property
+    def _pairs(self) -> dict[str, list[Pair]]:
+        """Session -> what was timed twice, computed when it is first read."""
+        return {}
+
+    @functools.cached_property
+    def _typical(self) -> dict[tuple[str, str], float | None]:
+        """(session, metric of a launch) -> typical reference, each computed when it is first read."""
+        return {}
+
+    @functools.cached_property
+    def _floors(self) -> dict[tuple[str, str], list[tuple[Place, float]]]:
+        """(session, metric of a launch) -> floors and their places, each computed when it is first read."""
+        return {}
+
+
+def gather(runs: Iterable[Run], labels: dict[str, str], places: dict[str, Place]) -> Sessions:
+    """The series of runs, oldest first; seeds that were timed by the same launches give one. Labels, places: by run id."""
+    found: list[Series] = []
+    alike: dict[tuple[str, Place, str, bool], list[Series]] = {}
+    for run in runs:
+        if run.session is None or not run.launches:
+            continue
+        one = Series(run.session, places[run.run_id], labels[run.run_id], run)
+        others = alike.setdefault((one.session, one.place, one.label, one.is_aa_replicate), [])
+        if not any(one.history == other.history for other in others):
+            found.append(one)
+            others.append(one)
+    return Sessions(tuple(found))
+
+
+def _same_latency(one: Series, other: Series) -> bool:
+    """Of every round to the last digit: the launches are the same, whatever their throughput was measured on."""
+    times = [series.history.get(launches.LATENCY, {}) for series in (one, other)]
+    return bool(times[0]) and times[0] == times[1]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Two rows whose timings are compared: the baseline's and an arm's runs, by replicate, and their section."""
+
+    place: Place
+    baseline: str
+    before: dict[Replicate, Run]
+    after: dict[Replicate, Run]
+
+    @property
+    def sessions(self) -> list[str]:
+        """Each session of these runs once."""
+        return list(dict.fromkeys(run.session for run in (*self.before.values(), *self.after.values()) if run.session))
+
+
+def is_timing(metric: str) -> bool:
+    """Whether this metric is a timing, which is judged by its session."""
+    return metric in launches.JUDGED or metric in launches.SHOWN or metric in launches.GATED
+
+
+def timed_change(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
+    """Of a timing; without launches side by side the number alone, None where there is none."""
+    if metric in launches.GATED:
+        return _gated(sessions, rows, metric)
+    return (_judged(sessions, rows, metric) if metric in launches.JUDGED else None) or _number(sessions, rows, metric)
+
+
+def side_by_side(sessions: Sessions, rows: Rows) -> tuple[Run, Run] | None:
+    """Baseline and arm of the latest session that launched both; its A/A replicate is taken for a baseline timed elsewhere."""
+    latest_first = [name for name in reversed(sessions.names) if any(run.session == name for run in rows.after.values())]
+    for session in latest_first:
+        after = [run for run in rows.after.values() if run.session == session and run.launches]
+        before = [run for run in rows.before.values() if run.session == session and run.launches]
+        before += sessions.replicates(session, rows.place, rows.baseline)
+        if before and after:
+            return before[0], after[0]
+    return None
+
+
+def _judged(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
+    before, after = side_by_side(sessions, rows) or (None, None)
+    if before is None:
+        return None
+    launch, session = launches.JUDGED[metric], after.session
+    with_reference = sessions.typical_reference(session, launch) is not None
+    ratio = launches.compared(launch, before.launches, after.launches, with_reference)
+    if ratio is None:
+        return None
+    found = launches.evidence(metrics.get(metric), ratio, sessions.floor(session, rows.place, launch))
+    base = geometric_mean(sessions.levels(before, launch))
+    return replace(statistics.of_evidence(found, base), by_round=True)
+
+
+def _number(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
+    """The difference of two values that were not launched side by side."""
+    verdict = None if metrics.get(metric).direction is Direction.NEITHER else Verdict.OPEN
+    shown = [timed_spread(sessions, side.values(), metric) for side in (rows.before, rows.after)]
+    if None not in shown:
+        earlier, later = (one.mean for one in shown)
+        return Change(min(one.n for one in shown), earlier, later - earlier, None, verdict)
+    found = change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric))
+    return Change(found.n, found.baseline_mean, found.absolute, None, verdict) if found else None
+
+
+def _values(runs: dict[Replicate, Run], metric: str) -> dict[Replicate, float]:
+    return {replicate: run.metrics[metric] for replicate, run in runs.items() if metric in run.metrics}
+
+
+def _gated(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
+    """Paired by seed; no verdict unless every session of these runs has a floor, the highest of which it must exceed.
+
+    Floors of time and throughput count alike: both say how long the same training took.
+    """
+    found = change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric))
+    return found if found is None or found.verdict is None else with_floor(found, gating_floor(rows, sessions))
+
+
+def gating_floor(rows: Rows, sessions: Sessions) -> float | None:
+    """What a training must exceed: the highest floor of the sessions of these runs, None unless each has one."""
+    floors = [sessions.floor(session, rows.place, launch) for session in rows.sessions for launch in launches.DRIFT]
+    return None if not floors or None in floors else max(floors)
+
+
+def memory_floor(rows: Rows, sessions: Sessions) -> float | None:
+    """The highest floor of the sessions of these runs, None where none is known."""
+    floors = [floor for session in rows.sessions if (floor := sessions.memory_floor(session)) is not None]
+    return max(floors, default=None)
+
+
+def memory_change(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
+    """Paired by seed, above the floor of memory where one is known."""
+    floor = memory_floor(rows, sessions)
+    return change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric), floor, floor or 0.0)
+
+
+def timed_spread(sessions: Sessions, runs: Iterable[Run], metric: str) -> Spread | None:
+    """Over launches where these were recorded, for seeds repeat them; of other timings one value a session.
+
+    The mean is geometric, of values on the basis of the comparison. None where the metric is no timing by launches, so that
+    seeds are what it spreads over.
+    """
+    timed = {run.session: run for run in runs if run.session is not None and run.launches and metric in run.metrics}
+    if not timed or metric in launches.GATED or not is_timing(metric):
+        return None
+    if metric not in launches.JUDGED:
+        return spread([run.metrics[metric] for run in timed.values()])
+    by_session = [sessions.levels(run, launches.JUDGED[metric]) or [run.metrics[metric]] for run in timed.values()]
+    over = spread([value for values in by_session for value in values])
+    return replace(over, mean=geometric_mean([geometric_mean(values) for values in by_session]))

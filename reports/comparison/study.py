@@ -1,0 +1,55 @@
+"""What every chapter reads: the comparison, the histories of its metrics, and the options of single chapters."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.comparison.compare import Comparison
+from reports.reading.store import History, latest
+
+Curve = dict[str, dict[int, float]]
+"""Run id -> {step: value}, of one metric."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says of single chapters."""
+
+    targets: tuple[str, ...] = ()  # qualities whose cost is shown, written METRIC=NUMBER
+    with_wnli: bool = False  # WNLI counts in the average over GLUE
+    audit: Path | None = None  # record that `python -m harness audit` wrote
+
+
+def _no_history(metric: str) -> History:
+    return {}
+
+
+@dataclass(frozen=True)
+class Study:
+    """The comparison, the launches of its sessions within it, and the history of every metric."""
+
+    comparison: Comparison
+    read: Callable[[str], History] = _no_history  # of a metric, from the store
+    options: Options = Options()
+    output: Path | None = None  # folder with the files of its runs, where that is known
+
+    @functools.cached_property
+    def _known(self) -> dict[str, History]:
+        return {}
+
+    def history(self, metric: str) -> History:
+        """All values of a metric by run and step; read once."""
+        if metric not in self._known:
+            self._known[metric] = self.read(metric)
+        return self._known[metric]
+
+    @functools.cached_property
+    def _curves(self) -> dict[str, Curve]:
+        return {}
+
+    def curve(self, metric: str) -> Curve:
+        """The last value of every step."""
+        if metric not in self._curves:
+            self._curves[metric] = latest(self.history(metric))
+        return self._curves[metric]

@@ -1,0 +1,106 @@
+"""Two runs: which are meant, and how they differ in settings, environment and numbers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import arms, metrics, tags
+from harness.metrics import Metric
+from reports.comparison.results import RESULTS
+from reports.errors import ReportError
+from reports.reading import folders, store
+from reports.reading.store import Reader, Run
+
+ENVIRONMENT_TAGS = (tags.HARDWARE, tags.GIT_COMMIT, tags.GIT_DIRTY)
+ENVIRONMENT = "environment."
+SHOWN = 5
+"""Runs that an error lists."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A result of one or both runs, in base units; None where a run lacks it."""
+
+    metric: Metric
+    first: float | None
+    second: float | None
+
+    @property
+    def change(self) -> float | None:
+        """Second minus first."""
+        return None if self.first is None or self.second is None else self.second - self.first
+
+    @property
+    def percent(self) -> float | None:
+        """The change, of the size of the first; None where that is 0."""
+        return None if self.change is None or not self.first else 100 * self.change / abs(self.first)
+
+
+Setting = tuple[str, str | None, str | None]
+"""Key, and its value in both runs; None where a run lacks it."""
+
+
+def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
+    """The run of this id or name, or the only one whose id or folder's name begins like this; a folder's path will do.
+
+    Of several attempts that share a folder's name the newest. ReportError where no run or more than one is meant, with
+    names to choose from.
+    """
+    chosen = list(studies)
+    runs = [run for study in _studies(reader, chosen) for run in store.runs_of(reader, study)]
+    beginning = Path(text).name
+    rules = (
+        lambda run: run.run_id == text,
+        lambda run: run.name == text and not run.is_aa_replicate,
+        lambda run: run.run_id.startswith(beginning) or (folders.name_of(run) or "").startswith(beginning),
+    )
+    for fits in rules if beginning else ():
+        found = _newest_of_each_folder([run for run in runs if fits(run)])
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ReportError(f"{text!r} could be any of {len(found)} runs: {_listed(found)}; expected an id or more of a name")
+    where = f"study {' or '.join(map(repr, chosen))}" if chosen else "the tracking store"
+    newest = sorted((run for run in runs if not run.is_aa_replicate), key=lambda run: -run.started)
+    raise ReportError(
+        f"no run {text!r} in {where}; expected an id, a name, or the beginning of a folder's name, such as "
+        f"{_listed(newest) or 'none: there are no runs'}"
+    )
+
+
+def _studies(reader: Reader, names: list[str]) -> list[str]:
+    known = reader.studies()
+    return [store.number_of(known, name) for name in names] or list(known.values())
+
+
+def _newest_of_each_folder(runs: list[Run]) -> list[Run]:
+    newest = {folders.name_of(run) or run.run_id: run for run in sorted(runs, key=lambda run: run.started)}
+    return list(newest.values())
+
+
+def _listed(runs: list[Run]) -> str:
+    names = [f"{run.run_id} ({folders.name_of(run) or run.name})" for run in runs]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def settings(first: Run, second: Run) -> list[Setting]:
+    """The settings that differ, seeds among them, without names and places of results."""
+    keys = arms.varying((first.params, second.params))
+    return [(key, first.params.get(key), second.params.get(key)) for key in keys if not arms.within(key, arms.NAMES)]
+
+
+def environment(first: Run, second: Run) -> list[Setting]:
+    """What differs in hardware, code and versions."""
+    both = [
+        {key: value for key, value in run.params.items() if key.startswith(ENVIRONMENT)}
+        | {tag: run.tags[tag] for tag in ENVIRONMENT_TAGS if tag in run.tags}
+        for run in (first, second)
+    ]
+    return [(key, *(one.get(key) for one in both)) for key in arms.varying(both)]
+
+
+def numbers(first: Run, second: Run) -> list[Number]:
+    """All results that at least one of them has."""
+    found = [Number(metrics.get(name), first.metrics.get(name), second.metrics.get(name)) for name in RESULTS]
+    return [one for one in found if (one.first, one.second) != (None, None)]

@@ -1,0 +1,22 @@
+"""Which reader reads a tracking store."""
+
+from pathlib import Path
+
+from reports.errors import ReportError
+from reports.reading.sqlite_reader import SqliteReader
+from reports.reading.store import Reader
+
+
+def connect(uri: str) -> Reader:
+    """A reader of the store at `uri`; ReportError where there is none. A file that does not exist is not created."""
+    if "://" not in uri:
+        raise ReportError(
+            f"--uri {uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or http://host:5000"
+        )
+    if uri.startswith("sqlite:"):
+        reader = SqliteReader(Path(uri.removeprefix("sqlite:///").partition("?")[0]))
+        if reader.is_known:
+            return reader
+    from reports.reading.mlflow_reader import MlflowReader  # two seconds, which reading a SQLite file does without
+
+    return MlflowReader(uri)

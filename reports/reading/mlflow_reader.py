@@ -1,0 +1,64 @@
+"""Any tracking store, read by MLflow's own client. Importing it takes a second, and opening a database another one."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+
+from mlflow import MlflowClient
+from mlflow.entities import Run as Tracked
+from mlflow.exceptions import MlflowException
+
+from reports.errors import ReportError
+from reports.reading.store import Reader, Run, logged
+
+PAGE = 1000
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """MLflow's own errors and a missing database driver, as one line."""
+    try:
+        yield
+    except (MlflowException, ImportError) as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ReportError(f"the tracking store does not answer: {first_line}") from error
+
+
+class MlflowReader(Reader):
+    """Reads by MLflow; ReportError where the store does not answer."""
+
+    def __init__(self, uri: str) -> None:
+        with _one_line_errors():
+            self._client = MlflowClient(uri)
+
+    @_one_line_errors()
+    def studies(self) -> dict[str, str]:
+        return {experiment.name: experiment.experiment_id for experiment in self._client.search_experiments()}
+
+    @_one_line_errors()
+    def runs(self, study: str) -> list[Run]:
+        page = self._client.search_runs([study], max_results=PAGE)
+        found = [_plain(run) for run in page]
+        while page.token:
+            page = self._client.search_runs([study], max_results=PAGE, page_token=page.token)
+            found += [_plain(run) for run in page]
+        return found
+
+    @_one_line_errors()
+    def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
+        where = " and ".join(f"tags.{tag} = '{value}'" for tag, value in identity.items())
+        found = self._client.search_runs(studies, where, max_results=1, order_by=["attributes.start_time DESC"])
+        return (found[0].info.experiment_id, _plain(found[0])) if found else None
+
+    @_one_line_errors()
+    def history(self, run_id: str, key: str) -> list[tuple[int, float]]:
+        points = self._client.get_metric_history(run_id, key)
+        return [(point.step, point.value) for point in sorted(points, key=lambda point: (point.step, point.timestamp))]
+
+
+def _plain(run: Tracked) -> Run:
+    info, data = run.info, run.data
+    return logged(info.run_id, info.run_name, info.start_time, (dict(data.tags), dict(data.params), data.metrics))

@@ -1,0 +1,144 @@
+"""`--where`: which runs a report is on, in the syntax of MLflow's own search.
+
+`tags.task = 'sst2' and metrics.eval/score > 0.8`; a key without `tags.`, `params.`, `metrics.` or `attributes.` is a tag.
+It is applied to the runs as they were read, so that it means the same for every store.
+"""
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from harness import tags
+from reports.errors import ReportError, unknown
+from reports.reading.store import Run
+
+CLAUSE = re.compile(
+    r"""\s*(?:(?P<kind>tags?|params?|metrics?|attributes?)\.)?
+    (?:(?P<quote>[`"])(?P<quoted>.+?)(?P=quote)|(?P<plain>[^\s=!<>`"']+))
+    \s*(?P<sign>=|!=|>=|<=|>|<|\blike\b|\bilike\b)\s*
+    (?P<value>'[^']*'|"[^"]*"|[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+AND = re.compile(r"and\b", re.IGNORECASE)
+EXPECTED = "expected clauses such as tags.task = 'sst2' and params.model.hidden_size = '128' and metrics.eval/score > 0.8"
+SIGNS: dict[str, Callable[[float, float], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+TEXT_SIGNS = ("=", "!=", "like", "ilike")
+ATTRIBUTES: dict[str, Callable[[Run], str]] = {"run_id": lambda run: run.run_id, "run_name": lambda run: run.name}
+NEAREST = 8
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One condition: a key of the tags, parameters, metrics or attributes, a sign, and a text or (metrics) a number."""
+
+    kind: str
+    key: str
+    sign: str
+    value: str | float
+
+    def read(self, run: Run) -> str | float | None:
+        """The run's value; None where it has none."""
+        if self.kind == "attributes":
+            return ATTRIBUTES[self.key](run)
+        return getattr(run, self.kind).get(self.key)
+
+    def holds(self, run: Run) -> bool:
+        """As in MLflow, a run without the key fits no condition on it."""
+        found = self.read(run)
+        if found is None:
+            return False
+        if self.sign in ("like", "ilike"):
+            pattern = "".join({"%": ".*", "_": "."}.get(one, re.escape(one)) for one in str(self.value))
+            return bool(re.fullmatch(pattern, str(found), re.DOTALL | (re.IGNORECASE if self.sign == "ilike" else 0)))
+        return SIGNS[self.sign](found, self.value)
+
+
+def parse(text: str) -> list[Clause]:
+    """The clauses joined by `and`; ReportError in one line for anything else."""
+    clauses, at = [], 0
+    while True:
+        found = CLAUSE.match(text, at)
+        if found is None:
+            raise ReportError(f"--where {text!r} cannot be read from {text[at:].strip()!r} on; {EXPECTED}")
+        clauses.append(_clause(text, found))
+        at = found.end()
+        if at == len(text):
+            return clauses
+        joint = AND.match(text, at)
+        if joint is None:
+            raise ReportError(f"--where {text!r} cannot be read from {text[at:]!r} on; clauses are joined by `and` alone")
+        at = joint.end()
+
+
+def _clause(text: str, found: re.Match[str]) -> Clause:
+    kind = (found["kind"] or "tags").lower().rstrip("s") + "s"
+    sign, value, key = found["sign"].lower(), found["value"], found["quoted"] or found["plain"]
+    quoted = value[0] in "'\""
+    if kind == "metrics":
+        if quoted or sign not in SIGNS:
+            raise ReportError(f"--where {text!r}: a metric is compared with a number, as in metrics.eval/score > 0.8")
+        return Clause(kind, key, sign, _number(text, value))
+    if not quoted or sign not in TEXT_SIGNS:
+        raise ReportError(
+            f"--where {text!r}: {kind.rstrip('s')} {key!r} is compared with a quoted text by {', '.join(TEXT_SIGNS)}, "
+            f"as in {kind}.{key} = '{value.strip(chr(39) + chr(34))}'"
+        )
+    if kind == "attributes" and key not in ATTRIBUTES:
+        raise unknown("attribute in --where", key, ATTRIBUTES)
+    return Clause(kind, key, sign, value[1:-1])
+
+
+def _number(text: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError as error:
+        raise ReportError(f"--where {text!r}: {value!r} is no number") from error
+
+
+def keep(runs: list[Run], text: str) -> list[Run]:
+    """The runs that fit, the A/A replicates of their sessions, and the pretrainings that they start from.
+
+    ReportError where none fits: it says which clause no run fits, and what the runs have.
+    """
+    clauses = parse(text)
+    candidates = [run for run in runs if not run.is_aa_replicate]
+    fitting = [run for run in candidates if all(clause.holds(run) for clause in clauses)]
+    if not fitting:
+        raise _nothing(candidates, clauses, text)
+    chosen = {run.run_id for run in fitting}
+    sessions = {run.session for run in fitting} - {None}
+    origins = {run.origin for run in fitting} - {None}
+    return [
+        run
+        for run in runs
+        if run.run_id in chosen
+        or (run.is_aa_replicate and run.session in sessions)
+        or (run.is_pretraining and run.tags.get(tags.FINGERPRINT) in origins)
+    ]
+
+
+def _nothing(runs: list[Run], clauses: list[Clause], text: str) -> ReportError:
+    for clause in clauses:
+        if any(clause.holds(run) for run in runs):
+            continue
+        values = sorted({str(value) for run in runs if (value := clause.read(run)) is not None})
+        if values:
+            more = f" and {len(values) - NEAREST} more" if len(values) > NEAREST else ""
+            return ReportError(f"--where {text!r} fits no run; {clause.key} is {', '.join(values[:NEAREST])}{more}")
+        return unknown(f"{clause.kind.rstrip('s')} in --where", clause.key, _keys(runs, clause))
+    return ReportError(f"--where {text!r} fits no run: each clause fits some, but none fits all")
+
+
+def _keys(runs: Iterable[Run], clause: Clause) -> list[str]:
+    """Keys that the runs have, the likeliest first: there may be hundreds."""
+    known = sorted({key for run in runs for key in getattr(run, clause.kind)})
+    return difflib.get_close_matches(clause.key, known, n=NEAREST, cutoff=0.3) or known[:NEAREST]

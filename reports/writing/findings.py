@@ -1,0 +1,207 @@
+"""What a study found, in words: nothing that the tests of its overall changes do not carry."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness import metrics, tags
+from harness.metrics import Compared
+from reports.comparison import overall
+from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.overall import Overall
+from reports.comparison.results import HEADLINE, LOSS, MAJORITY
+from reports.comparison.statistics import Change, Verdict
+from reports.writing import tables, verdicts
+from reports.writing.formats import escape, listed
+
+OF_TASKS = {
+    HEADLINE: "score",
+    "model/params_total": "parameters",
+    "model/flops_forward": "forward FLOPs",
+    "inference/latency_ms_p50": "latency",
+    "inference/peak_memory_bytes": "inference memory",
+    "finetune/tokens_per_s": "training throughput",
+}
+"""Metric over all tasks -> its name in the overview."""
+OF_PRETRAININGS = {"pretrain/flops": "pretraining FLOPs", LOSS: "held-out masked loss"}
+MOST = 6
+"""Arms beyond which a sentence is said of a metric, not of an arm; names of one list."""
+
+WORDS = {
+    Verdict.BETTER: "**better** in",
+    Verdict.WORSE: "**worse** in",
+    Verdict.SAME: "the same in",
+    Verdict.DIRECTION_BETTER: "measured once, which is no evidence:",
+    Verdict.NOT_RESOLVED: "not resolved:",
+}
+ALIKE = {Verdict.EQUAL: Verdict.SAME, Verdict.DIRECTION_WORSE: Verdict.DIRECTION_BETTER}
+"""Verdict -> the one that it is said with."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The change of an arm in one metric over `tasks`, such as `3 tasks`; `name` is the metric's in the overview."""
+
+    metric: str
+    name: str
+    label: str
+    change: Change
+    tasks: str
+
+    @property
+    def unit(self) -> str:
+        return metrics.get(self.metric).unit
+
+    @property
+    def said_with(self) -> Verdict | None:
+        """Its verdict; some share their words."""
+        return ALIKE.get(self.change.verdict, self.change.verdict)
+
+    def text(self) -> str:
+        """`latency (+5.5 % [2.9, 8.1])`."""
+        return self.name if self.change.verdict is Verdict.EQUAL else f"{self.name} ({self.size()})"
+
+    def size(self) -> str:
+        """How large, or within which margin the same."""
+        if self.change.verdict is Verdict.SAME:
+            return verdicts.within(self.change, self.unit)
+        over = f" over {self.tasks}" if self.metric == HEADLINE and self.tasks else ""
+        return verdicts.size_text(self.change, self.unit) + over
+
+
+def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
+    """Tasks and pretrainings with their metrics, of those that any run has."""
+    tasks, pretrainings = overall.of_tasks(comparison), overall.of_pretrainings(comparison)
+    sizes = {} if tasks.sections else {"model/params_total": "parameters"}
+    found = []
+    for over, names in ((tasks, OF_TASKS), (pretrainings, sizes | OF_PRETRAININGS)):
+        known = {name: text for name, text in names.items() if any(over.having(label, name) for label in over.labels)}
+        found += [(over, known)] if known else []
+    return found
+
+
+def effects(comparison: Comparison) -> list[Effect]:
+    """All that are known, by metric and then by arm."""
+    return [
+        Effect(name, text, label, change, counted(over.shared(label, name)))
+        for over, names in parts(comparison)
+        for name, text in names.items()
+        for label in over.labels
+        if (change := over.change(label, name))
+    ]
+
+
+def counted(sections: list[Section]) -> str:
+    """`3 tasks`, or `2 tasks under several conditions`; empty for one section."""
+    tasks = len({section.task for section in sections})
+    several = " under several conditions" if tasks < len(sections) else ""
+    return f"{tasks} task{'s' * (tasks > 1)}{several}" if len(sections) > 1 else ""
+
+
+def paragraphs(comparison: Comparison) -> list[str]:
+    """Markdown: what was compared, a list of findings, and a list of what to be careful of."""
+    found = effects(comparison)
+    sentences = _of_arms(comparison, found) if len(comparison.labels) <= MOST + 1 else _of_metrics(found)
+    cautions = [*_below_constant(comparison), *_without_evidence(found), *_unfinished(comparison)]
+    lists = ["\n".join(f"- {line}" for line in lines) for lines in (sentences, cautions) if lines]
+    return [compared(comparison), *lists]
+
+
+def compared(comparison: Comparison) -> str:
+    """Which arms on which tasks, by how many replicates, and what the brackets are."""
+    others = [label for label in comparison.labels if label != comparison.baseline]
+    tasks = list(dict.fromkeys(section.task for section in comparison.sections if not section.is_pretraining))
+    on = f" on {listed(tasks, most=None)}" if tasks else ""
+    rows = [row for section in comparison.sections for row in section.rows if not section.is_pretraining or not tasks]
+    each = " to ".join(dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs)))))
+    against = f"{listed(others, most=MOST)} against " if others else ""
+    brackets = " In brackets: 95 % intervals, corrected for the number of arms." if others else ""
+    return f"{against}**{escape(comparison.baseline)}**{on}; {each} each.{brackets}"
+
+
+def _of_arms(comparison: Comparison, found: list[Effect]) -> list[str]:
+    sentences = []
+    for label in comparison.labels:
+        clauses = []
+        for verdict, words in WORDS.items():
+            texts = [one.text() for one in found if one.label == label and one.said_with is verdict]
+            clauses += [f"{words} {_joined(texts)}"] if texts else []
+        sentences += [f"**{escape(label)}**: {'; '.join(clauses)}."] if clauses else []
+    return sentences
+
+
+def _joined(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _of_metrics(found: list[Effect]) -> list[str]:
+    """Which arms are better and which worse, metric by metric, the largest changes first; the others are counted."""
+    sentences = []
+    for name in dict.fromkeys(one.name for one in found):
+        here = sorted((one for one in found if one.name == name), key=lambda one: -abs(one.change.absolute))
+        clauses = []
+        for verdict, words in WORDS.items():
+            arms = [one for one in here if one.said_with is verdict]
+            if verdict in (Verdict.BETTER, Verdict.WORSE):
+                named = _first([f"{escape(one.label)} ({one.size()})" for one in arms])
+                clauses += [f"{words.removesuffix(' in')} {named}"] if arms else []
+            else:
+                clauses += [f"{words.removesuffix(' in').removesuffix(':')} {len(arms)}"] if arms else []
+        sentences += [f"**{name}**: {'; '.join(clauses)}."] if clauses else []
+    return sentences
+
+
+def is_below_constant(row: Row) -> bool:
+    """Whether the arm scores no better than the answer that ignores the text."""
+    score, constant = row.mean(HEADLINE), row.mean(MAJORITY)
+    return score is not None and constant is not None and score <= constant
+
+
+def _below_constant(comparison: Comparison) -> list[str]:
+    def name(section: Section, row: Row) -> str:
+        return f"{escape(row.label)} on {tables.section_name(comparison, section)}"
+
+    low = [name(section, row) for section in comparison.sections for row in section.rows if is_below_constant(row)]
+    return [f"**No better than the constant answer**, which ignores the text: {_first(low)}."] if low else []
+
+
+def _without_evidence(found: list[Effect]) -> list[str]:
+    """Why metrics have no verdict: one seed, a noise floor that is too high, or nothing side by side."""
+    sentences = []
+    scores = [one for one in found if one.metric == HEADLINE]
+    once = [one.label for one in scores if one.said_with is Verdict.DIRECTION_BETTER]
+    if once:
+        of = f" of {listed(once, most=MOST)}" if len(once) < len(scores) else ""
+        sentences.append(f"Scores{of} are of one seed each and therefore no evidence; `seed=0,1,2` gives some.")
+    open_ = [
+        one for one in found if one.change.verdict is Verdict.OPEN and metrics.get(one.metric).compared is not Compared.BY_SEED
+    ]
+    floors = [one.change.floor for one in open_ if one.change.evidence and one.change.evidence.is_too_noisy]
+    if floors:
+        sentences.append(
+            f"The noise floor is up to {max(floors):,.0f} %, which two timings of the same arm may differ by: "
+            "too much for a verdict on times. "
+            "Time them again with `rerun=true` while nothing else runs."
+        )
+    elif open_:
+        names = listed(dict.fromkeys(one.name for one in open_), most=None)
+        sentences.append(f"No verdict on {names}: not timed side by side with the baseline, or no noise floor is known.")
+    return sentences
+
+
+def _unfinished(comparison: Comparison) -> list[str]:
+    states: dict[str, Counter[str]] = {}
+    for run in comparison.left_out:
+        if not run.is_aa_replicate:
+            name = f"{run.tags.get(tags.ARM, run.name)} on {run.tags.get(tags.TASK, 'an unknown task')}"
+            states.setdefault(name, Counter())[run.status] += 1
+    each = [
+        f"{escape(name)} ({', '.join(f'{count} {state}' for state, count in sorted(counted.items()))})"
+        for name, counted in states.items()
+    ]
+    return [f"**Not finished, and not counted**: {_first(each)}."] if each else []
+
+
+def _first(texts: Iterable[str]) -> str:
+    known = list(texts)
+    return "; ".join(known[:MOST]) + (f" and {len(known) - MOST} more" if len(known) > MOST else "")

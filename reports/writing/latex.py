@@ -1,0 +1,142 @@
+"""The report's main tables as a LaTeX document, for a paper: booktabs, in landscape, with every column within the page."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from reports.writing import markdown
+
+TEXT_WIDTH = 160
+"""Digits beside each other on a page of A4 in landscape; a column takes GAP more than its text."""
+GAP = 3
+LONG_LINE = 18
+"""A longer line of a cell may be broken."""
+LONG_WORD = 16
+"""A longer word may be broken anywhere."""
+EM = 0.55
+"""Width of a digit in the font's em, and a little more."""
+WIDTHS = dict.fromkeys("fijlrt.,:;'|![]() ", 0.7) | dict.fromkeys("mwMW@%▲▼△▽→≈~", 1.7)
+"""Widths of letters in digits, where they are not about 1."""
+CAPITAL, NUMBERED = 1.5, 8.0
+"""The same of capital letters, and of what is written as U+4E2D."""
+SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_"}
+SPECIAL |= {"^": r"\textasciicircum{}", "~": r"$\sim$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+SPECIAL |= {'"': "''", "`": r"\textasciigrave{}", "−": "$-$", "–": "--", "±": r"$\pm$", "×": r"$\times$", "≈": r"$\approx$"}
+SPECIAL |= {"≤": r"$\leq$", "≥": r"$\geq$", "→": r"$\rightarrow$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "\u00a0": "~"}
+SPECIAL |= {"▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$", "△": r"$\vartriangle$", "▽": r"$\triangledown$"}
+ACCENTED = "àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßœ"
+"""Letters that LaTeX has in its own fonts; other ones are written as U+4E2D."""
+DOCUMENT = r"""% Tables of a study, by `python -m reports --format latex`. Another document that has them needs these packages.
+\documentclass[a4paper]{article}
+\usepackage[landscape,margin=15mm]{geometry}
+\usepackage{amssymb,array,booktabs,longtable}
+\newcolumntype{L}[1]{>{\raggedright}p{#1}}
+\newcolumntype{R}[1]{>{\raggedleft}p{#1}}
+\setlength{\tabcolsep}{0.7em}
+\renewcommand{\arraystretch}{1.15}
+\setlength{\LTcapwidth}{\textwidth}
+\begin{document}
+\footnotesize
+"""
+
+
+@dataclass(frozen=True)
+class Column:
+    """Texts of the head and of every row, each in lines."""
+
+    head: list[str]
+    cells: list[list[str]]
+    right: bool
+
+    @cached_property
+    def natural(self) -> float:
+        """Width of its longest line, or of a word of its head."""
+        words = [word for line in self.head for word in line.split()]
+        return max(_size(text) for text in ["mm", *words, *(line for cell in self.cells for line in cell)])
+
+    @property
+    def least(self) -> float:
+        """What it is given at least."""
+        return min(self.natural, LONG_LINE)
+
+
+def _size(text: str) -> float:
+    """Width in digits."""
+    return sum(
+        WIDTHS.get(letter) or (_is_numbered(letter) and NUMBERED) or (CAPITAL if letter.isupper() else 1.0) for letter in text
+    )
+
+
+def document(title: str, text: str) -> bytes:
+    """The tables of a Markdown text that are not below a heading of the third level, each with the heading above it."""
+    found = [(above, table) for above, table in markdown.tables(text) if len(above) < 3]
+    parts = [part for above, table in found for part in _tables(above[-1] if above else title, _columns(table))]
+    return (DOCUMENT + f"\\section*{{{escape(title)}}}\n" + "\n".join(parts) + "\\end{document}\n").encode()
+
+
+def escape(text: str) -> str:
+    """Text that LaTeX shows literally; control characters are left out."""
+    return " ".join("".join(map(_letter, word)) for word in text.split(" "))
+
+
+def _letter(letter: str) -> str:
+    if letter in SPECIAL:
+        return SPECIAL[letter]
+    if letter.isascii():
+        return letter if letter.isprintable() else ""
+    return f"[U+{ord(letter):04X}]" if _is_numbered(letter) else letter
+
+
+def _is_numbered(letter: str) -> bool:
+    return not (letter.isascii() or letter in SPECIAL or letter.lower() in ACCENTED)
+
+
+def _breakable(line: str) -> str:
+    """The same, with places where a long word may be broken; a bracket at its begin is no option of the line break before."""
+    words = (escape(word) if len(word) <= LONG_WORD else r"\allowbreak{}".join(map(_letter, word)) for word in line.split(" "))
+    text = " ".join(words)
+    return "{}" + text if text.startswith(("[", "*")) else text
+
+
+def _columns(table: markdown.Table) -> list[Column]:
+    rows = [[markdown.lines(cell) for cell in row] for row in table.rows]
+    return [
+        Column(markdown.lines(head), [row[index] for row in rows], "right" in str(head.attrs.get("style", "")))
+        for index, head in enumerate(table.header)
+    ]
+
+
+def _tables(caption: str, columns: Sequence[Column]) -> Iterable[str]:
+    """As many tables as the width of the page needs; each begins with the first column."""
+    first, *others = columns
+    groups: list[list[Column]] = [[first]]
+    for column in others:
+        if _width([*groups[-1], column]) > TEXT_WIDTH and len(groups[-1]) > 1:
+            groups.append([first])
+        groups[-1].append(column)
+    for number, group in enumerate(groups):
+        yield _table(escape(caption) + (" (continued)" if number else ""), group)
+
+
+def _width(columns: Iterable[Column]) -> float:
+    return sum(column.least + GAP for column in columns)
+
+
+def _table(caption: str, columns: Sequence[Column]) -> str:
+    room = TEXT_WIDTH - _width(columns)
+    widths = []
+    for column in columns:
+        more = max(0, min(room, column.natural - column.least))
+        widths.append((column.least + more) * EM)
+        room -= more
+    kinds = "".join(f"{'R' if column.right else 'L'}{{{width:.2f}em}}" for column, width in zip(columns, widths, strict=True))
+    head = _row([column.head for column in columns])
+    rows = "".join(map(_row, zip(*(column.cells for column in columns), strict=True)))
+    return (
+        f"\\begin{{longtable}}{{@{{}}{kinds}@{{}}}}\n\\caption{{{caption}}}\\tabularnewline\n\\toprule\n{head}\\midrule\n\\endhead\n"
+        f"{rows}\\bottomrule\n\\end{{longtable}}\n"
+    )
+
+
+def _row(cells: Iterable[list[str]]) -> str:
+    return " & ".join(r" \\ ".join(map(_breakable, cell)) for cell in cells) + " \\tabularnewline\n"

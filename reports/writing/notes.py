@@ -1,0 +1,209 @@
+"""Notes on a section: missing baseline, seeds that differ, superseded runs, other conditions."""
+
+from collections import Counter
+
+from harness import arms, tags
+from harness.paired import pair
+from reports.comparison.compare import Comparison, Row, Section, differing_settings
+from reports.comparison.replicates import seeds_text
+from reports.comparison.results import HEADLINE
+from reports.reading.store import Run
+from reports.writing import formats
+from reports.writing.formats import DASH, escape, listed
+
+FACT_WORDS = {
+    "pretrain.objective": "objective of pretraining",
+    "pretrain.tokens": "pretraining budget in tokens",
+    "pretrain.steps": "pretraining budget in steps",
+    "pretrain.flops": "pretraining budget in FLOPs",
+    "pretrain.seconds": "pretraining budget in seconds",
+    "pretrain.length": "tokens of a pretraining sequence",
+    "pretrain.batch_size": "sequences of a pretraining step",
+    "pretrain.mask_rate": "share of tokens predicted in pretraining",
+    "pretrain.masking": "what is masked in pretraining",
+    "pretrain.learning_rate": "learning rate of pretraining",
+    "pretrain.probe_steps": "steps of the probe for masked tokens",
+    "pretrain.eval_sequences": "held-out sequences of pretraining",
+    "corpus.name": "corpus of pretraining",
+    "corpus.key": "content of the corpus",
+    "tokenizer.trained_on": "text that the tokenizer was trained on",
+}
+"""Fact -> what it is; other facts are named by their key alone."""
+
+OF_RECIPE = {
+    "model.hidden_dropout_prob": "pretrain.dropout",
+    "model.attention_probs_dropout_prob": "pretrain.dropout",
+    "model.initializer_range": "pretrain.initializer_range",
+}
+"""Setting of a model that says how it trains -> setting of the recipe that replaces it while pretraining."""
+OF_TRAINING = (*OF_RECIPE, "model.classifier_dropout", "model.init")
+"""Settings of a model that say how it trains, not what it computes."""
+NAMED = ("pretrain.objective", "pretrain.checkpoint", "pretrain.teacher")
+UNSET = "None"
+
+
+def section_notes(section: Section) -> list[str]:
+    """Sentences on this section, in order of weight."""
+    return [
+        *_missing_baseline(section),
+        *_unpaired(section),
+        *_one_pretraining(section),
+        *_trained_otherwise(section),
+        *_differing(section),
+        *_superseded(section),
+    ]
+
+
+def _missing_baseline(section: Section) -> list[str]:
+    if section.before:
+        return []
+    return [f"The baseline {escape(section.baseline)} has no finished run here: no change can be computed."]
+
+
+def without_score(comparison: Comparison, section: Section) -> list[str]:
+    """Why an arm has no score here: it was not trained, or none of its runs finished (said in the task's first section)."""
+    sentences = [] if section.is_pretraining else _scoreless(section)
+    of_task = [one for one in comparison.sections if one.task == section.task]
+    if section is not of_task[0]:
+        return sentences
+    finished = {run.tags[tags.ARM] for one in of_task for run in one.runs}
+    states: dict[str, Counter[str]] = {}
+    for run in comparison.left_out:
+        arm = run.tags.get(tags.ARM)
+        if run.tags.get(tags.TASK) == section.task and arm and arm not in finished and not run.is_aa_replicate:
+            states.setdefault(arm, Counter())[run.status] += 1
+    for arm, counted in states.items():
+        each = ", ".join(f"{count} {status}" for status, count in sorted(counted.items()))
+        sentences.append(f"No score of {escape(arm)}: none of its runs finished ({each}).")
+    return sentences
+
+
+def _scoreless(section: Section) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for row in section.rows:
+        if not row.values(HEADLINE):
+            untrained = all(run.params.get("finetune.enabled") == "False" for run in row.runs.values())
+            why = "measured without training (finetune.enabled=false)" if untrained else "no run logged one"
+            found.setdefault(why, []).append(row.label)
+    return [f"No score of {listed(labels, most=None)}: {why}." for why, labels in found.items()]
+
+
+def _unpaired(section: Section) -> list[str]:
+    before, sentences = section.before, []
+    for row in section.rows if before else ():
+        pairs = pair(before.runs, row.runs)
+        if {one for one, _ in pairs} != set(before.runs) or {other for _, other in pairs} != set(row.runs):
+            here, there, both = (escape(seeds_text(found)) for found in (row.runs, before.runs, [other for _, other in pairs]))
+            sentences.append(
+                f"{escape(row.label)} ran {here}, the baseline {there}: changes use {both or 'none of them'} "
+                "(counted metrics do not depend on the seed)."
+            )
+    return sentences
+
+
+def _one_pretraining(section: Section) -> list[str]:
+    """Rows whose interval is over the fine-tunings of a single pretraining."""
+    rows = [row.label for row in section.rows if not section.is_pretraining and _is_of_one_pretraining(section, row)]
+    if not rows:
+        return []
+    return [
+        f"One pretraining only: intervals of {listed(rows, most=None)} are over fine-tuning seeds and hold for that "
+        "pretraining alone; another pretraining seed may give another result (arXiv:2106.16163)."
+    ]
+
+
+def _is_of_one_pretraining(section: Section, row: Row) -> bool:
+    before = section.before
+    pairs = pair(before.runs, row.runs) if before and row is not before else []
+    return len(pairs) > 1 and len({one.pretrain_seed or other.pretrain_seed for one, other in pairs} - {""}) == 1
+
+
+def _trained_otherwise(section: Section) -> list[str]:
+    """Settings of training in which arms differ from the baseline beside what their label names."""
+    before = section.before
+    if before is None:
+        return []
+    ours = _of_training(next(iter(before.runs.values())))
+    found: dict[str, list[str]] = {}
+    for row in section.rows:
+        theirs = _of_training(next(iter(row.runs.values())))
+        keys = [key for key in arms.varying([ours, theirs]) if not _is_named(key, row.label)]
+        if keys:
+            texts = (f"{escape(key)} {escape(ours.get(key, DASH))} → {escape(theirs.get(key, DASH))}" for key in keys)
+            found.setdefault(", ".join(texts), []).append(row.label)
+    if not found:
+        return []
+    arms_with = "; ".join(f"{listed(labels, most=None)} ({text})" for text, labels in found.items())
+    return [f"Trained otherwise than the baseline {escape(section.baseline)}, beside what their names say: {arms_with}."]
+
+
+def _is_named(key: str, label: str) -> bool:
+    return any(f" {name}=" in label for name in (key, arms.short_name(key)))
+
+
+def _of_training(run: Run) -> arms.Facts:
+    """What applies to this run: while pretraining, what the recipe sets in place of the model."""
+    found = {key: run.facts[key] for key in OF_TRAINING if key in run.facts}
+    if not run.is_pretraining:
+        return found
+    recipe = {key: value for key, value in run.facts.items() if key.startswith("pretrain.") and key not in NAMED}
+    replaced = {key for key, by in OF_RECIPE.items() if recipe.get(by, UNSET) != UNSET}
+    return {key: value for key, value in found.items() if key not in replaced} | recipe
+
+
+def _differing(section: Section) -> list[str]:
+    differing = {row.label: differing_settings(row.runs.values()) for row in section.rows}
+    return [
+        f"The seeds of {escape(label)} differ in {_settings(settings)}." for label, settings in differing.items() if settings
+    ]
+
+
+def _settings(settings: dict[str, list[str]]) -> str:
+    return "; ".join(f"{escape(key)} ({listed(values)})" for key, values in settings.items())
+
+
+def _superseded(section: Section) -> list[str]:
+    pairs = [(old, row.runs[old.replicate]) for row in section.rows for old in row.superseded]
+    if not pairs:
+        return []
+    runs = (
+        f"{len(pairs)} older runs of the same arm and seeds were"
+        if len(pairs) > 1
+        else "1 older run of the same arm and seeds was"
+    )
+    text = f"{runs} superseded by the latest."
+    if any(old.tags.get(tags.FINGERPRINT) != new.tags.get(tags.FINGERPRINT) for old, new in pairs):
+        text += " Code or versions had changed in between: the fingerprints differ."
+    keys = {key for pair_of_runs in pairs for key in differing_settings(pair_of_runs)}
+    return [text + (f" They had other settings: {listed(sorted(keys))}." if keys else "")]
+
+
+def conditions_differences(comparison: Comparison, section: Section) -> str | None:
+    """How the conditions of this section's task differ and how to compare along them; None where there is one section."""
+    sections = [other for other in comparison.sections if other.task == section.task]
+    if len(sections) < 2:
+        return None
+    keys = arms.varying(other.facts for other in sections)
+    header = [
+        "key",
+        *(escape(other.conditions) + " (this one)" * (other is section) for other in sections),
+        "to compare along it",
+    ]
+    rows = [[_fact_name(key), *(_fact(other, key) for other in sections), f"`{_flag(key)}`"] for key in keys]
+    intro = (
+        f"**{escape(section.task)} was run under {len(sections)} sets of conditions, which are not compared with one another.**"
+    )
+    advice = f"`python -m reports {' '.join(_flag(key) for key in keys)}` compares them in one table."
+    return f"{intro} They differ in:\n\n{formats.table(header, rows, left=len(header))}\n\n{advice}"
+
+
+def _flag(key: str) -> str:
+    return f"--along {key}"
+
+
+def _fact_name(key: str) -> str:
+    return f"{FACT_WORDS[key]} ({escape(key)})" if key in FACT_WORDS else escape(key)
+
+
+def _fact(section: Section, key: str) -> str:
+    return escape(section.facts[key]) if key in section.facts else DASH

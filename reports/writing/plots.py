@@ -1,0 +1,244 @@
+"""What the report's pictures share, as SVG that is the same byte for byte for the same numbers.
+
+An arm has one colour, marker and line style in all pictures; the baseline is black. Colours are Okabe and Ito's, which
+colour-blind readers can tell apart, and markers repeat with another period than colours.
+"""
+
+import io
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.transforms import Bbox, ScaledTranslation, Transform
+
+from harness import metrics
+from reports.comparison.compare import Comparison
+from reports.comparison.results import headline
+from reports.writing import marks
+from reports.writing.formats import prefix
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", ":", "-.")
+STYLE = {"svg.hashsalt": "reports", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
+STYLE |= {"text.parse_math": False, "axes.grid": True, "grid.alpha": 0.25}
+LOG_RANGE = 5
+"""Largest over smallest value from which an axis is logarithmic."""
+LOG_TICKS = ((20, (1, 2, 3, 5, 7)), (200, (1, 2, 5)))
+"""Largest over smallest value below which a logarithmic axis has these ticks in every power of ten."""
+CURVE_POINTS = 200
+LEGEND_ROW, LEGEND_LETTER, LEGEND_MARGIN = 0.18, 0.075, 1.9
+"""Inches: height of a line, width of a letter, and the room that a figure has for a legend of one column."""
+SHIFTS = sorted(
+    ((across / 2, up / 2) for across in range(-40, 41) for up in range(-40, 41)),
+    key=lambda shift: shift[0] ** 2 + 4 * shift[1] ** 2,
+)
+"""Sideways and up, in sizes of a mark, the nearest first."""
+SHIFTS_AT_ONCE = 64
+MOST_ARMS = 30
+"""Of one picture: more cannot be told apart, and drawing takes longer than all else."""
+FAINT_LIMIT = 8
+"""Up to so many arms the unsmoothed curves are drawn as well."""
+
+
+@dataclass(frozen=True)
+class ArmStyle:
+    """How one arm is drawn."""
+
+    colour: str
+    marker: str
+    line: str
+
+
+def arm_styles(labels: list[str]) -> dict[str, ArmStyle]:
+    """A style for every label; the first label is the baseline's."""
+    styles = {labels[0]: ArmStyle("black", "*", "-")}
+    for index, label in enumerate(labels[1:]):
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        styles[label] = ArmStyle(colour, marker, LINES[index // len(COLOURS) % len(LINES)])
+    return styles
+
+
+def drawn_arms(comparison: Comparison) -> set[str]:
+    """All arms, of more than MOST_ARMS the baseline and those of the highest mean score."""
+    labels = comparison.labels
+    if len(labels) <= MOST_ARMS:
+        return set(labels)
+    scores: dict[str, list[float]] = {label: [] for label in labels}
+    for section in comparison.sections:
+        for row in section.rows:
+            if (score := row.mean(headline(section))) is not None:
+                scores[row.label].append(score)
+    means = {label: math.fsum(known) / len(known) if known else -math.inf for label, known in scores.items()}
+    others = [label for label in labels if label != comparison.baseline]
+    return {comparison.baseline, *sorted(others, key=lambda label: -means[label])[: MOST_ARMS - 1]}
+
+
+def drawn_note(comparison: Comparison) -> list[str]:
+    """A paragraph on the arms that pictures leave out; none where they show all."""
+    count = len(comparison.labels)
+    said = f"Pictures show {MOST_ARMS} of {count} arms: the baseline and those of the highest mean score."
+    return [said] if count > MOST_ARMS else []
+
+
+def panel_names(comparison: Comparison) -> dict[int, str]:
+    """A title for each section's panel: its task, and its conditions where the task has several."""
+    tasks = [section.task for section in comparison.sections]
+    return {
+        index: f"{section.task} ({section.conditions})" if tasks.count(section.task) > 1 else section.task
+        for index, section in enumerate(comparison.sections)
+    }
+
+
+def svg(figure: Figure) -> bytes:
+    """The picture with the values of its marks, without the date, so that equal numbers give equal bytes."""
+    figure.dpi = FigureCanvasSVG(figure).fixed_dpi
+    figure.get_layout_engine().execute(figure)  # left to savefig, the whole picture would be drawn once more for it
+    figure.set_layout_engine("none")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return marks.add(buffer.getvalue(), figure)
+
+
+def grid(
+    count: int, wide: float = 3.7, high: float = 3.1, most: int = 3, margin: float = LEGEND_MARGIN
+) -> tuple[Figure, list[Axes]]:
+    """A figure of `count` panels in rows of at most `most`, sizes in inches; `margin` is room for the legend."""
+    across = min(count, most)
+    down = math.ceil(count / across)
+    figure = Figure(figsize=(wide * across + margin, high * down), layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    for unused in axes[count:]:
+        unused.set_visible(False)
+    return figure, axes[:count]
+
+
+def scale_axis(axes: Axes, values: list[float]) -> None:
+    """Logarithmic where the range is large, with few plain numbers at the ticks."""
+    if min(values) <= 0 or max(values) / min(values) < LOG_RANGE:
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        return
+    axes.set_xscale("log")
+    reach = max(values) / min(values)
+    ticks = next((ticks for most, ticks in LOG_TICKS if reach < most), (1,))
+    axes.xaxis.set_major_locator(LogLocator(subs=ticks, numticks=6 if len(ticks) == 1 else None))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def same_span(panels: list[Axes], values: list[list[float]], least: float, highest: float) -> None:
+    """Vertical axes that are equally long, around the values of each: at least `least`, with a tenth of room at both ends.
+
+    Where all values are below `highest`, which none can exceed, the axis ends there, with a little room.
+    """
+    span = 1.2 * max(least, *(max(of_panel) - min(of_panel) for of_panel in values))
+    for axes, of_panel in zip(panels, values, strict=True):
+        middle = (max(of_panel) + min(of_panel)) / 2
+        top = min(middle + span / 2, max(highest, max(of_panel)) + 0.04 * span)
+        axes.set_ylim(top - span, top)
+
+
+def side_by_side(figure: Figure, axes: Axes, points: list[tuple[float, float]], size: float) -> list[Transform]:
+    """Where each point is drawn so that no mark hides another: at its place, or the nearest free one, sideways first.
+
+    Two marks are at least `size` apart (in 1/72 inch). Limits and scales of the axes must be set, and the layout done.
+    """
+    places = axes.transData.transform(points) * 72 / figure.dpi if points else []
+    box = Bbox(axes.get_window_extent().get_points() * 72 / figure.dpi)
+    taken: dict[int, np.ndarray] = {}
+    for index in sorted(range(len(points)), key=lambda index: tuple(places[index])):
+        taken[index] = _nearest_free(places[index], np.array([*taken.values()]).reshape(-1, 2), size, box)
+    shifts = [taken[index] - places[index] for index in range(len(points))]
+    return [axes.transData + ScaledTranslation(x / 72, y / 72, figure.dpi_scale_trans) for x, y in shifts]
+
+
+def _nearest_free(place: np.ndarray, taken: np.ndarray, size: float, box: Bbox) -> np.ndarray:
+    """(2,) the first of the places around one that none of the (n, 2) taken ones is near to, within the box if there is one."""
+    outside = None
+    for start in range(0, len(SHIFTS), SHIFTS_AT_ONCE):
+        tried = place + size * np.array(SHIFTS[start : start + SHIFTS_AT_ONCE])  # (S, 2)
+        apart = np.linalg.norm(tried[:, None] - taken, axis=2) >= 0.99 * size  # (S, n)
+        free = tried[apart.all(axis=1)]
+        within = free[((free >= box.min) & (free <= box.max)).all(axis=1)]
+        if len(within):
+            return within[0]
+        outside = free[0] if outside is None and len(free) else outside
+    return outside
+
+
+def legend(figure: Figure, handles: list[Line2D]) -> None:
+    """Outside of all panels, in as many columns as its height allows; the figure grows where one column is not enough."""
+    width, height = figure.get_size_inches()
+    columns = math.ceil(len(handles) / max(1, int((height - 0.2) / LEGEND_ROW)))
+    longest = max((len(str(one.get_label())) for one in handles), default=0)
+    figure.set_size_inches(width + max(0.0, columns * (0.5 + LEGEND_LETTER * longest) - LEGEND_MARGIN), height)
+    figure.legend(handles=handles, loc="outside right center", ncols=max(1, columns), frameon=False, fontsize=8)
+
+
+def axis_unit(metric: str, values: list[float]) -> tuple[float, str]:
+    unit = metrics.get(metric).unit
+    if unit != "parameters":
+        return 1.0, unit
+    factor, letter = prefix(max(values))
+    return factor, {"": "count", "k": "thousands", "M": "millions", "G": "billions", "T": "trillions"}[letter]
+
+
+def handle(label: str, arm: ArmStyle, line: bool = False, marked: bool = False) -> Line2D:
+    """A legend's entry: a marker, or a line, with its marker if `marked`."""
+    style = {"linestyle": arm.line if line else "None", "marker": arm.marker if marked or not line else "None"}
+    return Line2D([], [], color=arm.colour, markersize=9 if arm.marker == "*" else 6, label=label, **style)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points from left to right; the length is their number."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+def mean_curve(curves: list[dict[int, float]]) -> Line:
+    """(step, mean over the curves) at the steps that all of them have, in at most CURVE_POINTS bins."""
+    steps = np.array(sorted(set.intersection(*map(set, curves))), dtype=float)
+    means = np.mean([[curve[step] for step in steps] for curve in curves], axis=0)
+    if len(steps) <= CURVE_POINTS:
+        return Line(steps, means)
+    begins = -(-np.arange(CURVE_POINTS) * len(steps) // CURVE_POINTS)  # bin of the i-th of n steps: 200 i // n
+    counts = np.diff(begins, append=len(steps))
+    return Line(np.add.reduceat(steps, begins) / counts, np.add.reduceat(means, begins) / counts)
+
+
+def smooth(values: np.ndarray) -> np.ndarray:
+    """Centred running mean over a twentieth of the values."""
+    wide = max(1, len(values) // 20)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    ends = np.arange(len(values)) + (wide + 1) // 2
+    begin, end = np.maximum(ends - wide, 0), np.minimum(ends, len(values))
+    return (sums[end] - sums[begin]) / (end - begin)
+
+
+def draw(make: Callable[..., Figure | None], *arguments: object) -> bytes | None:
+    """The picture that `make` gives, as SVG in the report's style; None without data."""
+    with mpl.rc_context(STYLE):
+        figure = make(*arguments)
+        return svg(figure) if figure else None
+
+
+def pictured(captions: dict[str, str], files: dict[str, bytes]) -> list[str]:
+    """A paragraph for each of the pictures that were drawn, with its caption."""
+    return [f"![{text}]({name})\n\n*{text}.*" for name, text in captions.items() if name in files]
+
+
+def drawn(pictures: dict[str, bytes | None]) -> dict[str, bytes]:
+    """The pictures that have any data."""
+    return {name: picture for name, picture in pictures.items() if picture}

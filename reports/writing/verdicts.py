@@ -1,0 +1,92 @@
+"""A change and its verdict in words."""
+
+import math
+
+from harness.metrics import COUNTED_UNITS, RELATIVE_MARGIN
+from reports.comparison.statistics import MOST_PAIRS, Change, Evidence, Verdict
+from reports.writing import formats
+from reports.writing.formats import DASH, SHARES
+
+MARKS = {
+    Verdict.BETTER: "▲ better",
+    Verdict.WORSE: "▼ worse",
+    Verdict.DIRECTION_BETTER: "△ better?",
+    Verdict.DIRECTION_WORSE: "▽ worse?",
+    Verdict.EQUAL: "=",
+    Verdict.SAME: "≈ same",
+    Verdict.NOT_RESOLVED: "~ not resolved",
+    Verdict.OPEN: DASH,
+}
+
+
+def change_text(change: Change, unit: str) -> str:
+    """`−12.3 % ▲ better`; a score in points and in percent."""
+    shown = formats.percent(change.percent)
+    if unit in SHARES:
+        shown = f"{formats.difference(change.absolute, unit)} ({shown})"
+    return f"{shown} {verdict_text(change, unit)}".rstrip()
+
+
+def verdict_text(change: Change, unit: str) -> str:
+    """The verdict with its margin, or what it lacks; empty for a metric that is no merit."""
+    evidence, words = change.evidence, MARKS.get(change.verdict, "")
+    if change.verdict is Verdict.SAME:
+        return f"{words} {within(change, unit)}"
+    if evidence is None:
+        return words
+    if change.verdict is Verdict.OPEN and evidence.is_too_noisy:
+        return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
+    if change.verdict is Verdict.NOT_RESOLVED:
+        return words + (f": {lacking(change, unit)}" if lacking(change, unit) else "")
+    return words
+
+
+def within(change: Change, unit: str) -> str:
+    """`within 5 %`: the margin of what is the same, which is relative for all counts."""
+    evidence, counted = change.evidence, change.evidence is None or unit in COUNTED_UNITS
+    return f"within {100 * RELATIVE_MARGIN.size:g} %" if counted else f"within {amount(evidence, evidence.margin, unit)}"
+
+
+def amount(evidence: Evidence, size: float, unit: str) -> str:
+    """A margin or floor as people read it: `5 %`, `1 point`, `0.020 nats`."""
+    if evidence.ratio:
+        return f"{100 * math.expm1(size):.2g} %"
+    if unit in SHARES:
+        return f"{formats.POINTS * size:.2g} point{'s' * (f'{formats.POINTS * size:.2g}' != '1')}"
+    return formats.value(size, unit)
+
+
+def lacking(change: Change, unit: str) -> str:
+    """Why a change is not resolved: a floor above the margin, or too few pairs; empty where neither is known."""
+    if change.is_below_floor:
+        floor = amount(change.evidence, change.evidence.floor, unit)
+        return f"noise floor {floor}" if change.evidence.ratio else f"one item is {floor}"
+    return more_needed(change)
+
+
+def more_needed(change: Change) -> str:
+    """`needs 12 seeds, 30 min more`; empty where that is not known."""
+    if not change.needed:
+        return ""
+    one = "round" if change.by_round else "pretraining" if change.pretrainings > 1 else "seed"
+    number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
+    known = change.minutes is not None and change.needed <= MOST_PAIRS
+    more = f", {formats.plain(change.minutes, 0 if change.minutes >= 10 else 1)} min more" if known else ""
+    return f"needs {number} {one}s{more}"
+
+
+def size_text(change: Change, unit: str) -> str:
+    """`−30.0 % [−35.0, −25.0]`; of a score or a share in points. Without an interval the number alone."""
+    exact = change.interval is None or unit in COUNTED_UNITS
+    in_percent = change.percent is not None and (exact or change.evidence.ratio)
+    if unit in SHARES or not in_percent:
+        return formats.difference(change.absolute, unit, change.interval)
+    if exact:
+        return formats.percent(change.percent)
+    return formats.difference(change.percent, "%", tuple(100 * end / change.baseline_mean for end in change.interval))
+
+
+def short_text(change: Change, unit: str) -> str:
+    """`−12.3 % ▲`, of a score in points: the mark alone."""
+    shown = formats.difference(change.absolute, unit) if unit in SHARES else formats.percent(change.percent)
+    return f"{shown} {MARKS.get(change.verdict, '').partition(' ')[0]}".rstrip()

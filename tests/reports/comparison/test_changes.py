@@ -1,0 +1,48 @@
+"""A change in percent of the baseline's size, worked by hand."""
+
+import math
+
+import pytest
+
+from harness import metrics
+from harness.metrics import Direction
+from harness.paired import Replicate
+from reports.comparison.compare import compare
+from reports.comparison.statistics import Verdict, change, corrected
+from reports.writing import formats, tables
+
+MATTHEWS = "eval/matthews"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "percent"),
+    [
+        (-0.1, 0.1, 200.0),  # up by 0.2, twice the size of the baseline
+        (-0.1, -0.2, -100.0),
+        (-0.2, -0.1, 50.0),
+        (0.1, -0.1, -200.0),
+        (0.1, 0.2, 100.0),
+    ],
+)
+def test_percent_has_the_sign_of_the_change_even_below_zero(before: float, after: float, percent: float):
+    found = change(metrics.get(MATTHEWS), {Replicate("", "0"): before}, {Replicate("", "0"): after})
+    assert found.percent == pytest.approx(percent)
+    better = (percent > 0) == (metrics.get(MATTHEWS).direction is Direction.HIGHER)
+    assert found.verdict is (Verdict.DIRECTION_BETTER if better else Verdict.DIRECTION_WORSE)
+
+
+def test_a_report_shows_a_rise_from_below_zero_as_a_rise(make_run):
+    runs = [make_run(name, values={MATTHEWS: score}) for name, score in (("base", -0.1), ("new", 0.1))]
+    section = compare("s", runs).sections[0]
+    assert section.change(section.rows[1], MATTHEWS).percent == pytest.approx(200)
+    assert "(+200.0 %)" in tables.before_after(section)
+
+
+def test_an_interval_that_no_number_holds_is_infinite():
+    """Two seeds of a noisy time, as one of hundreds of arms."""
+    metric = metrics.get("finetune/duration_s")
+    before, after = ({Replicate("", str(seed)): time for seed, time in enumerate(times)} for times in ((1.0, 9.0), (9.0, 1.0)))
+    changes = corrected(dict.fromkeys(range(400), change(metric, before, after)))
+    assert changes[0].interval == (pytest.approx(-changes[0].baseline_mean), math.inf)
+    assert changes[0].verdict is Verdict.NOT_RESOLVED
+    assert formats.difference(changes[0].absolute, "s", changes[0].interval) == "0 [−3, +∞] s"

@@ -1,0 +1,159 @@
+"""The table of what was measured in detail: values as they are, and sentences that hold nothing but what the runs say."""
+
+from dataclasses import replace
+
+import pytest
+
+from reports.chapters import conditions
+from reports.comparison.compare import Section, compare
+from reports.comparison.study import Study
+from reports.render import render
+from reports.writing import details
+
+P50, LOW, HIGH = (f"inference/latency_ms_p50{end}" for end in ("", "_low", "_high"))
+MEASURED = {P50: 12.34, LOW: 12.1, HIGH: 12.6, "inference/latency_ms_min": 11.0, "inference/latency_ms_p90": 14.0}
+MEASURED |= {"inference/latency_ms_p99": 20.0, "inference/first_call_ms": 31.0, "setup/build_s": 0.5, "setup/import_s": 4.0}
+MEASURED |= {"inference/padded_tokens_per_s": 12_000.0, "inference/samples_per_s": 250.0, "inference/padding_share": 0.06}
+MEASURED |= {"model/arithmetic_intensity": 21.5, "model/bytes_forward": 40e6}
+MEASURED |= {
+    "inference/mfu": 0.41,
+    "inference/peak_flops_per_s": 70e9,
+    "finetune/mfu": 0.35,
+    "hardware/peak_flops_per_s": 140e9,
+}
+MEASURED |= {"finetune/padded_tokens_per_s": 7_000.0, "finetune/samples_per_s": 90.0, "finetune/padding_share": 0.1}
+MEASURED |= {"inference/peak_memory_bytes": 54e6, "inference/sampled_peak_memory_bytes": 53e6}
+MEASURED |= {"finetune/peak_memory_bytes": 195e6, "finetune/sampled_peak_memory_bytes": 190e6}
+MEASURED |= {"inference/energy_j_per_token": 0.00123, "finetune/energy_j": 321.0}
+
+
+def table(section: Section) -> dict[str, dict[str, str]]:
+    """Arm -> metric -> text; arms are rows, or columns where there are many metrics."""
+    lines = [[text.strip() for text in line.strip("| ").split(" | ")] for line in details.part(section)[2].splitlines()]
+    if section.baseline in lines[0]:
+        lines = list(zip(*lines[:1], *lines[2:], strict=True))
+    else:
+        del lines[1]
+    return {line[0]: dict(zip(lines[0], line, strict=True)) for line in lines[1:]}
+
+
+def test_every_figure_stands_with_its_unit_and_without_a_verdict(make_run):
+    runs = [make_run(values=MEASURED), make_run("small", values=MEASURED | {"inference/latency_ms_min": 5.5})]
+    result = table(compare("s", runs).sections[0])
+    assert result["base"] == {
+        "arm": "base",
+        "latency min": "11.0 ms",
+        "latency p50 [95 % interval]": "12.3 ms [12.1, 12.6]",
+        "latency p90": "14.0 ms",
+        "latency p99": "20.0 ms",
+        "first call": "31.0 ms",
+        "time to build the model": "0.500 s",
+        "time to import": "4.00 s",
+        "inference throughput, padding counted": "12,000 tokens/s",
+        "inference throughput in texts": "250.0 samples/s",
+        "padding in inference batches": "0.060",
+        "arithmetic intensity": "21.5 FLOP/byte",
+        "bytes that operators read and write in a forward pass": "40.0 MB",
+        "model FLOPs utilisation of inference": "0.410 of 70.0 GFLOP/s",
+        "model FLOPs utilisation of training": "0.350 of 140.0 GFLOP/s",
+        "training throughput, padding counted": "7,000 tokens/s",
+        "training throughput in texts": "90.0 samples/s",
+        "padding in training batches": "0.100",
+        "inference peak memory": "54.0 MB",
+        "inference peak memory, sampled": "53.0 MB",
+        "training peak memory": "195.0 MB",
+        "training peak memory, sampled": "190.0 MB",
+        "inference energy per million tokens": "1,230 J",
+        "training energy": "321.0 J",
+    }
+    assert result["small"] == result["base"] | {"arm": "small", "latency min": "5.50 ms"}
+
+
+@pytest.mark.parametrize("name", sorted(set(MEASURED) - {LOW, HIGH, "inference/peak_flops_per_s", "hardware/peak_flops_per_s"}))
+def test_a_figure_that_no_run_has_is_no_column_and_one_that_some_lack_is_a_dash(make_run, name):
+    without = {key: value for key, value in MEASURED.items() if key != name}
+    head = details.title(compare("s", [make_run(values=MEASURED)]).sections[0], name)
+    assert head not in table(compare("s", [make_run(values=without)]).sections[0])["base"]
+    mixed = table(compare("s", [make_run(values=MEASURED), make_run("b", values=without)]).sections[0])
+    assert mixed["b"][head] == "–"
+
+
+def test_a_share_without_its_peak_and_p50_without_its_interval_stand_alone(make_run):
+    result = table(compare("s", [make_run(values={P50: 12.34, "inference/mfu": 0.41})]).sections[0])["base"]
+    assert result == {"arm": "base", "latency p50": "12.3 ms", "model FLOPs utilisation of inference": "0.410"}
+
+
+def test_an_interval_of_one_session_is_not_put_around_the_mean_of_two(make_run):
+    runs = [make_run(values=MEASURED), make_run(seed=1, values=MEASURED)]
+    assert "[12.1, 12.6]" in table(compare("s", runs).sections[0])["base"]["latency p50 [95 % interval]"]
+    runs = [make_run(values=MEASURED), make_run(seed=1, values=MEASURED | {P50: 14.34, LOW: 14.0, HIGH: 15.0})]
+    assert "[" not in table(compare("s", runs).sections[0])["base"]["latency p50 [95 % interval]"]
+
+
+def test_seeds_show_their_spread_and_how_many_there_are(make_run):
+    runs = [make_run(seed=seed, values={"finetune/mfu": share}) for seed, share in enumerate((0.3, 0.4))]
+    result = table(compare("s", [*runs, make_run(seed=2)]).sections[0])["base"]
+    assert result["model FLOPs utilisation of training"] == "0.350 ± 0.071 (n 2)"
+
+
+def test_seeds_that_share_their_launches_are_no_spread(timed):
+    runs = [timed("base", [1.0, 2.0, 3.0], seed, MEASURED) for seed in (0, 1)]
+    result = table(compare("s", runs).sections[0])["base"]
+    of_launches = [text for head, text in result.items() if "inference" in head and "memory" not in head]
+    assert len(of_launches) == 5
+    assert not any("±" in text for text in of_launches)
+
+
+def test_sentences_hold_the_numbers_of_the_runs(timed):
+    params = {"measure.length": "64", "measure.repeats": "30", "measure.threads": "1", "measure.batch_size": "16"}
+    run = timed("base", [1.0, 2.0, 3.0], values=MEASURED)
+    run.params.update(params | {"environment.threads": "2"})
+    text = details.part(compare("s", [run]).sections[0])[1]
+    assert "Latency is that of batch size 1 and 64 tokens, 3 launches of 30 calls, CPU threads: 1." in text
+    assert "real validation batches of 16 texts" in text
+    assert "CPU threads of training: 2." in text
+
+
+def test_sentences_have_no_number_that_the_runs_do_not_say(timed):
+    run = replace(timed("base", [1.0], values=MEASURED), launches={}, tags=timed("base", [1.0]).tags)
+    run.params["measure.length"] = "None"
+    text = details.part(compare("s", [run]).sections[0])[1]
+    assert "Latency is that of batch size 1. In brackets is the 95 % interval of p50." in text
+    assert not set("02345678") & set(text.replace("95 %", "").replace("p50", ""))
+
+
+def test_sentences_on_figures_that_are_not_there_are_left_out(make_run):
+    text = details.part(compare("s", [make_run(values={"finetune/mfu": 0.3})]).sections[0])[1]
+    assert "fastest matrix product" in text
+    assert not any(word in text for word in ("Latency", "interval", "First call", "Bytes", "sampled", "Energy", "batches"))
+
+
+def test_a_section_without_such_figures_has_no_table(make_run):
+    assert details.part(compare("s", [make_run(values={"eval/score": 0.5})]).sections[0]) == []
+
+
+def test_report_holds_the_table_of_every_section(make_run):
+    result = compare("s", [make_run(values=MEASURED), make_run(task="cola", values=MEASURED), make_run(task="rte")])
+    text = render(Study(result))["report.md"].decode()
+    assert text.count("### Measured in detail") == 2
+    assert text.index("before and after") < text.index("### Measured in detail")
+
+
+@pytest.mark.parametrize(
+    ("counters", "said"),
+    [
+        (("None", "None"), "- **energy**: not available, no counter on this machine"),
+        (("RAPL", "RAPL"), "- **energy**: counted by RAPL\n"),
+        (("NVML", "None"), "- **energy**: counted by NVML, no counter\n"),
+        ((None, "None"), None),
+        ((None, None), None),
+    ],
+    ids=["none", "some", "mixed", "one_old", "old"],
+)
+def test_header_says_whether_energy_is_counted(make_run, counters, said):
+    runs = [make_run(), make_run("b")]
+    for run, name in zip(runs, counters, strict=True):
+        run.params.update({} if name is None else {"environment.energy_counter": name})
+    header = conditions.header(compare("s", runs))
+    assert (said in header) if said else ("energy" not in header)
+    assert "energy_counter" not in header

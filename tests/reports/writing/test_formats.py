@@ -1,0 +1,103 @@
+"""Numbers and names as a person reads them."""
+
+import csv
+import io
+
+import pytest
+
+from reports.writing import formats
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "text"),
+    [
+        (4_390_000, "parameters", "4.39 M"),
+        (109_482_240, "parameters", "109.5 M"),
+        (258, "parameters", "258"),
+        (0, "parameters", "0"),
+        (12.34, "ms", "12.3 ms"),
+        (1.2e9, "FLOP", "1.20 GFLOP"),
+        (45.6e6, "bytes", "45.6 MB"),
+        (12_345.6, "tokens/s", "12,346 tokens/s"),
+        (0.81234, "score", "0.812"),
+        (-0.25, "score", "−0.250"),
+    ],
+)
+def test_value_has_unit_and_about_three_digits(number: float, unit: str, text: str):
+    assert formats.value(number, unit) == text
+
+
+def test_spread_is_shown_in_the_scale_of_the_mean():
+    assert formats.value(45.6e6, "bytes", 0.3e6) == "45.6 ± 0.3 MB"
+
+
+def test_score_differences_are_points_and_others_keep_their_unit():
+    assert formats.difference(-0.0125, "score") == "−1.2 points"
+    assert formats.difference(-1.5e6, "bytes", (-2.5e6, -0.5e6)) == "−1.50 [−2.50, −0.50] MB"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(-60.123, "−60.1 %"), (0.5, "+0.50 %"), (0.0, "0.0 %"), (-0.0001, "0.00 %"), (None, "–"), (1234, "+1,234 %")],
+)
+def test_percent_has_its_sign(number: float | None, text: str):
+    assert formats.percent(number) == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("a|b", r"a\|b"),
+        ("a\nb", "a b"),
+        ("<script>", "&lt;script&gt;"),
+        ("*x*", r"\*x\*"),
+        ("__x__", r"\_\_x\_\_"),
+        ("before_after", "before_after"),
+        ("[a](b)", r"\[a\](b)"),
+    ],
+)
+def test_escape_leaves_no_markup(raw: str, shown: str):
+    assert formats.escape(raw) == shown
+
+
+def test_table_keeps_every_row_on_one_line():
+    text = formats.table(["arm", "score"], [["base", "1"], ["x", "2"]])
+    assert text.splitlines() == ["| arm | score |", "| :-- | --: |", "| base | 1 |", "| x | 2 |"]
+
+
+def test_csv_file_is_empty_where_a_line_has_no_value():
+    lines = [{"arm": "a, b", "n": 2, "sd": None}, {"arm": "c", "sd": 0.1}]
+    assert formats.csv_file(lines, ["arm", "n", "sd"]) == b'arm,n,sd\n"a, b",2,\nc,,0.1\n'
+
+
+def test_wide_tables_are_turned_and_cut_with_the_baseline_in_each_part():
+    header = ["arm", *(f"metric{index}" for index in range(8))]
+    arms = [[f"arm{row}", *(f"{row}.{index}" for index in range(8))] for row in range(8)]
+    first, second = formats.readable(header, arms).split("\n\n")
+    assert first.splitlines()[0] == "| arm | arm0 | arm1 | arm2 | arm3 | arm4 | arm5 |"
+    assert second.splitlines()[0] == "| arm | arm0 | arm6 | arm7 |"
+    assert second.splitlines()[2] == "| metric0 | 0.0 | 6.0 | 7.0 |"
+    assert len(first.splitlines()) == len(second.splitlines()) == 10
+    assert formats.readable(header, arms[:1]).splitlines()[0] == "| arm | arm0 |"
+    assert formats.readable(header[:7], [arm[:7] for arm in arms]) == formats.table(header[:7], [arm[:7] for arm in arms])
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1+2", "@x", "\t=1", "\n=1", "＝1+1", "＠x"])
+def test_csv_file_has_no_formula(name: str):
+    assert read_back(name) == [f"'{name}", "-0.5"]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\r\nb"])
+def test_csv_file_keeps_a_name_of_two_lines_in_its_row(name: str):
+    assert read_back(name) == ["a\nb", "-0.5"]
+
+
+def test_csv_file_has_no_formula_behind_a_carriage_return():
+    assert read_back("\r=1") == ["'\n=1", "-0.5"]
+
+
+def read_back(name: str) -> list[str]:
+    """The only row of a CSV file, with this arm and a negative change."""
+    content = formats.csv_file([{"arm": name, "change": -0.5}], ["arm", "change"])
+    (row,) = list(csv.reader(io.StringIO(content.decode(), newline="")))[1:]
+    return row

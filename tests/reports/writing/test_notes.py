@@ -1,0 +1,54 @@
+"""Settings of training in which arms differ beside their names."""
+
+import pytest
+
+from reports.comparison.compare import compare
+from reports.writing import notes
+
+BASE = {"model.hidden_dropout_prob": "0.1", "model.initializer_range": "0.02", "model.hidden_size": "128"}
+MODERN = BASE | {"model.hidden_dropout_prob": "0.0", "model.hidden_size": "64"}
+SMALL = {"pretrain.dropout": "0.0", "pretrain.initializer_range": "0.07", "pretrain.learning_rate": "0.002"}
+BERT = {"pretrain.dropout": "None", "pretrain.initializer_range": "None", "pretrain.learning_rate": "0.0003"}
+
+
+def said(runs) -> list[str]:
+    found = notes.section_notes(compare("s", runs).sections[0])
+    return [sentence for sentence in found if sentence.startswith("Trained otherwise")]
+
+
+def test_a_fine_tuning_names_the_dropout_of_its_model_and_no_architecture(make_run):
+    runs = [
+        make_run(params=BASE),
+        make_run("swiglu", params=BASE),
+        *(make_run(arm, params=MODERN) for arm in ("modern", "new")),
+    ]
+    (sentence,) = said(runs)
+    assert sentence.endswith(
+        "the baseline base, beside what their names say: modern, new (model.hidden_dropout_prob 0.1 → 0.0)."
+    )
+
+
+def test_arms_that_train_alike_get_no_sentence(make_run):
+    assert said([make_run(params=BASE), make_run("swiglu", params=BASE | {"model.hidden_act": "silu"})]) == []
+
+
+def test_what_the_label_names_is_not_said_again(make_run):
+    runs = [make_run(params=BASE), make_run("base hidden_dropout_prob=0.0", params=MODERN)]
+    assert said(runs) == []
+
+
+def test_a_pretraining_is_held_against_what_its_recipe_sets(pretrained):
+    """The recipe replaces the dropout of both models while they are pretrained."""
+    runs = [pretrained(params=BASE | SMALL), pretrained("modern+mlm", params=MODERN | SMALL)]
+    assert said(runs) == []
+
+
+@pytest.mark.parametrize("setting", [" recipe=bert", " learning_rate=0.0003"])
+def test_a_pretraining_with_another_recipe_names_what_that_sets(pretrained, setting):
+    lifted = '["pretrain.learning_rate", "pretrain.dropout", "pretrain.initializer_range"]'
+    runs = [pretrained(params=BASE | SMALL, lifted=lifted)]
+    runs += [pretrained(f"modern+mlm{setting}", params=MODERN | BERT, lifted=lifted)]
+    (sentence,) = said(runs)
+    assert "pretrain.dropout 0.0 → None" in sentence
+    assert "model.hidden_dropout_prob – → 0.0" in sentence
+    assert ("pretrain.learning_rate 0.002 → 0.0003" in sentence) == ("recipe" in setting)

@@ -1,0 +1,96 @@
+"""Pictures: the same numbers give the same bytes, few or many arms."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from reports.comparison.compare import compare
+from reports.comparison.study import Study
+from reports.render import render
+from reports.writing import plots
+
+VALUES = {"eval/score": 0.8, "model/params_total": 1e6, "inference/latency_ms_p50": 3.0, "eval/majority_score": 0.5}
+VALUES |= {"model/params_component_layers": 6e5, "model/params_component_token_embedding": 4e5}
+
+
+@pytest.fixture
+def study(make_run, study_of) -> Study:
+    """20 arms with curves."""
+    runs = [make_run("base" if index == 0 else f"variant_{index}", values=VALUES) for index in range(20)]
+    curves = {run.run_id: {step: 1 / (step + 1) for step in range(500)} for run in runs}
+    return study_of(compare("s", runs), {"finetune/loss": curves})
+
+
+def test_twenty_arms_render_to_the_same_bytes_again(study):
+    first, again = render(study), render(study)
+    assert sorted(first) == [
+        "changes.svg",
+        "loss.svg",
+        "parameters.svg",
+        "report.html",
+        "report.md",
+        "score_latency.svg",
+        "score_parameters.svg",
+        "summary.csv",
+    ]
+    assert first == again
+
+
+def test_every_arm_has_a_style_of_its_own():
+    labels = [f"v{index}" for index in range(25)]
+    styles = plots.arm_styles(labels).values()
+    assert len({(style.colour, style.marker) for style in styles}) == 25
+    assert len({(style.colour, style.line) for style in styles}) == 25
+
+
+def test_picture_without_numbers_is_left_out(make_run):
+    result = compare("s", [make_run(values={"model/params_total": 1.0})])
+    assert [name for name in render(Study(result)) if name.endswith(".svg")] == []
+
+
+def test_mean_curve_uses_the_steps_that_all_seeds_have():
+    curve = plots.mean_curve([{0: 1.0, 1: 2.0, 2: 9.0}, {0: 3.0, 1: 4.0}])
+    assert (curve.x.tolist(), curve.y.tolist()) == ([0.0, 1.0], [2.0, 3.0])
+
+
+def test_long_curve_is_binned_without_moving_its_mean():
+    curve = plots.mean_curve([{step: float(step) for step in range(5000)}])
+    assert len(curve) == plots.CURVE_POINTS
+    assert curve.y.mean() == pytest.approx(4999 / 2)
+    assert (curve.x == curve.y).all()
+
+
+@pytest.mark.parametrize("count", [1, 19, 40, 60, 200])
+def test_smoothed_curve_is_the_mean_of_the_points_around(count):
+    values = np.random.default_rng(0).normal(size=count)
+    wide = max(1, count // 20)
+    around = pd.Series(values).rolling(wide, center=True, min_periods=1).mean()
+    assert plots.smooth(values) == pytest.approx(around.to_numpy())
+
+
+def test_dollar_signs_in_names_are_no_formula(make_run):
+    assert render(Study(compare("s", [make_run("a$_{$b", values=VALUES)], "a$_{$b")))["score_parameters.svg"]
+
+
+def test_pictures_of_many_arms_show_the_best_and_say_so(make_run, study_of):
+    """The baseline is the worst of 40; the tables keep all."""
+    runs = [
+        make_run(f"v{index:02d}" if index else "base", seed, VALUES | {"eval/score": 0.5 + index / 100 + seed / 1000})
+        for index in range(40)
+        for seed in (0, 1)
+    ]
+    curves = {run.run_id: {step: 1 / (step + 1) for step in range(30)} for run in runs}
+    made = render(study_of(compare("s", runs), {"finetune/loss": curves}), ["md"])
+    text = made["report.md"].decode()
+    assert "Pictures show 30 of 40 arms: the baseline and those of the highest mean score." in text
+    for name in ("changes.svg", "loss.svg", "parameters.svg", "score_latency.svg", "score_parameters.svg"):
+        picture = made[name].decode()
+        shown = {label for label in ["base", *(f"v{index:02d}" for index in range(1, 40))] if f"<!-- {label} -->" in picture}
+        assert shown - {"base"} == {f"v{index:02d}" for index in range(11, 40)}, name
+    assert "| v05 |" in text
+
+
+def test_thirty_arms_are_all_shown(make_run):
+    comparison = compare("s", [make_run(f"v{index}" if index else "base", values=VALUES) for index in range(30)])
+    assert plots.drawn_arms(comparison) == set(comparison.labels)
+    assert plots.drawn_note(comparison) == []

@@ -1,0 +1,160 @@
+"""The tables that people read."""
+
+from reports.chapters import components, left_out
+from reports.comparison.compare import compare
+from reports.comparison.study import Study
+from reports.writing import before_after, notes, tables
+
+LATENCY, SCORE, TOTAL, MEMORY = "inference/latency_ms_p50", "eval/score", "model/params_total", "inference/peak_memory_bytes"
+
+
+def line(table: str, label: str) -> list[str]:
+    """The texts of the row that begins with `label`."""
+    return next(
+        [text.strip() for text in row.strip("| ").split(" | ")] for row in table.splitlines() if row.startswith(f"| {label} |")
+    )
+
+
+def test_arrow_judges_by_direction_not_by_sign(make_run):
+    runs = [
+        make_run(values={TOTAL: 100.0, MEMORY: 10.0, SCORE: 0.2}),
+        make_run("new", values={TOTAL: 50.0, MEMORY: 20.0, SCORE: 0.6}),
+    ]
+    assert line(tables.before_after(compare("s", runs).sections[0]), "new") == [
+        "new", "1 seed", "50<br>−50.0 % ▲ better", "20 B<br>+100.0 % ▽ worse?", "0.600<br>+40.0 points (+200.0 %) △ better?",
+    ]  # fmt: skip
+
+
+def test_seeds_show_mean_spread_and_unclear(make_run):
+    scores = {"base": (0.80, 0.82), "new": (0.81, 0.80)}
+    runs = [make_run(name, seed, {SCORE: value}) for name, pair in scores.items() for seed, value in enumerate(pair)]
+    section = compare("s", runs).sections[0]
+    assert line(tables.before_after(section), "base") == ["base", "2 seeds", "0.810 ± 0.014"]
+    assert (
+        line(tables.before_after(section), "new")[2] == "0.805 ± 0.007<br>−0.5 points (−0.62 %) ~ not resolved: needs 61 seeds"
+    )
+    assert "<br>~ not resolved: needs 61 seeds, p 0.8, 2 seeds" in line(tables.differences(section), "new")[1]
+
+
+def test_counted_metric_shows_no_spread(make_run):
+    section = compare("s", [make_run(seed=seed, values={TOTAL: 100.0}) for seed in (0, 1)]).sections[0]
+    assert line(tables.before_after(section), "base")[2] == "100"
+
+
+def test_missing_metric_is_a_dash_and_an_absent_one_has_no_column(make_run):
+    section = compare("s", [make_run(values={TOTAL: 5.0, LATENCY: 2.0}), make_run("new", values={TOTAL: 5.0})]).sections[0]
+    table = tables.before_after(section)
+    assert line(table, "new") == ["new", "1 seed", "5<br>0.0 % =", "–"]
+    assert "throughput" not in table
+
+
+def test_fewer_seeds_in_one_metric_are_said(make_run):
+    runs = [make_run(values={SCORE: 0.5, LATENCY: 2.0}), make_run(seed=1, values={SCORE: 0.5})]
+    assert line(tables.before_after(compare("s", runs).sections[0]), "base")[2] == "2.00 ms (n 1)"
+
+
+def test_constant_answer_stands_below_the_scores(make_run):
+    table = tables.before_after(compare("s", [make_run(values={SCORE: 0.8, "eval/majority_score": 0.509})]).sections[0])
+    assert table.splitlines()[-1] == "| *constant answer* | – | 0.509 |"
+
+
+def test_one_pair_has_no_table_of_differences(make_run):
+    assert (
+        tables.differences(compare("s", [make_run(values={SCORE: 0.8}), make_run("b", values={SCORE: 0.9})]).sections[0])
+        is None
+    )
+
+
+def test_components_show_total_reduction_and_effective(make_run):
+    part = "model/params_component_"
+    big = {f"{part}token_embedding": 800.0, f"{part}layers": 200.0, TOTAL: 1000.0, "model/params_effective": 1000.0}
+    small = {f"{part}token_embedding": 100.0, f"{part}layers": 200.0, f"{part}embedding_projection": 50.0, TOTAL: 350.0}
+    section = compare("s", [make_run(values=big), make_run("new", values=small)]).sections[0]
+    table = components.components(section, "model")
+    assert line(table, "base") == ["base", "800", "–", "200", "1.00 k", "–", "1.00 k"]
+    assert line(table, "new") == ["new", "100", "50", "200", "350", "−65.0 %", "–"]
+    assert components.components(section, "published") is None
+
+
+def test_names_cannot_break_a_table(make_run):
+    section = compare("s", [make_run(), make_run("a|b\n<script>", values={TOTAL: 1.0})]).sections[0]
+    row = tables.before_after(section).splitlines()[-1]
+    assert row.startswith(r"| a\|b &lt;script&gt; | 1 seed |")
+
+
+def test_differing_conditions_are_explained_with_the_flag_that_lifts_them(make_run):
+    known = [{"finetune.epochs": "1", "data.name": "builtin"}, {"finetune.epochs": "3", "data.name": "builtin", "x": "y"}]
+    result = compare("s", [make_run(params=params) for params in known])
+    first, second = (section.conditions for section in result.sections)
+    text = notes.conditions_differences(result, result.sections[1])
+    assert "sst2 was run under 2 sets of conditions, which are not compared with one another." in text
+    assert f"| key | {first} | {second} (this one) | to compare along it |" in text
+    assert "| finetune.epochs | 1 | 3 | `--along finetune.epochs` |" in text
+    assert "| x | – | y | `--along x` |" in text
+    assert "`python -m reports --along finetune.epochs --along x` compares them in one table." in text
+    assert "data.name" not in text
+
+
+def test_one_set_of_conditions_needs_no_explanation(make_run):
+    result = compare("s", [make_run(), make_run(task="cola", params={"finetune.epochs": "9"})])
+    assert [notes.conditions_differences(result, section) for section in result.sections] == [None, None]
+
+
+def test_arm_without_a_score_says_why(make_run):
+    untrained = make_run("free", values={TOTAL: 5.0}, params={"finetune.enabled": "False"})
+    failed = [make_run("bad", seed, status=status) for seed, status in enumerate(("diverged", "failed", "failed"))]
+    elsewhere = make_run("bad", task="cola", values={SCORE: 0.1})
+    runs = [make_run(values={SCORE: 0.8}), untrained, make_run("odd", values={TOTAL: 5.0}), *failed, elsewhere]
+    result = compare("s", [*runs, make_run(task="cola", values={SCORE: 0.2})])
+    trained, measured, cola = result.sections
+    assert notes.without_score(result, trained) == [
+        "No score of odd: no run logged one.",
+        "No score of bad: none of its runs finished (1 diverged, 2 failed).",
+    ]
+    untrained = "No score of free: measured without training (finetune.enabled=false)."
+    assert notes.without_score(result, measured) == [untrained]
+    assert notes.without_score(result, cola) == []
+    assert untrained in "\n".join(before_after.paragraphs(result, measured, [], []))
+
+
+def test_every_difference_says_how_many_pairs_it_has(make_run):
+    """Three seeds, of which two have a score and one of the baseline's a memory."""
+    runs = [make_run(name, seed, {SCORE: 0.5 + seed / 9, MEMORY: 1e8 + seed}) for name in ("base", "new") for seed in range(3)]
+    del runs[3].metrics[SCORE], runs[0].metrics[MEMORY], runs[1].metrics[MEMORY]
+    texts = line(tables.differences(compare("s", runs).sections[0]), "new")
+    assert [text.rpartition(", ")[2] for text in texts[1:]] == ["2 seeds"]
+
+
+def test_superseded_and_unpaired_runs_are_said(make_run):
+    old, new = (make_run("new", params={"data.source": source}, fingerprint=source) for source in ("hub", "local"))
+    result = compare("s", [make_run(), make_run(seed=1), old, new])
+    text = "\n".join(notes.section_notes(result.sections[0]))
+    assert "1 older run of the same arm and seeds was superseded by the latest." in text
+    assert "the fingerprints differ. They had other settings: data.source." in text
+    assert "new ran seed 0, the baseline seeds 0, 1: changes use seed 0" in text
+    table = left_out.chapter(Study(result)).paragraphs[1]
+    assert line(table, "new-0") == ["new-0", "new", "sst2", "0", "superseded by a newer run"]
+
+
+def test_another_attempt_with_the_same_code_is_superseded_without_a_word_on_code(make_run):
+    runs = [make_run(fingerprint="f") for _ in range(3)]
+    assert notes.section_notes(compare("s", runs).sections[0]) == [
+        "2 older runs of the same arm and seeds were superseded by the latest."
+    ]
+
+
+def test_seeds_with_different_settings_are_told_apart_where_these_shape_results(make_run):
+    """Settings without effect on results are named; the others make another arm."""
+    runs = [
+        make_run(seed=seed, params={"data.source": source, "environment.load_average": source})
+        for seed, source in enumerate(("hub", "local"))
+    ]
+    assert notes.section_notes(compare("s", runs).sections[0]) == ["The seeds of base differ in data.source (hub, local)."]
+    runs = [make_run(seed=seed, params={"model.attention_window": width}) for seed, width in enumerate(("8", "16"))]
+    labels = [row.label for row in compare("s", runs, "base attention_window=8").sections[0].rows]
+    assert labels == ["base attention_window=8", "base attention_window=16"]
+
+
+def test_missing_baseline_is_said(make_run):
+    result = compare("s", [make_run(), make_run("new", task="cola")])
+    assert "no change can be computed" in notes.section_notes(result.sections[1])[0]
