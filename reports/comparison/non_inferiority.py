@@ -5,6 +5,7 @@ as all of them must pass: an intersection-union test (Berger, Technometrics 24, 
 """
 
 import enum
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -171,6 +172,12 @@ def _advice(change: Change, margin: float) -> str:
 
 def pairs_needed(sd: float, margin: float) -> int | None:
     """The fewest pairs with which an equal arm passes in POWER of all studies, of this scatter; None beyond MOST_PAIRS."""
+    enough = _errors_apart() * sd <= margin
+    return int(enough.argmax()) + 2 if enough.any() else None
+
+
+@functools.cache
+def _errors_apart() -> np.ndarray:
+    """How far apart loss and limit must be, in standard deviations of a difference, for 2, 3, ... MOST_PAIRS pairs."""
     n = np.arange(2, MOST_PAIRS + 1)
-    enough = (stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER)) * sd / np.sqrt(n) <= margin
-    return int(n[enough.argmax()]) if enough.any() else None
+    return (stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER)) / np.sqrt(n)
