@@ -66,3 +66,26 @@ def _is_unread() -> bool:
     poll = select.poll()
     poll.register(sys.stdout, 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def counted(number: int, what: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number:,} {what}{'s' if number != 1 else ''}"
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min 20 s`, `2 h 10 min`, `3 d 4 h`: the two largest units."""
+    whole = max(1, round(seconds))
+    for name, size, below, smaller in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size} {name}" + (f" {rest} {below}" if rest else "")
+    return f"{whole} s"
+
+
+def scaled(value: float, unit: str) -> str:
+    """`3.36 M`, `812 GFLOP`: three digits with a decimal prefix."""
+    for factor, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}" if value / factor < 999.5 else f"{value / factor:.0f} {prefix}{unit}"
+    return f"{value:.3g} {unit}".rstrip()

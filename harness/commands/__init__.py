@@ -2,6 +2,7 @@
 
 COMMANDS = {
     "run": ("harness.commands.run", "pretrain, fine-tune and measure what the arguments compose; the default"),
+    "plan": ("harness.commands.plan", "what a sweep would run and take: states, parameters, FLOPs, memory, minutes"),
     "describe": ("harness.commands.describe.command", "what a variant is: keys, parameters, shapes, scales, a picture"),
     "profile": ("harness.commands.profile.command", "parameters, FLOPs, latency and memory of variants, without training"),
     "memory": ("harness.commands.memory.command", "memory of a training step by batch size, and the largest batch that fits"),

@@ -1,5 +1,6 @@
 """Padded batches of prepared examples, grouped by length to reduce padding."""
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -24,7 +25,7 @@ def collate(split: Split, chosen: np.ndarray, pad_token_id: int, step: int = 1) 
     The length is a multiple of `step`, or that of the longest example of the split.
     """
     lengths = split.lengths[chosen]
-    columns = np.arange(min(-(-lengths.max() // step) * step, split.lengths.max()))
+    columns = np.arange(padded_length(split, chosen, step))
     real = columns < lengths[:, None]  # (B, T)
     positions = np.where(real, split.starts[chosen][:, None] + columns, 0)
     labels = np.where(real, split.labels[positions], IGNORED) if split.labels_of_tokens else split.labels[chosen]
@@ -35,6 +36,11 @@ def collate(split: Split, chosen: np.ndarray, pad_token_id: int, step: int = 1) 
         labels=torch.from_numpy(labels),
         tokens=int(lengths.sum()),
     )
+
+
+def padded_length(split: Split, chosen: np.ndarray, step: int) -> int:
+    """Tokens of each row of the batch: a multiple of `step`, or those of the longest example of the split."""
+    return int(min(-(-split.lengths[chosen].max() // step) * step, split.lengths.max()))
 
 
 def training_order(split: Split, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
@@ -63,6 +69,12 @@ def training_batches(split: Split, batch_size: int, seed: int, pad_token_id: int
         for chosen in training_order(split, batch_size, seed, epoch):
             yield collate(split, chosen, pad_token_id, STEP)
         epoch += 1
+
+
+def padded_shapes(split: Split, batch_size: int, seed: int, steps: int) -> Iterator[tuple[int, int]]:
+    """Rows and tokens of each row of the first batches of `training_batches`, without making them."""
+    orders = (chosen for epoch in itertools.count() for chosen in training_order(split, batch_size, seed, epoch))
+    return ((len(chosen), padded_length(split, chosen, STEP)) for chosen in itertools.islice(orders, steps))
 
 
 def pieces(batch: Batch, count: int) -> list[Batch]:

@@ -53,11 +53,9 @@ def pretrain(
     `identity` names the training that checkpoints belong to. Returns the trained objective. DivergedError at a loss that is
     not finite.
     """
-    options, seed = config.pretrain, seed_of(config)
-    shape = config.model
+    options, shape = config.pretrain, config.model
     objective = build(config, corpus.vocabulary()).to(machine.device)
-    pairs = OBJECTIVES[options.objective].segment_pairs
-    steps = Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed, count_flops)
+    steps = steps_of(config, corpus, objective, count_flops)
     machine.prepare(objective)  # after Steps has counted FLOPs, for which operators run one by one
     optimiser = make_optimiser(objective, options)
 
@@ -83,7 +81,7 @@ def pretrain(
         planned_steps=steps.planned(position),
         phase="pretrain",
         config=options,
-        seed=seed,
+        seed=seed_of(config),
         callbacks=(CostCurves(evaluation, run_log), evaluation, keeping, saving),  # a point is kept before its checkpoint
     )
     if machine.compiles:
@@ -119,6 +117,13 @@ def build(config: RunConfig, vocabulary: Vocabulary) -> Objective:
         huggingface.load_weights(config, classifier)
         objective.encoder.load_state_dict(classifier.encoder.state_dict())
     return objective
+
+
+def steps_of(config: RunConfig, corpus: Corpus, objective: Objective, count_flops: CountFlops) -> "Steps":
+    """The steps of the pretraining on the training part of the text."""
+    options, seed = config.pretrain, seed_of(config)
+    pairs = OBJECTIVES[options.objective].segment_pairs
+    return Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed, count_flops)
 
 
 def pretrained_shape(options: PretrainConfig, shape: EncoderConfig) -> EncoderConfig:
@@ -180,14 +185,18 @@ class BatchSizes:
         """Number of the last step; 0 for a budget in seconds."""
         if self.limit.unit == "seconds":
             return 0
-        if self.limit.unit == "step":
-            return int(self.limit.total)
+        return int(self.limit.total) if self.limit.unit == "step" else self.end(position).step
+
+    def end(self, position: Position) -> Position:
+        """Where the training ends that goes on from the position; ValueError for a budget in seconds."""
+        if self.limit.unit == "seconds":
+            raise ValueError("nobody knows where a budget in seconds ends")
         ahead = replace(position)
         while not self.limit.reached(ahead):
             rows = self.rows(ahead)
             tokens = rows * self._options.length
             ahead.advance(Step([], rows, tokens, tokens, rows * (self.per_sequence or 0)))
-        return ahead.step
+        return ahead
 
 
 class Steps:
@@ -198,9 +207,9 @@ class Steps:
     ) -> None:
         self._options, self._objective, self._sequences, self._seed = options, objective, sequences, seed
         first = self.batch(Position(), options.batch_size)
-        self._flops_per_sequence = count_flops(objective, first, options.length) / len(first)
-        self._sizes = BatchSizes(options, self._flops_per_sequence)
-        self.limit, self.planned = self._sizes.limit, self._sizes.planned_steps
+        self.flops_per_sequence = count_flops(objective, first, options.length) / len(first)
+        self._sizes = BatchSizes(options, self.flops_per_sequence)
+        self.limit, self.planned, self.end = self._sizes.limit, self._sizes.planned_steps, self._sizes.end
 
     def next_step(self, position: Position) -> Step:
         """The next batch, as micro-batches."""
@@ -208,7 +217,7 @@ class Steps:
         batch, size = self.batch(position, rows), -(-options.batch_size // options.accumulation)
         micro_batches = [batch.micro_batch(slice(start, start + size)) for start in range(0, rows, size)]
         tokens = rows * options.length  # there is no padding
-        return Step(micro_batches, rows, tokens, tokens, rows * self._flops_per_sequence)
+        return Step(micro_batches, rows, tokens, tokens, rows * self.flops_per_sequence)
 
     def batch(self, position: Position, rows: int) -> PretrainBatch:
         """The next sequences with their masks, the same for all variants of one seed."""

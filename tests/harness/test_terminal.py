@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness.terminal import READER_ENDED, WIDTH, ends_with_its_reader, wrapped
+from harness.terminal import READER_ENDED, WIDTH, duration, ends_with_its_reader, scaled, wrapped
 
 NUMBERS = "pairs: " + ", ".join(f"-{length / 10} % ({length})" for length in range(100, 140))
 
@@ -70,3 +70,27 @@ def test_another_pipe_that_breaks_is_an_error():
 
     with pytest.raises(BrokenPipeError):
         main()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "1 s"),
+        (45, "45 s"),
+        (59.6, "1 min"),
+        (200, "3 min 20 s"),
+        (7800, "2 h 10 min"),
+        (7200, "2 h"),
+        (273600, "3 d 4 h"),
+    ],
+)
+def test_a_duration_has_its_two_largest_units(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(3.358e6, "", "3.36 M"), (8.12e11, "FLOP", "812 GFLOP"), (999.6e6, "B", "1000 MB"), (12, "B", "12 B"), (0, "", "0")],
+)
+def test_three_digits_and_a_prefix(value, unit, text):
+    assert scaled(value, unit).strip() == text

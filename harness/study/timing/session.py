@@ -29,6 +29,7 @@ from harness.study import identity, run_folder
 from harness.study.plan import PlannedRun
 from harness.study.timing import precision
 from harness.study.timing.progress import Progress
+from harness.terminal import counted
 from harness.tracking import run_log
 
 BASELINE = "base"
@@ -73,13 +74,13 @@ class Session:
         untimed = [item for item in measured if not has_timing(item)]
         for item in untimed:
             self.runs.append((item, self._launched_for(item)))
-        for item in _baselines(measured, untimed):
+        for item in baselines(measured, untimed):
             if item not in untimed:  # its own launches belong to another session
                 self.replicates.append((item, self._launched_for(item)))
             self.replicates.append((item, self._launched_for(item, is_aa_replicate=True)))
 
     def _launched_for(self, item: PlannedRun, is_aa_replicate: bool = False) -> Timed:
-        name = _shape_key(item) + ("-again" if is_aa_replicate else "")
+        name = shape_key(item) + ("-again" if is_aa_replicate else "")
         folder = paths.session_folder(item.config.output, self.name) / name
         timed = self._timed.setdefault(name, Timed(item.config, folder, is_aa_replicate))
         timed.tasks[item.inputs.data] = item.config.task.name
@@ -94,7 +95,7 @@ class Session:
         if not timed:
             return
         rounds = max(variant.config.measure.rounds for variant in timed)
-        counts = f"{self._counts()}, at most {_count(rounds, 'round')}"
+        counts = f"{self._counts()}, at most {counted(rounds, 'round')}"
         print(f"Timing {counts} (measure=none skips this; session {self.name})", flush=True)
         began = time.monotonic()
         with Progress(sum(variant.config.measure.rounds for variant in timed)) as progress:
@@ -106,7 +107,7 @@ class Session:
                     self._launch(variant, number)
                 if self._is_done():
                     break
-        print(f"Timing: {_count(number + 1, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}", flush=True)
+        print(f"Timing: {counted(number + 1, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}", flush=True)
         for quantity, floor in self._highest().items():
             if floor > HIGHEST_FLOOR:
                 percent, limit = (f"{100 * math.expm1(log):.0f} %" for log in (floor, HIGHEST_FLOOR))
@@ -121,7 +122,7 @@ class Session:
 
     def _counts(self) -> str:
         replicates = sum(variant.is_aa_replicate for variant in self._timed.values())
-        return f"{_count(len(self._timed) - replicates, 'variant')} and {_count(replicates, 'A/A replicate')}"
+        return f"{counted(len(self._timed) - replicates, 'variant')} and {counted(replicates, 'A/A replicate')}"
 
     def _launch(self, variant: Timed, number: int) -> None:
         """One launch, repeated while other processes keep more than measure.foreign_cpus busy; the least disturbed counts."""
@@ -141,8 +142,8 @@ class Session:
         best = min(tried, key=_foreign)
         peak = self._peaks.setdefault(hardware, best[0].peak_flops_per_s)
         for key, one in zip(variant.tasks, best, strict=True):
-            counted = replace(one, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak)
-            variant.launches.setdefault(key, []).append(counted)
+            kept = replace(one, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak)
+            variant.launches.setdefault(key, []).append(kept)
 
     def _pairs(self) -> Iterable[tuple[list[Launch], list[Launch]]]:
         """The launches of each baseline and its A/A replicate, on the texts of each task."""
@@ -187,7 +188,7 @@ def has_timing(item: PlannedRun) -> bool:
     return tags.SESSION in run_folder.read(item.folder)["tags"]
 
 
-def _baselines(measured: list[PlannedRun], untimed: list[PlannedRun]) -> list[PlannedRun]:
+def baselines(measured: list[PlannedRun], untimed: list[PlannedRun]) -> list[PlannedRun]:
     """The baseline of each group of runs that share task and conditions and have something to time; it may be timed already."""
     groups: dict[str, list[PlannedRun]] = {}
     for item in measured:
@@ -201,7 +202,7 @@ def _baselines(measured: list[PlannedRun], untimed: list[PlannedRun]) -> list[Pl
     return chosen
 
 
-def _shape_key(item: PlannedRun) -> str:
+def shape_key(item: PlannedRun) -> str:
     """Hash of what is timed: equal for runs that differ in seed, training, weights, or a task of the same kind and outputs."""
     flat = flatten(to_dict(item.config))
     settings = {key: value for key, value in flat.items() if arms.within(key, ("model.", "measure.", "hardware."))}
@@ -213,7 +214,3 @@ def _shape_key(item: PlannedRun) -> str:
 def _foreign(one: list[Launch]) -> float:
     """CPUs that other processes kept busy; 0 where that is unknown, so that the launch is not repeated."""
     return one[0].foreign_cpus or 0.0
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"

@@ -176,6 +176,7 @@ def test_compiled_logits_are_those_of_the_uncompiled_model(model: str, compose: 
     plain.load_state_dict(compiled.state_dict())
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_training_compiled_gives_the_same_losses_and_its_time_has_no_compiling_in_it(tmp_path: Path):
     shapes = [(8, True), (11, True), (9, True)]

@@ -55,6 +55,7 @@ def assert_same(encoder: Encoder, config: RunConfig) -> None:
     assert len(encoder.embeddings.token_embedding.weight) == config.model.vocab_size
 
 
+@pytest.mark.slow
 def test_every_variant_on_a_task(compose, shared_output, tmp_path):
     items = planned(compose, shared_output, "-m", f"model={','.join(VARIANTS)}")
     assert len(items) == len(VARIANTS)

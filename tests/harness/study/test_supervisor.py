@@ -80,6 +80,7 @@ def test_plain_lines_tell_of_every_cell(sweep):
     assert "\r" not in sweep.text
 
 
+@pytest.mark.slow
 def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_sweep(
     sweep, start_harness, run_harness, small, tmp_path, runs_of, curve_of
 ):
@@ -148,6 +149,7 @@ def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(run_harnes
     assert list(output.glob("s/*/result.json")) == []
 
 
+@pytest.mark.slow
 def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_command_times(
     start_harness, run_harness, small, output, runs_of, curve_of
 ):

@@ -66,6 +66,7 @@ ORDER = ["arm", "task", "seed", "eval/score", "model/params_total", "model/flops
 REPLICATE = "base, tiny, bag, seed 1 (A/A replicate)"
 
 
+@pytest.mark.slow
 def test_table_charts_run_and_report_show_what_matters(sweep, address, pages, tmp_path):
     """One browser for all pages, for its start takes longest."""
     number, ids = pages

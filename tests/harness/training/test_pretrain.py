@@ -141,6 +141,7 @@ def kill_worker_at(step: int, output: Path) -> None:
             worker.kill()
 
 
+@pytest.mark.slow
 def test_killed_at_random_steps_it_resumes_and_equals_the_uninterrupted_run(
     quick, finished, run_harness, start_harness, output
 ):
@@ -188,6 +189,7 @@ def test_cells_share_a_pretraining_and_point_to_its_run(quick, run_harness, outp
     assert "encoder" not in (cell / "log.txt").read_text()  # of the encoder nothing kept its fresh value
 
 
+@pytest.mark.slow
 def test_two_commands_at_once_train_once_and_both_go_on(quick, start_harness, output, runs_of):
     more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=2"]
     arguments = [*quick, *more, "measure=none", "pretrain.seed=5", "study=s", f"output={output}"]

@@ -17,6 +17,7 @@ def kept(output):
     return {path.parent.name: load_file(path) for path in output.glob("pretrained/*/kept/*/model.safetensors")}
 
 
+@pytest.mark.slow
 def test_fine_tuning_starts_from_the_weights_of_each_point(run_harness, output, runs_of):
     command = ["-m", *TEXT, *TASK, "measure=none", "pretrain.seed=5", "study=s", f"output={output}"]
     done = run_harness(*command, "pretrain.keep=[500,2048]", "pretrain.at=500,2048,null")

@@ -21,6 +21,7 @@ def study(make_run, study_of) -> Study:
     return study_of(compare("s", runs), {"finetune/loss": curves})
 
 
+@pytest.mark.slow
 def test_twenty_arms_render_to_the_same_bytes_again(study):
     first, again = render(study), render(study)
     assert sorted(first) == [

@@ -1,0 +1,96 @@
+"""What a command would run, and what that takes: `python -m harness plan -m model=base,albert task=sst2 [--no-probe]`.
+
+One row for runs that differ in seeds alone: what is done, parameters, FLOPs of training, memory, and time of one run. Time and
+memory are those of earlier runs on this machine, or of a probe of a few steps, which takes seconds for each row.
+"""
+
+from typing import TYPE_CHECKING
+
+from harness.commands.arguments import Parser, compose_and_run
+from harness.live_line import live_line
+from harness.study import workers
+from harness.terminal import counted, duration, scaled, table, wrapped
+
+if TYPE_CHECKING:
+    from harness.config.schema import RunConfig
+    from harness.study.forecast import Group, Pace, Timing
+    from harness.study.plan import PlannedRun
+
+DASH = "-"
+
+
+def main(arguments: list[str]) -> int:
+    """0; InputError for what cannot be composed, or whose data cannot be used."""
+    parser = Parser(
+        "plan",
+        "Shows what a command would run, and about how long it would take, without running it.",
+        "Everything else is as for a run: -m model=base,albert task=sst2 seed=1,2 ... or +experiment=NAME",
+    )
+    parser.add_argument("--no-probe", action="store_true", help="time and memory of earlier runs alone")
+    options, _, choices = parser.parse_composed(arguments)
+    if not options.no_probe:
+        workers.prepare()  # takes seconds, beside the composition
+    return compose_and_run(choices, lambda configs: _show(configs, not options.no_probe))
+
+
+def _show(configs: "list[RunConfig]", probing: bool) -> int:
+    with live_line("loading torch"):
+        from harness.study import forecast  # torch: a wrong key is refused before it is loaded
+        from harness.study.plan import plan
+        from harness.study.supervisor import Neighbours
+    neighbours = Neighbours()
+    with live_line("preparing data"):
+        planned = plan(configs)
+    with live_line("counting") as line:
+
+        def probe(item: "PlannedRun") -> "Pace | None":
+            line.show(f"probing {item.title}")
+            return forecast.probe(item, passive=neighbours.are_busy())
+
+        groups = forecast.groups(planned, probe if probing else None)
+        line.show("probing a launch of the timing session")
+        timing = forecast.timing(planned, probing)
+    print("\n".join([rows(groups), "", *summary(groups, timing)]))
+    return 0
+
+
+def rows(groups: "list[Group]") -> str:
+    """The table: a row for runs that differ in seeds alone."""
+    head = ("runs", "to do", "parameters", "training FLOPs", "memory", "time of one", "known from")
+    return table(head, [_row(one) for one in groups], "lrrrrrl")
+
+
+def _row(one: "Group") -> tuple[str, ...]:
+    first, pace = one.runs[0], one.pace
+    flops = DASH if one.work.flops is None else scaled(one.work.flops, "FLOP")
+    memory = DASH if pace is None or pace.memory_bytes is None else scaled(pace.memory_bytes, "B")
+    time, source = (DASH, DASH) if pace is None else (f"about {duration(pace.seconds)}", pace.source)
+    name = first.title.rpartition(", seed ")[0] if len(one.runs) > 1 else first.title
+    todo = f"{len(one.open)} of {len(one.runs)}"
+    return (name, todo, scaled(one.work.parameters, ""), flops, memory, time, source)
+
+
+def summary(groups: "list[Group]", timing: "Timing | None") -> list[str]:
+    """How many runs are left, and how long they and the timing session take, as far as that is known."""
+    todo = {one.runs[0].title: len(one.open) for one in groups}
+    number, every = sum(todo.values()), sum(len(one.runs) for one in groups)
+    unknown = sum(len(one.open) for one in groups if one.pace is None)
+    training = sum(len(one.open) * one.pace.seconds for one in groups if one.pace is not None)
+    lines = [f"{counted(every, 'run')}: {every - number} done, {number} to do"]
+    if number:
+        known = f"about {duration(training)}, one after the other" if unknown < number else "their time is not known"
+        rest = f" (without {unknown} whose time is not known)" if 0 < unknown < number else ""
+        lines.append(f"Training and evaluation: {known}{rest}")
+    if timing is not None:
+        lines.append(_of_timing(timing))
+    both = timing and timing.seconds()
+    if both and number and not unknown:
+        lines.append(f"In all about {duration(training + both[0])} to {duration(training + both[1])}")
+    return [wrapped(line, 0) for line in lines]
+
+
+def _of_timing(timing: "Timing") -> str:
+    count = f"{counted(timing.variants, 'shape')} and {counted(timing.replicates, 'A/A replicate')}"
+    rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()
+    took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else ""
+    return f"Timing: {count}, {rounds}{took} (measure=none skips it)"

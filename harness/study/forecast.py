@@ -1,0 +1,265 @@
+"""What the runs of a command will take, before the first one starts: parameters, FLOPs, time and memory.
+
+Time and memory of a run are those of a finished replicate on this machine, or of a probe: the run itself for a few steps, in a
+worker of its own. A probe's time is extrapolated: its start, then its seconds per step for all steps; evaluation counts a third
+of a training step for each example. What is neither known nor probed is None.
+"""
+
+import contextlib
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness import arms, processes, tags, tasks
+from harness.config.choices import Keep, KeepBest
+from harness.corpus import sequences
+from harness.hardware import facts
+from harness.measure import flops, size
+from harness.measure.launch import TIMING, launch
+from harness.measure.records import Request
+from harness.study import identity, run_folder, workers
+from harness.study.plan import PlannedRun
+from harness.study.timing import session
+from harness.tasks import prepared
+from harness.tasks.batches import padded_shapes
+from harness.terminal import counted
+from harness.tracking import run_log
+from harness.training import pretrain
+from harness.training.loop import Position
+from models.heads import on_meta
+
+PROBED_FLOPS = 1e11
+"""FLOPs of a probe, some seconds of a CPU; at least FEWEST_STEPS and at most MOST_STEPS."""
+FEWEST_STEPS, MOST_STEPS = 2, 6
+
+FORWARD_SHARE = 1 / 3
+"""Of the FLOPs of a training step, those of its forward pass."""
+
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run computes, known without running it."""
+
+    parameters: int
+    steps: int  # 0 without training, and for a budget in seconds
+    flops: float | None  # forward and backward of all steps; None for a budget in seconds
+    seconds: float | None = None  # the budget, where it is one of time
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Time and memory of one run, and where they are from."""
+
+    seconds: float
+    memory_bytes: float | None  # peak of the process's training above its libraries
+    source: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in seeds alone: what is known of one is expected of all."""
+
+    runs: list[PlannedRun]
+    work: Work
+    pace: Pace | None
+
+    @property
+    def open(self) -> list[PlannedRun]:
+        """Those that the command would run."""
+        return [item for item in self.runs if not is_done(item)]
+
+
+def is_done(item: PlannedRun) -> bool:
+    """Whether the command would skip it."""
+    kept = all(folder.is_dir() for folder in item.needs_weights)
+    return run_log.result(item.folder) is not None and kept and not item.config.rerun
+
+
+def groups(planned: list[PlannedRun], probing: Callable[[PlannedRun], Pace | None] | None = None) -> list[Group]:
+    """In the order of the first run of each; `probing` gives the pace of those that no finished run tells."""
+    found: dict[tuple[str, ...], list[PlannedRun]] = {}
+    for item in planned:
+        found.setdefault(_kind(item), []).append(item)
+    known = earlier({item.config.output for item in planned})
+    made = []
+    for kind, runs in found.items():
+        pace = known.get(kind)
+        if pace is None and probing and not all(map(is_done, runs)):
+            pace = probing(runs[0])
+        made.append(Group(runs, work(runs[0]), pace))
+    return made
+
+
+def _kind(item: PlannedRun) -> tuple[str, ...]:
+    """Equal for runs that differ in seeds alone, on one machine."""
+    config, inputs = item.config, item.inputs
+    named = (config.label, config.scale_name, identity.task_of(config, inputs))
+    return (*named, arms.short_hash(identity.facts(config, inputs)), facts.description(config.hardware))
+
+
+def earlier(outputs: Iterable[str]) -> dict[tuple[str, ...], Pace]:
+    """Kind of a run -> the medians of its finished runs in these folders, each of one uninterrupted attempt."""
+    found: dict[tuple[str, ...], list[tuple[float, float | None]]] = {}
+    for path in (path for output in outputs for path in Path(output).glob(f"*/*/{run_folder.RECORD}")):
+        result = run_log.result(path.parent)
+        if result is None or result["status"] != "finished":
+            continue
+        record = run_folder.read(path.parent)
+        told = record["tags"]
+        named = (told[tags.ARM], told[tags.SCALE], told[tags.TASK])
+        kind = (*named, arms.short_hash(arms.facts(record["parameters"])), told["hardware"])
+        found.setdefault(kind, []).append(((result["time"] - record["started"]) / 1000, _memory(result["metrics"])))
+    return {kind: _middle(several) for kind, several in found.items()}
+
+
+def _middle(several: list[tuple[float, float | None]]) -> Pace:
+    memory = [value for _, value in several if value is not None]
+    seconds = statistics.median(took for took, _ in several)
+    return Pace(seconds, statistics.median(memory) if memory else None, counted(len(several), "earlier run"))
+
+
+def _memory(metrics: dict[str, float]) -> float | None:
+    """The peak of training, or of inference where there is none."""
+    found = (metrics.get(f"{phase}/peak_memory_bytes") for phase in ("finetune", "pretrain", "inference"))
+    return next((value for value in found if value is not None), None)
+
+
+def work(item: PlannedRun) -> Work:
+    """Of one run, counted on its own data."""
+    return _of_pretraining(item) if item.inputs.data is None else _on_task(item)
+
+
+def _on_task(item: PlannedRun) -> Work:
+    config, head = item.config, tasks.kind_of(item.config.task).head()
+    model = on_meta(config.model, tasks.num_outputs(config.task), head)
+    parameters = size.sizes(model)["model/params_total"]
+    if not config.finetune.enabled:
+        return Work(parameters, 0, 0)
+    split = prepared.read(config, item.inputs.data).train
+    steps = config.finetune.planned_steps(len(split))
+    cost = flops.of_training(model)
+    shapes = padded_shapes(split, config.finetune.batch_size, config.seed, steps)
+    return Work(parameters, steps, sum(cost(*shape) for shape in shapes))
+
+
+def _of_pretraining(item: PlannedRun) -> Work:
+    config, options = item.config, item.config.pretrain
+    corpus = sequences.read(config.output, item.inputs.corpus)
+    objective = pretrain.build(config, corpus.vocabulary())
+    steps = pretrain.steps_of(config, corpus, objective, flops.of_objective)
+    parameters = size.of_objective(objective)["model/params_total"]
+    if options.seconds is not None:
+        return Work(parameters, 0, None, options.seconds)
+    end = steps.end(Position())
+    return Work(parameters, end.step, end.rows * steps.flops_per_sequence)
+
+
+def probe(item: PlannedRun, passive: bool = False) -> Pace | None:
+    """Runs a few steps of it in a worker; None where the worker fails, which the run itself will say.
+
+    `passive`: its threads sleep while they wait for each other, as those of a run beside other processes.
+    """
+    needed = work(item)
+    steps = FEWEST_STEPS
+    if needed.flops and needed.steps:
+        steps = min(MOST_STEPS, needed.steps, max(FEWEST_STEPS, int(PROBED_FLOPS / (needed.flops / needed.steps))))
+    Path(item.config.output).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".probe-", dir=item.config.output) as folder:
+        seen = _run_shortened(item, Path(folder), steps, passive)
+    return None if seen is None else _extrapolated(item, needed, *seen)
+
+
+def _run_shortened(item: PlannedRun, folder: Path, steps: int, passive: bool) -> tuple[float, dict[str, float]] | None:
+    """Seconds of the worker, and its results up to the end of its training."""
+    config, inputs, last = item.config, replace(item.inputs, pretrained=None), "inference/peak_memory_bytes"
+    if inputs.data is None:
+        budget = {"tokens": None, "flops": None, "seconds": None, "steps": steps, "evaluations": 1, "keep": []}
+        config, last = replace(config, pretrain=replace(config.pretrain, **budget)), None
+    elif config.finetune.enabled:
+        short = replace(config.finetune, max_steps=steps, keep=Keep.none, keep_best=KeepBest.none, submit=False)
+        config, last = replace(config, finetune=short), "finetune/samples_per_s"
+    run_folder.prepare(folder, config, run_folder.record(config, inputs, item.lifted))
+    began, reader, found = time.monotonic(), run_log.Reader(folder), {}
+    with (folder / "log.txt").open("w") as log:
+        threads = facts.threads(config.hardware)
+        worker = processes.start(workers.MODULE, [str(folder)], threads, log, passive=passive and threads > 1)
+        try:
+            while worker.poll() is None and last not in found:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    worker.wait(POLL_S)
+                found |= _results(reader.new_entries())
+            seconds = time.monotonic() - began
+        finally:
+            processes.end(worker)
+    found |= _results(reader.new_entries())
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    ended = last in found if last else worker.returncode == 0
+    return (seconds, found | {"steps": float(steps)}) if ended else None
+
+
+def _results(entries: list[dict[str, Any]]) -> dict[str, float]:
+    return {entry["result"]: entry["value"] for entry in entries if "result" in entry}
+
+
+def _extrapolated(item: PlannedRun, needed: Work, seconds: float, found: dict[str, float]) -> Pace:
+    phase = "pretrain" if item.inputs.data is None else "finetune"
+    trained = found.get(f"{phase}/duration_s", 0.0)
+    source, memory = f"a probe of {found['steps']:.0f} steps", _memory(found)
+    if not trained:
+        return Pace(seconds, memory, "a probe")
+    each = trained / found["steps"]
+    if item.inputs.data is None:
+        evaluation = found.get("pretrain/evaluation_s", 0.0)
+        whole = needed.seconds if needed.seconds is not None else each * needed.steps
+        overhead = seconds - trained - evaluation
+        return Pace(overhead + whole + evaluation * item.config.pretrain.evaluations, memory, source)
+    data = prepared.read(item.config, item.inputs.data)
+    examples = sum(len(split) for split in (data.validation, *data.more.values()))
+    evaluation = FORWARD_SHARE * examples / found["finetune/samples_per_s"]
+    return Pace(seconds - trained + each * needed.steps + evaluation, memory, source)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The timing session of a command: how often what is launched, and what one launch took."""
+
+    variants: int
+    replicates: int
+    rounds: tuple[int, int]  # fewest and most
+    launch_s: float | None
+
+    def seconds(self) -> tuple[float, float] | None:
+        """Of all launches, with the fewest and with the most rounds; None where no launch was probed."""
+        launches = self.variants + self.replicates
+        return None if self.launch_s is None else tuple(launches * rounds * self.launch_s for rounds in self.rounds)
+
+
+def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
+    """None where nothing is left to time."""
+    untimed = [item for item in planned if item.inputs.data is not None and item.config.measure.enabled and not _is_timed(item)]
+    if not untimed:
+        return None
+    shapes = {session.shape_key(item): item for item in untimed}
+    settings = [item.config.measure for item in shapes.values()]
+    rounds = max(one.min_rounds for one in settings), max(one.rounds for one in settings)
+    replicates = len(session.baselines(untimed, untimed))
+    return Timing(len(shapes), replicates, rounds, _launch_s(next(iter(shapes.values()))) if probing else None)
+
+
+def _is_timed(item: PlannedRun) -> bool:
+    return is_done(item) and (not session.is_measured(item) or session.has_timing(item))
+
+
+def _launch_s(item: PlannedRun) -> float | None:
+    with tempfile.TemporaryDirectory(prefix=".probe-", dir=item.config.output) as folder:
+        began = time.monotonic()
+        outcome = launch(item.config, Request(TIMING, 0, (item.inputs.data,)), Path(folder))
+        return time.monotonic() - began if outcome.code == 0 else None

@@ -1,0 +1,67 @@
+"""`python -m harness plan`: what is done, what is left, and what it takes."""
+
+import pytest
+
+from harness.__main__ import main
+from harness.commands import plan
+from harness.study.forecast import Group, Pace, Timing, Work
+
+SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=20"]
+SMALL += ["finetune.max_steps=2", "hardware.threads=1"]
+
+
+def test_done_and_open_runs_are_told_apart_and_nothing_runs(run_harness, output):
+    assert run_harness(*SMALL, "measure=none", f"output={output}", "report=false").returncode == 0
+    before = sorted(output.glob("default/*/*"))
+    shown = run_harness("plan", "--no-probe", "-m", *SMALL, "measure=none", "model=base,albert", "seed=0,1", f"output={output}")
+    assert shown.returncode == 0, shown.stderr
+    lines = {line.split("  ")[0]: line for line in shown.stdout.splitlines()}
+    assert "1 of 2" in lines["base, tiny, bag"]
+    assert "2 of 2" in lines["albert, tiny, bag"]
+    assert lines["albert, tiny, bag"].split()[-2:] == ["-", "-"]  # neither probed nor known
+    assert "4 runs: 1 done, 3 to do" in shown.stdout
+    assert "(without 2 whose time is not known)" in shown.stdout
+    assert sorted(output.glob("default/*/*")) == before != []
+
+
+def test_wrong_input_is_one_line(capsys):
+    assert main(["plan", "model=bse"]) == 2
+    assert main(["plan", "--probe", "model=base"]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2
+    assert all(line.startswith("harness plan: ") for line in told)
+
+
+class Run:
+    """What the summary reads of a planned run."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+
+def group(title: str, runs: int, done: int, pace: Pace | None, monkeypatch: pytest.MonkeyPatch) -> Group:
+    made = Group([Run(f"{title}, seed {seed}") for seed in range(runs)], Work(1_000_000, 10, 2e9), pace)
+    monkeypatch.setattr(Group, "open", property(lambda self: self.runs[OPEN[self.runs[0].title] :]))
+    OPEN[made.runs[0].title] = done
+    return made
+
+
+OPEN: dict[str, int] = {}
+
+
+def test_times_add_up(monkeypatch):
+    groups = [
+        group("base, mini, bag", 3, 1, Pace(100.0, 2e6, "2 earlier runs"), monkeypatch),
+        group("albert, mini, bag", 3, 0, Pace(10.0, None, "a probe of 6 steps"), monkeypatch),
+    ]
+    assert plan.summary(groups, Timing(2, 1, (4, 5), 2.0)) == [
+        "6 runs: 1 done, 5 to do",
+        "Training and evaluation: about 3 min 50 s, one after the other",
+        "Timing: 2 shapes and 1 A/A replicate, 4 to 5 rounds: about 24 s to 30 s (measure=none skips it)",
+        "In all about 4 min 14 s to 4 min 20 s",
+    ]
+    table = plan.rows(groups).splitlines()
+    assert table[2].split("  ")[0] == "base, mini, bag"
+    assert [cell.strip() for cell in table[3].split("  ") if cell.strip()] == [
+        *("albert, mini, bag", "3 of 3", "1 M", "2 GFLOP", "-", "about 10 s", "a probe of 6 steps")
+    ]
