@@ -44,6 +44,16 @@ class Row:
 
         The mean of what is compared by ratios is geometric: a change is the ratio of two means.
         """
+        if metric not in self._spreads:
+            self._spreads[metric] = self._spread(metric)
+        return self._spreads[metric]
+
+    @functools.cached_property
+    def _spreads(self) -> dict[str, Spread | None]:
+        """Metric -> spread, each computed when it is first read."""
+        return {}
+
+    def _spread(self, metric: str) -> Spread | None:
         values = list(self.values(metric).values())
         if not values:
             return None
@@ -76,7 +86,7 @@ class Section:
         """Their short hash."""
         return self.place.conditions
 
-    @property
+    @functools.cached_property
     def runs(self) -> list[Run]:
         return [run for row in self.rows for run in row.runs.values()]
 

@@ -4,6 +4,7 @@ Times, rates and memories are compared by the logarithm of after / before, so th
 time says what its rate says; scores, shares and nats by their difference.
 """
 
+import bisect
 import enum
 import functools
 import math
@@ -11,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import numpy as np
 from scipy.special import stdtrit
 
 from harness.metrics import COUNTED_UNITS, HIGHEST_FLOOR, Direction, Margin, Metric
@@ -105,16 +105,15 @@ class Evidence:
         """
         if not self.found.error or self.found.independent is None:
             return None
-        sd, widths = self.found.error * math.sqrt(self.found.independent), _half_intervals(factor)
-        enough = widths * sd <= self.margin
-        return int(enough.argmax()) + FEWEST_PAIRS if enough.any() else MOST_PAIRS + 1
+        sd = self.found.error * math.sqrt(self.found.independent)
+        numbers = range(FEWEST_PAIRS, MOST_PAIRS + 1)
+        return FEWEST_PAIRS + bisect.bisect_left(numbers, True, key=lambda n: _half_intervals(n, factor) * sd <= self.margin)
 
 
-@functools.lru_cache(maxsize=1024)
-def _half_intervals(factor: float) -> np.ndarray:
-    """Of both tests together, for FEWEST_PAIRS to MOST_PAIRS pairs of a standard deviation of 1."""
-    n = np.arange(FEWEST_PAIRS, MOST_PAIRS + 1)
-    return (stdtrit(n - 1, 1 - LEVEL / factor / 2) + stdtrit(n - 1, 1 - LEVEL)) / np.sqrt(n)
+@functools.lru_cache(maxsize=65536)
+def _half_intervals(n: int, factor: float) -> float:
+    """Of both tests together, for n pairs of a standard deviation of 1; the more pairs, the smaller."""
+    return float(stdtrit(n - 1, 1 - LEVEL / factor / 2) + stdtrit(n - 1, 1 - LEVEL)) / math.sqrt(n)
 
 
 @dataclass(frozen=True)
