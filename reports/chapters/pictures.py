@@ -78,7 +78,7 @@ def score_against(comparison: Comparison, names: dict[int, str], metric: str) ->
     constants = [line for panel, section in zip(axes, sections, strict=True) for line in _constant(panel, section)]
     drawn = [label for label in comparison.labels if any(row.label == label for rows in panels.values() for row in rows)]
     legend(figure, [handle(label, styles[label]) for label in drawn] + constants[:1])
-    figure.get_layout_engine().execute(figure)  # marks stand side by side in inches
+    plots.lay_out(figure)  # marks stand side by side in inches
     for panel, rows in zip(axes, panels.values(), strict=True):
         points = [(row.mean(metric) / factor, row.mean(HEADLINE)) for row in rows]
         for row, point, place in zip(rows, points, plots.side_by_side(figure, panel, points, MARK), strict=True):
@@ -113,8 +113,10 @@ def _point(
     size, front = (13, 4) if arm.marker == "*" else (7, 3)
     look = {"color": arm.colour, "transform": place, "zorder": front}
     across, up = sd(row, metric) / factor, sd(row, HEADLINE)
-    axes.plot([point[0] - across, point[0] + across], [point[1], point[1]], linewidth=0.9, **look)
-    axes.plot([point[0], point[0]], [point[1] - up, point[1] + up], linewidth=0.9, **look)
+    if across:
+        axes.plot([point[0] - across, point[0] + across], [point[1], point[1]], linewidth=0.9, **look)
+    if up:
+        axes.plot([point[0], point[0]], [point[1] - up, point[1] + up], linewidth=0.9, **look)
     look |= {"markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6, "clip_on": False}
     shown = [f"{metrics.get(name).title}: {value_text(row, name)}" for name in (metric, HEADLINE)]
     axes.plot(*point, arm.marker, label="\n".join([row.label, *shown]), **look)

@@ -29,6 +29,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
 STYLE = {"svg.hashsalt": "reports", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
 STYLE |= {"text.parse_math": False, "axes.grid": True, "grid.alpha": 0.25}
+STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib's own; every text looks up all that are listed
 LOG_RANGE = 5
 """Largest over smallest value from which an axis is logarithmic."""
 LOG_TICKS = ((20, (1, 2, 3, 5, 7)), (200, (1, 2, 5)))
@@ -99,12 +100,18 @@ def panel_names(comparison: Comparison) -> dict[int, str]:
 
 def svg(figure: Figure) -> bytes:
     """The picture with the values of its marks, without the date, so that equal numbers give equal bytes."""
-    figure.dpi = FigureCanvasSVG(figure).fixed_dpi
-    figure.get_layout_engine().execute(figure)  # left to savefig, the whole picture would be drawn once more for it
-    figure.set_layout_engine("none")
+    lay_out(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     return marks.add(buffer.getvalue(), figure)
+
+
+def lay_out(figure: Figure) -> None:
+    """Places the panels, once: after that nothing is placed again."""
+    if figure.get_layout_engine() is not None:
+        figure.dpi = FigureCanvasSVG(figure).fixed_dpi
+        figure.get_layout_engine().execute(figure)
+        figure.set_layout_engine(None)  # with an engine, even an empty one, savefig draws the whole picture twice
 
 
 def grid(

@@ -6,7 +6,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
@@ -65,9 +64,7 @@ def comparison(request: pytest.FixtureRequest, make_run) -> Comparison:
 
 def drawn(figure: Figure) -> Figure:
     """The same, with its layout done as it is when the picture is written."""
-    FigureCanvasAgg(figure)
-    figure.get_layout_engine().execute(figure)
-    figure.set_layout_engine("none")
+    plots.lay_out(figure)
     figure.draw_without_rendering()
     return figure
 
@@ -79,8 +76,8 @@ def marks(axes: Axes) -> list[np.ndarray]:
 
 
 def texts(figure: Figure) -> list[tuple[str, Bbox]]:
-    """Every text that is shown, and where."""
-    renderer = figure.canvas.get_renderer()
+    """Every text that is shown, and where in the picture that is written."""
+    renderer = figure._get_renderer()
     found = []
     for axes in figure.axes:
         if axes.get_visible():

@@ -3,7 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from reports.chapters import pictures
 from reports.comparison.compare import compare
 from reports.comparison.study import Study
 from reports.render import render
@@ -35,6 +38,19 @@ def test_twenty_arms_render_to_the_same_bytes_again(study):
         "summary.csv",
     ]
     assert first == again
+
+
+def test_picture_is_drawn_and_laid_out_once(study, monkeypatch):
+    calls = []
+
+    def counted(method):
+        return lambda *arguments: calls.append(method) or method(*arguments)
+
+    monkeypatch.setattr(Figure, "draw", counted(Figure.draw))
+    monkeypatch.setattr(ConstrainedLayoutEngine, "execute", counted(ConstrainedLayoutEngine.execute))
+    names = plots.panel_names(study.comparison)
+    assert plots.draw(pictures.score_against, study.comparison, names, "model/params_total")
+    assert len(calls) == 2
 
 
 def test_every_arm_has_a_style_of_its_own():
