@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from harness import metrics
+from reports.chapters import component_changes
 from reports.comparison.compare import Comparison, Row, Section
 from reports.comparison.study import Study
 from reports.writing import formats, plots, tables
@@ -20,7 +21,11 @@ COMPONENTS = """\
 The components add up to the total; *effective* counts a shared layer once for every use. Where several tasks share a table,
 head and total are those of the first."""
 PHASES = {"model": "at the dimensions that were run", "published": "at the published dimensions (BERT-base)"}
-CAPTIONS = {"parameters.svg": "Parameters by component"}
+CAPTIONS = {
+    "parameters.svg": "Parameters by component",
+    "waterfall.svg": "From the baseline's parameters to the variant's, component by component, of at most "
+    f"{component_changes.MOST} variants, those whose total changes most; components that change in none are left out",
+}
 PART_COLOURS = dict(
     zip(
         metrics.PARAMETER_COMPONENTS,
@@ -43,8 +48,16 @@ def chapter(study: Study) -> Chapter:
         return Chapter()
     paragraphs = ["## Parameters by component", COMPONENTS]
     for heading, phase, section in found:
-        paragraphs += [f"### {heading[0].upper()}{heading[1:]}", components(section, phase)]
-    files = plots.drawn({"parameters.svg": plots.draw(parameter_bars, _drawn(found, study.comparison))})
+        title = f"{heading[0].upper()}{heading[1:]}"
+        paragraphs += [f"### {title}", components(section, phase)]
+        changes = component_changes.paragraphs(section, phase)
+        paragraphs += [f"### {title}: changes by component", *changes] if changes else []
+    files = plots.drawn(
+        {
+            "parameters.svg": plots.draw(parameter_bars, _drawn(found, study.comparison)),
+            "waterfall.svg": plots.draw(component_changes.waterfall, found[0][2], found[0][1]),
+        }
+    )
     return Chapter([*paragraphs, *plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)], files)
 
 

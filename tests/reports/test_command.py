@@ -49,6 +49,7 @@ def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
         "parameters.svg",
         "score_latency.svg",
         "score_parameters.svg",
+        "waterfall.svg",
     }
     assert all(f"]({name})" in text for name in names if name.endswith(".svg"))
 

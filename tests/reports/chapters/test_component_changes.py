@@ -1,0 +1,87 @@
+"""Changes of parameters by component: the table of original and variant, and the waterfall."""
+
+import matplotlib as mpl
+import pytest
+
+from reports.chapters import component_changes, components
+from reports.comparison.compare import Section, compare
+from reports.writing import plots
+
+BASE = {"token_embedding": 4_000_000.0, "layers": 2_000_000.0, "position_embedding": 16_384.0, "head": 258.0}
+
+
+@pytest.fixture
+def section(make_run) -> Section:
+    """base, and variants by what they change; `tiny_head` lacks no component but changes one alone."""
+    changes = {
+        "base": {},
+        "shared": {"layers": 500_000.0},
+        "wide": {"layers": 3_000_000.0},
+        "factorized": {"token_embedding": 1_000_000.0, "embedding_projection": 65_536.0},
+        "same": {},
+        "rotary": {"position_embedding": 0.0},
+    }
+    return compare("s", [make_run(arm, values=counted(BASE | parts)) for arm, parts in changes.items()]).sections[0]
+
+
+def counted(parts: dict[str, float]) -> dict[str, float]:
+    values = {f"model/params_component_{part}": count for part, count in parts.items()}
+    return values | {"model/params_total": sum(parts.values())}
+
+
+def test_the_variants_that_change_most_come_first_and_equal_ones_are_left_out(section):
+    found = component_changes.changed(section, "model")
+    assert [one.label for one in found] == ["factorized", "shared", "wide", "rotary"]
+    assert found[0].change == -3_000_000 + 65_536
+    assert found[0].changed == ["token_embedding", "embedding_projection"]
+    assert component_changes.changed(section, "published") == []
+
+
+def test_table_has_original_variant_and_both_changes_and_says_which_variants(section):
+    note, table = component_changes.paragraphs(section, "model")
+    assert note == "Of 4 variants with another number of parameters, the 3 whose total changes most."
+    lines = table.splitlines()
+    assert lines[0] == "| variant | component | original | variant's | change | percent |"
+    assert "| factorized | token embeddings | 4.00 M | 1.00 M | −3.00 M | −75.0 % |" in lines
+    assert any(line.startswith("| shared | **total** | 6.02 M | 4.52 M | −1.50 M | −24.9 %") for line in lines)
+    assert "| wide | layers | 2.00 M | 3.00 M | +1.00 M | +50.0 % |" in lines
+    assert not any("rotary" in line for line in lines)
+
+
+def test_component_that_the_original_lacks_has_no_percentage(section):
+    lines = component_changes.paragraphs(section, "model")[1].splitlines()
+    assert sum("| 0 | 65.5 k | +65.5 k | – |" in line for line in lines) == 1
+
+
+def test_waterfall_goes_from_the_baseline_to_the_variant_in_one_row(section):
+    with mpl.rc_context(plots.STYLE):
+        figure = component_changes.waterfall(section, "model")
+    assert [axes.get_title() for axes in figure.axes] == ["factorized", "shared", "wide"]
+    assert len({axes.get_subplotspec().rowspan.start for axes in figure.axes}) == 1
+    axes = figure.axes[0]
+    bars = {round(bar.get_y() + 0.35): bar for container in axes.containers for bar in container.patches}
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names[0] == "base"
+    first, last = bars[0], bars[len(names) - 1]
+    assert first.get_width() == pytest.approx(6.016642)
+    assert last.get_width() == pytest.approx(6.016642 - 3 + 0.065536)
+    lost, gained = bars[names.index("token embeddings")], bars[names.index("projection")]
+    assert lost.get_x() + lost.get_width() == pytest.approx(first.get_width())
+    assert gained.get_x() == pytest.approx(lost.get_x())
+    assert gained.get_hatch()
+    assert not lost.get_hatch()
+    assert [text.get_text() for text in axes.texts][:2] == ["6.02 M", "−3.00 M"]
+
+
+def test_study_of_equal_sizes_has_no_waterfall(make_run, study_of):
+    study = study_of(compare("s", [make_run(arm, values=counted(BASE)) for arm in ("base", "other")]))
+    assert set(components.chapter(study).files) == {"parameters.svg"}
+
+
+def test_chapter_shows_table_and_picture(section, make_run, study_of):
+    study = study_of(
+        compare("s", [make_run("base", values=counted(BASE)), make_run("small", values=counted(BASE | {"layers": 1.0}))])
+    )
+    made = components.chapter(study)
+    assert "### At the dimensions that were run: changes by component" in made.paragraphs
+    assert b"<title>layers, less, small" in made.files["waterfall.svg"]
