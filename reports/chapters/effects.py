@@ -4,6 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics
+from reports.chapters import effect_map
 from reports.comparison import factorial
 from reports.comparison.compare import Comparison
 from reports.comparison.factorial import Design, Effect
@@ -25,7 +26,11 @@ one gives where the other is than where it is not. *stacking*: how much more all
 alone; below zero for a score it is a tax. Effects are computed within a seed (a round for latency): [t interval], verdict, p,
 both corrected for all effects of a column (Holm). Counts, times and memories are contrasted as logarithms: percent multiply."""
 INCOMPLETE = "Not all combinations were run, so there are no main effects and interactions; missing: {missing}."
-CAPTIONS = {"effects.svg": "Effects on the score, with the intervals of the table; a grey line is no effect"}
+CAPTIONS = {
+    "effects.svg": "Effects on the score, with the intervals of the table; a grey line is no effect",
+    "interactions.svg": "Main effects on the score (diagonal) and interactions of two changes (below), in points, with their "
+    "verdicts",
+}
 SHOWN = 6
 
 
@@ -37,7 +42,12 @@ def chapter(study: Study) -> Chapter:
     paragraphs = ["## Effects of combined changes", INTRO]
     for one in designs:
         paragraphs += [f"### Effects: {tables.section_name(study.comparison, one.section)}", table(one), *_notes(one)]
-    files = plots.drawn({"effects.svg": plots.draw(forest, study.comparison, designs)})
+    files = plots.drawn(
+        {
+            "effects.svg": plots.draw(forest, study.comparison, designs),
+            "interactions.svg": plots.draw(effect_map.heat_map, study.comparison, designs),
+        }
+    )
     return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
 
 
@@ -58,17 +68,12 @@ def table(one: Design) -> str:
         [
             effect.kind,
             escape(effect.name),
-            *(tables.difference_text(columns[name][key(effect)], metrics.get(name).unit) for name in measured),
+            *(tables.difference_text(columns[name][effect.key], metrics.get(name).unit) for name in measured),
             *(_count(factorial.exact(one, name, effect)) for name in counted),
         ]
         for effect in effects
     ]
     return formats.table(header, rows, left=2)
-
-
-def key(effect: Effect) -> str:
-    """As `factorial.changes` names it."""
-    return f"{effect.kind} {effect.name}"
 
 
 def _count(share: float | None) -> str:
@@ -88,7 +93,7 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
     for one in designs:
         effects = factorial.effects(one)
         changes = factorial.changes(one, HEADLINE, effects)
-        lines = [(effect, change) for effect in effects if (change := changes[key(effect)]) and change.interval]
+        lines = [(effect, change) for effect in effects if (change := changes[effect.key]) and change.interval]
         panels += [(one, lines)] if lines else []
     if not panels:
         return None

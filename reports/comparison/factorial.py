@@ -51,6 +51,11 @@ class Effect:
     def name(self) -> str:
         return " × ".join(self.factors)
 
+    @property
+    def key(self) -> str:
+        """As `changes` names it."""
+        return f"{self.kind} {self.name}"
+
 
 def design(section: Section) -> Design | None:
     """Of the arms whose settings are those of single other arms together; None where there are none."""
@@ -117,7 +122,7 @@ def _stacking(factors: tuple[str, ...]) -> dict[Combination, float]:
 
 def changes(found: Design, metric: str, chosen: Iterable[Effect]) -> dict[str, Change | None]:
     """Kind and name -> effect, corrected as one family (Holm); None where arms share no seed or round."""
-    return corrected({f"{one.kind} {one.name}": _change(found, metric, one) for one in chosen})
+    return corrected({one.key: _change(found, metric, one) for one in chosen})
 
 
 def _change(found: Design, metric: str, effect: Effect) -> Change | None:
