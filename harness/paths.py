@@ -19,6 +19,8 @@ SHAPE = "model.json"
 CHECKPOINTS = "checkpoints"
 """In the folder of an unfinished run: checkpoints to resume from."""
 
+LOCK, WORKER_LOCK = ".lock", ".worker.lock"
+"""In the folder of a run: held by the command that runs it, and by the worker as long as it writes there."""
 
 RESERVED = (PRETRAINED, "cache", "sessions", "reports", "artifacts", "audit", "tensorboard", "wandb", "mlflow.db")
 """Names in `output` that are taken, so that no study can have them."""

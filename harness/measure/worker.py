@@ -14,7 +14,6 @@ from pathlib import Path
 
 import psutil
 
-from harness import processes
 from harness.config import resolve
 from harness.hardware.device import Machine
 from harness.measure import flops, size, timing
@@ -124,5 +123,4 @@ INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
 
 
 if __name__ == "__main__":
-    processes.end_with_parent()
     main(Path(sys.argv[1]))

@@ -1,8 +1,9 @@
 """Worker processes, which end when the process that started them ends.
 
 On Linux the workers of a module for which `serve` was called are forked from a process that has imported it, which saves
-seconds each. All others, and all with HARNESS_FORK=0 in the environment, are started as `python -m MODULE`. Start both from the
-main thread: the kernel ends them with the thread that started them.
+seconds each. All others, and all with HARNESS_FORK=0 in the environment, are started as new processes, which bind themselves
+to this one before they import anything: `harness.processes.new_worker`. Start both from the main thread: the kernel ends them
+with the thread that started them.
 """
 
 import atexit
@@ -77,7 +78,7 @@ class Server:
         self._passive = passive
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            arguments = [str(theirs.fileno()), module, *imports]
+            arguments = [str(theirs.fileno()), str(os.getpid()), module, *imports]
             streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
             command = _python("harness.processes.fork_server", arguments)
             self._process = subprocess.Popen(command, env=_environment(1, passive), **streams)
@@ -133,7 +134,8 @@ def start(module: str, arguments: list[str], threads: int, log: TextIO, passive:
     if worker is not None:
         return worker
     streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
-    return subprocess.Popen(_python(module, arguments), env=_environment(threads, passive), **streams)
+    command = _python("harness.processes.new_worker", [str(os.getpid()), module, *arguments])
+    return subprocess.Popen(command, env=_environment(threads, passive), **streams)
 
 
 def _python(module: str, arguments: list[str]) -> list[str]:
@@ -142,7 +144,7 @@ def _python(module: str, arguments: list[str]) -> list[str]:
 
 def _environment(threads: int, passive: bool) -> dict[str, str]:
     """One thread for numpy's matrix library, and none for the memory of pyarrow, which would start when they are imported."""
-    root, count = str(Path(__file__).resolve().parent.parent), str(threads)
+    root, count = str(Path(__file__).resolve().parents[2]), str(threads)
     waiting = {"OMP_WAIT_POLICY": "PASSIVE"} if passive else {}
     inherited = {name: value for name, value in os.environ.items() if name not in SECRET}
     return (
@@ -186,7 +188,12 @@ def last_line(log: Path) -> str:
     return lines[-1] if lines else "the worker printed nothing"
 
 
-def end_with_parent() -> None:
-    """On Linux, makes the kernel end this process when its supervisor ends, for whatever reason."""
+def end_with_parent(parent: int | None = None) -> None:
+    """On Linux, makes the kernel end this process when the one that started it ends, for whatever reason.
+
+    `parent` is the process id of that one. SystemExit where it has ended already, which the kernel would not report any more.
+    """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # SIGTERM may be ignored, which processes inherit
+    if parent is not None and os.getppid() != parent:
+        sys.exit(f"process {parent}, which started this one, has ended")

@@ -1,6 +1,8 @@
 """Forks the workers of a module from this process, which has imported it and done nothing else.
 
-python -m harness.fork_server SOCKET MODULE [IMPORT ...]     SOCKET: number of a file descriptor
+python -m harness.processes.fork_server SOCKET PARENT MODULE [IMPORT ...]
+
+SOCKET is the number of a file descriptor, PARENT the process id of the caller.
 
 A request comes with the worker's log and a socket, to which process id and exit code are sent. A worker calls `main(FOLDER)` of
 the module. Ends at the end of the socket; its workers end with it.
@@ -35,9 +37,9 @@ PRESENT = 0x80
 """In the last byte of a page's entry in /proc/self/pagemap."""
 
 
-def main(requests: socket.socket, module: str, imports: list[str]) -> None:
+def main(requests: socket.socket, parent: int, module: str, imports: list[str]) -> None:
     """Serves until the end of the socket; in a forked process, runs the worker."""
-    processes.end_with_parent()
+    processes.end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when Ctrl-C is pressed
     worker = importlib.import_module(module)
     gc.disable()  # collections take a sixth of the time of imports
@@ -116,9 +118,7 @@ def _map_pages(parts: list[tuple[int, int]]) -> None:
 
 def _become_worker(request: dict[str, Any], log: int, server: int) -> None:
     """Signals, output, environment and folder of a process that was started by itself."""
-    processes.end_with_parent()
-    if os.getppid() != server:
-        sys.exit("the server has ended")
+    processes.end_with_parent(server)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -151,4 +151,4 @@ def _report_end(pid: int, reports: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], sys.argv[3:])
+    main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3], sys.argv[4:])

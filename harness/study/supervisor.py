@@ -9,11 +9,12 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import plateau, processes, tags
+from harness import paths, plateau, processes, tags
 from harness.config import recipe
 from harness.config.schema import RunConfig
 from harness.hardware import facts, load
@@ -30,6 +31,9 @@ from harness.tracking.trackers import TrackedRun, Trackers
 
 POLL_S = 0.5
 """Seconds between two reads of a worker's log."""
+
+SOON_S = 5.0
+"""Seconds that are waited for the worker of a killed command before it is said."""
 
 BUSY_CPUS = 0.5
 """CPUs that other processes keep busy from which on the threads of a worker sleep while they wait for each other."""
@@ -91,10 +95,11 @@ def _run_unless_done(item: PlannedRun, label: str, neighbours: Neighbours, track
     item.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(FileLock(item.folder / ".lock", timeout=0))
+            stack.enter_context(FileLock(item.folder / paths.LOCK, timeout=0))
         except Timeout:
             print(f"{label}: another process runs it; waiting", flush=True)
-            stack.enter_context(FileLock(item.folder / ".lock"))
+            stack.enter_context(FileLock(item.folder / paths.LOCK))
+        _wait_for_worker(item.folder, label)
         result = run_log.result(item.folder)
         if result is not None and not all(folder.is_dir() for folder in item.needs_weights):
             key = "pretrain.keep" if item.inputs.data is None else "finetune.keep"
@@ -107,6 +112,16 @@ def _run_unless_done(item: PlannedRun, label: str, neighbours: Neighbours, track
             trackers.send(its_study, lambda backend: backend.agree(record, item.folder))
             return result["status"] == "finished"
         return _run(item, label, neighbours.are_busy(), trackers) == "finished"
+
+
+def _wait_for_worker(folder: Path, label: str) -> None:
+    """Returns when no worker writes into the folder: that of a command that was killed may live a moment longer."""
+    for seconds in (SOON_S, -1):
+        try:
+            with FileLock(folder / paths.WORKER_LOCK, timeout=seconds):
+                return
+        except Timeout:
+            print(f"{label}: a worker of an earlier command still writes to {folder}; waiting", flush=True)
 
 
 def _run(item: PlannedRun, label: str, busy: bool, trackers: Trackers) -> str:
@@ -153,7 +168,7 @@ def _time(planned: list[PlannedRun], trackers: Trackers) -> None:
 
 def _add_timing(item: PlannedRun, session: str, launches: list[Launch], trackers: Trackers) -> None:
     """Adds launches to a finished run: to its folder, then in MLflow. The record of the run names the session last."""
-    with FileLock(item.folder / ".lock"):
+    with FileLock(item.folder / paths.LOCK):
         if not is_measured(item) or has_timing(item):  # meanwhile another command ran it again, or timed it
             return
         record, result = run_folder.read(item.folder), run_log.result(item.folder)

@@ -7,7 +7,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from harness import measure, paths, processes, tags
+from filelock import FileLock
+
+from harness import measure, paths, tags
 from harness.config import resolve
 from harness.hardware import facts
 from harness.hardware.device import Machine
@@ -16,9 +18,17 @@ from harness.study.identity import Inputs
 from harness.tracking.run_log import RunLog, write_json
 from harness.training.loop import DivergedError
 
+WAIT_S = 60.0
+"""Longest wait for another worker that writes into the folder; the supervisor has seen that there is none."""
+
 
 def main(folder: Path) -> None:
-    """Executes the run of this folder; after an exception there is no result."""
+    """Executes the run of this folder; after an exception there is no result. Timeout if another worker writes there."""
+    with FileLock(folder / paths.WORKER_LOCK, timeout=WAIT_S):
+        _run(folder)
+
+
+def _run(folder: Path) -> None:
     config = resolve.load(folder / "config.yaml")
     record = run_folder.read(folder)
     run_log = RunLog(folder)
@@ -37,5 +47,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    processes.end_with_parent()
     main(Path(sys.argv[1]))

@@ -1,5 +1,6 @@
 """Workers: forked from a process that has imported their module, or started as new processes; both behave alike."""
 
+import contextlib
 import json
 import os
 import signal
@@ -30,6 +31,7 @@ def main(folder):
         "imported_by": IMPORTED_BY,
         "folder": os.getcwd(),
         "variable": os.environ.get("A_VARIABLE"),
+        "code": __import__("harness").__file__,
         "waiting": os.environ.get("OMP_WAIT_POLICY"),
         "tasks": len(os.listdir("/proc/self/task")),
         "cuda": torch.cuda.is_initialized(),
@@ -53,6 +55,9 @@ if __name__ == "__main__":
     processes.end_with_parent()
     main(Path(sys.argv[1]))
 """
+
+SLEEP = "time.sleep(60)\n"
+"""Before the imports of a worker."""
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -105,6 +110,7 @@ def test_worker_has_its_own_environment_folder_threads_and_log(way, module, tmp_
     assert (tmp_path / "log.txt").read_text() == "printed\n"
     assert (found["folder"], found["variable"]) == (str(tmp_path), "set after the server has started")
     assert (found["threads"], found["cuda"]) == ([2, 1], False)
+    assert found["code"] == str(ROOT / "harness" / "__init__.py")
     assert found["tasks"] == 1
     assert found["tasks_of_two_threads"] > 1
     assert (found["imported_by"] != found["pid"]) == (way == "forked")
@@ -216,3 +222,34 @@ def test_what_workers_import_starts_no_thread(servers, tmp_path, capfd):
         assert worker.wait() == 1
         assert processes.last_line(tmp_path / "log.txt").startswith("FileNotFoundError: ")
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("fork", ["1", "0"])
+def test_parent_that_is_killed_while_its_worker_imports_leaves_none(module, tmp_path, fork):
+    """The worker would outlive it, and write into a folder that another command may use by then."""
+    source = (tmp_path / "a_worker.py").read_text()
+    (tmp_path / "a_worker.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(tmp_path / 'begun')!r}).touch()\n{SLEEP}" + source
+    )
+    code = f"from harness import processes; processes.serve({module!r}); "
+    code += f"processes.run({module!r}, [{str(tmp_path)!r}], 1, processes.Path({str(tmp_path / 'log.txt')!r}))"
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{tmp_path}", processes.FORK: fork}
+    parent = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    wait_for((tmp_path / "begun").exists)
+    (importing,) = psutil.Process(parent.pid).children(recursive=True)
+    parent.kill()
+    parent.wait()
+    try:
+        assert psutil.wait_procs([importing], timeout=10)[1] == []
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            importing.kill()
+
+
+def test_process_whose_parent_has_ended_already_does_not_begin(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    command = [sys.executable, "-m", "harness.processes.new_worker", str(ended.pid), "this"]  # a module that prints a poem
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"process {ended.pid}, which started this one, has ended\n"

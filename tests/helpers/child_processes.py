@@ -7,6 +7,8 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 
+import psutil
+
 PATIENCE_S = 600
 """Ten times the longest wait that was ever seen, which was on a busy machine."""
 
@@ -29,4 +31,17 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen | None =
         assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < ends, "waited in vain"
         time.sleep(0.02)
+    return found
+
+
+def workers(pid: int, module: str = "harness.study.worker") -> list[psutil.Process]:
+    """The workers that run now, those of runs unless others are named: forked ones, or children of this supervisor."""
+    found = []
+    for child in psutil.Process(pid).children(recursive=True):
+        try:
+            command, is_child = child.cmdline(), child.ppid() == pid
+            if module in command and is_child != ("harness.processes.fork_server" in command):
+                found.append(child)
+        except psutil.Error:
+            continue
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from child_processes import PATIENCE_S, wait_for
+from child_processes import PATIENCE_S, wait_for, workers
 
 from harness import tags
 from harness.study.plan import plan
@@ -18,19 +18,6 @@ from harness.tracking import run_log
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none"]
 SHORT = ["finetune.max_steps=2", "measure=none"]
 REPEATED = {"eval/accuracy", "eval/score", "eval/loss", "eval/majority_score", "finetune/tokens"}
-
-
-def workers(pid: int, module: str = "harness.study.worker") -> list[psutil.Process]:
-    """The workers that run now, those of runs unless others are named: forked ones, or children of this supervisor."""
-    found = []
-    for child in psutil.Process(pid).children(recursive=True):
-        try:
-            command, is_child = child.cmdline(), child.ppid() == pid
-            if module in command and is_child != ("harness.processes.fork_server" in command):
-                found.append(child)
-        except psutil.Error:
-            continue
-    return found
 
 
 def is_training(output: Path) -> bool:
