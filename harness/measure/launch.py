@@ -8,6 +8,7 @@ from harness import processes
 from harness.config.schema import RunConfig, save
 from harness.hardware import facts
 from harness.measure.records import MEASURED, REQUEST, Measured, Request, from_json, to_json
+from harness.processes.ending import Ending, Watch, last_lines
 from harness.tracking.run_log import write_json
 
 WORKER = "harness.measure.worker"
@@ -18,16 +19,17 @@ TIMING = ("timing",)
 
 @dataclass(frozen=True)
 class Outcome:
-    """Exit code of a process and the results that it wrote."""
+    """How a process ended, and the results that it wrote."""
 
     measured: Measured
     code: int
     log: Path
+    oom_kills: int = 0
 
     @property
-    def last_line(self) -> str:
-        """The last line that the process printed."""
-        return processes.last_line(self.log)
+    def ending(self) -> Ending:
+        """Its end, with the last lines of its log."""
+        return Ending(self.code, tuple(last_lines(self.log)), self.oom_kills)
 
 
 def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
@@ -42,6 +44,7 @@ def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     write_json(folder / REQUEST, to_json(request))
     threads = config.measure.threads if request.instruments == TIMING else facts.threads(config.hardware)
     processes.serve(WORKER)
+    watch = Watch()
     code = processes.run(WORKER, [str(folder)], threads, log)
     measured = from_json(Measured, json.loads(result.read_text())) if result.exists() else Measured()
-    return Outcome(measured, code, log)
+    return Outcome(measured, code, log, watch.ending(code, log).oom_kills)

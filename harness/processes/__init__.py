@@ -182,12 +182,6 @@ def end(worker: Worker) -> None:
             worker.wait()
 
 
-def last_line(log: Path) -> str:
-    """The last line that a worker printed."""
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "the worker printed nothing"
-
-
 def end_with_parent(parent: int | None = None) -> None:
     """On Linux, makes the kernel end this process when the one that started it ends, for whatever reason.
 

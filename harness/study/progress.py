@@ -42,11 +42,11 @@ class Progress:
         if not shown:
             self._say_sometimes(f"{self._said}, {time.monotonic() - self._began:.0f} s")
 
-    def end(self, status: str, metrics: dict[str, float], last_line: str) -> None:
+    def end(self, status: str, metrics: dict[str, float], reason: str) -> None:
         """One closing line: the headline score, or why it failed."""
         seconds = f"{time.monotonic() - self._began:.0f} s"
         score = f", score {metrics['eval/score']:.4f}" if "eval/score" in metrics else ""
-        outcome = f"{status} in {seconds}{score}" if status == "finished" else f"{status}: {last_line}"
+        outcome = f"{status} in {seconds}{score}" if status == "finished" else f"{status}: {reason}"
         self._line.close()
         print(f"{self._label}: {outcome}", flush=True)
 

@@ -20,6 +20,7 @@ from harness.config.schema import RunConfig
 from harness.hardware import facts, load
 from harness.live_line import live_line
 from harness.measure.records import Launch
+from harness.processes.ending import Watch
 from harness.study import run_folder, workers
 from harness.study.plan import PlannedRun, plan
 from harness.study.progress import Progress
@@ -28,6 +29,9 @@ from harness.study.timing.session import Session, Timed, has_timing, is_measured
 from harness.study.tracked_study import tracked
 from harness.tracking import run_log
 from harness.tracking.trackers import TrackedRun, Trackers
+
+LOG = "log.txt"
+"""In the folder of a run: what its worker prints."""
 
 POLL_S = 0.5
 """Seconds between two reads of a worker's log."""
@@ -134,10 +138,9 @@ def _run(item: PlannedRun, label: str, busy: bool, trackers: Trackers) -> str:
     status = "killed"
     try:
         with Progress(label) as progress:
-            status = _work(item, busy, lambda entries: (progress.show(entries), tracked.add(entries)))
+            status, reason = _work(item, busy, lambda entries: (progress.show(entries), tracked.add(entries)))
             result = run_log.result(item.folder)
-            log = item.folder / "log.txt"
-            progress.end(status, result["metrics"] if result else {}, f"{processes.last_line(log)} (see {log})")
+            progress.end(status, result["metrics"] if result else {}, f"{reason} (see {item.folder / LOG})")
             _warn(item, label)
     finally:
         tracked.end(status)
@@ -196,11 +199,11 @@ def _track_replicate(item: PlannedRun, timed: Timed, session: str, trackers: Tra
     tracked.end("finished")
 
 
-def _work(item: PlannedRun, busy: bool, follow: Callable[[list[dict[str, Any]]], object]) -> str:
-    """Runs the worker to its end and returns the status of the run; the worker ends with this process."""
-    reader = run_log.Reader(item.folder)
+def _work(item: PlannedRun, busy: bool, follow: Callable[[list[dict[str, Any]]], object]) -> tuple[str, str]:
+    """Runs the worker to its end: the status of the run and why the worker ended. The worker ends with this process."""
+    reader, watch = run_log.Reader(item.folder), Watch()
     threads = facts.threads(item.config.hardware)
-    with (item.folder / "log.txt").open("w") as log:
+    with (item.folder / LOG).open("w") as log:
         worker = processes.start(workers.MODULE, [str(item.folder)], threads, log, passive=busy and threads > 1)
         try:
             while worker.poll() is None:
@@ -211,7 +214,8 @@ def _work(item: PlannedRun, busy: bool, follow: Callable[[list[dict[str, Any]]],
             processes.end(worker)
     follow(reader.new_entries())
     result = run_log.result(item.folder)
-    return result["status"] if worker.returncode == 0 and result else "failed"
+    status = result["status"] if worker.returncode == 0 and result else "failed"
+    return status, watch.ending(worker.returncode, item.folder / LOG).reason
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from harness import processes
+from harness.processes.ending import last_lines
 
 WORKER = """
 import json, os, sys, time
@@ -147,7 +148,7 @@ def test_exception_of_a_worker_is_the_last_line_of_its_log(way, module, tmp_path
     (tmp_path / "fail").touch()
     assert processes.run(module, [str(tmp_path)], 1, tmp_path / "log.txt") == 1
     assert (tmp_path / "log.txt").read_text().startswith("printed\nTraceback ")
-    assert processes.last_line(tmp_path / "log.txt") == "RuntimeError: no room"
+    assert last_lines(tmp_path / "log.txt")[-1] == "RuntimeError: no room"
 
 
 @pytest.mark.parametrize(("end", "code"), [("terminate", -signal.SIGTERM), ("kill", -signal.SIGKILL)])
@@ -220,7 +221,7 @@ def test_what_workers_import_starts_no_thread(servers, tmp_path, capfd):
             worker = processes.start(module, [str(tmp_path / "none")], 1, log)
         assert isinstance(worker, processes.Forked)
         assert worker.wait() == 1
-        assert processes.last_line(tmp_path / "log.txt").startswith("FileNotFoundError: ")
+        assert last_lines(tmp_path / "log.txt")[-1].startswith("FileNotFoundError: ")
     assert capfd.readouterr().err == ""
 
 

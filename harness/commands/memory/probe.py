@@ -12,9 +12,6 @@ from harness.measure.records import Request, StepRequest, TrainingStepMemory
 LARGEST = 4096
 """Sequences of the largest batch that is tried."""
 
-NO_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc", "MemoryError")
-"""What torch, Python and C++ print when memory is refused."""
-
 
 @dataclass(frozen=True)
 class Probe:
@@ -54,9 +51,9 @@ def _result(batch_size: int, outcome: Outcome) -> Probe:
         return Probe(batch_size, outcome.measured.training_step)
     if outcome.code == -9:
         return Probe(batch_size, None, "killed")
-    if any(sign in outcome.log.read_text(errors="replace") for sign in NO_MEMORY):
+    if outcome.ending.out_of_memory:
         return Probe(batch_size, None, "refused memory")
-    raise RuntimeError(f"the process that measured batch size {batch_size} failed ({outcome.code}): {outcome.last_line}")
+    raise RuntimeError(f"the process that measured batch size {batch_size} failed ({outcome.code}): {outcome.ending.reason}")
 
 
 def largest(limit: int, run: Callable[[int], Probe]) -> Fit:

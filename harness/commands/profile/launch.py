@@ -31,16 +31,16 @@ class Column:
     """What the launches of one variant measured: instrument -> round -> record, and the reason for what is missing."""
 
     records: dict[str, dict[int, Any]] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)  # instrument -> last line of its process
+    missing: dict[str, str] = field(default_factory=dict)  # instrument -> why its process failed
 
-    def add(self, step: Step, measured: Measured, last_line: str) -> None:
+    def add(self, step: Step, measured: Measured, reason: str) -> None:
         """Takes over what one launch measured."""
         for instrument in step.instruments:
             record = getattr(measured, instrument)
             if record is not None:
                 self.records.setdefault(instrument, {})[step.round] = record[0] if instrument in TIMING else record
             else:
-                self.missing[instrument] = last_line
+                self.missing[instrument] = reason
 
     def values(self, instrument: str, name: str) -> dict[int, float | None]:
         """Round -> value of this metric."""
@@ -95,7 +95,7 @@ def run(configs: dict[str, RunConfig], rounds: int, traces: dict[str, Path]) -> 
         with tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
             request = Request(step.instruments, step.round)
             outcome = launch(_plain_timing(configs[step.label]), request, Path(folder))
-            columns[step.label].add(step, outcome.measured, outcome.last_line)
+            columns[step.label].add(step, outcome.measured, outcome.ending.reason)
             written = Path(folder, TRACE)
             if written.exists():
                 traces[step.label].write_bytes(written.read_bytes())

@@ -134,7 +134,7 @@ class Session:
             with FileLock(paths.timing_lock(variant.config.output)):
                 outcome = launch(variant.config, request, variant.folder / f"launch-{number}")
             if outcome.code != 0:
-                variant.failed = f"{outcome.last_line} (see {outcome.log})"
+                variant.failed = f"{outcome.ending.reason} (see {outcome.log})"
                 return
             tried.append(outcome.measured.timing)
         if len(tried) > 1:

@@ -25,7 +25,7 @@ def test_an_instrument_that_fails_loses_none_before_it(config, tmp_path):
     outcome = launch(config, Request(("sizes", "flops", "training_step", "trace")), tmp_path)  # without a step
     measured = outcome.measured
     assert outcome.code == 1
-    assert "Error" in outcome.last_line
+    assert "Error" in outcome.ending.reason
     assert measured.sizes["model/params_total"] == sum(
         value for name, value in measured.sizes.items() if name.startswith("model/params_component_")
     )
@@ -42,7 +42,7 @@ def test_results_of_an_earlier_process_in_the_folder_are_not_those_of_one_that_f
         pytest.skip("the missing device is there")
     outcome = launch(config, Request(("sizes",)), tmp_path)
     assert (outcome.code, outcome.measured.sizes) == (1, None)
-    assert "torch sees no CUDA device" in outcome.last_line
+    assert "torch sees no CUDA device" in outcome.ending.reason
 
 
 def test_forked_process_measures_the_memory_of_a_new_one(config, tmp_path, monkeypatch):

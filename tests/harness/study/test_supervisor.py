@@ -101,7 +101,7 @@ def test_worker_that_dies_fails_its_cell_and_no_other(run_harness, small, output
     assert done.returncode == 1, done.stdout + done.stderr
     runs = {run.data.tags["seed"]: (run.info.status, run.data.tags["status"]) for run in runs_of(output, "s")}
     assert runs == {"1": ("FAILED", "failed"), "2": ("FINISHED", "finished")}
-    assert "seed 1: failed: " in done.stdout
+    assert "seed 1: failed: ended by SIGKILL (exit code -9); its log ends with: " in done.stdout
     assert "log.txt" in done.stdout
     assert done.stderr == ""
 
