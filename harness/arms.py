@@ -33,6 +33,7 @@ NAMES = (
     "output",
     "rerun",
     "report",
+    "sweep.",
     "tracking.",
     "environment.",
     "published.",

@@ -54,7 +54,13 @@ WARNING = "warning"
 """Why a pretraining has not learned; absent where it has."""
 
 STATUS = "status"
-"""running, finished, failed, diverged or killed."""
+"""running, or a state of `harness.states`."""
+
+REASON = "reason"
+"""Why a run did not finish; empty or absent for others."""
+
+END = "end"
+"""In the record of a run: state, reason, last lines of its log and time of its end."""
 
 ATTEMPT = "attempt"
 """Random name of one attempt at a run."""

@@ -188,7 +188,7 @@ def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:
 
 def repeating(overrides: list[str]) -> list[str]:
     """Those that another command needs for the same run: seeds are added to it, and it says itself where it tracks."""
-    left_out = (*arms.SEEDS, "rerun", "tracking.")
+    left_out = (*arms.SEEDS, "rerun", "sweep.", "tracking.")
     return [override for override in overrides if not arms.within(override.lstrip("+").partition("=")[0], left_out)]
 
 

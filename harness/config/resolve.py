@@ -11,6 +11,7 @@ from harness.arms import within
 from harness.config import names
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import Keep, KeepBest, TrainedOn
+from harness.config.execution import ON_FAILURE
 from harness.config.redact import hide
 from harness.config.schema import (
     CorpusConfig,
@@ -23,7 +24,7 @@ from harness.config.schema import (
     flatten,
     to_dict,
 )
-from harness.errors import InputError
+from harness.errors import InputError, unknown
 from models.config import Body
 from models.objectives.config import ObjectiveName
 from models.ranges import refuse_out_of_range
@@ -195,6 +196,8 @@ def refuse_impossible(config: RunConfig) -> None:
             raise InputError(
                 f"{key}={flat[key]} must be at most the {config.model.longest_text} of model.max_position_embeddings"
             )
+    if config.sweep.on_failure not in ON_FAILURE:
+        raise unknown("value", config.sweep.on_failure, ON_FAILURE, "sweep.on_failure")
     names.refuse_study(config.study)
     names.refuse_address(config.tracking.uri)
 

@@ -25,6 +25,7 @@ from harness.config.choices import (
     TokenizerKind,
     TrainedOn,
 )
+from harness.config.execution import SweepConfig
 from models.config import LARGEST_TABLE, EncoderConfig
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.ranges import LARGEST_SEED, number, numbers
@@ -309,6 +310,7 @@ class RunConfig:
     measure: MeasureConfig = field(default_factory=MeasureConfig)
     hardware: HardwareConfig = field(default_factory=HardwareConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    sweep: SweepConfig = field(default_factory=SweepConfig)
 
     @property
     def label(self) -> str:

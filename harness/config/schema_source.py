@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 FILES = (
-    *("harness/config/schema.py", "harness/config/choices.py"),
+    *("harness/config/schema.py", "harness/config/choices.py", "harness/config/execution.py"),
     *("models/config.py", "models/choices.py", "models/objectives/config.py"),
 )
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,6 +11,7 @@ from torch import nn
 
 from harness.config.choices import Device, Dtype, Products
 from harness.config.schema import HardwareConfig
+from harness.errors import InputError
 from harness.hardware import facts, products
 
 GRAPHS = 64
@@ -37,9 +38,9 @@ class Machine:
     """The device as a worker uses it."""
 
     def __init__(self, config: HardwareConfig) -> None:
-        """RuntimeError if the device is not available."""
+        """InputError if the device is not available."""
         if config.device is Device.cuda and not torch.cuda.is_available():
-            raise RuntimeError("hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu")
+            raise InputError("hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu")
         self.device = torch.device(config.device.value)
         self._half = config.dtype is Dtype.bf16
         self.compiles = config.compile

@@ -45,9 +45,14 @@ class Ending:
         return killed or (refused and any(sign in line for line in self.lines for sign in NO_MEMORY))
 
     @property
+    def last_line(self) -> str:
+        """The last line that it printed."""
+        return self.lines[-1] if self.lines else "it printed nothing"
+
+    @property
     def reason(self) -> str:
         """One line: the signal, or the last line that it printed."""
-        last = self.lines[-1] if self.lines else "it printed nothing"
+        last = self.last_line
         if self.signal is None and not self.out_of_memory:
             return last if self.code == 1 and self.lines else f"exit code {self.code} without a result; {last}"
         if self.code == -signal.SIGKILL and self.out_of_memory:

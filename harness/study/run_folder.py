@@ -19,9 +19,6 @@ from harness.study import identity
 from harness.study.identity import Inputs
 from harness.tracking import run_log
 
-RECORD = "run.json"
-"""Tags, parameters and inputs of a run: sent to MLflow before it starts, and read by its worker."""
-
 
 def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, Any]:
     """A new attempt at the run."""
@@ -56,15 +53,15 @@ def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in (paths.CHECKPOINTS, paths.WEIGHTS, paths.KEPT):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for path in (*run_log.artifacts(folder), folder / "metrics.jsonl", folder / RECORD):
+    for path in (*run_log.artifacts(folder), folder / "metrics.jsonl", folder / run_log.RECORD):
         path.unlink(missing_ok=True)
     save(config, folder / "config.yaml")
-    run_log.write_json(folder / RECORD, run)
+    run_log.write_json(folder / run_log.RECORD, run)
 
 
 def read(folder: Path) -> dict[str, Any]:
     """The record of a run; FileNotFoundError where there is none."""
-    return json.loads((folder / RECORD).read_text())
+    return json.loads((folder / run_log.RECORD).read_text())
 
 
 def resumable(folder: Path, config: RunConfig) -> dict[str, Any] | None:
@@ -72,7 +69,9 @@ def resumable(folder: Path, config: RunConfig) -> dict[str, Any] | None:
 
     An attempt that did not keep all weights that `pretrain.keep` now asks for is not resumed.
     """
-    if not ((folder / RECORD).exists() and any(folder.glob(f"{paths.CHECKPOINTS}/step-*"))):
+    if not ((folder / run_log.RECORD).exists() and any(folder.glob(f"{paths.CHECKPOINTS}/step-*"))):
         return None
     keeps_all = {*config.pretrain.keep} <= {*load(folder / "config.yaml").pretrain.keep}
-    return read(folder) if keeps_all else None
+    if not keeps_all:
+        return None
+    return {key: value for key, value in read(folder).items() if key != tags.END}

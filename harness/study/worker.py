@@ -11,9 +11,11 @@ from filelock import FileLock
 
 from harness import measure, paths, tags
 from harness.config import resolve
+from harness.errors import InputError
 from harness.hardware import facts
 from harness.hardware.device import Machine
 from harness.study import pretrain_run, run_folder, task_run
+from harness.study.end import INVALID
 from harness.study.identity import Inputs
 from harness.tracking.run_log import RunLog, write_json
 from harness.training.loop import DivergedError
@@ -42,8 +44,11 @@ def _run(folder: Path) -> None:
         run_log.finish("finished")
         shutil.rmtree(folder / paths.CHECKPOINTS, ignore_errors=True)  # a finished run is not resumed
     except DivergedError as error:
-        print(f"diverged: {error}")
+        print(error)
         run_log.finish("diverged")
+    except InputError as error:  # of this machine, or of files that have changed since the command read them
+        print(error)
+        sys.exit(INVALID)
 
 
 if __name__ == "__main__":

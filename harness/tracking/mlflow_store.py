@@ -24,10 +24,11 @@ from mlflow.exceptions import MlflowException
 
 from harness import paths, plateau, tags
 from harness.config.redact import whole
+from harness.states import State
 from harness.tracking import attempts, database, notes, run_log, shown, ui
 from harness.tracking.backend import Backend
 
-END_STATES = {"finished": "FINISHED", "diverged": "FAILED", "failed": "FAILED", "killed": "KILLED"}
+END_STATES = dict.fromkeys(State, "FAILED") | {State.finished: "FINISHED", State.killed: "KILLED"}
 """Status of a run -> its state in MLflow."""
 
 NOTE, PARENT = "mlflow.note.content", "mlflow.parentRunId"
@@ -87,7 +88,7 @@ class Tracker(Backend):
         known = {tags.ROLE: role, **record["tags"], "process": attempts.this_process(), "status": "running"}
         known |= tags.packed(tags.PARAMETERS, record["parameters"])
         if run_id is not None:
-            self._set_tags(run_id, known)
+            self._set_tags(run_id, known | {tags.REASON: ""})
             self._client.update_run(run_id, "RUNNING")
         else:
             known |= {"attempt": record["attempt"]} | self._pretraining_run(record) | self._parent(record)
@@ -164,6 +165,7 @@ class Tracker(Backend):
             warning = plateau.warning(result["metrics"], record["parameters"])
             known |= {tags.WARNING: warning} if warning else {}
             links = notes.Links(self.experiment, self._study_run)
+            known |= {tags.REASON: end["reason"]} if (end := record.get(tags.END)) and end["reason"] else {}
             known[NOTE] = notes.of_run(record, result["metrics"], status, folder, links)
         self._set_tags(run_id, known)
         for path in run_log.artifacts(folder):

@@ -57,7 +57,8 @@ class Links:
 def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, folder: Path, links: Links) -> str:
     """What the run is, how it ended, its main numbers, and links to files and report."""
     known = record["tags"]
-    lines = [f"{_what(known)}. {status.capitalize()}{_score(values)}{_cost(values)}.", ""]
+    lines = [f"{_what(known)}. {status.capitalize().replace('_', ' ')}{_score(values)}{_cost(values)}.", ""]
+    lines += [f"`{end['reason']}`", ""] if (end := record.get(tags.END)) and end["reason"] else []
     rows = [
         f"| {metrics.get(key).title} | {value_text(key, values[key])}{_interval(key, values)} |"
         for key in SHOWN

@@ -1,6 +1,6 @@
 """The files of a run's folder that its worker writes and its supervisor reads, each written atomically or line by line.
 
-- `config.yaml`, `run.json`: config and record, written by the supervisor before the worker starts
+- `config.yaml`, `run.json`: config and record, written by the supervisor before the worker starts; it adds how the run ended
 - `metrics.jsonl`: stages, curves and results, one entry per line: the worker's, then those of timing from the supervisor
 - `result.json`: status and results, of all processes that wrote the log; its existence means that the run is done
 """
@@ -14,9 +14,15 @@ from typing import Any
 
 from harness import metrics
 
+RECORD = "run.json"
+"""Tags, parameters and inputs of a run, and how it ended: sent to MLflow before it starts, and read by its worker."""
+
+LOG = "log.txt"
+"""What the worker of a run prints."""
+
 ARTIFACTS = (
     *("config.yaml", "environment.json", "predictions*.parquet", "submission/*.tsv", "timing.json.gz", "parameters.json"),
-    *("result.json", "log.txt"),
+    *("result.json", LOG),
 )
 """Patterns of the files that are tracked with a run."""
 

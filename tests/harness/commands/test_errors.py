@@ -14,7 +14,7 @@ from pyarrow import parquet
 from harness.__main__ import main
 from harness.errors import InputError, unknown
 from harness.paths import conf_directory
-from harness.study import supervisor
+from harness.study import one_run
 
 README = """\
 ---
@@ -41,7 +41,7 @@ class Told:
 def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Told]:
     """Runs the command in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(supervisor, "_run", lambda item, label: pytest.fail(f"{label} was run"))
+    monkeypatch.setattr(one_run, "_run", lambda item, label, *others: pytest.fail(f"{label} was run"))
 
     def command(*arguments: str) -> Told:
         monkeypatch.setattr(sys, "argv", ["harness"])

@@ -100,10 +100,35 @@ def test_worker_that_dies_fails_its_cell_and_no_other(run_harness, small, output
         killed.result()
     assert done.returncode == 1, done.stdout + done.stderr
     runs = {run.data.tags["seed"]: (run.info.status, run.data.tags["status"]) for run in runs_of(output, "s")}
-    assert runs == {"1": ("FAILED", "failed"), "2": ("FINISHED", "finished")}
-    assert "seed 1: failed: ended by SIGKILL (exit code -9); its log ends with: " in done.stdout
+    assert runs == {"1": ("KILLED", "killed"), "2": ("FINISHED", "finished")}
+    assert "seed 1: killed: ended by SIGKILL (exit code -9); its log ends with: " in done.stdout
     assert "log.txt" in done.stdout
+    assert done.stdout.splitlines()[-1] == "1 of 2 runs did not finish: 1 killed"
     assert done.stderr == ""
+
+
+def test_worker_that_stands_still_is_ended_and_the_next_run_goes_on(run_harness, small, output, runs_of):
+    """A stopped process ignores the polite signal, too."""
+    with ThreadPoolExecutor(1) as beside:
+        stopped = beside.submit(lambda: wait_for(lambda: workers(os.getpid()))[0].suspend())
+        done = run_harness("-m", *small, *SHORT, "study=s", "seed=1,2", f"output={output}", "sweep.silent_minutes=0.1")
+        stopped.result()
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "seed 1: timeout: no progress for 0.1 min (sweep.silent_minutes) (see out/s/base-" in done.stdout
+    runs = {run.data.tags["seed"]: run for run in runs_of(output, "s")}
+    assert {seed: (run.info.status, run.data.tags["status"]) for seed, run in runs.items()} == {
+        "1": ("FAILED", "timeout"),
+        "2": ("FINISHED", "finished"),
+    }
+    assert runs["1"].data.tags["reason"] == "no progress for 0.1 min (sweep.silent_minutes)"
+    assert "no progress for 0.1 min" in runs["1"].data.tags["mlflow.note.content"]
+    ends = {
+        folder.name.rsplit("-", 2)[1]: json.loads((folder / "run.json").read_text())["end"] for folder in output.glob("s/*-*")
+    }
+    assert {seed: (end["state"], end["reason"]) for seed, end in ends.items()} == {
+        "1": ("timeout", "no progress for 0.1 min (sweep.silent_minutes)"),
+        "2": ("finished", ""),
+    }
 
 
 def test_device_that_is_not_there_fails_its_cell_with_the_reason(run_harness, small, output, runs_of):
@@ -115,7 +140,8 @@ def test_device_that_is_not_there_fails_its_cell_with_the_reason(run_harness, sm
     assert done.returncode == 1
     assert "hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu" in done.stdout
     (run,) = runs_of(output, "s")
-    assert (run.info.status, run.data.tags["status"]) == ("FAILED", "failed")
+    assert (run.info.status, run.data.tags["status"]) == ("FAILED", "invalid")
+    assert "seed 0: invalid: hardware.device=cuda" in done.stdout
     assert list(output.glob("s/*/result.json")) == []
 
 

@@ -1,0 +1,18 @@
+"""How the runs of a command are executed; without effect on what any of them measures."""
+
+from dataclasses import dataclass
+
+from models.ranges import number
+
+ON_FAILURE = ("continue", "stop")
+"""Values of sweep.on_failure."""
+
+
+@dataclass
+class SweepConfig:
+    """What happens to a run that does not end well, and to those after it; read in `harness/study/`."""
+
+    on_failure: str = "continue"  # with the other runs; stop: at the first run that does not finish
+    same_failures: int = number(5, at_least=0)  # failures of one kind in a row after which the sweep stops; 0: never
+    timeout_minutes: float | None = number(None, above=0)  # longest time of a run; null: no limit
+    silent_minutes: float | None = number(60.0, above=0)  # longest time without progress of any kind; null: no limit

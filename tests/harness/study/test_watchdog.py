@@ -1,0 +1,58 @@
+"""The watchdog: what counts as progress, and time in which the worker could not work."""
+
+import pytest
+
+from harness.config.execution import SweepConfig
+from harness.study import watchdog
+from harness.study.watchdog import Watchdog
+
+
+@pytest.fixture
+def wait(monkeypatch):
+    """Passes time, by looks that are `step` seconds apart; the last complaint."""
+    now = [100.0]
+    monkeypatch.setattr(watchdog.time, "monotonic", lambda: now[0])
+
+    def pass_time(watched: Watchdog, seconds: float, step: float = 1.0) -> str | None:
+        found = None
+        for _ in range(int(seconds / step)):
+            now[0] += step
+            found = watched.complaint()
+        return found
+
+    return pass_time
+
+
+def test_a_silent_worker_is_complained_of_after_that_time(wait, tmp_path):
+    watched = Watchdog(SweepConfig(silent_minutes=1), tmp_path)
+    assert wait(watched, 60) is None
+    assert wait(watched, 2) == "no progress for 1 min (sweep.silent_minutes)"
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "log.txt", "checkpoints/step-1/weights.safetensors"])
+def test_progress_of_any_kind_counts(wait, tmp_path, name):
+    watched = Watchdog(SweepConfig(silent_minutes=1), tmp_path)
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for number in range(5):
+        assert wait(watched, 50) is None
+        path.write_text("line\n" * (number + 1))
+    assert wait(watched, 62) is not None
+
+
+def test_a_run_that_takes_too_long_is_complained_of_whatever_it_says(wait, tmp_path):
+    watched = Watchdog(SweepConfig(timeout_minutes=2), tmp_path)
+    for number in range(2):
+        assert wait(watched, 60) is None
+        (tmp_path / "log.txt").write_text("line\n" * (number + 1))
+    assert wait(watched, 1) == "it ran for more than 2 min (sweep.timeout_minutes)"
+
+
+def test_hours_in_which_the_machine_slept_do_not_count(wait, tmp_path):
+    watched = Watchdog(SweepConfig(timeout_minutes=5, silent_minutes=5), tmp_path)
+    assert wait(watched, 8 * 3600, step=4 * 3600) is None
+
+
+def test_without_limits_nothing_is_complained_of(wait, tmp_path):
+    watched = Watchdog(SweepConfig(timeout_minutes=None, silent_minutes=None), tmp_path)
+    assert wait(watched, 100_000, step=20) is None
