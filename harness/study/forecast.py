@@ -28,7 +28,7 @@ from harness.study.plan import PlannedRun
 from harness.study.timing import session
 from harness.tasks import prepared
 from harness.tasks.batches import padded_shapes
-from harness.terminal import counted
+from harness.terminal import counted, duration
 from harness.tracking import run_log
 from harness.training import pretrain
 from harness.training.loop import Position
@@ -98,6 +98,18 @@ def groups(planned: list[PlannedRun], probing: Callable[[PlannedRun], Pace | Non
     return made
 
 
+def opening(planned: list[PlannedRun]) -> str:
+    """One line before a sweep: how many runs are done and left, and how long the left ones take as far as earlier ones tell."""
+    left = [item for item in planned if not is_done(item)]
+    known = earlier({item.config.output for item in planned}) if left else {}
+    paces = [pace for item in left if (pace := known.get(_kind(item)))]
+    text = f"{counted(len(planned), 'run')}: {len(planned) - len(left)} done, {len(left)} to do"
+    if not paces:
+        return text
+    of = "" if len(paces) == len(left) else f" for {len(paces)} of them"
+    return f"{text}, about {duration(sum(pace.seconds for pace in paces))}{of} by earlier runs"
+
+
 def _kind(item: PlannedRun) -> tuple[str, ...]:
     """Equal for runs that differ in seeds alone, on one machine."""
     config, inputs = item.config, item.inputs
@@ -108,7 +120,7 @@ def _kind(item: PlannedRun) -> tuple[str, ...]:
 def earlier(outputs: Iterable[str]) -> dict[tuple[str, ...], Pace]:
     """Kind of a run -> the medians of its finished runs in these folders, each of one uninterrupted attempt."""
     found: dict[tuple[str, ...], list[tuple[float, float | None]]] = {}
-    for path in (path for output in outputs for path in Path(output).glob(f"*/*/{run_folder.RECORD}")):
+    for path in (path for output in outputs for path in Path(output).glob(f"*/*/{run_log.RECORD}")):
         result = run_log.result(path.parent)
         if result is None or result["status"] != "finished":
             continue

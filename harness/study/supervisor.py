@@ -13,7 +13,7 @@ from harness.config import recipe
 from harness.config.schema import RunConfig
 from harness.hardware import load
 from harness.live_line import live_line
-from harness.study import workers
+from harness.study import forecast, workers
 from harness.study.failures import Failures
 from harness.study.one_run import run_unless_done
 from harness.study.plan import PlannedRun, plan
@@ -62,6 +62,8 @@ def run_study(configs: list[RunConfig]) -> int:
         print(note, flush=True)
     if any(item.drops_weights and run_log.result(item.folder) is None for item in planned):
         print("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them", flush=True)
+    if len(planned) > 1:
+        print(forecast.opening(planned), flush=True)
     with live_line("opening the trackers"):
         trackers = Trackers(planned[0].config)
     with _terminated_as_interrupt(), tracked(planned, trackers):

@@ -59,6 +59,10 @@ def test_a_finished_replicate_tells_the_pace_and_nothing_is_probed(compose, run_
     assert group.pace.memory_bytes == found["finetune/peak_memory_bytes"]
     assert group.pace.seconds > found["finetune/duration_s"]
     assert group.pace.source == "1 earlier run"
+    planned = plan(compose("-m", *SMALL, *arguments, "seed=1,2,3", "model=base,albert", f"output={output}"))
+    told = forecast.opening(planned)
+    assert told.startswith("6 runs: 1 done, 5 to do, about ")
+    assert told.endswith(" for 2 of them by earlier runs")
     other = in_one_group(compose, output, *arguments, "finetune.batch_size=8")
     assert other.pace is None  # other work: nothing is known of it
 

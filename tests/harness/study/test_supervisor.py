@@ -37,9 +37,9 @@ def test_identical_command_skips_every_cell_and_makes_no_run(sweep, run_harness,
     before = [run.info.run_id for run in runs_of(sweep.output, "sweep")]
     done = run_harness(*sweep.arguments)
     assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split(": ", 1)[1] for line in done.stdout.splitlines()] == [
-        "finished already, skipped (rerun=true runs it again)"
-    ] * 2
+    first, *others = done.stdout.splitlines()
+    assert first == "2 runs: 2 done, 0 to do"
+    assert [line.split(": ", 1)[1] for line in others] == ["finished already, skipped (rerun=true runs it again)"] * 2
     assert [run.info.run_id for run in runs_of(sweep.output, "sweep")] == before
 
 
