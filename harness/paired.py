@@ -172,10 +172,15 @@ def sign_flip_p(differences: Sequence[float]) -> float | None:
     """Two-sided p: the share of all sign patterns whose mean is at least as far from 0; None above EXACT_LIMIT pairs."""
     if len(differences) > EXACT_LIMIT:
         return None
-    patterns = np.indices((2,) * len(differences)).reshape(len(differences), -1) * 2 - 1  # (n, 2^n)
-    sums = np.abs(np.asarray(differences, dtype=float) @ patterns)
+    sums = np.abs(np.asarray(differences, dtype=float) @ _sign_patterns(len(differences)))
     observed = abs(math.fsum(differences))
     return float(np.mean(sums >= observed - 1e-9 * max(observed, 1e-300)))
+
+
+@functools.cache
+def _sign_patterns(n: int) -> np.ndarray:
+    """(n, 2^n) of -1 and 1."""
+    return np.indices((2,) * n).reshape(n, -1) * 2 - 1
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

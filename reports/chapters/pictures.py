@@ -41,12 +41,14 @@ MARK = 9.0
 
 def chapter(study: Study) -> Chapter:
     """Empty where there are no numbers for any of the pictures."""
-    comparison, names = study.comparison, plots.panel_names(study.comparison)
+    comparison, names, chosen = study.comparison, plots.panel_names(study.comparison), plots.drawn_arms(study.comparison)
+    rows = [row for section in comparison.sections for row in section.rows if row.label in chosen]
+    shown = [run for row in rows for run in row.runs.values()]
     files = plots.drawn(
         {
             "score_parameters.svg": plots.draw(score_against, comparison, names, "model/params_total"),
             "score_latency.svg": plots.draw(score_against, comparison, names, "inference/latency_ms_p50"),
-            "loss.svg": plots.draw(loss_curves, comparison, names, study.curve(TRAINING_LOSS)),
+            "loss.svg": plots.draw(loss_curves, comparison, names, study.curves_of(shown, TRAINING_LOSS)),
         }
     )
     if not files:

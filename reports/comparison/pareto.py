@@ -101,20 +101,30 @@ def _draws(values: Sequence[float], kind: str) -> np.ndarray:
 
 
 def _on_front(scores: np.ndarray, costs: np.ndarray) -> np.ndarray:
-    """(arms, draws): no other arm is at least as good and as cheap, and better in one of both. Arguments alike."""
-    found = np.ones(scores.shape, dtype=bool)
-    for index in range(len(scores)):
-        found[index] = ~_beats(scores, costs, index).any(axis=0)
+    """(arms, draws): no other arm is at least as good and as cheap, and better in one of both. Arguments alike.
+
+    A difference of rounding is none.
+    """
+    order = np.argsort(costs, axis=0)
+    score, cost = (np.take_along_axis(values, order, axis=0) for values in (scores, costs))
+    dearer = np.diff(cost, axis=0) > TINY  # than the one before; the others are as cheap
+    edge = np.ones((1, scores.shape[1]), dtype=bool)
+    best = np.maximum.accumulate(score, axis=0)  # up to each
+    before = np.vstack([np.full(edge.shape, -np.inf), best[:-1]])
+    cheaper = np.maximum.accumulate(np.where(np.vstack([edge, dearer]), before, -np.inf), axis=0)
+    last = np.where(np.vstack([dearer, edge]), best, np.inf)  # of those as cheap
+    no_dearer = np.minimum.accumulate(last[::-1], axis=0)[::-1]
+    found = np.empty(scores.shape, dtype=bool)
+    np.put_along_axis(found, order, (no_dearer <= score + TINY) & (cheaper < score - TINY), axis=0)
     return found
 
 
 def _beats(scores: np.ndarray, costs: np.ndarray, index: int) -> np.ndarray:
-    """(arms, draws): whether each arm dominates this one; a difference of rounding is none."""
+    """(arms,) whether each arm dominates this one; a difference of rounding is none."""
     better, cheaper = scores - scores[index], costs[index] - costs
     return (better >= -TINY) & (cheaper >= -TINY) & ((better > TINY) | (cheaper > TINY))
 
 
 def _behind(index: int, scores: np.ndarray, costs: np.ndarray) -> int:
     """The arm that dominates this one with the highest score."""
-    beaten = _beats(scores[:, None], costs[:, None], index)[:, 0]
-    return int(np.argmax(np.where(beaten, scores, -np.inf)))
+    return int(np.argmax(np.where(_beats(scores, costs, index), scores, -np.inf)))

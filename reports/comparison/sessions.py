@@ -81,14 +81,12 @@ class Sessions:
 
     def launched(self, session: str) -> list[list[Series]]:
         """The same by launches: an arm with one shape on several tasks was launched once for all of them."""
-        found: list[list[Series]] = []
+        found: dict[object, list[Series]] = {}
         for one in self.of(session):
-            shared = next((group for group in found if _same_latency(one, group[0])), None)
-            if shared is None:
-                found.append([one])
-            else:
-                shared.append(one)
-        return found
+            # latencies of every round to the last digit: whatever the throughput was measured on
+            times = frozenset(one.history.get(launches.LATENCY, {}).items())
+            found.setdefault(times or id(one), []).append(one)
+        return list(found.values())
 
     def pairs(self, session: str) -> list[Pair]:
         """What was timed twice in this session: an arm and its A/A replicate, or else two A/A replicates."""
@@ -177,12 +175,6 @@ def gather(runs: Iterable[Run], labels: dict[str, str], places: dict[str, Place]
             found.append(one)
             others.append(one)
     return Sessions(tuple(found))
-
-
-def _same_latency(one: Series, other: Series) -> bool:
-    """Of every round to the last digit: the launches are the same, whatever their throughput was measured on."""
-    times = [series.history.get(launches.LATENCY, {}) for series in (one, other)]
-    return bool(times[0]) and times[0] == times[1]
 
 
 @dataclass(frozen=True)

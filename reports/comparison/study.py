@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.comparison.compare import Comparison
-from reports.reading.store import History, latest
+from reports.reading.store import History, Run, latest
 
 Curve = dict[str, dict[int, float]]
 """Run id -> {step: value}, of one metric."""
@@ -21,7 +21,7 @@ class Options:
     audit: Path | None = None  # record that `python -m harness audit` wrote
 
 
-def _no_history(metric: str) -> History:
+def _no_history(metric: str, runs: list[Run]) -> History:
     return {}
 
 
@@ -30,7 +30,7 @@ class Study:
     """The comparison, the launches of its sessions within it, and the history of every metric."""
 
     comparison: Comparison
-    read: Callable[[str], History] = _no_history  # of a metric, from the store
+    read: Callable[[str, list[Run]], History] = _no_history  # of a metric and runs, from the store
     options: Options = Options()
     output: Path | None = None  # folder with the files of its runs, where that is known
 
@@ -41,7 +41,7 @@ class Study:
     def history(self, metric: str) -> History:
         """All values of a metric by run and step; read once."""
         if metric not in self._known:
-            self._known[metric] = self.read(metric)
+            self._known[metric] = self.read(metric, self.comparison.runs)
         return self._known[metric]
 
     @functools.cached_property
@@ -53,3 +53,7 @@ class Study:
         if metric not in self._curves:
             self._curves[metric] = latest(self.history(metric))
         return self._curves[metric]
+
+    def curves_of(self, runs: list[Run], metric: str) -> Curve:
+        """The same of these runs alone, read whenever it is called: a long curve of thousands of runs takes seconds."""
+        return latest(self.read(metric, runs))

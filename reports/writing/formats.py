@@ -133,5 +133,7 @@ def _as_text(entry: object) -> object:
     """Numbers as they are; a spreadsheet shows text behind an apostrophe and computes nothing."""
     if not isinstance(entry, str):
         return entry
-    line = re.sub("\r\n?", "\n", entry)  # the csv module quotes a line feed, and writes a bare carriage return as it is
+    line = (
+        re.sub("\r\n?", "\n", entry) if "\r" in entry else entry
+    )  # the csv module quotes a line feed, and writes a bare carriage return as it is
     return f"'{line}" if line.startswith(FORMULA) else line

@@ -61,10 +61,12 @@ def study_of() -> Callable[..., Study]:
     """Makes a study of a comparison in memory: metric -> run id -> {step: value} or {step: values}."""
 
     def make(comparison: Comparison, histories: dict | None = None, **options: object) -> Study:
-        def read(metric: str) -> History:
+        def read(metric: str, runs: list[Run]) -> History:
+            known = {run.run_id for run in runs}
             return {
                 run: {step: value if isinstance(value, list) else [value] for step, value in steps.items()}
                 for run, steps in (histories or {}).get(metric, {}).items()
+                if run in known
             }
 
         return Study(comparison, read, Options(**options))

@@ -80,6 +80,16 @@ def test_latency_is_resampled_by_round(timed):
     assert places["slow"].probability == 0.0
 
 
+def test_fronts_of_draws_are_those_of_the_definition():
+    """With ties in score, in cost and in both."""
+    rng = np.random.default_rng(0)
+    scores, costs = (rng.integers(0, 5, (9, 300)) / 10 + rng.normal(0, 1e-15, (9, 300)) for _ in range(2))
+    found = pareto._on_front(scores, costs)
+    for draw, (score, cost) in enumerate(zip(scores.T, costs.T, strict=True)):
+        beaten = [pareto._beats(score, cost, index).any() for index in range(9)]
+        assert found[:, draw].tolist() == [not one for one in beaten]
+
+
 @pytest.mark.parametrize(("n", "share"), [(2, 0.19), (3, 0.15), (5, 0.07), (10, 0.06)])
 def test_probabilities_of_equal_arms_mislead_as_often_as_the_report_says(n, share):
     """Two equal arms; the dearer one is on the front where its score is higher. Numbers of the chapter."""
