@@ -16,6 +16,10 @@ NO_VERDICT = (
     "One run of each is no evidence: a difference of trained or timed numbers may be chance. "
     "`python -m reports` compares arms by their replicates."
 )
+ORDER = (
+    "Numbers are listed by kind: scores and held-out losses, speed and energy, memory, sizes, others. In each kind what "
+    "differs most comes first (scores and shares by points, all else by ratio), and what one run lacks last."
+)
 COLUMNS = ["part", "name", "unit", "a", "b", "change", "change_percent"]
 FORMATS = ("text", "md", "csv")
 NAME_WIDTH, VALUE_WIDTH = 46, 18
@@ -26,6 +30,7 @@ Part = tuple[str, list[str], list[list[str]]]
 def main(given: list[str]) -> int:
     """0, and the comparison on stdout; ReportError where a run is not found or both are the same."""
     parser = arguments.parser("compare", "What differs between two runs: settings, environment, numbers. No verdict.")
+    parser.epilog = ORDER
     for name in ("run_a", "run_b"):
         parser.add_argument(name, metavar=name.upper(), help="id, name, or the beginning of the name of a run's folder")
     parser.add_argument("--study", metavar="NAME", action="append", default=[], help="where to search (default: every study)")

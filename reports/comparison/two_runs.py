@@ -1,11 +1,12 @@
 """Two runs: which are meant, and how they differ in settings, environment and numbers."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness import arms, metrics, tags
-from harness.metrics import Metric
+from harness.metrics import Direction, Metric
 from reports.comparison.results import RESULTS
 from reports.errors import ReportError
 from reports.reading import folders, store
@@ -15,6 +16,17 @@ ENVIRONMENT_TAGS = (tags.HARDWARE, tags.GIT_COMMIT, tags.GIT_DIRTY)
 ENVIRONMENT = "environment."
 SHOWN = 5
 """Runs that an error lists."""
+KINDS = ("score", "speed", "memory", "size", "other")
+"""In the order in which numbers are listed."""
+OF_UNITS = {
+    "score": ("score", "loss", "nats"),
+    "speed": ("s", "ms", "tokens/s", "samples/s", "J", "J/token"),
+    "size": ("parameters", "FLOP"),
+}
+BY_POINTS = ("score", "share")
+"""Units of which a hundredth is a point."""
+OF_ENDING = {"weights_bytes": "size", "_bytes": "memory", "bytes_forward": "memory", "_accuracy": "score", "mfu": "speed"}
+"""How the names of bytes and shares end -> kind, the first that fits."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,32 @@ def environment(first: Run, second: Run) -> list[Setting]:
 
 
 def numbers(first: Run, second: Run) -> list[Number]:
-    """All results that at least one of them has."""
+    """All results that at least one of them has: by kind, in each what differs most first, what one run lacks last.
+
+    Scores and shares differ by points, all else by the logarithm of its ratio, so that half is as far as twice.
+    """
     found = [Number(metrics.get(name), first.metrics.get(name), second.metrics.get(name)) for name in RESULTS]
-    return [one for one in found if (one.first, one.second) != (None, None)]
+    return sorted((one for one in found if (one.first, one.second) != (None, None)), key=_rank)
+
+
+def kind_of(metric: Metric) -> str:
+    """One of KINDS."""
+    if metric.unit in ("bytes", "share"):
+        return next((kind for ending, kind in OF_ENDING.items() if metric.name.endswith(ending)), "other")
+    if metric.direction is Direction.NEITHER and metric.unit != "parameters":
+        return "other"
+    return next((kind for kind, units in OF_UNITS.items() if metric.unit in units), "other")
+
+
+def _rank(one: Number) -> tuple[int, int, float]:
+    return KINDS.index(kind_of(one.metric)), one.change is None, -_distance(one)
+
+
+def _distance(one: Number) -> float:
+    """How far both values are apart, comparable within a kind; 0 where one is missing."""
+    if one.change is None or one.change == 0:
+        return 0.0
+    if one.metric.unit in BY_POINTS:
+        return abs(one.change)
+    both_positive = one.first > 0 and one.second > 0
+    return abs(math.log(one.second / one.first)) if both_positive else math.inf

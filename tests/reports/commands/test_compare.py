@@ -125,3 +125,15 @@ def test_help_names_the_commands(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "compare: what differs between two runs" in " ".join(capsys.readouterr().out.split())
+
+
+def test_help_states_the_order_of_the_numbers_and_the_table_has_it(ids, capsys):
+    with pytest.raises(SystemExit):
+        main(["compare", "--help"])
+    assert "scores and held-out losses, speed and energy, memory, sizes, others" in " ".join(capsys.readouterr().out.split())
+    names = [
+        line.split()[0] for line in said(capsys, *ids).partition("Numbers that differ")[2].splitlines() if "/" in line[:20]
+    ]
+    order = [names.index(name) for name in ("eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes")]
+    assert order == sorted(order)
+    assert names.index("inference/peak_memory_bytes") < names.index("model/params_total")
