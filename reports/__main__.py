@@ -47,7 +47,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         default=[],
         help="quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (default: the baseline's end)",
     )
-    formats = "what to write, of md, html, csv, latex, parquet (default: %(default)s)"
+    formats = "what to write, of md, html, csv, latex, parquet, png (default: %(default)s)"
     parser.add_argument("--format", metavar="NAMES", default="md,html,csv", help=formats)
     return parser.parse_args(arguments)
 

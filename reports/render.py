@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from reports.chapters import CHAPTERS
 from reports.comparison.study import Study
-from reports.errors import unknown
+from reports.errors import ReportError, unknown
 from reports.html.page import page
-from reports.writing import latex
+from reports.writing import latex, plots
 from reports.writing.chapter import Chapter
 from reports.writing.formats import csv_file, escape
 from reports.writing.summary import COLUMNS, parquet_file, summary
@@ -62,12 +62,20 @@ def _latex(report: Report) -> Files:
     return {"report.tex": latex.document(f"Report: {report.study.comparison.study}", report.text)}
 
 
+def _png(report: Report) -> Files:
+    pictures = {name: content for name, content in report.files.items() if isinstance(content, plots.Picture)}
+    if not pictures:
+        raise ReportError(f"--format png: study {report.study.comparison.study!r} has no pictures; expected another format")
+    return {f"{name.removesuffix('.svg')}.png": plots.png(content) for name, content in pictures.items()}
+
+
 FORMATS: dict[str, Callable[[Report], Files]] = {
     "md": _markdown,
     "html": _html,
     "csv": _csv,
     "latex": _latex,
     "parquet": _parquet,
+    "png": _png,
 }
 """Name for `--format` -> the files of that format, the one to open first."""
 DEFAULT = ("md", "html", "csv")

@@ -45,8 +45,21 @@ SHIFTS = sorted(
 SHIFTS_AT_ONCE = 64
 MOST_ARMS = 30
 """Of one picture: more cannot be told apart, and drawing takes longer than all else."""
+PNG_DPI = 192
+"""Twice the 96 pixels that a browser gives an inch."""
 FAINT_LIMIT = 8
 """Up to so many arms the unsmoothed curves are drawn as well."""
+
+
+class Picture(bytes):
+    """An SVG file, with the figure that it was made from."""
+
+    figure: Figure
+
+    def __new__(cls, content: bytes, figure: Figure) -> "Picture":
+        made = super().__new__(cls, content)
+        made.figure = figure
+        return made
 
 
 @dataclass(frozen=True)
@@ -234,11 +247,19 @@ def smooth(values: np.ndarray) -> np.ndarray:
     return (sums[end] - sums[begin]) / (end - begin)
 
 
-def draw(make: Callable[..., Figure | None], *arguments: object) -> bytes | None:
+def draw(make: Callable[..., Figure | None], *arguments: object) -> Picture | None:
     """The picture that `make` gives, as SVG in the report's style; None without data."""
     with mpl.rc_context(STYLE):
         figure = make(*arguments)
-        return svg(figure) if figure else None
+        return Picture(svg(figure), figure) if figure else None
+
+
+def png(picture: Picture) -> bytes:
+    """The same picture with the same places, at PNG_DPI."""
+    buffer = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        picture.figure.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def pictured(captions: dict[str, str], files: dict[str, bytes]) -> list[str]:
@@ -246,6 +267,6 @@ def pictured(captions: dict[str, str], files: dict[str, bytes]) -> list[str]:
     return [f"![{text}]({name})\n\n*{text}.*" for name, text in captions.items() if name in files]
 
 
-def drawn(pictures: dict[str, bytes | None]) -> dict[str, bytes]:
+def drawn(pictures: dict[str, Picture | None]) -> dict[str, Picture]:
     """The pictures that have any data."""
     return {name: picture for name, picture in pictures.items() if picture}

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.image import imread
 
 from reports.__main__ import default_out, main
+from reports.comparison.compare import compare
+from reports.errors import ReportError
 from reports.reading import store
 from reports.reading.connect import connect
+from reports.render import render
 
 
 def refused(capsys: pytest.CaptureFixture, *arguments: str) -> str:
@@ -204,3 +208,23 @@ def test_launches_are_read_from_the_store_and_the_aa_replicate_is_no_arm(trackin
     assert (latency["verdict"], latency["n"]) == ("worse", 3)
     assert latency["change_percent"] == pytest.approx(50, abs=1)
     assert 0 < latency["noise_floor_percent"] < 10
+
+
+def test_png_is_every_picture_at_two_pixels_for_one_of_the_page(tracking, typical):
+    for seed in (0, 1):
+        tracking.log("base", seed, typical())
+        tracking.log("small", seed, typical(2, 0.79))
+    assert main(["--format", "md,png", "--out", "both"]) == 0
+    pictures = {path.stem: path for path in Path("both").glob("*.svg")}
+    assert len(pictures) == 6
+    assert {path.stem for path in Path("both").glob("*.png")} == set(pictures)
+    for name, path in pictures.items():
+        points = [float(size) for size in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', path.read_text()).groups()]
+        pixels = imread(path.with_suffix(".png"))
+        assert pixels.shape[1::-1] == pytest.approx([192 / 72 * size for size in points], abs=1), name
+        assert 0.5 < pixels[..., :3].mean() < 1, name  # a white page with something on it
+
+
+def test_png_of_a_study_without_pictures_is_refused(make_run, study_of):
+    with pytest.raises(ReportError, match="--format png: study 's' has no pictures"):
+        render(study_of(compare("s", [make_run()])), ["png"])

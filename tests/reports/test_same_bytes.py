@@ -18,7 +18,7 @@ def test_every_format_is_the_same_again(tracking, typical, run_python):
         done = run_python("-c", PROGRAM.format(",".join(FORMATS), study), cwd=Path.cwd(), env=environment)
         assert (done.returncode, done.stderr) == (0, "")
     names = {path.name for path in Path("first").iterdir()}
-    assert {"report.md", "report.html", "report.tex", "summary.csv", "summary.parquet", "loss.svg"} <= names
+    assert {"report.md", "report.html", "report.tex", "summary.csv", "summary.parquet", "loss.svg", "loss.png"} <= names
     assert names == {path.name for path in Path("again").iterdir()}
     for name in names:
         assert Path("first", name).read_bytes() == Path("again", name).read_bytes()
