@@ -40,8 +40,19 @@ side by side or no noise floor is known. A noise floor above {floor:.0f} % suppo
 k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
 
 
+OF_ONE = """\
+A value is the mean over replicates, ± its sample standard deviation where there are several (of latency p50 and inference
+throughput over launches). Replicates are pretrainings and the fine-tunings that start from each. Means of times, rates and
+memories are geometric. {baseline} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
+is what was not measured.
+
+k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
+
+
 def chapter(study: Study) -> Chapter:
-    """Always there."""
+    """Always there; of one arm alone without what compares."""
+    if len(study.comparison.labels) == 1:
+        return Chapter(["## How to read the tables", OF_ONE.format(baseline=escape(study.comparison.baseline))])
     text = LEGEND.format(
         baseline=escape(study.comparison.baseline),
         level=100 * (1 - CONFIDENCE),

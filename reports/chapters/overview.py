@@ -38,7 +38,7 @@ def overview(comparison: Comparison) -> str:
     over, names = findings.parts(comparison)[0]
     heads = [_head(over, name, text) for name, text in names.items()]
     rows = [[escape(label), *(_cell(over, label, name) for name in names)] for label in comparison.labels]
-    if len(overall.of_tasks(comparison).sections) > 1 and HEADLINE in names:
+    if len(overall.of_tasks(comparison).sections) > 1 and HEADLINE in names and len(comparison.labels) > 1:
         heads.insert(1, "worst task")
         for row, label in zip(rows, comparison.labels, strict=True):
             row.insert(2, _worst(over, label))

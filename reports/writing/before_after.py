@@ -10,7 +10,8 @@ def paragraphs(comparison: Comparison, section: Section, first: list[str], last:
     other_conditions = notes.conditions_differences(comparison, section)
     differences = tables.differences(section)
     sentences = [*first, *notes.section_notes(section), *notes.without_score(comparison, section), *last]
-    parts = [f"## {tables.section_name(comparison, section)}: before and after", f"Conditions {escape(section.conditions)}."]
+    about = "before and after" if len(comparison.labels) > 1 else "measured"
+    parts = [f"## {tables.section_name(comparison, section)}: {about}", f"Conditions {escape(section.conditions)}."]
     parts += [other_conditions] if other_conditions else []
     parts.append(tables.before_after(section))
     parts += ["\n".join(f"- {sentence}" for sentence in sentences)] if sentences else []

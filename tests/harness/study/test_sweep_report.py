@@ -53,6 +53,16 @@ def test_without_the_arm_base_the_first_arm_of_the_command_is_the_baseline(run_h
     assert "albert against **gpt**" in (output / "reports" / "s" / "report.md").read_text()
 
 
+def test_one_arm_alone_has_a_report_of_what_was_measured(run_harness, sweep_of, output):
+    others = [one for one in sweep_of if not one.startswith("model=")]
+    done = run_harness(*others, "model=albert", "seed=1,2")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    text = (output / "reports" / "s" / "report.md").read_text()
+    assert "**albert** on" in text
+    assert "2 seeds" in text
+    assert "before and after" not in text
+
+
 @pytest.mark.parametrize("off", [["seed=1,2", "report=false"], ["seed=1"], ["seed=1,2", "tracking=none"]])
 def test_no_report_where_it_is_off_or_there_is_no_sweep_or_no_store(off, run_harness, sweep_of, output):
     done = run_harness(*sweep_of, *off)

@@ -195,7 +195,7 @@ def test_pretraining_of_another_study_is_followed_once(tracking):
     assert main(["--study", "before_after", "--out", "here"]) == 0
     text = Path("here", "report.md").read_text()
     assert "Trained in study newer and reused here: base+mlm (seed 0)." in text
-    assert text.count("## pretraining: before and after") == 1
+    assert text.count("## pretraining: measured") == 1
 
 
 def test_pretraining_of_the_study_itself_is_not_looked_for_elsewhere(tracking):

@@ -136,7 +136,7 @@ def test_report_holds_the_table_of_every_section(make_run):
     result = compare("s", [make_run(values=MEASURED), make_run(task="cola", values=MEASURED), make_run(task="rte")])
     text = render(Study(result))["report.md"].decode()
     assert text.count("### Measured in detail") == 2
-    assert text.index("before and after") < text.index("### Measured in detail")
+    assert text.index(": measured") < text.index("### Measured in detail")
 
 
 @pytest.mark.parametrize(

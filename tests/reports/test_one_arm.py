@@ -1,0 +1,35 @@
+"""A study of one arm alone: sizes, speed and scores with their spread, and nothing that compares."""
+
+import re
+
+import pytest
+
+from harness import tags
+from reports.comparison.compare import compare
+from reports.render import render
+
+
+@pytest.fixture
+def text(make_run, study_of, typical) -> str:
+    """The report of albert on two tasks with three seeds."""
+    runs = [
+        make_run("albert", seed, typical(1 + seed / 100, 0.80 + seed / 100), **{tags.TASK: task})
+        for task in ("sst2", "cola")
+        for seed in range(3)
+    ]
+    return render(study_of(compare("s", runs, "albert")), ["md"])["report.md"].decode()
+
+
+def test_sizes_speed_and_scores_have_their_spread(text):
+    first, *_ = [line for line in text.splitlines() if line.startswith("| albert |")]
+    assert "0.810 ± 0.010" in first
+    assert "| 1.42 M |" in first
+    assert re.search(r"\| 12\.\d+ ± 0\.\d+ \|", first)
+    assert "## sst2: measured" in text
+
+
+def test_nothing_compares(text):
+    assert not any(mark in text for mark in "▲▼△▽≈~")
+    for word in ("before and after", "worst task", "against **", "Differences", "baseline's", "waterfall"):
+        assert word not in text, word
+    assert "albert is the only arm" in text
