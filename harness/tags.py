@@ -59,6 +59,9 @@ STATUS = "status"
 REASON = "reason"
 """Why a run did not finish; empty or absent for others."""
 
+PIECES = "pieces"
+"""Pieces that a batch of training was cut into because the run ran out of memory with fewer; absent for others."""
+
 END = "end"
 """In the record of a run: state, reason, last lines of its log and time of its end."""
 

@@ -4,7 +4,7 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from harness import paths, plateau, processes, tags
 from harness.hardware import facts
 from harness.processes.ending import Watch
 from harness.states import State
-from harness.study import end, run_folder, workers
+from harness.study import end, pieces, run_folder, workers
 from harness.study.end import End
+from harness.study.pieces import FoundPieces, Pieces
 from harness.study.plan import PlannedRun
 from harness.study.progress import Progress
 from harness.study.watchdog import Watchdog
@@ -29,22 +30,28 @@ SOON_S = 5.0
 """Seconds that are waited for the worker of a killed command before it is said."""
 
 
-def run_unless_done(item: PlannedRun, label: str, are_busy: Callable[[], bool], trackers: Trackers) -> tuple[End, bool]:
-    """The end of the run, and whether it ran now; a run that has a result already is skipped.
+@dataclass(frozen=True)
+class Command:
+    """What the runs of one command share."""
 
-    `are_busy` says whether other processes use the CPUs.
-    """
+    trackers: Trackers
+    are_busy: Callable[[], bool]  # whether other processes use the CPUs
+    pieces: FoundPieces = field(default_factory=FoundPieces)
+
+
+def run_unless_done(item: PlannedRun, label: str, command: Command) -> tuple[End, bool]:
+    """The end of the run, and whether it ran now; a run that has a result already is skipped."""
     try:
         item.folder.mkdir(parents=True, exist_ok=True)
         with _locked(item.folder, label):
-            done = _result_to_keep(item, label)
+            done, record = _result_to_keep(item, label), run_log.read_json(item.folder / run_log.RECORD)
+            command.pieces.learn(item, record)
             if done is None:
-                return _run(item, label, are_busy(), trackers), True
+                return _run(item, label, command), True
             print(f"{label}: {done} already, skipped (rerun=true runs it again)", flush=True)
             _warn(item, label)
-            record = run_folder.read(item.folder)
             its_study = replace(item.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
-            trackers.send(its_study, lambda backend: backend.agree(record, item.folder))
+            command.trackers.send(its_study, lambda backend: backend.agree(record, item.folder))
             return End(done), False
     except BrokenPipeError:  # of our own output
         raise
@@ -83,27 +90,49 @@ def _result_to_keep(item: PlannedRun, label: str) -> State | None:
     return None if item.config.rerun else State(result["status"])
 
 
-def _run(item: PlannedRun, label: str, busy: bool, trackers: Trackers) -> End:
+def _run(item: PlannedRun, label: str, command: Command) -> End:
     """Starts a worker, which resumes from the checkpoint of an earlier one if there is one."""
     record = None if item.config.rerun else run_folder.resumable(item.folder, item.config)
     if record is None:
-        record = run_folder.record(item.config, item.inputs, item.lifted)
+        record = run_folder.record(item.config, item.inputs, item.lifted) | _pieces(command.pieces.first(item))
         run_folder.prepare(item.folder, item.config, record)
-    tracked = TrackedRun(trackers, item.config, record, item.folder)
+    tracked = TrackedRun(command.trackers, item.config, record, item.folder)
+    watchdog, busy = Watchdog(item.config.sweep, item.folder), command.are_busy()
     ended = end.WITH_ITS_COMMAND
     try:
-        with Progress(label) as progress:
-            ended = _work(item, busy, lambda entries: (progress.show(entries), tracked.add(entries)))
-            result = run_log.result(item.folder)
-            reason = f"{ended.reason} (see {os.path.relpath(item.folder / run_log.LOG)})"
-            progress.end(ended.state.text, result["metrics"] if result else {}, reason)
-            _warn(item, label)
+        while True:
+            with Progress(label) as progress:
+                ended = _work(item, busy, watchdog, lambda entries, on=progress: (on.show(entries), tracked.add(entries)))
+                smaller = command.pieces.smaller(item, record) if ended.state is State.out_of_memory else None
+                progress.end(ended.state.text, _metrics(item), _explained(item, ended, smaller))
+            if smaller is None:
+                break
+            record |= _pieces(smaller)
+            run_folder.try_again(item.folder, record)
+            tracked.forget()
+        command.pieces.learn(item, record)
+        _warn(item, label)
     finally:
         try:
             end.write(item.folder, record, ended)
         finally:
             tracked.end(ended.state)
     return ended
+
+
+def _pieces(found: Pieces) -> dict[str, Pieces]:
+    return {tags.PIECES: found} if found else {}
+
+
+def _metrics(item: PlannedRun) -> dict[str, float]:
+    result = run_log.result(item.folder)
+    return result["metrics"] if result else {}
+
+
+def _explained(item: PlannedRun, ended: End, smaller: Pieces | None) -> str:
+    """Why it did not finish, and what is tried next."""
+    log = os.path.relpath(item.folder / run_log.LOG)
+    return f"{ended.reason} (see {log})" if smaller is None else f"{ended.reason}; again, {pieces.text(smaller)}"
 
 
 def _warn(item: PlannedRun, label: str) -> None:
@@ -113,9 +142,9 @@ def _warn(item: PlannedRun, label: str) -> None:
         print(f"{label}: warning: {warning}", flush=True)
 
 
-def _work(item: PlannedRun, busy: bool, follow: Callable[[list[dict[str, Any]]], object]) -> End:
-    """Runs the worker to its end, or ends it where it takes too long; it ends with this process."""
-    reader, watch, watchdog = run_log.Reader(item.folder), Watch(), Watchdog(item.config.sweep, item.folder)
+def _work(item: PlannedRun, busy: bool, watchdog: Watchdog, follow: Callable[[list[dict[str, Any]]], object]) -> End:
+    """Runs the worker to its end, or ends it where the watchdog complains; it ends with this process."""
+    reader, watch = run_log.Reader(item.folder), Watch()
     threads = facts.threads(item.config.hardware)
     complaint = None
     log = item.folder / run_log.LOG

@@ -59,6 +59,13 @@ def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
     run_log.write_json(folder / run_log.RECORD, run)
 
 
+def try_again(folder: Path, run: dict[str, Any]) -> None:
+    """Lays the folder out for another worker of the same attempt; the curves of a training without a checkpoint begin anew."""
+    if not any(folder.glob(f"{paths.CHECKPOINTS}/step-*")):
+        (folder / "metrics.jsonl").unlink(missing_ok=True)
+    run_log.write_json(folder / run_log.RECORD, run)
+
+
 def read(folder: Path) -> dict[str, Any]:
     """The record of a run; FileNotFoundError where there is none."""
     return json.loads((folder / run_log.RECORD).read_text())

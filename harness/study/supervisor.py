@@ -15,7 +15,7 @@ from harness.hardware import load
 from harness.live_line import live_line
 from harness.study import forecast, workers
 from harness.study.failures import Failures
-from harness.study.one_run import run_unless_done
+from harness.study.one_run import Command, run_unless_done
 from harness.study.plan import PlannedRun, plan
 from harness.study.timing.add import time_runs
 from harness.study.tracked_study import tracked
@@ -72,14 +72,14 @@ def run_study(configs: list[RunConfig]) -> int:
 
 def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Trackers) -> bool:
     """Runs and times them; whether all finished. A sweep that stops before its end times nothing."""
-    failures, stop, number = Failures(planned[0].config.sweep), None, 0
+    failures, command, stop, number = Failures(planned[0].config.sweep), Command(trackers, neighbours.are_busy), None, 0
     for number, item in enumerate(planned, 1):
         label = f"[{number}/{len(planned)}] {item.title}"
         if failures.has(item.needs):
             print(f"{label}: skipped: its pretraining did not finish", flush=True)
             failures.skip(item)
             continue
-        stop = failures.add(item, *run_unless_done(item, label, neighbours.are_busy, trackers))
+        stop = failures.add(item, *run_unless_done(item, label, command))
         if stop is not None:
             break
     if stop is None:

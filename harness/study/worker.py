@@ -14,7 +14,7 @@ from harness.config import resolve
 from harness.errors import InputError
 from harness.hardware import facts
 from harness.hardware.device import Machine
-from harness.study import pretrain_run, run_folder, task_run
+from harness.study import pieces, pretrain_run, run_folder, task_run
 from harness.study.end import INVALID
 from harness.study.identity import Inputs
 from harness.tracking.run_log import RunLog, write_json
@@ -31,8 +31,8 @@ def main(folder: Path) -> None:
 
 
 def _run(folder: Path) -> None:
-    config = resolve.load(folder / "config.yaml")
     record = run_folder.read(folder)
+    config = pieces.applied(resolve.load(folder / "config.yaml"), record)
     run_log = RunLog(folder)
     write_json(folder / "environment.json", facts.environment(config.hardware) | {"measure_version": measure.VERSION})
     try:

@@ -166,6 +166,11 @@ class Tracker(Backend):
             known |= {tags.WARNING: warning} if warning else {}
             links = notes.Links(self.experiment, self._study_run)
             known |= {tags.REASON: end["reason"]} if (end := record.get(tags.END)) and end["reason"] else {}
+            known |= (
+                {tags.PIECES: ", ".join(f"{phase} {count}" for phase, count in record[tags.PIECES].items())}
+                if record.get(tags.PIECES)
+                else {}
+            )
             known[NOTE] = notes.of_run(record, result["metrics"], status, folder, links)
         self._set_tags(run_id, known)
         for path in run_log.artifacts(folder):

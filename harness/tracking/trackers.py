@@ -111,6 +111,10 @@ class TrackedRun:
         if time.monotonic() - self._last > EVERY_S:
             self._send()
 
+    def forget(self) -> None:
+        """Drops what has not been sent: the run begins anew."""
+        self._pending = []
+
     def end(self, status: str) -> None:
         """Sends the rest and ends the run with this status."""
         self._send()

@@ -1,0 +1,82 @@
+"""Smaller pieces for a run that ran out of memory: the batch of an optimiser step stays the same, its parts are added up."""
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from harness import tags, tasks
+from harness.config.schema import RunConfig, to_dict
+from harness.tracking import run_log
+
+if TYPE_CHECKING:  # workers, which apply pieces, plan nothing
+    from harness.study.plan import PlannedRun
+
+Pieces = dict[str, int]
+"""Phase, `pretrain` or `finetune` -> pieces that its batch is cut into."""
+
+
+class FoundPieces:
+    """The pieces in which runs of this command fitted; the next run of the same shape begins with them."""
+
+    def __init__(self) -> None:
+        self._of_shape: dict[str, int] = {}
+
+    def learn(self, item: "PlannedRun", record: dict[str, Any]) -> None:
+        """Takes over what an earlier attempt at this run, or an earlier command, found."""
+        pieces = record.get(tags.PIECES, {}).get(_phase(item))
+        if pieces is not None:
+            self._of_shape[_shape(item)] = pieces
+
+    def first(self, item: "PlannedRun") -> Pieces:
+        """What the run begins with; empty where nothing but its config says it."""
+        known = self._of_shape.get(_shape(item))
+        return {} if known is None else {_phase(item): known}
+
+    def smaller(self, item: "PlannedRun", record: dict[str, Any]) -> Pieces | None:
+        """About twice as many; None where single rows are processed already, or where no training ran out of memory."""
+        phase = _phase(item)
+        if _last_stage(item) != phase:
+            return None
+        options = getattr(item.config, phase)
+        more = next_count(options.batch_size, record.get(tags.PIECES, {}).get(phase, options.accumulation))
+        return None if more is None else {phase: more}
+
+
+def next_count(batch_size: int, pieces: int) -> int | None:
+    """At least twice as many equal pieces; None for single rows."""
+    return next((count for count in range(2 * pieces, batch_size + 1) if batch_size % count == 0), None)
+
+
+def applied(config: RunConfig, record: dict[str, Any]) -> RunConfig:
+    """The config with the pieces of the record in place of `accumulation`."""
+    changed = {
+        phase: replace(getattr(config, phase), accumulation=count) for phase, count in record.get(tags.PIECES, {}).items()
+    }
+    return replace(config, **changed)
+
+
+def text(pieces: Pieces) -> str:
+    """`finetune in 4 pieces`."""
+    return ", ".join(f"{phase} in {count} pieces" for phase, count in pieces.items())
+
+
+def _phase(item: "PlannedRun") -> str:
+    return "pretrain" if item.inputs.data is None else "finetune"
+
+
+def _shape(item: "PlannedRun") -> str:
+    """Hash of what decides the memory of a training step: the model, the batch, the length of its texts, the hardware."""
+    config, phase = item.config, _phase(item)
+    options = getattr(config, phase)
+    step = [phase, options.batch_size, options.accumulation, options.activation_checkpointing, to_dict(config.hardware)]
+    if phase == "pretrain":
+        step += [options.length, options.objective.name]
+    else:
+        step += [config.task.max_length, config.task.kind.name, tasks.num_outputs(config.task)]
+    return hashlib.sha256(json.dumps([step, asdict(config.model)], sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _last_stage(item: "PlannedRun") -> str | None:
+    stages = [entry["stage"] for entry in run_log.Reader(item.folder).new_entries() if "stage" in entry]
+    return stages[-1] if stages else None
