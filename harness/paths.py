@@ -19,6 +19,12 @@ SHAPE = "model.json"
 CHECKPOINTS = "checkpoints"
 """In the folder of an unfinished run: checkpoints to resume from."""
 
+PLAN = "plan.json"
+"""In the folder of a study: the newest plan of each of its commands."""
+
+SESSION = "session.json"
+"""In the folder of a timing session: what it times, and whether that was added to the runs."""
+
 LOCK, WORKER_LOCK = ".lock", ".worker.lock"
 """In the folder of a run: held by the command that runs it, and by the worker as long as it writes there."""
 

@@ -12,6 +12,8 @@ COMMANDS = {
     "features": ("harness.commands.features.command", "vectors of every token of a text, to a file"),
     "predict": ("harness.commands.predict", "labels and probabilities of new texts, by a fine-tuned run"),
     "export": ("harness.commands.export", "a trained model as a checkpoint that transformers loads"),
+    "status": ("harness.commands.status", "what of a study is missing and why, and the command that completes it"),
+    "clean": ("harness.commands.clean", "remove data, launches and torn files that no run needs; asks first"),
     "sync": ("harness.commands.sync", "send results to MLflow that it has missed"),
     "ui": ("harness.commands.ui", "look at the results in MLflow's pages: a table of each study, sorted by score"),
     "submission": ("harness.commands.submission", "pack predictions for GLUE's page"),

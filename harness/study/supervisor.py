@@ -5,6 +5,7 @@ A worker never talks to MLflow. Where MLflow is unreachable, runs continue, and 
 
 import contextlib
 import os
+import shlex
 import signal
 from collections.abc import Iterator
 
@@ -13,7 +14,7 @@ from harness.config import recipe
 from harness.config.schema import RunConfig
 from harness.hardware import load
 from harness.live_line import live_line
-from harness.study import forecast, workers
+from harness.study import forecast, plan_file, workers
 from harness.study.failures import Failures
 from harness.study.one_run import Command, run_unless_done
 from harness.study.plan import PlannedRun, plan
@@ -66,6 +67,7 @@ def run_study(configs: list[RunConfig]) -> int:
         print(forecast.opening(planned), flush=True)
     with live_line("opening the trackers"):
         trackers = Trackers(planned[0].config)
+    plan_file.write(planned)
     with _terminated_as_interrupt(), tracked(planned, trackers):
         return 0 if _run_all(planned, neighbours, trackers) else 1
 
@@ -87,7 +89,9 @@ def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Tracke
     else:
         print(f"the sweep stops: {stop}; the same command goes on with what is left, and times what has finished", flush=True)
     if failures.ends:
-        print(failures.summary(len(planned), len(planned) - number), flush=True)
+        study, output = planned[0].config.study, planned[0].config.output
+        command = ["python", "-m", "harness", "status", study, *([] if output == "multirun" else ["--output", output])]
+        print(f"{failures.summary(len(planned), len(planned) - number)}; why: {shlex.join(command)}", flush=True)
     return not failures.ends
 
 

@@ -179,8 +179,13 @@ class Session:
 
 def is_measured(item: PlannedRun) -> bool:
     """Whether it is a finished run on a task whose inference is to be timed."""
-    result = run_log.result(item.folder) if item.inputs.data is not None and item.config.measure.enabled else None
+    result = run_log.result(item.folder) if is_to_be_timed(item) else None
     return result is not None and result["status"] == "finished"
+
+
+def is_to_be_timed(item: PlannedRun) -> bool:
+    """Whether its inference is timed once it has finished."""
+    return item.inputs.data is not None and item.config.measure.enabled
 
 
 def has_timing(item: PlannedRun) -> bool:

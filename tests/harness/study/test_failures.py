@@ -32,7 +32,10 @@ def ended(compose, output, monkeypatch, capsys):
         sweeps = [] if any(one.startswith("seed=") for one in arguments) else [f"seed={seeds}"]
         configs = compose("-m", *SMALL, "tracking=none", *sweeps, *arguments, f"output={output}")
         code = supervisor.run_study(configs)
-        return code, started, bool(timed), capsys.readouterr().out.splitlines()
+        *others, last = capsys.readouterr().out.splitlines() or [""]
+        summary, _, why = last.partition("; why: ")
+        assert why in ("", f"python -m harness status default --output {output}")
+        return code, started, bool(timed), [*others, summary]
 
     return sweep
 

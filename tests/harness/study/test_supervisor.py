@@ -103,7 +103,8 @@ def test_worker_that_dies_fails_its_cell_and_no_other(run_harness, small, output
     assert runs == {"1": ("KILLED", "killed"), "2": ("FINISHED", "finished")}
     assert "seed 1: killed: ended by SIGKILL (exit code -9); its log ends with: " in done.stdout
     assert "log.txt" in done.stdout
-    assert done.stdout.splitlines()[-1] == "1 of 2 runs did not finish: 1 killed"
+    why = f"python -m harness status s --output {output}"
+    assert done.stdout.splitlines()[-1] == f"1 of 2 runs did not finish: 1 killed; why: {why}"
     assert done.stderr == ""
 
 

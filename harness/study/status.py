@@ -1,0 +1,123 @@
+"""The state of every planned run of a study, from the files of its folder alone."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from harness import paths, tags
+from harness.states import State
+from harness.tracking import run_log
+
+RUNNING, NOT_STARTED = "running", "not started"
+"""States of runs that have not ended, beside those of `State`."""
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One planned run."""
+
+    folder: Path
+    title: str
+    state: str  # as it is read
+    reason: str  # why it has not finished, or where it is; empty for a finished one
+    is_untimed: bool  # it has finished, and its timing is missing
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of it is missing."""
+        return self.state == State.finished.text and not self.is_untimed
+
+
+@dataclass(frozen=True)
+class CommandStatus:
+    """What one command planned."""
+
+    command: str
+    folder: str  # where it was called
+    time_ms: int  # when
+    runs: list[RunStatus]
+
+    @property
+    def missing(self) -> list[RunStatus]:
+        """Runs that are not complete."""
+        return [run for run in self.runs if not run.is_complete]
+
+    def counts(self) -> str:
+        """`9 finished, 2 not started; 3 of the finished ones are not timed`."""
+        counted = Counter(run.state for run in self.runs)
+        untimed = sum(run.is_untimed for run in self.runs)
+        listed = ", ".join(f"{count} {state}" for state, count in counted.most_common())
+        return listed + (f"; {untimed} finished but not timed" if untimed else "")
+
+
+def studies(output: str) -> list[str]:
+    """Names of the studies below this folder of which there is a plan."""
+    return sorted(path.parent.name for path in Path(output).glob(f"*/{paths.PLAN}"))
+
+
+def of_study(output: str, study: str) -> list[CommandStatus]:
+    """What each command of the study planned, oldest first."""
+    root = Path(output).absolute()
+    plans = run_log.read_json(root / study / paths.PLAN)
+    found = [
+        CommandStatus(command, plan["folder"], plan["time"], [_status(root, entry) for entry in plan["runs"]])
+        for command, plan in plans.items()
+    ]
+    return sorted(found, key=lambda one: one.time_ms)
+
+
+def _status(root: Path, entry: dict[str, Any]) -> RunStatus:
+    folder = root / entry["folder"]
+    record, result = run_log.read_json(folder / run_log.RECORD), run_log.result(folder)
+    state, reason = _state(folder, record, result)
+    if state == NOT_STARTED and entry["needs"] and _state_of(root / entry["needs"]) != State.finished.text:
+        reason = f"it needs the pretraining {Path(entry['needs']).name}"
+    finished = state == State.finished.text
+    is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
+    return RunStatus(folder, entry["title"], state, reason, is_untimed)
+
+
+def _state_of(folder: Path) -> str:
+    return _state(folder, run_log.read_json(folder / run_log.RECORD), run_log.result(folder))[0]
+
+
+def _state(folder: Path, record: dict[str, Any], result: dict[str, Any] | None) -> tuple[str, str]:
+    end = record.get(tags.END, {})
+    if result is not None:
+        return State(result["status"]).text, end.get("reason", "")
+    if is_held(folder / paths.LOCK) or is_held(folder / paths.WORKER_LOCK):
+        return RUNNING, _progress(folder)
+    if end:
+        return State(end["state"]).text, end["reason"]
+    if record:
+        return State.killed.text, "its command ended without a word"
+    return NOT_STARTED, ""
+
+
+def is_held(lock: Path) -> bool:
+    """Whether a process holds this lock."""
+    if not lock.exists():
+        return False
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _progress(folder: Path) -> str:
+    """`finetune step 120 of 400`, as far as the log of the run says."""
+    log = folder / "metrics.jsonl"
+    entries = (
+        [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")] if log.exists() else []
+    )
+    stage = next((entry for entry in reversed(entries) if "stage" in entry), None)
+    if stage is None:
+        return "starting"
+    steps = [entry["step"] for entry in entries if entry.get("key") == f"{stage['stage']}/loss"]
+    done = f" step {steps[-1]}" if steps else ""
+    return f"{stage['stage']}{done}" + (f" of {stage['steps']}" if stage["steps"] and done else "")

@@ -1,0 +1,145 @@
+"""`python -m harness status`: the state of every planned run from the files of its folder, without composing anything."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from harness import paths
+from harness.study import plan_file
+from harness.study.plan import plan
+from harness.tracking import run_log
+
+SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
+
+
+@pytest.fixture
+def planned(compose, output, monkeypatch):
+    """Runs of a command, planned and kept in the study's file, not run."""
+
+    def of(*arguments: str) -> list:
+        found = plan(compose("-m", *SMALL, "study=s", *arguments, f"output={output}"))
+        monkeypatch.setattr(sys, "argv", ["harness", "-m", *arguments])
+        plan_file.write(found)
+        return found
+
+    return of
+
+
+def laid_out(item, end: dict | None = None, status: str | None = None, session: bool = False) -> None:
+    """The folder of a run that ended so."""
+    item.folder.mkdir(parents=True, exist_ok=True)
+    record = {"tags": {"session": "x"} if session else {}} | ({"end": end} if end else {})
+    run_log.write_json(item.folder / "run.json", record)
+    if status:
+        run_log.write_json(item.folder / "result.json", {"status": status, "metrics": {}})
+
+
+def test_every_state_is_named_with_its_reason_and_the_command_that_completes_it(planned, run_harness, output):
+    items = planned("seed=1,2,3,4,5,6")
+    laid_out(items[0], status="finished", session=True)
+    laid_out(items[1], status="finished")
+    laid_out(items[2], {"state": "out_of_memory", "reason": "MemoryError"})
+    (items[2].folder / "log.txt").touch()
+    laid_out(items[3], {"state": "diverged", "reason": "the loss of step 3 is nan"}, "diverged")
+    laid_out(items[4])
+    done = run_harness("status", "s", "--output", str(output))
+    assert (done.returncode, done.stderr) == (1, "")
+    lines = done.stdout.splitlines()
+    counts = "2 finished, 1 out of memory, 1 diverged, 1 killed, 1 not started; 1 finished but not timed"
+    assert lines[0] == f"s: 6 runs: {counts}"
+    log = os.path.relpath(items[2].folder / "log.txt")
+    shown = [" ".join(line.split()) for line in lines]
+    expected = [
+        (items[1], "not timed"),
+        (items[2], f"out of memory MemoryError (see {log})"),
+        (items[3], "diverged the loss of step 3 is nan"),
+        (items[4], "killed its command ended without a word"),
+        (items[5], "not started"),
+    ]
+    text = " ".join(" ".join(shown).split())
+    for item, state in expected:
+        assert f"{item.title} {state}" in text
+    assert items[0].title not in text
+    command = lines[lines.index("To complete it:") + 1].strip()
+    assert command.endswith("python -m harness -m seed=1,2,3,4,5,6")
+    assert "rerun=true" in lines[-1]
+
+
+def test_a_complete_study_is_said_to_be(planned, run_harness, output):
+    for item in planned("seed=1,2"):
+        laid_out(item, status="finished", session=True)
+    done = run_harness("status", "--output", str(output))
+    assert done.returncode == 0
+    assert done.stdout == "s: 2 runs: 2 finished\ncomplete: python -m harness -m seed=1,2\n"
+
+
+def test_a_run_that_is_measured_by_nobody_needs_no_timing(planned, run_harness, output):
+    for item in planned("measure=none"):
+        laid_out(item, status="finished")
+    assert run_harness("status", "--output", str(output)).returncode == 0
+
+
+def test_a_running_one_says_where_it_is(planned, run_harness, output):
+    (item,) = planned()
+    laid_out(item)
+    entries = [{"stage": "finetune", "steps": 40}, {"key": "finetune/loss", "step": 12, "value": 1.0}, {"key": "x", "step": 99}]
+    (item.folder / "metrics.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries) + '{"torn')
+    with FileLock(item.folder / paths.WORKER_LOCK):
+        done = run_harness("status", "s", "--output", str(output))
+    assert "running         finetune step 12 of 40" in done.stdout
+
+
+def test_a_run_whose_pretraining_is_missing_says_so(planned, run_harness, output):
+    pretraining, run = planned("pretrain=mlm", "pretrain.tokens=1e4", "corpus.documents=50")
+    laid_out(pretraining, {"state": "failed", "reason": "KeyError: 'x'"})
+    text = " ".join(run_harness("status", "s", "--output", str(output)).stdout.split())
+    assert f"{run.title} not started it needs the pretraining {pretraining.folder.name}" in text
+
+
+def test_the_same_command_replaces_its_plan_and_another_one_adds_its_own(planned, run_harness, output):
+    planned("seed=1,2")
+    planned("seed=1,2", "rerun=true")
+    done = run_harness("status", "s", "--output", str(output))
+    assert done.stdout.count("To complete it:") == 1
+    assert "rerun" not in done.stdout
+    planned("seed=3")
+    done = run_harness("status", "s", "--output", str(output))
+    assert done.stdout.count("To complete it:") == 2
+
+
+def test_several_studies_are_a_line_each(planned, run_harness, output):
+    planned("seed=1,2")
+    shutil.copytree(output / "s", output / "t")
+    done = run_harness("status", "--output", str(output))
+    assert done.stdout.splitlines()[:2] == [f"{name}: 0 of 2 planned runs complete, 2 missing" for name in "st"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["x"], "unknown study 'x'; choices for `status`: s"),
+        (["--output", "nowhere"], "--output='nowhere' is not a folder"),
+        (["--output", "."], "--output='.' has no study with a plan: run one first"),
+    ],
+    ids=["study", "folder", "no_study"],
+)
+def test_a_wrong_name_is_one_line(planned, run_harness, output, arguments, said):
+    planned()
+    given = arguments if "--output" in arguments else [*arguments, "--output", str(output)]
+    done = run_harness("status", *given)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"harness status: {said}\n")
+
+
+def test_it_loads_neither_torch_nor_mlflow():
+    """The state of a sweep is looked up while it runs, on the CPUs that it uses."""
+    code = "import sys; from harness.commands import clean, status; print({'torch', 'mlflow', 'hydra'} & {*sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
+    )
+    assert done.stdout == "set()\n"
