@@ -18,13 +18,17 @@ def time_runs(planned: list[PlannedRun], trackers: Trackers) -> None:
         if is_measured(item) and not has_timing(item) and (item.folder / summary.FILE).exists():
             _add_timing(item, *summary.read(item.folder), trackers)  # an earlier command was killed while it added this
     session = Session(planned)
-    session.run()
-    for item, timed in session.replicates:
-        if timed.failed is None:
-            _track_replicate(item, timed, session.name, trackers)
-    for item, timed in session.runs:
-        if timed.failed is None:
-            _add_timing(item, session.name, timed.launches[item.inputs.data], trackers)
+    if session.kept is None:
+        return
+    with session.kept.held():
+        session.run()
+        for item, timed in session.replicates:
+            if timed.failed is None:
+                _track_replicate(item, timed, session.name, trackers)
+        for item, timed in session.runs:
+            if timed.failed is None:
+                _add_timing(item, session.name, timed.launches[item.inputs.data], trackers)
+        session.kept.finish()
 
 
 def _add_timing(item: PlannedRun, session: str, launches: list[Launch], trackers: Trackers) -> None:
@@ -47,6 +51,10 @@ def _track_replicate(item: PlannedRun, timed: Timed, session: str, trackers: Tra
     """Tracks a second timing of the baseline as a run of its own, without training."""
     number = "2" if timed.is_aa_replicate else "1"  # the first one of a baseline that another session timed
     folder = item.folder.with_name(f"replicate-{session}-{number}-{item.folder.name}")
+    if run_log.result(folder) is not None:  # an earlier command was interrupted after it had added this
+        known = run_folder.read(folder)
+        trackers.send(item.config, lambda backend: backend.agree(known, folder))
+        return
     record = run_folder.record(item.config, item.inputs, item.lifted)
     record["name"] += " (A/A replicate)"
     record["tags"] |= {tags.SESSION: session, tags.REPLICATE: "true", tags.ROLE: tags.ROLE_REPLICATE}

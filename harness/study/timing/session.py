@@ -27,7 +27,8 @@ from harness.measure.records import Launch, Request
 from harness.metrics import HIGHEST_FLOOR
 from harness.study import identity, run_folder
 from harness.study.plan import PlannedRun
-from harness.study.timing import precision
+from harness.study.timing import kept, precision
+from harness.study.timing.kept import KeptSession
 from harness.study.timing.progress import Progress
 from harness.terminal import counted
 from harness.tracking import run_log
@@ -65,6 +66,7 @@ class Session:
 
     def __init__(self, planned: list[PlannedRun]) -> None:
         self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+        self.kept: KeptSession | None = None
         self._futile = 0
         self._timed: dict[str, Timed] = {}
         self._peaks: dict[str, float] = {}  # hardware -> FLOP/s of its fastest matrix product
@@ -78,13 +80,41 @@ class Session:
             if item not in untimed:  # its own launches belong to another session
                 self.replicates.append((item, self._launched_for(item)))
             self.replicates.append((item, self._launched_for(item, is_aa_replicate=True)))
+        if self._timed:
+            self._keep_or_resume()
 
     def _launched_for(self, item: PlannedRun, is_aa_replicate: bool = False) -> Timed:
         name = shape_key(item) + ("-again" if is_aa_replicate else "")
-        folder = paths.session_folder(item.config.output, self.name) / name
-        timed = self._timed.setdefault(name, Timed(item.config, folder, is_aa_replicate))
+        timed = self._timed.setdefault(name, Timed(item.config, Path(name), is_aa_replicate))
         timed.tasks[item.inputs.data] = item.config.task.name
         return timed
+
+    def _keep_or_resume(self) -> None:
+        """Takes over the name and the launches of an interrupted session that times all of this, or begins a new one."""
+        config = next(iter(self._timed.values())).config
+        shapes = {name: sorted(timed.tasks) for name, timed in self._timed.items()}
+        conditions = kept.conditions(config)
+        self.kept = kept.unfinished(config.output, shapes, conditions)
+        if self.kept is None:
+            self.kept = KeptSession(config.output, self.name)
+            self.kept.begin(shapes, conditions)
+        self.name = self.kept.folder.name
+        for name, timed in self._timed.items():
+            timed.folder, timed.failed = self.kept.folder / name, self.kept.failed.get(name)
+            for number in range(self.kept.rounds):
+                self._count(timed, kept.read(timed.folder / f"launch-{number}"))
+        self.replicates = [
+            (item, timed)
+            for item, timed in self.replicates
+            if timed.is_aa_replicate or run_folder.read(item.folder)["tags"].get(tags.SESSION) != self.name
+        ]
+
+    def _count(self, timed: Timed, launches: dict[str, Launch]) -> None:
+        """Adds what counts of one launch, by key of the data."""
+        for key, one in launches.items():
+            timed.launches.setdefault(key, []).append(one)
+            if one.peak_flops_per_s is not None:
+                self._peaks.setdefault(_hardware(timed), one.peak_flops_per_s)
 
     def run(self) -> None:
         """Launches everything, round by round, until the A/A replicates are precise enough.
@@ -96,18 +126,22 @@ class Session:
             return
         rounds = max(variant.config.measure.rounds for variant in timed)
         counts = f"{self._counts()}, at most {counted(rounds, 'round')}"
-        print(f"Timing {counts} (measure=none skips this; session {self.name})", flush=True)
-        began = time.monotonic()
-        with Progress(sum(variant.config.measure.rounds for variant in timed)) as progress:
-            for number in range(rounds):
+        first = self.kept.rounds
+        resumed = f"; resumes at round {first + 1}" if first else ""
+        print(f"Timing {counts} (measure=none skips this; session {self.name}{resumed})", flush=True)
+        began, done = time.monotonic(), first
+        with Progress(sum(max(0, variant.config.measure.rounds - first) for variant in timed)) as progress:
+            for number in range(first, rounds):
+                if number and self._is_done():
+                    break
                 active = [variant for variant in timed if not variant.failed and number < variant.config.measure.rounds]
                 random.Random(f"{self.name} {number}").shuffle(active)
                 for variant in active:
                     progress.launch(f"{variant.title}, round {number + 1} of at most {rounds}")
                     self._launch(variant, number)
-                if self._is_done():
-                    break
-        print(f"Timing: {counted(number + 1, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}", flush=True)
+                done = number + 1
+                self.kept.end_round(done, {name: one.failed for name, one in self._timed.items() if one.failed})
+        print(f"Timing: {counted(done, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}", flush=True)
         for quantity, floor in self._highest().items():
             if floor > HIGHEST_FLOOR:
                 percent, limit = (f"{100 * math.expm1(log):.0f} %" for log in (floor, HIGHEST_FLOOR))
@@ -128,11 +162,11 @@ class Session:
         """One launch, repeated while other processes keep more than measure.foreign_cpus busy; the least disturbed counts."""
         allowed, tried = variant.config.measure.foreign_cpus, []
         tries = 1 + (variant.config.measure.retries if self._futile < FUTILE_REPEATS else 0)
-        hardware = json.dumps([to_dict(variant.config.hardware), variant.config.measure.threads])
+        hardware, folder = _hardware(variant), variant.folder / f"launch-{number}"
         request = Request(TIMING, number, tuple(variant.tasks), with_peak_flops=hardware not in self._peaks)
         while not tried or (_foreign(tried[-1]) > allowed and len(tried) < tries):
             with FileLock(paths.timing_lock(variant.config.output)):
-                outcome = launch(variant.config, request, variant.folder / f"launch-{number}")
+                outcome = launch(variant.config, request, folder)
             if outcome.code != 0:
                 variant.failed = f"{outcome.ending.reason} (see {outcome.log})"
                 return
@@ -141,9 +175,12 @@ class Session:
             self._futile = self._futile + 1 if _foreign(tried[-1]) > allowed else 0
         best = min(tried, key=_foreign)
         peak = self._peaks.setdefault(hardware, best[0].peak_flops_per_s)
-        for key, one in zip(variant.tasks, best, strict=True):
-            kept = replace(one, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak)
-            variant.launches.setdefault(key, []).append(kept)
+        launches = {
+            key: replace(one, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak)
+            for key, one in zip(variant.tasks, best, strict=True)
+        }
+        kept.write(folder, launches)
+        self._count(variant, launches)
 
     def _pairs(self) -> Iterable[tuple[list[Launch], list[Launch]]]:
         """The launches of each baseline and its A/A replicate, on the texts of each task."""
@@ -214,6 +251,11 @@ def shape_key(item: PlannedRun) -> str:
     settings = {key: value for key, value in settings.items() if not arms.within(key, NOT_OF_SHAPE)}
     settings |= {"kind": item.config.task.kind.name, "outputs": tasks.num_outputs(item.config.task)}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+def _hardware(timed: Timed) -> str:
+    """Equal for variants whose fastest matrix product is the same."""
+    return json.dumps([to_dict(timed.config.hardware), timed.config.measure.threads])
 
 
 def _foreign(one: list[Launch]) -> float:

@@ -2,87 +2,26 @@
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
+from launches import ARGUMENTS, finish
 
 from harness import paths
-from harness.measure.launch import Outcome
-from harness.measure.records import Launch, Measured, Request, from_json
+from harness.measure.records import Launch, Measured, from_json
 from harness.study.plan import PlannedRun, plan
 from harness.study.timing import precision, summary
 from harness.study.timing import session as sessions
 from harness.study.timing.session import Session, Timed
-from harness.tracking import run_log
 from reports.comparison import launches as reports
-
-ARGUMENTS = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
-
-
-@pytest.fixture
-def planned(compose, output):
-    """Cells of a command line that have finished and were not timed."""
-
-    def cells(*arguments: str) -> list[PlannedRun]:
-        found = plan(compose("-m", *ARGUMENTS, *arguments, f"output={output}"))
-        for item in found:
-            finish(item)
-        return found
-
-    return cells
-
-
-class Launches:
-    """Stands in for the processes: records what was launched, and returns the load that a test sets."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, launch_of: Callable) -> None:
-        self._launch_of = launch_of
-        self.order: list[tuple[int, str]] = []
-        self.requests: list[Request] = []
-        self.foreign = lambda title, number, attempt: 0.0
-        self.milliseconds = lambda title, number: 1.0
-        self.failing: set[str] = set()
-        monkeypatch.setattr(sessions, "launch", self._one)
-
-    def _one(self, config, request, folder):
-        number, again = request.round, " (A/A replicate)" if folder.parent.name.endswith("-again") else ""
-        title = f"{config.label} {config.task.name}{again}"
-        self.requests.append(request)
-        attempt = self.order.count((number, title))
-        self.order.append((number, title))
-        folder.mkdir(parents=True, exist_ok=True)
-        if title in self.failing:
-            (folder / "log.txt").write_text("RuntimeError: no such device")
-            return Outcome(Measured(), 1, folder / "log.txt")
-        raw_ms = [self.milliseconds(title, number)]
-        timing = self._launch_of(0, raw_ms, foreign_cpus=self.foreign(title, number, attempt))
-        of_tasks = [
-            replace(timing, throughput=replace(timing.throughput, tokens=100 + at)) for at, _ in enumerate(request.data)
-        ]
-        return Outcome(Measured(timing=of_tasks), 0, folder / "log.txt")
-
-    def of_round(self, number: int) -> list[str]:
-        return [title for at, title in self.order if at == number]
-
-
-@pytest.fixture
-def launches(monkeypatch, launch_of) -> Launches:
-    return Launches(monkeypatch, launch_of)
 
 
 def run(cells: list[PlannedRun]) -> Session:
     session = Session(cells)
     session.run()
     return session
-
-
-def finish(item: PlannedRun, status: str = "finished", **tags: str) -> None:
-    item.folder.mkdir(parents=True, exist_ok=True)
-    run_log.write_json(item.folder / "result.json", {"status": status, "metrics": {}})
-    run_log.write_json(item.folder / "run.json", {"tags": tags})
 
 
 def of(session: Session, item: PlannedRun) -> Timed:
