@@ -1,12 +1,12 @@
 """Finds the folder of a run, by its path, its name, or its id in the tracking store."""
 
 import difflib
-import json
 import re
 from pathlib import Path
 
 from harness import paths
 from harness.errors import InputError
+from harness.tracking import run_log
 
 LISTED = 3
 """Names that an error lists."""
@@ -29,15 +29,15 @@ def folder_of(run: str, key: str, output: str, uri: str | None) -> Path:
         attempt = attempt_of(run, uri, output)
     except MlflowException as error:
         raise InputError(f"{key}={run!r} cannot be looked up: {str(error).splitlines()[0]}") from error
-    for path in sorted(Path(output).absolute().glob("*/*/run.json")) if attempt else ():
-        if json.loads(path.read_text()).get("attempt") == attempt:
-            return path.parent
+    for folder, record in run_log.records(output).items() if attempt else ():
+        if record.get("attempt") == attempt:
+            return folder
     raise InputError(f"{key}={run!r} has no folder below output={output!r}: it ran elsewhere, or has been run again since")
 
 
 def _named(run: str, key: str, output: str) -> Path:
     """The run whose folder begins with this name, `base-sst2-1` or `STUDY/base-sst2-1`; InputError for none and for several."""
-    folders = [path.parent for path in sorted(Path(output).absolute().glob("*/*/run.json"))]
+    folders = [path.parent for path in sorted(Path(output).absolute().glob(f"*/*/{run_log.RECORD}"))]
     names = {f"{folder.parent.name}/{folder.name}": folder for folder in folders}
     found = [name for name in names if run and (name.startswith(run) or name.partition("/")[2].startswith(run))]
     exact = [name for name in found if run in (name, name.partition("/")[2])]

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness import checksums
 from harness.checkpoints import native
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
@@ -62,6 +63,7 @@ def save(folder: Path, model: "Classifier", task: TaskConfig, tokenizer: Path) -
         native.save(building, model.state_dict(), model.encoder.config)
         shutil.copyfile(tokenizer, building / native.TOKENIZER)
         write_json(building / TASK, asdict(facts))
+        checksums.seal(building)
         shutil.rmtree(folder, ignore_errors=True)
         building.rename(folder)
     finally:

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from harness import paths
+from harness import checksums, paths
 from harness.errors import InputError
 from harness.tracking.run_log import write_json
 from models.config import EncoderConfig
@@ -41,6 +41,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
     for name in (SHAPE, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(f"{folder} lacks {name}: expected the weights of a run, {SHAPE} with {WEIGHTS}")
+    checksums.refuse_broken_seal(folder)
     shape = _shape(folder / SHAPE)
     try:
         with safe_open(folder / WEIGHTS, framework="pt") as file:

@@ -1,17 +1,18 @@
 """Weights of a pretraining for fine-tuning: of the same command, or of the run that pretrain.checkpoint names."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
-from harness import tags
+from harness import checksums, tags
 from harness.checkpoints import find_run, finetuned, native
 from harness.config import resolve
 from harness.config.adopted import Checkpoint
 from harness.config.schema import RunConfig
 from harness.errors import InputError
+from harness.tracking.run_log import RECORD
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
@@ -29,6 +30,8 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
         raise InputError(
             f"pretrain.checkpoint={config.pretrain.checkpoint!r}: {saved} is missing: expected the folder of a run"
         )
+    if torn := checksums.fault(folder.parent, _record(folder.parent).get("files", {})):
+        raise checksums.TornError(f"{folder.parent / torn} is torn or has changed since it was written")
     pretraining, (_, shape) = resolve.load(saved), native.read(folder)
     tokenizer = replace(pretraining.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER))
     return Checkpoint(pretraining.arm, str(folder), shape, tokenizer, pretraining)
@@ -36,7 +39,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
 
 def identity_of(folder: Path) -> dict[str, str | None]:
     """Key and hash of the text of a pretraining, its fingerprint, and its recipe: the fingerprint without the seed."""
-    run = json.loads((folder / "run.json").read_text())
+    run = _record(folder)
     inputs, named = run["inputs"], run["tags"]
     return {
         "corpus": inputs["corpus"],
@@ -44,6 +47,10 @@ def identity_of(folder: Path) -> dict[str, str | None]:
         "pretraining": named[tags.FINGERPRINT],
         "recipe": named[tags.RECIPE],
     }
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    return checksums.read(folder / RECORD)
 
 
 def load_weights(folder: Path, model: nn.Module) -> list[str]:

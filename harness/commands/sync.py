@@ -3,26 +3,25 @@
 python -m harness sync [--output multirun] [--uri URI]
 """
 
-import json
 from pathlib import Path
+from typing import Any
 
 from harness import paths, tags
 from harness.commands.arguments import Parser
 from harness.errors import InputError
-from harness.tracking import database, run_log
+from harness.tracking import database, run_files, run_log
 
 
 def sync(output: str, uri: str | None) -> int:
     """Sends every finished run below `output`; returns how many there are. InputError when MLflow is unreachable."""
     from harness.tracking.mlflow_store import MlflowException, Tracker  # MLflow takes a second, which --help does not need
 
-    folders = sorted(path.parent for path in Path(output).glob("*/*/result.json"))
+    records = {folder: record for folder, record in run_log.records(output).items() if _is_whole(folder)}
     try:
         if kept := database.renewed(uri or paths.database_uri(output)):
             print(f"the tracking store was broken: kept as {kept}, and made anew from the folders of the runs")
         trackers: dict[str, Tracker] = {}
-        for folder in folders:
-            record = json.loads((folder / "run.json").read_text())
+        for folder, record in records.items():
             study = record["tags"]["study"]
             if study not in trackers:
                 trackers[study] = Tracker(uri, output, study)
@@ -32,17 +31,25 @@ def sync(output: str, uri: str | None) -> int:
             tracker.reap()
             report = paths.report_folder(output, study)
             written = report if (report / "report.md").is_file() else None
-            tracker.close_study(_plan(folders, study), {}, "finished", written)
+            tracker.close_study(_plan(records, study), {}, "finished", written)
     except (MlflowException, database.BrokenStoreError) as error:
         raise InputError(f"MLflow is unreachable: {str(error).splitlines()[0]}") from error
-    return len(folders)
+    return len(records)
 
 
-def _plan(folders: list[Path], study: str) -> list[dict[str, str]]:
+def _is_whole(folder: Path) -> bool:
+    """Whether the run has a result, and files that are as it wrote them; what is torn is printed."""
+    torn = run_files.torn(folder)
+    for name, why in torn.items():
+        print(f"{folder / name} {why}: this run is left out, the command that ran it makes it again", flush=True)
+    return not torn and (folder / run_log.RESULT).exists()
+
+
+def _plan(records: dict[Path, dict[str, Any]], study: str) -> list[dict[str, str]]:
     """What each run of the study is, A/A replicates left out."""
-    records = {folder: json.loads((folder / "run.json").read_text())["tags"] for folder in folders}
-    kept = {folder: known for folder, known in records.items() if known["study"] == study and tags.REPLICATE not in known}
-    return [known | {"folder": folder.name, tags.STATUS: run_log.result(folder)["status"]} for folder, known in kept.items()]
+    known = {folder: record["tags"] for folder, record in records.items()}
+    kept = {folder: one for folder, one in known.items() if one["study"] == study and tags.REPLICATE not in one}
+    return [one | {"folder": folder.name, tags.STATUS: run_log.result(folder)["status"]} for folder, one in kept.items()]
 
 
 def main(arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from harness import tags
 from harness.processes.ending import Ending
 from harness.states import State
+from harness.study import run_folder
 from harness.tracking import run_log
 
 INVALID = 2
@@ -53,4 +54,4 @@ def _state(ending: Ending) -> State:
 def write(folder: Path, record: dict[str, Any], end: End) -> None:
     """Adds the end to the record of the run, in its folder."""
     record[tags.END] = {"state": end.state.value, "reason": end.reason, "lines": list(end.lines), "time": run_log.now_ms()}
-    run_log.write_json(folder / run_log.RECORD, record)
+    run_folder.write(folder, record)

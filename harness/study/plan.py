@@ -1,14 +1,13 @@
 """What a command will run: every run resolved, with its data prepared, a pretraining before the runs that need it."""
 
 import hashlib
-import json
 import random
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from harness import paths
+from harness import checksums, paths
 from harness.checkpoints import huggingface, pretrained, start, teacher
 from harness.config.choices import Keep, TrainedOn
 from harness.config.resolve import Found, Vocabulary, has_task, is_pretrained, pretraining_of, resolve
@@ -223,10 +222,22 @@ def _from_checkpoint(config: RunConfig, found: Found, tokenizer_file: str, cache
 def _overlap(config: RunConfig, inputs: Inputs) -> float:
     """Share of the evaluation items with an n-gram of the corpus, counted once per task and corpus."""
     path = paths.data_folder(config.output, inputs.data) / f"overlap-{inputs.corpus}.json"
-    if not path.exists():
+    share = _kept_overlap(path)
+    if share is None:
         split = prepared.read(config, inputs.data).validation
         corpus = sequences.read(config.output, inputs.corpus)
         special = [corpus.pad, corpus.cls, corpus.sep]
         items = [ids[~np.isin(ids, special)] for ids in split.ids_of_items()]
-        run_log.write_json(path, overlap.overlap(corpus, items))
-    return json.loads(path.read_text())
+        share = overlap.overlap(corpus, items)
+        run_log.write_json(path, checksums.with_checksum({"share": share}))
+    return share
+
+
+def _kept_overlap(path: Path) -> float | None:
+    """None where it was not counted yet, or the file is torn, which is printed."""
+    try:
+        return run_log.read_json(path).get("share")
+    except checksums.TornError as error:
+        kept = path.rename(checksums.aside(path))
+        print(f"{error}: it is kept as {kept.name}, and counted again", flush=True)
+        return None

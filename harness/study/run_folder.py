@@ -1,7 +1,6 @@
 """The folder of a run before its worker starts: its config and its record."""
 
 import getpass
-import json
 import os
 import shlex
 import shutil
@@ -11,13 +10,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness import paths, tags
+from harness import checksums, paths, tags
 from harness.config.redact import redacted
 from harness.config.resolve import load
 from harness.config.schema import RunConfig, save
 from harness.study import identity
 from harness.study.identity import Inputs
 from harness.tracking import run_log
+
+CONFIG = "config.yaml"
 
 
 def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, Any]:
@@ -49,26 +50,32 @@ def _user() -> str:
 
 
 def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
-    """Writes config and record, and removes the files of an earlier attempt."""
+    """Writes config and record, which gets the checksum of the config, and removes the files of an earlier attempt."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (paths.CHECKPOINTS, paths.WEIGHTS, paths.KEPT):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for path in (*run_log.artifacts(folder), folder / "metrics.jsonl", folder / run_log.RECORD):
+    for path in (*run_log.artifacts(folder), folder / run_log.LINES, folder / run_log.RECORD):
         path.unlink(missing_ok=True)
-    save(config, folder / "config.yaml")
-    run_log.write_json(folder / run_log.RECORD, run)
+    save(config, folder / CONFIG)
+    run["files"] = checksums.of_files(folder, [CONFIG])
+    write(folder, run)
 
 
 def try_again(folder: Path, run: dict[str, Any]) -> None:
     """Lays the folder out for another worker of the same attempt; the curves of a training without a checkpoint begin anew."""
     if not any(folder.glob(f"{paths.CHECKPOINTS}/step-*")):
-        (folder / "metrics.jsonl").unlink(missing_ok=True)
-    run_log.write_json(folder / run_log.RECORD, run)
+        (folder / run_log.LINES).unlink(missing_ok=True)
+    write(folder, run)
+
+
+def write(folder: Path, run: dict[str, Any]) -> None:
+    """Replaces the record of a run."""
+    run_log.write_json(folder / run_log.RECORD, checksums.with_checksum(run))
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The record of a run; FileNotFoundError where there is none."""
-    return json.loads((folder / run_log.RECORD).read_text())
+    """The record of a run; FileNotFoundError where there is none, TornError for a torn one."""
+    return checksums.read(folder / run_log.RECORD)
 
 
 def resumable(folder: Path, config: RunConfig) -> dict[str, Any] | None:
@@ -78,7 +85,7 @@ def resumable(folder: Path, config: RunConfig) -> dict[str, Any] | None:
     """
     if not ((folder / run_log.RECORD).exists() and any(folder.glob(f"{paths.CHECKPOINTS}/step-*"))):
         return None
-    keeps_all = {*config.pretrain.keep} <= {*load(folder / "config.yaml").pretrain.keep}
+    keeps_all = {*config.pretrain.keep} <= {*load(folder / CONFIG).pretrain.keep}
     if not keeps_all:
         return None
     return {key: value for key, value in read(folder).items() if key != tags.END}

@@ -14,7 +14,7 @@ from harness.config import recipe
 from harness.config.schema import RunConfig
 from harness.hardware import load
 from harness.live_line import live_line
-from harness.study import forecast, plan_file, workers
+from harness.study import forecast, plan_file, torn_runs, workers
 from harness.study.failures import Failures
 from harness.study.one_run import Command, run_unless_done
 from harness.study.plan import PlannedRun, plan
@@ -55,6 +55,7 @@ def run_study(configs: list[RunConfig]) -> int:
     neighbours = Neighbours()
     with live_line("preparing data"):
         planned = plan(configs)
+        torn_runs.set_aside(planned)
     pretrainings = [item for item in planned if item.inputs.data is None]
     if pretrainings:
         plateau.references()  # refuses a torn one before anything runs

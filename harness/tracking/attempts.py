@@ -10,7 +10,7 @@ from harness.tracking import run_log
 
 def folders(output: str) -> dict[str, Path]:
     """Attempt -> folder of every run below `output`."""
-    return {run_log.read_json(path).get("attempt", ""): path.parent for path in Path(output).glob("*/*/run.json")}
+    return {record.get("attempt", ""): folder for folder, record in run_log.records(output).items()}
 
 
 def this_process() -> str:

@@ -161,7 +161,7 @@ class Tracker(Backend):
         self._client.log_batch(run_id, metrics=points)
         known = {f"environment.{key}": value for key, value in run_log.read_json(folder / "environment.json").items()}
         known |= tags.packed(tags.METRICS, details)  # a parameter could not change
-        if record := run_log.read_json(folder / "run.json"):
+        if record := run_log.read_json(folder / run_log.RECORD):
             warning = plateau.warning(result["metrics"], record["parameters"])
             known |= {tags.WARNING: warning} if warning else {}
             links = notes.Links(self.experiment, self._study_run)
@@ -229,7 +229,7 @@ class Tracker(Backend):
         for run in gone:
             folder = folders.get(run.data.tags.get("attempt", ""))
             if folder is not None and run_log.result(folder) is not None:
-                self.send(run_log.read_json(folder / "run.json"), folder)
+                self.send(run_log.read_json(folder / run_log.RECORD), folder)
                 continue
             self._client.set_tag(run.info.run_id, "status", "killed")
             self._client.set_terminated(run.info.run_id, "KILLED")
@@ -238,10 +238,9 @@ class Tracker(Backend):
     def _pretraining_run(self, record: dict[str, Any]) -> dict[str, str]:
         """Tag with the id of the run that pretrained the weights, in any study."""
         folder = record.get("inputs", {}).get("pretrained")
-        path = Path(folder) / "run.json" if folder else None
-        if path is None or not path.exists():
+        attempt = run_log.read_json(Path(folder) / run_log.RECORD).get("attempt") if folder else None
+        if attempt is None:
             return {}
-        attempt = json.loads(path.read_text())["attempt"]
         experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
         found = self._client.search_runs(experiments, f"tags.attempt = '{attempt}'", max_results=1)
         return {"pretraining_run": found[0].info.run_id} if found else {}

@@ -3,16 +3,20 @@
 - `config.yaml`, `run.json`: config and record, written by the supervisor before the worker starts; it adds how the run ended
 - `metrics.jsonl`: stages, curves and results, one entry per line: the worker's, then those of timing from the supervisor
 - `result.json`: status and results, of all processes that wrote the log; its existence means that the run is done
+
+Records, results and entries have a checksum each. A result holds those of the other files, a record that of the config.
 """
 
 import json
 import os
 import time
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import metrics
+from harness import checksums, metrics
+from harness.checksums import TornError
 
 RECORD = "run.json"
 """Tags, parameters and inputs of a run, and how it ended: sent to MLflow before it starts, and read by its worker."""
@@ -26,6 +30,11 @@ ARTIFACTS = (
 )
 """Patterns of the files that are tracked with a run."""
 
+LINES, RESULT, RECORD = "metrics.jsonl", "result.json", "run.json"
+
+UNCHECKED = ("config.yaml", RESULT, "log.txt")
+"""Tracked files without a checksum in the result: the record has that of the config, and the log has not ended yet."""
+
 
 def artifacts(folder: Path) -> list[Path]:
     """Files of the run's folder that are tracked with it, as far as they exist."""
@@ -35,16 +44,19 @@ def artifacts(folder: Path) -> list[Path]:
 def write_json(path: Path, value: Any) -> None:
     """Writes the file atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w") as file:
-        json.dump(value, file, indent=1, allow_nan=False)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("w") as file:
+            json.dump(value, file, indent=1, allow_nan=False)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)  # what is left where the disk is full
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The content of the file; empty where there is none."""
-    return json.loads(path.read_text()) if path.exists() else {}
+    """The content of the file, without its checksum; empty where there is none. TornError for a torn one."""
+    return checksums.read(path) if path.exists() else {}
 
 
 def now_ms() -> int:
@@ -57,10 +69,10 @@ class RunLog:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        entries = _written(folder / "metrics.jsonl")
+        entries = _written(folder / LINES)
         self._steps = {entry["key"]: entry["step"] for entry in entries if "key" in entry}
         self._values: dict[str, float] = {entry["result"]: entry["value"] for entry in entries if "result" in entry}
-        self._lines = (folder / "metrics.jsonl").open("a", buffering=1)
+        self._lines = (folder / LINES).open("a", buffering=1)
 
     def stage(self, name: str, steps: int = 0) -> None:
         """Marks the start of a stage of so many steps; 0 if their number is not known."""
@@ -93,10 +105,37 @@ class RunLog:
         self.close()
         steps = {key: step for key, step in self._steps.items() if key in self._values}
         result = {"status": status, "time": time_ms or now_ms(), "metrics": self._values, "steps": steps}
-        write_json(self.folder / "result.json", result)
+        result["files"] = checksums.of_files(self.folder, [LINES, *_checked(self.folder)])
+        write_json(self.folder / RESULT, checksums.with_checksum(result))
 
     def _write(self, entry: dict[str, Any]) -> None:
-        self._lines.write(json.dumps({"time": now_ms(), **entry}, allow_nan=False) + "\n")
+        self._lines.write(_line({"time": now_ms(), **entry}))
+
+
+def _checked(folder: Path) -> list[str]:
+    names = [path.relative_to(folder).as_posix() for path in artifacts(folder)]
+    return [name for name in names if name not in UNCHECKED]
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """One line, with the checksum of what is before it."""
+    text = json.dumps(entry, allow_nan=False)
+    return f'{text[:-1]}, "{checksums.KEY}": {zlib.crc32(text.encode())}}}\n'
+
+
+def _entries(lines: bytes, path: Path) -> list[dict[str, Any]]:
+    """The entries of whole lines, without their checksums; TornError for one that was not written so."""
+    found = []
+    for line in lines.splitlines():
+        try:
+            entry = json.loads(line)
+            checksum = entry.pop(checksums.KEY, None)
+        except (ValueError, AttributeError) as error:
+            raise TornError(f"{path} is torn: a line is no entry of a log") from error
+        if checksum is not None and checksum != zlib.crc32(json.dumps(entry).encode()):
+            raise TornError(f"{path} is torn: the checksum of a line does not match")
+        found.append(entry)
+    return found
 
 
 def _written(path: Path) -> list[dict[str, Any]]:
@@ -107,18 +146,18 @@ def _written(path: Path) -> list[dict[str, Any]]:
     whole = text[: text.rfind(b"\n") + 1]
     if len(whole) < len(text):
         os.truncate(path, len(whole))
-    return [json.loads(line) for line in whole.splitlines()]
+    return _entries(whole, path)
 
 
 class Reader:
     """Reads the log of a run: entries of `metrics.jsonl` since the last call, without an incomplete last line."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "metrics.jsonl"
+        self._path = folder / LINES
         self._offset = 0
 
     def new_entries(self) -> list[dict[str, Any]]:
-        """Entries that were completed since the last call."""
+        """Entries that were completed since the last call; TornError for lines that are none."""
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:
@@ -126,13 +165,24 @@ class Reader:
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
-        return [json.loads(line) for line in whole.splitlines()]
+        return _entries(whole, self._path)
 
 
 def result(folder: Path) -> dict[str, Any] | None:
-    """The result of a run; None if it has none yet."""
-    path = folder / "result.json"
-    return json.loads(path.read_text()) if path.exists() else None
+    """The result of a run; None if it has none yet. TornError for a torn one."""
+    path = folder / RESULT
+    return checksums.read(path) if path.exists() else None
+
+
+def records(output: str) -> dict[Path, dict[str, Any]]:
+    """Folder -> record of every run below `output`; a torn record is printed and left out."""
+    found = {}
+    for path in sorted(Path(output).absolute().glob(f"*/*/{RECORD}")):
+        try:
+            found[path.parent] = checksums.read(path)
+        except TornError as error:
+            print(f"{error}; this run is left out, the command that ran it makes it again", flush=True)
+    return found
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import paths
+from harness import checksums, paths
 from harness.checkpoints import huggingface, native
 from harness.checkpoints import teacher as teachers
 from harness.config.schema import PretrainConfig, RunConfig
@@ -154,6 +154,7 @@ def save_weights(folder: Path, objective: Objective, shape: EncoderConfig, token
     folder.mkdir(exist_ok=True)
     shutil.copyfile(tokenizer, folder / native.TOKENIZER)
     native.save(folder, state, shape)
+    checksums.seal(folder)
 
 
 def limit_of(options: PretrainConfig) -> Limit:

@@ -44,7 +44,7 @@ def _add_timing(item: PlannedRun, session: str, launches: list[Launch], trackers
         log.finish(result["status"], result["time"])
         entries = reader.new_entries()
         trackers.send(item.config, lambda backend: backend.add(record, item.folder, entries))
-        run_log.write_json(item.folder / run_log.RECORD, record)
+        run_folder.write(item.folder, record)
 
 
 def _track_replicate(item: PlannedRun, timed: Timed, session: str, trackers: Trackers) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 
 from harness.measure import intervals, peak_flops
 from harness.measure.records import Launch, Point, from_json, to_json
+from harness.tracking import run_files
 from harness.tracking.run_log import RunLog
 
-FILE = "timing.json.gz"
+FILE = run_files.TIMING
 """In the folder of a run: all launches with their raw values."""
 
 RANKS = {"p50": 50, "p90": 90, "p99": 99}
