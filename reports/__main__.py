@@ -72,7 +72,9 @@ def write(files: dict[str, bytes], out: Path) -> None:
             for name in files:
                 os.replace(Path(scratch, name), out / name)
     except OSError as error:
-        raise ReportError(f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
+        raise ReportError(
+            f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder with space for it"
+        ) from error
 
 
 def report(options: argparse.Namespace) -> Path:

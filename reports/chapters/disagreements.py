@@ -19,7 +19,8 @@ five). They speak of these items, and hold no verdict: another fine-tuning of th
 of the {most} arms that disagree most."""
 EXAMPLES = "Right by {here}, wrong by {there}, in the most replicates; texts as their tokens read:"
 MISSING = "No predictions are known of {arms}: they are read from the folders of runs, below `multirun/`."
-NO_TEXTS = "Texts and lengths are not known: the cache of prepared data of these runs is gone."
+NO_TEXTS = "Texts and lengths are not known: the cache of prepared data of these runs is gone or torn."
+TORN = "Torn files of runs, which are left out: {files}. The command that ran them makes them again."
 SHOWN, WIDTH = 3, 160
 MOST_ARMS = 3
 """Arms of which items are shown."""
@@ -41,8 +42,11 @@ def _of_section(study: Study, section: Section) -> list[str]:
     rows = [row for row in section.rows if row is not section.before and row.label in chosen]
     found = {row.label: predictions.both(section.before, row, study.output) for row in rows}
     known = {label: both for label, both in found.items() if both}
+    damaged = predictions.torn([section.before, *rows], study.output)
+    names = ["/".join(path.parts[-3:]) for path in damaged]
+    left_out = [TORN.format(files=listed(names, most=None))] if names else []
     if not known:
-        return []
+        return left_out
     count = len(next(iter(known.values())).before[0].items)
     run = next(iter(section.before.runs.values()))
     texts = predictions.texts(run, study.output, count)
@@ -52,6 +56,7 @@ def _of_section(study: Study, section: Section) -> list[str]:
     paragraphs = [f"### Disagreements: {tables.section_name(study.comparison, section)}"]
     paragraphs.append(formats.table([*head, *_length_heads(texts, thirds)], lines))
     missing = [label for label, both in found.items() if not both]
+    paragraphs += left_out
     paragraphs += [MISSING.format(arms=listed(missing, most=None))] if missing else []
     if texts is None:
         return [*paragraphs, NO_TEXTS]

@@ -1,15 +1,16 @@
 """What runs predicted for each item of the validation data, from the files in their folders; texts as their tokens read."""
 
-import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 from pyarrow import parquet
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from harness import paths
+from harness import checksums, paths
 from harness.paired import pair
 from reports.comparison.compare import Row
 from reports.reading import folders
@@ -79,16 +80,36 @@ class Texts:
 
 
 def answers(run: Run, output: Path | None) -> Answers | None:
-    """None where the folder or its predictions are gone, or the task is no classification."""
-    folder = folders.folder_of(run, output)
-    path = folder / FILE if folder else None
-    if path is None or not path.is_file():
-        return None
-    table = parquet.read_table(path)
-    if not set(table.column_names) >= {*COLUMNS, "logit_1"} or "position" in table.column_names:
+    """None where the folder or its predictions are gone or torn, or the task is no classification."""
+    table = _table(run, output)
+    if table is None or not set(table.column_names) >= {*COLUMNS, "logit_1"} or "position" in table.column_names:
         return None
     columns = {name: table.column(name).to_pylist() for name in ("item", "label", "prediction")}
     return Answers(tuple(columns["item"]), np.array(columns["label"]), np.array(columns["prediction"]))
+
+
+def torn(rows: Iterable[Row], output: Path | None) -> list[Path]:
+    """Records and predictions of these arms that are not as they were written, or cannot be read."""
+    runs = (run for row in rows for run in row.runs.values())
+    found = (folders.torn(run, output, FILE) or _unreadable(run, output) for run in runs)
+    return [path for path in found if path]
+
+
+def _unreadable(run: Run, output: Path | None) -> Path | None:
+    """The predictions, of which the result has no checksum, where they are no parquet file."""
+    folder = folders.folder_of(run, output)
+    is_there = folder is not None and (folder / FILE).is_file()
+    return folder / FILE if is_there and _table(run, output) is None else None
+
+
+def _table(run: Run, output: Path | None) -> pyarrow.Table | None:
+    folder = folders.folder_of(run, output)
+    if folder is None or not (folder / FILE).is_file() or folders.torn(run, output, FILE):
+        return None
+    try:
+        return parquet.read_table(folder / FILE)
+    except (pyarrow.ArrowException, OSError):
+        return None
 
 
 def both(before: Row, after: Row, output: Path | None) -> Both | None:
@@ -105,13 +126,15 @@ def both(before: Row, after: Row, output: Path | None) -> Both | None:
 
 
 def texts(run: Run, output: Path | None, items: int) -> Texts | None:
-    """Of the validation data of a run; None where the cache of prepared data is gone, or an item has several sequences."""
+    """Of the validation data of a run; None where the cache of it is gone or torn, or an item has several sequences."""
     folder = folders.folder_of(run, output)
-    key = json.loads((folder / folders.RECORD).read_text()).get("inputs", {}).get("data") if folder else None
+    key = folders.record_of(folder).get("inputs", {}).get("data") if folder else None
     if key is None:
         return None
     cache = paths.data_folder(str(folder.parent.parent), key)
     if not (cache / "validation.safetensors").is_file() or not (cache / "tokenizer.json").is_file():
+        return None
+    if (cache / checksums.FILE).exists() and checksums.broken_seal(cache):
         return None
     arrays = load_file(cache / "validation.safetensors")
     if len(arrays["starts"]) != items + 1:

@@ -1,13 +1,14 @@
 """Where the files of a tracked run are, which the tracking store does not say."""
 
-import json
 from pathlib import Path
+from typing import Any
 
-from harness import paths, tags
+from harness import checksums, paths, tags
+from harness.checksums import TornError
 from reports.reading.store import Run
 
-RECORD = "run.json"
-"""In the folder of a run: its record, with the attempt that wrote the folder last."""
+RECORD, RESULT = "run.json", "result.json"
+"""In the folder of a run: its record, with the attempt that wrote the folder last, and its result with sums of other files."""
 
 
 def name_of(run: Run) -> str | None:
@@ -23,14 +24,45 @@ def name_of(run: Run) -> str | None:
 
 def folder_of(run: Run, output: Path | None) -> Path | None:
     """The folder that this very attempt wrote, below `output` or where the run says; None where there is none any more."""
+    return next((folder for folder in _candidates(run, output) if _is_of(run, folder)), None)
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    """The record in a run's folder; empty where it is missing or torn."""
+    try:
+        return checksums.read(folder / RECORD)
+    except (OSError, TornError):
+        return {}
+
+
+def torn(run: Run, output: Path | None, name: str) -> Path | None:
+    """The record of a run, or the file of this name in its folder, where it is not as it was written; None where it is."""
+    for folder in _candidates(run, output):
+        if (folder / RECORD).is_file() and not record_of(folder):
+            return folder / RECORD
+        if _is_of(run, folder) and (folder / name).is_file():
+            return folder / name if checksums.fault(folder, _sums(folder, name)) else None
+    return None
+
+
+def _candidates(run: Run, output: Path | None) -> list[Path]:
     name, study = name_of(run), run.tags.get(tags.STUDY)
     if name is None or study is None:
-        return None
+        return []
     outputs = [place for place in (output, Path(run.params.get("output", "multirun"))) if place]
-    folders = [paths.run_folder(str(place), paths.PRETRAINED if run.is_pretraining else study, name) for place in outputs]
-    return next((folder for folder in folders if _is_of(run, folder / RECORD)), None)
+    return [paths.run_folder(str(place), paths.PRETRAINED if run.is_pretraining else study, name) for place in outputs]
 
 
-def _is_of(run: Run, record: Path) -> bool:
+def _sums(folder: Path, name: str) -> dict[str, list[int]]:
+    """Size and checksum of the file, where the result is whole and has them."""
+    try:
+        known = checksums.read(folder / RESULT).get("files", {})
+    except (OSError, TornError):
+        return {}
+    return {name: known[name]} if name in known else {}
+
+
+def _is_of(run: Run, folder: Path) -> bool:
     """Whether the record is of this run: a later attempt writes to the same folder."""
-    return record.is_file() and json.loads(record.read_text()).get("attempt") == run.tags.get(tags.ATTEMPT)
+    attempt = record_of(folder).get("attempt")
+    return attempt is not None and attempt == run.tags.get(tags.ATTEMPT)

@@ -147,6 +147,28 @@ def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
     assert "--out 'taken' cannot be written" in refused(capsys, "--out", "taken")
 
 
+FULL_DISK = """
+import pathlib, resource
+from reports.__main__ import ReportError, write
+out = pathlib.Path("report")
+write({"report.md": b"old", "a.svg": b"old"}, out)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # a longer file fails after so many bytes, as on a full disk
+try:
+    write({"report.md": b"new", "a.svg": b"new" * 4096}, out)
+except ReportError as error:
+    print(error)
+print({path.name: path.read_bytes() for path in out.iterdir()} == {"report.md": b"old", "a.svg": b"old"})
+"""
+
+
+def test_a_disk_that_is_full_leaves_the_report_before_whole(run_python):
+    done = run_python("-c", FULL_DISK)
+    assert done.stdout.splitlines() == [
+        "--out 'report' cannot be written (File too large); expected a folder with space for it",
+        "True",
+    ], done.stderr
+
+
 @pytest.mark.parametrize(("study", "folder"), [("a b/c", "a_b_c"), ("../up", "__up"), ("v1.2", "v1.2")])
 def test_study_name_stays_inside_the_reports_folder(study: str, folder: str):
     assert default_out(study) == Path("multirun", "reports", folder)
