@@ -62,19 +62,19 @@ OF_ARM = (
 
 def facts(params: Mapping[str, str]) -> Facts:
     """The settings among the parameters of a run that affect its results, without seeds."""
-    out = _members(tuple(params), (*NAMES, *BY_CONTENT, *WITHOUT_EFFECT, *NO_FACTS, *SEEDS))
+    out = members(tuple(params), (*NAMES, *BY_CONTENT, *WITHOUT_EFFECT, *NO_FACTS, *SEEDS))
     return {key: value for key, value in params.items() if key not in out}
 
 
 def of_arm(all_facts: Facts, lifted: Iterable[str]) -> Facts:
     """The facts of the arm of a run."""
-    arm = _members(tuple(all_facts), (*OF_ARM, *lifted))
+    arm = members(tuple(all_facts), (*OF_ARM, *lifted))
     return {key: value for key, value in all_facts.items() if key in arm}
 
 
 def conditions(all_facts: Facts, lifted: Iterable[str]) -> Facts:
     """The facts that must agree for a comparison."""
-    arm = _members(tuple(all_facts), (*OF_ARM, *lifted))
+    arm = members(tuple(all_facts), (*OF_ARM, *lifted))
     return {key: value for key, value in all_facts.items() if key not in arm}
 
 
@@ -159,6 +159,6 @@ def within(key: str, keys: Iterable[str]) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _members(keys: tuple[str, ...], groups: tuple[str, ...]) -> frozenset[str]:
+def members(keys: tuple[str, ...], groups: tuple[str, ...]) -> frozenset[str]:
     """Those of the keys that are within the groups; a study's runs all have the same keys, so that few are computed."""
     return frozenset(key for key in keys if within(key, groups))

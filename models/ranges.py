@@ -1,5 +1,6 @@
 """Ranges of the numbers in a config, beside their fields, and the one check of all of them."""
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -74,13 +75,15 @@ def _refuse_list(key: str, values: list[float], metadata: Any, allowed: Range) -
 
 def _values(config: Any, prefix: str) -> Iterator[tuple[str, Any, Any]]:
     """(key, value, metadata of its field) of every number and list of numbers."""
-    for one in fields(config):
-        value, key = getattr(config, one.name), prefix + one.name
-        if is_dataclass(value):
-            yield from _values(value, f"{key}.")
-        elif _is_number(value) or "count" in one.metadata:
-            yield key, value, one.metadata
+    for name, metadata in _fields(type(config)):
+        value = getattr(config, name)
+        if (isinstance(value, (int, float)) and not isinstance(value, bool)) or "count" in metadata:
+            yield prefix + name, value, metadata
+        elif is_dataclass(type(value)):
+            yield from _values(value, f"{prefix}{name}.")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+@functools.cache
+def _fields(kind: type) -> list[tuple[str, Any]]:
+    """Names and metadata; a sweep reads those of each class thousands of times."""
+    return [(one.name, one.metadata) for one in fields(kind)]

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,6 @@ from harness.config.schema import (
     RunConfig,
     TaskConfig,
     TokenizerConfig,
-    flatten,
-    to_dict,
 )
 from harness.errors import InputError, unknown
 from models.config import Body
@@ -185,17 +184,15 @@ def has_task(config: RunConfig) -> bool:
 def refuse_impossible(config: RunConfig) -> None:
     """InputError for the first value that no run could use."""
     refuse_numbers(config)
-    flat = flatten(to_dict(config))
     if not (config.finetune.enabled or config.measure.enabled) and has_task(config):
         raise InputError("finetune=none measure=none leave nothing to do: set one of them to another choice")
     _refuse_impossible_pretraining(config)
-    _refuse_impossible_training(config, flat)
+    _refuse_impossible_training(config)
     trained = ["pretrain.length"] if is_pretrained(config) else []
     for key in ("measure.length", *(["task.max_length"] if has_task(config) else []), *trained):
-        if flat[key] > config.model.longest_text:
-            raise InputError(
-                f"{key}={flat[key]} must be at most the {config.model.longest_text} of model.max_position_embeddings"
-            )
+        length = attrgetter(key)(config)
+        if length > config.model.longest_text:
+            raise InputError(f"{key}={length} must be at most the {config.model.longest_text} of model.max_position_embeddings")
     if config.sweep.on_failure not in ON_FAILURE:
         raise unknown("value", config.sweep.on_failure, ON_FAILURE, "sweep.on_failure")
     names.refuse_study(config.study)
@@ -210,7 +207,7 @@ def refuse_numbers(config: RunConfig) -> None:
         raise InputError(str(error)) from error
 
 
-def _refuse_impossible_training(config: RunConfig, flat: dict[str, Any]) -> None:
+def _refuse_impossible_training(config: RunConfig) -> None:
     if config.finetune.keep is Keep.best and config.finetune.keep_best is KeepBest.none:
         raise InputError(
             "finetune.keep=best needs a split that chooses the best epoch: set finetune.keep_best=tune, or finetune.keep=last"
@@ -221,7 +218,7 @@ def _refuse_impossible_training(config: RunConfig, flat: dict[str, Any]) -> None
             f"finetune.accumulation={config.finetune.accumulation}"
         )
     for key in ("finetune.activation_checkpointing", "pretrain.activation_checkpointing"):
-        if flat[key] and config.model.body in (Body.lstm, Body.static):
+        if attrgetter(key)(config) and config.model.body in (Body.lstm, Body.static):
             raise InputError(
                 f"{key}=true needs layers to compute again, but model.body={config.model.body.value} has none: "
                 "set model.body=transformer, or leave the key out"

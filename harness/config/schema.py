@@ -318,8 +318,13 @@ class RunConfig:
         return " ".join([self.arm, *setting_texts(self.settings, self.settings)])
 
 
+PLAIN = (str, int, float, bool)
+
+
 def to_dict(config: Any) -> Any:
     """Nested plain values, enums by name: what is written, hashed and logged."""
+    if config is None or type(config) in PLAIN:  # nearly all of them
+        return config
     if is_dataclass(config):
         return {one.name: to_dict(getattr(config, one.name)) for one in fields(config)}
     if isinstance(config, dict):

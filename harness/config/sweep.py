@@ -13,6 +13,7 @@ from harness import arms
 from harness.config.resolve import refuse_numbers
 from harness.config.schema import RunConfig
 from harness.errors import InputError
+from models.ranges import LARGEST_SEED
 
 Overrides = Sequence[str]
 
@@ -65,7 +66,8 @@ def _with_seeds(run: RunConfig, seeds: dict[str, int], follows: bool) -> RunConf
     seed = seeds.get("seed", run.seed)
     of_pretraining = seeds.get("pretrain.seed", seed if follows else run.pretrain.seed)
     replicate = replace(run, seed=seed)
-    refuse_numbers(replicate)
+    if seed > LARGEST_SEED:
+        refuse_numbers(replicate)  # all other numbers were checked when the run was composed
     try:
         return replace(replicate, pretrain=replace(run.pretrain, seed=of_pretraining))
     except ValueError as error:

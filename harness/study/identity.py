@@ -1,5 +1,6 @@
 """What a run is: the facts that shape its results, their hash, its arm and conditions, its name and folder."""
 
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -53,11 +54,9 @@ def content_of(
 
 def parameters(config: RunConfig, inputs: Inputs) -> dict[str, str]:
     """The tracked parameters of a run: its whole resolved config, and under `facts.` what no config key states."""
-    flat = {
-        key: value
-        for key, value in flatten(to_dict(config)).items()
-        if not arms.within(key, ("settings.", "published.", "overrides"))
-    }
+    flat = flatten(to_dict(config))
+    left_out = arms.members(tuple(flat), ("settings.", "published.", "overrides"))
+    flat = {key: value for key, value in flat.items() if key not in left_out}
     content = {f"facts.{name}": value for name, value in inputs.content.items()}
     hardware = {"facts.device_name": machine.device_name(config.hardware), "facts.measure_version": measure.VERSION}
     return {key: str(value) for key, value in (flat | content | hardware).items()}
@@ -79,12 +78,19 @@ def recipe(config: RunConfig, inputs: Inputs) -> str:
 
 
 def _fingerprint(config: RunConfig, inputs: Inputs, without: tuple[str, ...]) -> str:
-    ignored = (*arms.NAMES, *arms.BY_CONTENT, *arms.WITHOUT_EFFECT, *without)
-    settings = {key: value for key, value in parameters(config, inputs).items() if not arms.within(key, ignored)}
+    known = parameters(config, inputs)
+    ignored = arms.members(tuple(known), (*arms.NAMES, *arms.BY_CONTENT, *arms.WITHOUT_EFFECT, *without))
+    settings = {key: value for key, value in known.items() if key not in ignored}
     read = [inputs.data, inputs.corpus, inputs.pretraining]
-    versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
+    versions = {name: _version(name) for name in LIBRARIES}
     code = code_hash(CODE[tags.PRETRAINING_TASK if inputs.data is None else "task"])
     return hashlib.sha256(json.dumps([settings, read, versions, code], sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def _version(library: str) -> str:
+    """Reading it takes milliseconds, and a sweep has many runs."""
+    return importlib.metadata.version(library)
 
 
 def seed_of(config: RunConfig, inputs: Inputs) -> int:

@@ -30,3 +30,10 @@ def test_an_address_without_a_scheme_is_refused(compose, uri):
 def test_an_address_with_a_scheme_is_taken(compose, uri):
     (run,) = compose("task=bag", "scale=tiny", f"tracking.uri={uri}")
     assert run.tracking.uri == uri
+
+
+@pytest.mark.parametrize("seeds", ["1,4294967296", "4294967296,1"])
+def test_every_seed_of_a_sweep_is_in_its_range(compose, seeds):
+    for key in ("seed", "pretrain.seed"):
+        with pytest.raises(InputError, match=f"{key}=4294967296 must be"):
+            compose("-m", "task=bag", "scale=tiny", f"{key}={seeds}")

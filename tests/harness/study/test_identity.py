@@ -1,5 +1,6 @@
 """What a run is: every key counts unless an explicit list says why not, and what differs is told apart."""
 
+import importlib.metadata
 import itertools
 import json
 import random
@@ -29,6 +30,15 @@ NOT_A_FACT = {"model.vocab_size", "model.pad_token_id", "finetune.submit", "seed
 """Keys that the fingerprint has, but that no comparison depends on: the tokenizer's, an additional file, replicates."""
 
 INPUTS = Inputs(data="key", content={"rows": "r"})
+
+
+def test_versions_of_libraries_are_read_once_for_all_runs(monkeypatch):
+    read: list[str] = []
+    version = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: read.append(name) or version(name))
+    identity._version.cache_clear()
+    prints = {identity.fingerprint(RunConfig(seed=seed), INPUTS) for seed in range(5)}
+    assert (len(prints), sorted(read)) == (5, sorted(identity.LIBRARIES))
 
 
 def other(value: Any, key: str) -> Any:
