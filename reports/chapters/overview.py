@@ -1,4 +1,4 @@
-"""The first screen: what was found in words, one row an arm over all tasks, and a picture of all changes."""
+"""The first screen: one row an arm over all tasks, what was found in words, and a picture of all changes."""
 
 from harness import metrics
 from harness.metrics import Direction
@@ -29,7 +29,9 @@ def chapter(study: Study) -> Chapter:
     files = plots.drawn({"changes.svg": plots.draw(effect_plot.changes, comparison)})
     table = [overview(comparison)] if findings.parts(comparison) else []
     table += [LEGEND] if table and len(comparison.labels) > 1 else []
-    first = [*pretraining.warnings(comparison), *findings.paragraphs(comparison), *table]
+    compared, *words = findings.paragraphs(comparison)
+    few = len(comparison.labels) <= findings.MOST + 1  # a row is read faster than its sentence; a long table hides what follows
+    first = [*pretraining.warnings(comparison), compared, *([*table, *words] if few else [*words, *table])]
     return Chapter([*first, *tasks_table(comparison), *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
 
 

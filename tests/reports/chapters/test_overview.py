@@ -1,4 +1,4 @@
-"""The first screen: sentences, the table over all tasks, and the picture of changes."""
+"""The first screen: the table over all tasks, sentences, and the picture of changes."""
 
 import re
 
@@ -176,8 +176,19 @@ def test_picture_has_a_panel_a_metric_and_ratios_share_their_axis(result):
     assert all(axes.get_xlim()[0] < 0 < axes.get_xlim()[1] for axes in panels)
 
 
-def test_chapter_begins_with_words_then_numbers_then_the_picture(result):
+def kinds_of(paragraphs: list[str]) -> list[str]:
+    return ["table" if one.startswith("|") else "picture" if one.startswith("!") else "words" for one in paragraphs]
+
+
+def test_chapter_begins_with_what_is_compared_and_the_table_then_words_then_the_picture(result):
     chapter = overview.chapter(Study(result))
     assert list(chapter.files) == ["changes.svg"]
-    kinds = ["table" if one.startswith("|") else "picture" if one.startswith("!") else "words" for one in chapter.paragraphs]
-    assert kinds == ["words", "words", "words", "table", "words", "table", "words", "picture"]
+    assert "against **base**" in chapter.paragraphs[0]
+    assert kinds_of(chapter.paragraphs) == ["words", "table", "words", "words", "words", "table", "words", "picture"]
+
+
+def test_table_of_many_arms_comes_after_the_words(make_run):
+    runs = [make_run(f"arm{index}" if index else "base", values={"eval/score": 0.8}) for index in range(findings.MOST + 2)]
+    paragraphs = overview.chapter(Study(compare("s", runs))).paragraphs
+    assert paragraphs[1].startswith("- **score**")
+    assert kinds_of(paragraphs)[:3] == ["words", "words", "table"]
