@@ -13,6 +13,8 @@ from reports.render import render
 WIDTHS = (400, 1000, 1600)
 A4 = 1047
 """Pixels across a sheet in landscape, without its margins of 1 cm."""
+SHEET = 718
+"""Pixels down."""
 SIZES = [3.44e6, 900.7e3, 11.7e6, 12.0] + [1e6 * (number + 1) for number in range(6)]
 """Parameters of the arms, of which the first is the baseline."""
 NAMES = ["base", "<script>alert(1)</script>", "a|b `c` *d*", "enhanced attention_window=32 hidden_act=gelu_new norm=rms"]
@@ -111,6 +113,15 @@ def test_a_printed_page_is_light_and_has_all_of_every_table_and_picture(page: Pa
     page.show(A4, scheme="dark", media="print")
     assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.run(TOO_WIDE.replace('one.parentElement.closest(".scroll") || ', "")) == []
+
+
+def test_no_picture_is_higher_than_a_sheet_and_none_is_torn(page: Page):
+    page.show(A4, media="print")
+    heights = page.run("[...document.querySelectorAll('figure > .scroll')].map(one => one.getBoundingClientRect().height)")
+    assert heights
+    assert max(heights) <= SHEET
+    kept = page.run("[...document.querySelectorAll('figure, .scroll, tr')].map(one => getComputedStyle(one).breakInside)")
+    assert set(kept) == {"avoid"}
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(WIDTHS[0], "dark"), (WIDTHS[-1], "light")])
