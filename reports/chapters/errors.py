@@ -1,0 +1,67 @@
+"""Where the errors of arms differ from the baseline's, in regression, tagging and spans: counts, and items with their text."""
+
+import numpy as np
+
+from reports.comparison import item_errors, predictions
+from reports.comparison.compare import Section
+from reports.comparison.item_errors import BothErrors
+from reports.comparison.predictions import Texts
+from reports.comparison.study import Study
+from reports.writing import formats, plots, tables
+from reports.writing.chapter import Chapter
+from reports.writing.formats import DASH, escape
+
+INTRO = """\
+Items of the validation data by how wrong an arm and the baseline {baseline} are on them: means over paired replicates (at most
+five). They speak of these items, and hold no verdict. Items are shown of the {most} arms whose errors differ most."""
+EXAMPLES = "Where {worse} errs more than {better}, the largest differences first:"
+SHOWN, WIDTH, MOST_ARMS = 3, 160, 3
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where no such predictions are found for two arms of a task."""
+    paragraphs = []
+    for section in study.comparison.sections:
+        if section.before is not None and not section.is_pretraining:
+            paragraphs += _of_section(study, section)
+    intro = INTRO.format(baseline=escape(study.comparison.baseline), most=MOST_ARMS)
+    return Chapter(["## Where their errors differ", intro, *paragraphs] if paragraphs else [])
+
+
+def _of_section(study: Study, section: Section) -> list[str]:
+    chosen = plots.drawn_arms(study.comparison)
+    rows = [row for row in section.rows if row is not section.before and row.label in chosen]
+    found = {row.label: item_errors.both(section.before, row, study.output) for row in rows}
+    known = {label: both for label, both in found.items() if both}
+    if not known:
+        return []
+    one = next(iter(known.values()))
+    head = ["arm", "replicates", f"{escape(section.baseline)}: {one.what}", "arm", "errs less on", "as much on", "more on"]
+    title = f"### Errors: {tables.section_name(study.comparison, section)}"
+    paragraphs = [title, formats.table(head, [_line(label, both) for label, both in known.items()])]
+    texts = predictions.texts(next(iter(section.before.runs.values())), study.output, len(one.items))
+    most = sorted(known, key=lambda label: -float(np.abs(known[label].change).sum()))[:MOST_ARMS]
+    return paragraphs + [part for label in most for part in _examples(section.baseline, label, known[label], texts)]
+
+
+def _line(label: str, both: BothErrors) -> list[str]:
+    means = [formats.plain(float(values.mean()), 3) for values in (both.before, both.after)]
+    return [escape(label), str(both.replicates), *means, *(f"{count:,}" for count in both.counts())]
+
+
+def _examples(baseline: str, label: str, both: BothErrors, texts: Texts | None) -> list[str]:
+    """A list for each direction, of items whose errors differ."""
+    paragraphs = []
+    for worse, better, sign in ((label, baseline, 1), (baseline, label, -1)):
+        order = np.argsort(-sign * both.change, kind="stable")[:SHOWN]
+        lines = [_example(both, int(index), texts) for index in order if sign * both.change[index] > item_errors.NO_ERROR]
+        if lines:
+            paragraphs += [EXAMPLES.format(worse=escape(worse), better=escape(better)), "\n".join(lines)]
+    return paragraphs
+
+
+def _example(both: BothErrors, index: int, texts: Texts | None) -> str:
+    before, after = (formats.plain(float(values[index]), 2) for values in (both.before, both.after))
+    text = texts.of(index) if texts else DASH
+    shown = text if len(text) <= WIDTH else f"{text[:WIDTH]}…"
+    return f"- {escape(both.items[index])} (baseline {before}, arm {after}): {escape(shown)}"

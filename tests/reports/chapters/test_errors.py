@@ -1,0 +1,101 @@
+"""The chapter on items of regression, tagging and spans on which errors differ, from the files of runs."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from harness import paths
+from reports.chapters import errors
+from reports.comparison import item_errors
+from reports.comparison.compare import compare
+from reports.comparison.study import Study
+
+TEXTS = ["good film", "bad <script>", "long film"]
+LABELS = [1.0, 3.0, 5.0]
+TAGS = {"item": ["x", "x", "x", "y", "z", "z"], "position": [0, 1, 2, 0, 0, 1], "label": [0, 1, 1, 0, 2, 2]}
+ANSWERS = [["The cat", "a dog"], [], ["1990"]]
+
+
+@pytest.fixture
+def run(make_run, tmp_path):
+    """Makes a run whose folder holds this table of predictions."""
+    data = paths.data_folder(str(tmp_path), "k1")
+    data.mkdir(parents=True)
+    words = sorted({word for text in TEXTS for word in text.split()})
+    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(["[UNK]", *words])}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(data / "tokenizer.json"))
+    ids = [tokenizer.encode(text).ids for text in TEXTS]
+    starts = np.cumsum([0, *map(len, ids)])
+    save_file({"ids": np.concatenate(ids).astype(np.int32), "starts": starts}, data / "validation.safetensors")
+
+    def made(arm: str, table: dict[str, list] | bytes, seed: int = 0):
+        identity = {"fingerprint": f"{arm}-{seed}-fingerprint", "study": "s", "attempt": f"{arm}{seed}"}
+        one = make_run(arm, seed, {"eval/score": 0.5}, **identity)
+        folder = paths.run_folder(str(tmp_path), "s", f"{arm}-tiny-sst2-{seed}-{identity['fingerprint'][:8]}")
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(json.dumps({"attempt": identity["attempt"], "inputs": {"data": "k1"}}))
+        if isinstance(table, bytes):
+            (folder / "predictions.parquet").write_bytes(table)
+        else:
+            parquet.write_table(pyarrow.table(table), folder / "predictions.parquet")
+        return one
+
+    return made
+
+
+def regression(predicted: list[float]) -> dict[str, list]:
+    return {"item": [7, 8, 9], "label": LABELS, "prediction": predicted, "logit_0": predicted}
+
+
+def chapter(runs: list, output: Path) -> str:
+    return "\n".join(errors.chapter(Study(compare("s", runs), output=output)).paragraphs)
+
+
+def test_regression_counts_items_and_shows_those_that_differ_most(run, tmp_path):
+    text = chapter([run("base", regression([1.0, 3.0, 4.0])), run("other", regression([1.0, 1.0, 4.5]))], tmp_path)
+    assert "| arm | replicates | base: distance from the label | arm | errs less on | as much on | more on |" in text
+    assert "| other | 1 | 0.333 | 0.833 | 1 | 1 | 1 |" in text
+    assert "- 8 (baseline 0.00, arm 2.00): bad &lt;script&gt;" in text
+    assert "- 9 (baseline 1.00, arm 0.50): long film" in text
+    assert text.index("Where other errs more than base") < text.index("Where base errs more than other")
+
+
+def test_replicates_are_averaged(run, tmp_path):
+    runs = [run("base", regression(LABELS), seed) for seed in (0, 1)]
+    runs += [run("other", regression([2.0, 3.0, 5.0]), 0), run("other", regression([1.0, 3.0, 5.0]), 1)]
+    text = chapter(runs, tmp_path)
+    assert "| other | 2 | 0.000 | 0.167 | 0 | 2 | 1 |" in text
+    assert "- 7 (baseline 0.00, arm 0.50): good film" in text
+
+
+def test_tags_are_wrong_by_their_share_of_an_items_words(run, tmp_path):
+    one = run("base", TAGS | {"prediction": [0, 1, 0, 0, 1, 1], "logit_0": [0.0] * 6, "logit_1": [0.0] * 6})
+    found = item_errors.errors(one, tmp_path)
+    assert (found.what, found.items) == (item_errors.TAGS, ("x", "y", "z"))
+    assert found.values == pytest.approx([1 / 3, 0, 1])
+
+
+def test_spans_are_right_up_to_case_punctuation_and_articles(run, tmp_path):
+    table = {"item": ["q1", "q2", "q3"], "prediction": ["cat!", "", "in 1990"], "answers": ANSWERS}
+    found = item_errors.errors(run("base", table), tmp_path)
+    assert found.values.tolist() == [0.0, 0.0, 1.0]
+    said = item_errors.errors(run("said", table | {"prediction": ["A DOG", "something", "1990"]}), tmp_path)
+    assert said.values.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_classifications_and_files_that_are_no_parquet_have_no_such_errors(run, tmp_path):
+    classes = {"item": [1], "label": [0], "prediction": [0], "logit_0": [0.0], "logit_1": [0.0]}
+    assert item_errors.errors(run("classes", classes), tmp_path) is None
+    assert item_errors.errors(run("torn", b"no parquet"), tmp_path) is None
+    assert chapter([run("base", classes), run("other", classes)], tmp_path) == ""
+
+
+def test_other_items_do_not_meet(run, tmp_path):
+    assert chapter([run("base", regression(LABELS)), run("other", regression(LABELS) | {"item": [1, 2, 3]})], tmp_path) == ""
