@@ -39,12 +39,13 @@ def heat_map(comparison: Comparison, designs: list[Design]) -> Figure | None:
     if not panels:
         return None
     most = max(len(one.factors) for one, _ in panels)
-    figure, axes = grid(len(panels), wide=CELL * most + 1.5, high=0.5 * most + 1.4, most=2 if most > 3 else 3, margin=0)
+    names = max(len(name) for one, _ in panels for name in one.factors) * plots.LEGEND_LETTER + 0.6
+    figure, axes = grid(len(panels), wide=CELL * most + names, high=0.42 * most + 0.9, most=2, margin=0)
     reach = max(LEAST, *(abs(change.absolute) * POINTS for _, found in panels for change in found.values()))
-    names = plots.panel_names(comparison)
+    titles = plots.panel_names(comparison)
     for panel, (one, found) in zip(axes, panels, strict=True):
         _panel(panel, one.factors, found, reach)
-        panel.set_title(f"{names[comparison.sections.index(one.section)]}, score (points)")
+        panel.set_title(f"{titles[comparison.sections.index(one.section)]}, score (points)")
     return figure
 
 
@@ -58,8 +59,8 @@ def _panel(axes: Axes, factors: tuple[str, ...], found: Cells, reach: float) -> 
         place = (factors.index(column), factors.index(row))
         dark = _luminance(mesh.to_rgba(change.absolute * POINTS)) < DARK
         axes.text(*place, _text(change), ha="center", va="center", fontsize=8, color="white" if dark else "black")
-    axes.set_xticks(range(len(factors)), factors, rotation=30, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(factors)), factors)
+    axes.set_xticks(range(len(factors)), [f"{place}" for place in range(1, len(factors) + 1)])
+    axes.set_yticks(range(len(factors)), [f"{name}  {place}" for place, name in enumerate(factors, 1)])
     axes.set_ylim(len(factors) - 0.5, -0.5)
     axes.grid(False)
     axes.tick_params(length=0)

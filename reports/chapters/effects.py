@@ -28,8 +28,8 @@ both corrected for all effects of a column (Holm). Counts, times and memories ar
 INCOMPLETE = "Not all combinations were run, so there are no main effects and interactions; missing: {missing}."
 CAPTIONS = {
     "effects.svg": "Effects on the score, with the intervals of the table; a grey line is no effect",
-    "interactions.svg": "Main effects on the score (diagonal) and interactions of two changes (below), in points, with their "
-    "verdicts",
+    "interactions.svg": "Main effects on the score (diagonal) and interactions of the changes of row and column (below it), "
+    "in points, with their verdicts",
 }
 SHOWN = 6
 

@@ -36,7 +36,7 @@ def _of_section(study: Study, section: Section) -> list[str]:
     if not known:
         return []
     one = next(iter(known.values()))
-    head = ["arm", "replicates", f"{escape(section.baseline)}: {one.what}", "arm", "errs less on", "as much on", "more on"]
+    head = ["arm", "replicates", f"{escape(section.baseline)}: {one.what}", "the arm", "errs less on", "as much on", "more on"]
     title = f"### Errors: {tables.section_name(study.comparison, section)}"
     paragraphs = [title, formats.table(head, [_line(label, both) for label, both in known.items()])]
     texts = predictions.texts(next(iter(section.before.runs.values())), study.output, len(one.items))

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from reports.chapters import components, effect_plot, pictures
+from reports.chapters import component_changes, components, effect_map, effect_plot, effects, pictures
 from reports.comparison.compare import Comparison, compare
 from reports.writing import plots
 
@@ -134,3 +134,32 @@ def test_changes(comparison: Comparison):
 def test_parameter_bars(comparison: Comparison):
     with mpl.rc_context(plots.STYLE):
         check(drawn(components.parameter_bars(components.groups(comparison))))
+
+
+def test_waterfall(comparison: Comparison):
+    with mpl.rc_context(plots.STYLE):
+        figure = component_changes.waterfall(comparison.sections[0], "model")
+        if figure is None:
+            assert len({run.metrics[TOTAL] for run in comparison.runs}) == 1
+            return
+        check(drawn(figure))
+
+
+@pytest.mark.parametrize("changes", [2, 5])
+def test_heat_map(make_run, changes: int):
+    """Long names, effects of 0 and of 80 points."""
+    names = [f"a_change_with_a_long_name_{index}" for index in range(changes)]
+    runs = []
+    for arm in itertools.chain.from_iterable(itertools.combinations(names, size) for size in range(changes + 1)):
+        settings = {f"model.{name}": "1" for name in arm} | {f"enhancements.{name}": "True" for name in arm}
+        score = 0.9 - (0.8 if names[0] in arm else 0.0)
+        for task, seed in itertools.product(("sst2", "cola"), (0, 1)):
+            values = {SCORE: score + 0.001 * seed * len(arm), "eval/examples": 1000.0}
+            runs.append(make_run("~".join(["base", *arm]), seed, values, settings, task=task))
+    comparison = compare("s", runs)
+    with mpl.rc_context(plots.STYLE):
+        figure = effect_map.heat_map(comparison, effects.found(comparison))
+        check(drawn(figure))
+    cells = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert len(cells) == 2 * changes * (changes + 1) / 2
+    assert sum(text.startswith("−80.") for text in cells) == 2
