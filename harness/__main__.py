@@ -1,17 +1,25 @@
 """The command line: `python -m harness [COMMAND] [argument ...]`, without a command `run`."""
 
+import contextlib
 import importlib
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import harness
 from harness.commands import COMMANDS
 from harness.config.redact import redacted
 from harness.errors import InputError, unknown
 from harness.terminal import ends_with_its_reader
+
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended: 128 + 2."""
 
 HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
@@ -30,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
 
         logging.basicConfig(format="[%(asctime)s][%(name)s][%(levelname)s] %(message)s")  # Hydra sets the level
     try:
-        return _run(name, rest)
+        with _second_interrupt_ends_at_once():
+            return _run(name, rest)
     except InputError as error:
         if verbose or os.environ.get("HYDRA_FULL_ERROR") == "1":
             print(redacted("".join(traceback.format_exception(error))), end="", file=sys.stderr)
@@ -38,7 +47,26 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print(f"{label}: interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
+
+
+@contextlib.contextmanager
+def _second_interrupt_ends_at_once() -> Iterator[None]:
+    """The first Ctrl-C ends a command in order, which may take seconds; workers end with this process in any case."""
+
+    def first(number: int, frame: object) -> NoReturn:
+        signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
+        raise KeyboardInterrupt
+
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as where a script starts it in the background
+    if ignored or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _run(name: str, arguments: list[str]) -> int:

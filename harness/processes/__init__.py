@@ -22,6 +22,9 @@ from typing import TextIO
 PR_SET_PDEATHSIG = 1
 """Number of that request in linux/prctl.h."""
 
+ENDS_S = 2.0
+"""Seconds that a worker gets to end when it is told to: Ctrl-C ends a command within five."""
+
 FORK = "HARNESS_FORK"
 """Environment variable; with the value 0 no worker is forked."""
 
@@ -172,11 +175,11 @@ def run(module: str, arguments: list[str], threads: int, log: Path) -> int:
 
 
 def end(worker: Worker) -> None:
-    """Terminates a worker, and kills it if it has not ended within 10 s."""
+    """Terminates a worker, and kills it if it has not ended within ENDS_S."""
     if worker.poll() is None:
         worker.terminate()
         try:
-            worker.wait(10)
+            worker.wait(ENDS_S)
         except subprocess.TimeoutExpired:
             worker.kill()
             worker.wait()

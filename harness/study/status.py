@@ -94,7 +94,7 @@ def _state(folder: Path, record: dict[str, Any], result: dict[str, Any] | None) 
     if end:
         return State(end["state"]).text, end["reason"]
     if record:
-        return State.killed.text, "its command ended without a word"
+        return State.killed.text, "its command was killed, or the machine restarted"
     return NOT_STARTED, ""
 
 

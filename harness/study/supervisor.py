@@ -69,8 +69,15 @@ def run_study(configs: list[RunConfig]) -> int:
     with live_line("opening the trackers"):
         trackers = Trackers(planned[0].config)
     plan_file.write(planned)
-    with _terminated_as_interrupt(), tracked(planned, trackers):
-        return 0 if _run_all(planned, neighbours, trackers) else 1
+    try:
+        with _terminated_as_interrupt(), tracked(planned, trackers):
+            return 0 if _run_all(planned, neighbours, trackers) else 1
+    except KeyboardInterrupt:
+        done = sum(run_log.result(item.folder) is not None for item in planned)
+        print(
+            f"{done} of {len(planned)} runs have ended; the same command goes on; what is left: {_status(planned)}", flush=True
+        )
+        raise
 
 
 def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Trackers) -> bool:
@@ -90,10 +97,14 @@ def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Tracke
     else:
         print(f"the sweep stops: {stop}; the same command goes on with what is left, and times what has finished", flush=True)
     if failures.ends:
-        study, output = planned[0].config.study, planned[0].config.output
-        command = ["python", "-m", "harness", "status", study, *([] if output == "multirun" else ["--output", output])]
-        print(f"{failures.summary(len(planned), len(planned) - number)}; why: {shlex.join(command)}", flush=True)
+        print(f"{failures.summary(len(planned), len(planned) - number)}; why: {_status(planned)}", flush=True)
     return not failures.ends
+
+
+def _status(planned: list[PlannedRun]) -> str:
+    """The command that says what is missing."""
+    study, output = planned[0].config.study, planned[0].config.output
+    return shlex.join(["python", "-m", "harness", "status", study, *([] if output == "multirun" else ["--output", output])])
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ PATIENCE_S = 60.0
 MOST_S = 180.0
 """Longest wait at the end for all that is left."""
 
-ENDED_S = 10.0
+ENDED_S = 2.5
 """Longest wait after Ctrl-C."""
 
 

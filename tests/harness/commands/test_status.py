@@ -59,7 +59,7 @@ def test_every_state_is_named_with_its_reason_and_the_command_that_completes_it(
         (items[1], "not timed"),
         (items[2], f"out of memory MemoryError (see {log})"),
         (items[3], "diverged the loss of step 3 is nan"),
-        (items[4], "killed its command ended without a word"),
+        (items[4], "killed its command was killed, or the machine restarted"),
         (items[5], "not started"),
     ]
     text = " ".join(" ".join(shown).split())

@@ -4,6 +4,8 @@ import _thread
 import json
 import os
 import signal
+import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from child_processes import PATIENCE_S, wait_for, workers
 from harness import tags
 from harness.study import run_folder
 from harness.study.plan import plan
-from harness.tracking import run_log
+from harness.tracking import run_log, trackers
 
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none"]
 SHORT = ["finetune.max_steps=2", "measure=none"]
@@ -147,7 +149,43 @@ def test_device_that_is_not_there_fails_its_cell_with_the_reason(run_harness, sm
     assert list(output.glob("s/*/result.json")) == []
 
 
-def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(run_harness, small, output, runs_of):
+def interrupted(process: subprocess.Popen, output: Path, times: int) -> tuple[int, str, str, float]:
+    """Exit code, output and seconds of a command that is interrupted while it trains."""
+    wait_for(lambda: is_training(output), process)
+    (worker,) = workers(process.pid)
+    if times > 1:
+        worker.suspend()  # to end it takes 2 s
+    began = time.monotonic()
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    seconds = time.monotonic() - began
+    assert psutil.wait_procs([worker], timeout=PATIENCE_S)[1] == []
+    return process.returncode, out, err, seconds
+
+
+def test_one_interrupt_ends_the_command_within_seconds_and_says_how_to_go_on(start_harness, small, output):
+    process = start_harness(*small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
+    code, out, err, seconds = interrupted(process, output, 1)
+    assert (code, err) == (130, "harness: interrupted\n")
+    why = f"python -m harness status s --output {output}"
+    assert out.splitlines()[-1] == f"0 of 1 runs have ended; the same command goes on; what is left: {why}"
+    assert seconds < 10  # five on a machine that does nothing else
+    (record,) = output.glob("s/*/run.json")
+    assert json.loads(record.read_text())["end"]["state"] == "killed"
+
+
+def test_a_second_interrupt_ends_the_command_at_once(start_harness, small, output):
+    process = start_harness(*small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
+    code, out, _, _ = interrupted(process, output, 2)
+    assert code == 130
+    assert "the same command goes on" not in out
+
+
+def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(run_harness, small, output, runs_of, monkeypatch):
+    monkeypatch.setattr(trackers, "ENDED_S", PATIENCE_S)  # a database on a busy machine is slow
+
     def end() -> psutil.Process:
         wait_for(lambda: is_training(output))
         (worker,) = workers(os.getpid())
