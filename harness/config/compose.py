@@ -9,6 +9,7 @@ import gc
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,9 +80,14 @@ def main(arguments: list[str], run: Run) -> int:
             raise RuntimeError("a run failed; see its log")
 
     _store_schema()
-    sys.argv[1:] = overrides
     try:
-        with _hydra_raises(), _without_repetition(sweep, overrides), _without_collections(), live_line("composing the runs"):
+        with (
+            _note_elsewhere(overrides),
+            _hydra_raises(),
+            _without_repetition(sweep, overrides),
+            _without_collections(),
+            live_line("composing the runs"),
+        ):
             hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
     except (HydraException, OmegaConfBaseException) as error:
         raise one_line(error) from error
@@ -113,6 +119,18 @@ def _hide_passwords(written: Path) -> None:
 def _store_schema() -> None:
     """Makes the schema known to Hydra; in a notebook or a test, for all commands at once."""
     ConfigStore.instance().store(name="run_config", node=RunConfig)
+
+
+@contextlib.contextmanager
+def _note_elsewhere(overrides: list[str]) -> Iterator[None]:
+    """The command line of Hydra, whose note on a sweep is written before the sweep is checked: into a folder that is removed.
+
+    Settings of Hydra on the command line, such as those of a launcher plugin, have it in `output`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        is_set = any(re.match(r"\+*hydra\b", override) for override in overrides)
+        sys.argv[1:] = overrides if is_set else [*overrides, f"hydra.sweep.dir='{folder}'"]
+        yield
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import get_args
 
+from hydra.errors import OverrideParseException
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
 from harness.config import nearest
@@ -14,12 +15,25 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError, unknown
 from harness.paths import CLAIMS, REFERENCE, conf_directory
 
+CHOICES = "hydra.runtime.choices."
+"""Where Hydra keeps the choice of each group."""
+
 
 def one_line(error: Exception, cause: BaseException) -> InputError:
     """The error of Hydra, whose `cause` is an error of OmegaConf or itself."""
     if isinstance(error, InputError):
         return error
     text = str(error)
+    several = re.search(
+        r"Ambiguous value for argument '(.*)'\n1\. |Sweep parameters '(.*)' requires --multirun", text, re.DOTALL
+    )
+    if several:
+        return _without_sweep(several[1] or several[2])
+    if isinstance(error, OverrideParseException):
+        reason = " ".join(re.sub(r"Error parsing override '.*'\n|\s+See https://\S+ for details", "", error.message).split())
+        return InputError(
+            f"{error.override!r} cannot be read as KEY=VALUE: {reason}; a value with such characters needs quotes"
+        )
     choice = re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\n((?:\t\S+\n?)*)", text, re.DOTALL)
     if choice:
         group, name, listed = choice.groups()
@@ -30,12 +44,21 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
         return _unknown_choice(group, name, [path.stem for path in (conf_directory() / group).glob("*.yaml")])
     override = re.search(r"Could not override '([^']*)'", text)
     key = getattr(cause, "full_key", None) or (override.group(1) if override else "")
+    if key.startswith(CHOICES):
+        name = key.removeprefix(CHOICES)
+        return InputError(f"~{name} leaves out a group that every run needs: choose {name}=NAME in place of it")
     if key in groups() and "No match in the defaults list" in text:
         return InputError(f"{key!r} has no default to replace: write +{key}=...")
     if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
         return unknown_key(key)
     reason = " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
     return InputError(f"{key}: {reason}" if key and key not in reason else reason)
+
+
+def _without_sweep(override: str) -> InputError:
+    key, _, values = override.partition("=")
+    one_list = f"; one list is {key}=[{values}]" if re.fullmatch(r"[^()]*", values) else ""
+    return InputError(f"{override!r} names several values: add -m to sweep over them{one_list}")
 
 
 def _unknown_choice(group: str, name: str, names: list[str]) -> InputError:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import tempfile
 from pathlib import Path
 
 from harness import paths
@@ -43,3 +44,7 @@ def refuse_output(output: str) -> None:
         raise InputError(f"output={output!r} must be a folder: {existing} is none")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise InputError(f"output={output!r} must be a folder that can be written to: {existing} cannot be")
+    try:
+        tempfile.TemporaryDirectory(dir=existing).cleanup()  # permissions say nothing of a full disk or a special file system
+    except OSError as error:
+        raise InputError(f"output={output!r} must be a folder that can be written to: {existing}: {error.strerror}") from error

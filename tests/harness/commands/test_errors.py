@@ -224,7 +224,40 @@ def test_one_bad_value_in_a_sweep_stops_all_of_it_in_a_process_too(run_module, t
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("harness: unknown model 'nope'; choices for `model`: ")
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] in ([], ["multirun.yaml"])  # Hydra's own note
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        *(["-m", "seed=range(1,0)"], ["-m", "model=base,nope"], ["-m", "model=base,albert", "arm=same"]),
+        *(["-m", "seed=1,2", "finetune.adam_betas=[0.9]"], ["-m", "seed=1,2", "study=a,b/c"], ["seed=1,2", "-m", "study=.."]),
+    ],
+)
+def test_a_refused_sweep_leaves_nothing(monkeypatch, capsys, tmp_path, refused):
+    monkeypatch.chdir(tmp_path)
+    assert main(["task=bag", *refused]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["seed=1,2"], "'seed=1,2' names several values: add -m to sweep over them; one list is seed=[1,2]"),
+        (["model=base,albert"], "'model=base,albert' names several values: add -m to sweep over them; one list is"),
+        (["seed=range(1,4)"], "'seed=range(1,4)' names several values: add -m to sweep over them"),
+        (["task.grammar=[1,"], "'task.grammar=[1,' cannot be read as KEY=VALUE: no viable alternative at input '[1,'; a value"),
+        (["task.headline=${"], "'task.headline=${' cannot be read as KEY=VALUE: extraneous input '{' expecting <EOF>; a value"),
+        (["~model"], "~model leaves out a group that every run needs: choose model=NAME in place of it"),
+        (["output=/proc/x"], "output='/proc/x' must be a folder that can be written to: /proc: No such file or directory"),
+    ],
+)
+def test_an_override_that_cannot_be_used_is_named_in_our_words(monkeypatch, capsys, tmp_path, arguments, line):
+    monkeypatch.chdir(tmp_path)
+    assert main(["task=bag", *arguments]) == 2
+    assert capsys.readouterr().err.startswith(f"harness: {line}")
+    assert list(tmp_path.iterdir()) == []
 
 
 ROWS = {"sentence": ["a fine film", "a dull film", "good", "bad"] * 10, "label": [1, 0, 1, 0] * 10, "idx": list(range(40))}
