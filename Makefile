@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow mutants lint bench bench-full bench-gpu clean
+.PHONY: demo test test-slow chaos mutants lint bench bench-full bench-gpu clean
 
 demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed
@@ -17,8 +17,11 @@ demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 test: $(INSTALLED)  ## the whole suite but what is marked slow
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-slow: $(INSTALLED)  ## what is marked slow
-	$(BIN)/python -m pytest -m slow
+test-slow: $(INSTALLED)  ## what is marked slow, but the random kills
+	$(BIN)/python -m pytest -m slow --ignore=tests/chaos
+
+chaos: $(INSTALLED)  ## a sweep that is killed at random until it is complete; CHAOS_SEED=N repeats the kills
+	$(BIN)/python -m pytest -s -m slow tests/chaos
 
 mutants: $(INSTALLED)  ## small wrong changes that the tests must notice; ARGS='--only models/' or ARGS=--check-stale
 	$(BIN)/python tests/mutants/run.py $(ARGS)

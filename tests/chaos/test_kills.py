@@ -1,0 +1,201 @@
+"""A sweep whose workers and commands are killed at random until it is complete; the tracking server comes and goes.
+
+What is left equals, number by number, what an undisturbed sweep leaves. `make chaos` runs it, for some ten minutes; the seed of
+the kills is printed, and CHAOS_SEED repeats it.
+"""
+
+import contextlib
+import csv
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import mlflow
+import psutil
+import pytest
+from child_processes import PATIENCE_S, started, wait_for, workers
+
+from harness import metrics, paths, tags
+from harness.tracking import run_log
+
+KILLS = 30
+SWEEP = ["-m", "model=base,albert", "seed=range(0,12)", "scale=tiny", "task=bag", "task.grammar.train_examples=64"]
+SWEEP += ["task.grammar.validation_examples=40", "finetune.max_steps=4", "hardware.threads=1", "measure=none", "study=chaos"]
+RUNS = 24
+TEMPORARY = re.compile(r"\..+\.\d+$|.*\.tmp$|\.probe-.*")
+"""Names of files that are renamed once they are whole, and of folders that are removed."""
+
+
+@dataclass
+class Server:
+    """MLflow on loopback, which can be switched off."""
+
+    folder: Path
+    port: int
+    process: contextlib.ExitStack | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def on(self) -> None:
+        if self.process is None:
+            self.process = contextlib.ExitStack()
+            store = [
+                "--backend-store-uri",
+                f"sqlite:///{self.folder / 'store.db'}",
+                "--artifacts-destination",
+                str(self.folder),
+            ]
+            command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port), *store]
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            self.process.enter_context(started([*command, "--workers", "1"], **quiet))
+            wait_for(self._answers)
+
+    def off(self) -> None:
+        if self.process is not None:
+            self.process.close()
+            self.process = None
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    (tmp_path / "server").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    made = Server(tmp_path / "server", port)
+    made.on()
+    yield made
+    made.off()
+
+
+def command(output: Path, uri: str) -> list[str]:
+    return [sys.executable, "-m", "harness", *SWEEP, f"output={output}", f"tracking.uri={uri}", "report=false"]
+
+
+def numbers(output: Path) -> dict[str, object]:
+    """Name of a run -> its results that do not depend on the clock, and its losses."""
+    found = {}
+    for path in output.glob("chaos/*/result.json"):
+        result = run_log.result(path.parent)
+        assert result["status"] == "finished"
+        fixed = {key: value for key, value in result["metrics"].items() if key.startswith(("eval/", "model/"))}
+        losses = [entry["value"] for entry in run_log.Reader(path.parent).new_entries() if entry.get("key") == "finetune/loss"]
+        found[path.parent.name] = (fixed, losses)
+    return found
+
+
+def table(output: Path, uri: str, folder: Path) -> list[tuple[str, ...]]:
+    """Rows of the report's summary whose numbers do not depend on the clock."""
+    made = [sys.executable, "-m", "reports", "--uri", uri, "--study", "chaos", "--format", "csv", "--out", str(folder)]
+    done = subprocess.run(made, capture_output=True, text=True, cwd=output)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with (folder / "summary.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    fixed = [row for row in rows if metrics.get(row["metric"]).deterministic or row["metric"].startswith("eval/")]
+    assert len({row["arm"] for row in fixed}) == 2
+    return sorted(tuple(row[key] for key in ("arm", "metric", "n", "mean", "sd", "change", "verdict")) for row in fixed)
+
+
+def kill(supervisor: subprocess.Popen, whom: str) -> None:
+    """At this moment; who has ended already is left alone."""
+    running = workers(supervisor.pid) if whom != "supervisor" and supervisor.poll() is None else []
+    for worker in running:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            worker.kill()
+    if whom != "worker":
+        with contextlib.suppress(ProcessLookupError):
+            supervisor.send_signal(signal.SIGTERM if whom == "politely" else signal.SIGKILL)
+
+
+def of_this_output(output: Path) -> list[str]:
+    """Command lines of processes that work below the output folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if str(output) in line and process.pid != os.getpid():
+            found.append(line)
+    return found
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_thirty_times_is_what_an_undisturbed_one_is(server: Server, tmp_path: Path):
+    seed = int(os.environ.get("CHAOS_SEED", random.randrange(10**6)))
+    print(f"CHAOS_SEED={seed}")
+    chance = random.Random(seed)
+    calm, output = tmp_path / "calm", tmp_path / "out"
+    options = {"cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+
+    began, first = time.monotonic(), None
+    with started(command(calm, "sqlite:///" + str(tmp_path / "calm.db")), **options) as process:
+        for line in process.stdout:
+            if first is None and "finished in" in line:
+                first = time.monotonic() - began
+        assert process.wait() == 0
+    each = (time.monotonic() - began - first) / RUNS
+    expected = numbers(calm)
+    assert len(expected) == RUNS
+
+    codes, killed, whole = [], 0, None
+    ends = time.monotonic() + PATIENCE_S * KILLS
+    while whole != 0:
+        assert time.monotonic() < ends, "waited in vain"
+        server.off() if chance.random() < 0.2 else server.on()
+        with (tmp_path / "log").open("a") as log, started(command(output, server.uri), **options | {"stdout": log}) as process:
+            if killed < KILLS:
+                time.sleep(chance.uniform(0, first + 2 * each))
+                kill(process, chance.choice(["worker", "supervisor", "both", "politely"]))
+                killed += 1
+            whole = process.wait(PATIENCE_S)
+            codes.append(whole)
+        if killed < KILLS and whole == 0:  # it completed between two kills: further ones find a finished sweep
+            whole = None
+    assert killed == KILLS
+    assert not [code for code in codes if code == 2], (tmp_path / "log").read_text()[-3000:]
+
+    server.on()
+    synced = subprocess.run(
+        [sys.executable, "-m", "harness", "sync", f"output={output}", f"uri={server.uri}"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert synced.returncode == 0, synced.stdout + synced.stderr
+    assert numbers(output) == expected
+    assert table(output, server.uri, tmp_path / "a") == table(calm, "sqlite:///" + str(tmp_path / "calm.db"), tmp_path / "b")
+    _tracker_agrees(server.uri, output)
+    assert [path for path in output.rglob("*") if TEMPORARY.fullmatch(path.name)] == []
+    wait_for(lambda: of_this_output(output) == [])
+
+
+def _tracker_agrees(uri: str, output: Path) -> None:
+    """One finished run for each folder, by attempt; and none that is said to be running."""
+    client = mlflow.MlflowClient(uri)
+    (study,) = (one for one in client.search_experiments() if one.name == "chaos")
+    runs = client.search_runs([study.experiment_id], max_results=1000)
+    assert [run.info.run_name for run in runs if run.info.status == "RUNNING"] == []
+    finished = [run for run in runs if run.data.tags.get(tags.ROLE) == tags.ROLE_RUN and run.info.status == "FINISHED"]
+    records = run_log.records(str(output))
+    assert sorted(run.data.tags["attempt"] for run in finished) == sorted(one["attempt"] for one in records.values())
+    assert len(records) == len(list(output.glob(f"chaos/*/{paths.LOCK}"))) == RUNS
+    for run in finished:
+        (folder,) = (path for path, one in records.items() if one["attempt"] == run.data.tags["attempt"])
+        told = run_log.result(folder)["metrics"]
+        assert all(run.data.metrics[key] == value for key, value in told.items() if key in run.data.metrics)
+        assert run.data.metrics["eval/score"] == told["eval/score"]
