@@ -149,9 +149,9 @@ def test_tasks_of_different_shapes_are_launched_apart(planned, launches):
     assert len({sessions.shape_key(item) for item in cells}) == 1
     wide = replace(cells[0].config.task, labels=["a", "b", "c"])
     other = replace(cells[0], config=replace(cells[0].config, task=wide))
-    assert sessions.shape_key(other) != sessions._shape_key(cells[0])
+    assert sessions.shape_key(other) != sessions.shape_key(cells[0])
     larger = replace(cells[0].config.model, vocab_size=cells[0].config.model.vocab_size + 1)
-    assert sessions.shape_key(replace(cells[0], config=replace(cells[0].config, model=larger))) != sessions._shape_key(cells[0])
+    assert sessions.shape_key(replace(cells[0], config=replace(cells[0].config, model=larger))) != sessions.shape_key(cells[0])
 
 
 def test_the_fastest_product_is_measured_once_a_session(planned, launches):
