@@ -54,7 +54,7 @@ WARNING = "warning"
 """Why a pretraining has not learned; absent where it has."""
 
 STATUS = "status"
-"""running, or a state of `harness.states`."""
+"""running, or a state of `harness.tracking.states`."""
 
 REASON = "reason"
 """Why a run did not finish; empty or absent for others."""

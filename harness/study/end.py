@@ -6,9 +6,9 @@ from typing import Any
 
 from harness import tags
 from harness.processes.ending import Ending
-from harness.states import State
 from harness.study import run_folder
 from harness.tracking import run_log
+from harness.tracking.states import State
 
 INVALID = 2
 """Exit code of a worker that was asked for what cannot be run, as that of the command."""

@@ -3,9 +3,9 @@
 from collections import Counter
 
 from harness.config.execution import SweepConfig
-from harness.states import State
 from harness.study.end import End
 from harness.study.plan import PlannedRun
+from harness.tracking.states import State
 
 
 class Failures:

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 
 from harness import paths
-from harness.states import State
 from harness.study.status import is_held
 from harness.tracking import run_log
+from harness.tracking.states import State
 
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)")
 """Name of a file or folder while a process writes it: a dot, its later name, the process id."""

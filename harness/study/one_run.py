@@ -13,14 +13,15 @@ from filelock import FileLock, Timeout
 from harness import paths, plateau, processes, tags
 from harness.hardware import facts
 from harness.processes.ending import Watch
-from harness.states import State
 from harness.study import end, pieces, run_folder, workers
 from harness.study.end import End
 from harness.study.pieces import FoundPieces, Pieces
 from harness.study.plan import PlannedRun
 from harness.study.progress import Progress
+from harness.study.screen import Screen
 from harness.study.watchdog import Watchdog
 from harness.tracking import run_log
+from harness.tracking.states import State
 from harness.tracking.trackers import TrackedRun, Trackers
 
 POLL_S = 0.5
@@ -37,6 +38,7 @@ class Command:
     trackers: Trackers
     are_busy: Callable[[], bool]  # whether other processes use the CPUs
     pieces: FoundPieces = field(default_factory=FoundPieces)
+    screen: Screen | None = None
 
 
 def run_unless_done(item: PlannedRun, label: str, command: Command) -> tuple[End, bool]:
@@ -101,7 +103,7 @@ def _run(item: PlannedRun, label: str, command: Command) -> End:
     ended = end.WITH_ITS_COMMAND
     try:
         while True:
-            with Progress(label) as progress:
+            with Progress(label, command.screen) as progress:
                 ended = _work(item, busy, watchdog, lambda entries, on=progress: (on.show(entries), tracked.add(entries)))
                 smaller = command.pieces.smaller(item, record) if ended.state is State.out_of_memory else None
                 progress.end(ended.state.text, _metrics(item), _explained(item, ended, smaller))

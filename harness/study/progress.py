@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.live_line import LiveLine
+from harness.study.screen import Screen
 
 LINE_EVERY_S = 15.0
 """Seconds between plain lines of one run."""
@@ -14,8 +15,10 @@ LINE_EVERY_S = 15.0
 class Progress:
     """Shows the log of one run."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, screen: Screen | None = None) -> None:
+        """On a screen that is shown the run has its bar there."""
         self._label = label
+        self._screen = screen if screen is not None and screen.is_shown else None
         self._stage = self._said = "starting"
         self._steps = 0
         self._began = self._last_line = time.monotonic()
@@ -23,13 +26,16 @@ class Progress:
         self._latest = self._stage_start
 
     def __enter__(self) -> Self:
+        if self._screen is not None:
+            self._screen.begin(self._label)
+            return self
         if not sys.stderr.isatty():
             print(f"{self._label}: started", flush=True)
         self._line = LiveLine(f"{self._label}: {self._stage}")
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._line.close()
+        self._close()
 
     def show(self, entries: list[dict[str, Any]]) -> None:
         """Shows new entries of the log; without any, every LINE_EVERY_S seconds that the stage continues."""
@@ -47,7 +53,7 @@ class Progress:
         seconds = f"{time.monotonic() - self._began:.0f} s"
         score = f", score {metrics['eval/score']:.4f}" if "eval/score" in metrics else ""
         outcome = f"{status} in {seconds}{score}" if status == "finished" else f"{status}: {reason}"
-        self._line.close()
+        self._close()
         print(f"{self._label}: {outcome}", flush=True)
 
     def _begin(self, entry: dict[str, Any]) -> None:
@@ -55,7 +61,7 @@ class Progress:
         self._stage_start = (self._latest if resumed else {"step": 0, "tokens": 0}) | {"time": entry["time"]}
         self._stage, self._steps = entry["stage"], entry["steps"]
         self._said = self._stage
-        self._line.show(f"{self._label}: {self._stage}")
+        self._show(self._stage, 0)
 
     def _advance(self, point: dict[str, Any]) -> None:
         self._latest = point
@@ -63,9 +69,21 @@ class Progress:
         rate = (point["tokens"] - self._stage_start["tokens"]) / seconds
         done, remaining = self._remaining(point, seconds)
         text = f"{done}, loss {point['value']:.3f}, {rate:,.0f} tokens/s{remaining}"
-        self._line.show(f"{self._label}: {text}")
+        self._show(text, point["step"])
         self._said = f"{done}, loss {point['value']:.3f}"
         self._say_sometimes(text)
+
+    def _show(self, text: str, step: int) -> None:
+        if self._screen is not None:
+            self._screen.advance(text, step, self._steps or None)
+        else:
+            self._line.show(f"{self._label}: {text}")
+
+    def _close(self) -> None:
+        if self._screen is not None:
+            self._screen.end()
+        else:
+            self._line.close()
 
     def _say_sometimes(self, text: str) -> None:
         if not sys.stderr.isatty() and time.monotonic() - self._last_line > LINE_EVERY_S:

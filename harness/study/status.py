@@ -9,8 +9,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from harness import paths, tags
-from harness.states import State
 from harness.tracking import run_log
+from harness.tracking.states import State
 
 RUNNING, NOT_STARTED = "running", "not started"
 """States of runs that have not ended, beside those of `State`."""

@@ -18,9 +18,11 @@ from harness.study import forecast, plan_file, torn_runs, workers
 from harness.study.failures import Failures
 from harness.study.one_run import Command, run_unless_done
 from harness.study.plan import PlannedRun, plan
+from harness.study.screen import Screen
 from harness.study.timing.add import time_runs
 from harness.study.tracked_study import tracked
 from harness.tracking import run_log
+from harness.tracking.states import State
 from harness.tracking.trackers import Trackers
 
 BUSY_CPUS = 0.5
@@ -82,19 +84,24 @@ def run_study(configs: list[RunConfig]) -> int:
 
 def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Trackers) -> bool:
     """Runs and times them; whether all finished. A sweep that stops before its end times nothing."""
-    failures, command, stop, number = Failures(planned[0].config.sweep), Command(trackers, neighbours.are_busy), None, 0
-    for number, item in enumerate(planned, 1):
-        label = f"[{number}/{len(planned)}] {item.title}"
-        if failures.has(item.needs):
-            print(f"{label}: skipped: its pretraining did not finish", flush=True)
-            failures.skip(item)
-            continue
-        stop = failures.add(item, *run_unless_done(item, label, command))
-        if stop is not None:
-            break
-    if stop is None:
-        time_runs(planned, trackers)
-    else:
+    failures, stop, number = Failures(planned[0].config.sweep), None, 0
+    with Screen(len(planned)) as screen:
+        command = Command(trackers, neighbours.are_busy, screen=screen)
+        for number, item in enumerate(planned, 1):
+            label = f"[{number}/{len(planned)}] {item.title}"
+            if failures.has(item.needs):
+                print(f"{label}: skipped: its pretraining did not finish", flush=True)
+                failures.skip(item)
+                screen.count(finished=False, ran=False)
+                continue
+            end, ran = run_unless_done(item, label, command)
+            screen.count(end.state is State.finished, ran)
+            stop = failures.add(item, end, ran)
+            if stop is not None:
+                break
+        if stop is None:
+            time_runs(planned, trackers, screen)
+    if stop is not None:
         print(f"the sweep stops: {stop}; the same command goes on with what is left, and times what has finished", flush=True)
     if failures.ends:
         print(f"{failures.summary(len(planned), len(planned) - number)}; why: {_status(planned)}", flush=True)

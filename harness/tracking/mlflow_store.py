@@ -24,9 +24,9 @@ from mlflow.exceptions import MlflowException
 
 from harness import paths, plateau, tags
 from harness.config.redact import whole
-from harness.states import State
 from harness.tracking import attempts, database, notes, run_log, shown, ui
 from harness.tracking.backend import Backend
+from harness.tracking.states import State
 
 END_STATES = dict.fromkeys(State, "FAILED") | {State.finished: "FINISHED", State.killed: "KILLED"}
 """Status of a run -> its state in MLflow."""

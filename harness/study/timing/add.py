@@ -6,13 +6,14 @@ from harness import paths, tags
 from harness.measure.records import Launch
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
+from harness.study.screen import Screen
 from harness.study.timing import summary
 from harness.study.timing.session import Session, Timed, has_timing, is_measured
 from harness.tracking import run_log
 from harness.tracking.trackers import TrackedRun, Trackers
 
 
-def time_runs(planned: list[PlannedRun], trackers: Trackers) -> None:
+def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | None = None) -> None:
     """Times the finished runs that have no timing yet, and adds it to them; a failed launch leaves a run without."""
     for item in planned:
         if is_measured(item) and not has_timing(item) and (item.folder / summary.FILE).exists():
@@ -21,7 +22,7 @@ def time_runs(planned: list[PlannedRun], trackers: Trackers) -> None:
     if session.kept is None:
         return
     with session.kept.held():
-        session.run()
+        session.run(screen)
         for item, timed in session.replicates:
             if timed.failed is None:
                 _track_replicate(item, timed, session.name, trackers)

@@ -27,6 +27,7 @@ from harness.measure.records import Launch, Request
 from harness.metrics import HIGHEST_FLOOR
 from harness.study import identity, run_folder
 from harness.study.plan import PlannedRun
+from harness.study.screen import Screen
 from harness.study.timing import kept, precision
 from harness.study.timing.kept import KeptSession
 from harness.study.timing.progress import Progress
@@ -116,7 +117,7 @@ class Session:
             if one.peak_flops_per_s is not None:
                 self._peaks.setdefault(_hardware(timed), one.peak_flops_per_s)
 
-    def run(self) -> None:
+    def run(self, screen: Screen | None = None) -> None:
         """Launches everything, round by round, until the A/A replicates are precise enough.
 
         A variant whose launch fails is left out of later rounds.
@@ -130,7 +131,7 @@ class Session:
         resumed = f"; resumes at round {first + 1}" if first else ""
         print(f"Timing {counts} (measure=none skips this; session {self.name}{resumed})", flush=True)
         began, done = time.monotonic(), first
-        with Progress(sum(max(0, variant.config.measure.rounds - first) for variant in timed)) as progress:
+        with Progress(sum(max(0, variant.config.measure.rounds - first) for variant in timed), screen) as progress:
             for number in range(first, rounds):
                 if number and self._is_done():
                     break

@@ -1,0 +1,84 @@
+"""The live screen of a command: what it shows on a terminal, and that there is none elsewhere."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.study.progress import Progress
+from harness.study.screen import Screen
+
+ROOT = Path(__file__).resolve().parents[3]
+SWEEP = """
+import time
+from harness.study.screen import Screen
+from harness.study.progress import Progress
+with Screen(3) as screen:
+    with Progress("[1/3] base", screen) as run:
+        loss = {"key": "finetune/loss", "step": 5, "value": 0.5, "tokens": 50, "time": 1000}
+        run.show([{"stage": "finetune", "steps": 10, "time": 0}, loss])
+        time.sleep(0.6)
+        run.show([{"stage": "evaluate", "steps": 0, "time": 2000}])
+        time.sleep(0.6)
+        run.end("finished", {"eval/score": 0.25}, "")
+    screen.count(finished=True, ran=True)
+    with Progress("[2/3] albert", screen) as run:
+        run.end("failed", {}, "KeyError: 'x' [red]")
+    screen.count(finished=False, ran=True)
+    screen.begin("timing")
+    screen.advance("base, round 1", 1, 4)
+    time.sleep(0.6)
+"""
+
+
+@pytest.fixture(scope="module")
+def shown() -> str:
+    """What a terminal of 100 columns gets, without its control characters."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "TERM": "xterm"}
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with subprocess.Popen([sys.executable, "-c", SWEEP], env=environment, **streams) as process:
+        os.close(theirs)
+        found = b""
+        while True:
+            try:
+                found += (piece := os.read(ours, 65536))
+            except OSError:  # the terminal has no writer left
+                break
+            if not piece:
+                break
+    os.close(ours)
+    assert process.returncode == 0, found.decode()
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", found.decode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"all runs +\S+ +0/3, 3 left",
+        r"\[1/3\] base +\S+ +finetune step 5/10, loss 0\.500, 50 tokens/s, 1 s left",
+        r"\[1/3\] base +\S+ +evaluate",
+        r"\[1/3\] base: finished in \d+ s, score 0\.2500\r",
+        r"\[2/3\] albert: failed: KeyError: 'x' \[red\]\r",
+        r"all runs +\S+ +2/3, 1 left, about \d+ s; 1 not finished",
+        r"timing +\S+ +base, round 1",
+    ],
+)
+def test_a_terminal_shows_the_sweep_what_runs_now_and_the_lines_above(shown, text):
+    assert re.search(text, shown), shown
+
+
+def test_elsewhere_there_is_no_screen_and_lines_are_plain(capsys):
+    with Screen(1) as screen:
+        assert not screen.is_shown
+        with Progress("[1/1] base", screen) as run:
+            run.end("finished", {}, "")
+        screen.count(finished=True, ran=True)
+        screen.begin("timing")
+        screen.advance("base", 1, 2)
+        screen.end()
+    assert capsys.readouterr() == ("[1/1] base: started\n[1/1] base: finished in 0 s\n", "")
