@@ -26,7 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
-from harness.config import mistakes, names, recipe
+from harness.config import mistakes, names, own_files, recipe
 from harness.config.command_line import for_hydra
 from harness.config.redact import redacted
 from harness.config.resolve import from_node, unchecked
@@ -83,6 +83,7 @@ def main(arguments: list[str], run: Run) -> int:
     try:
         with (
             _note_elsewhere(overrides),
+            own_files.checked(),
             _hydra_raises(),
             _without_repetition(sweep, overrides),
             _without_collections(),
@@ -317,7 +318,7 @@ def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunCon
     searched = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir else []
     _store_schema()
     try:
-        with hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
+        with own_files.checked(), hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
             return from_node(hydra.compose("config", [*overrides, *searched]))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise one_line(error) from error

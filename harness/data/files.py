@@ -88,7 +88,15 @@ def _refuse_broken_json(path: Path, where: str, key: str) -> None:
         try:
             row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
         except json.JSONDecodeError as error:
-            raise InputError(f"{where}, line {number}: not JSON ({error.msg}); fix the file of {key}") from error
+            reason = f"{error.msg} at column {error.colno}"
+            raise InputError(f"{where}, line {number}: not JSON ({reason}); fix the file of {key}") from error
+        except RecursionError as error:
+            raise InputError(f"{where}, line {number}: lists or objects are nested too deep; fix the file of {key}") from error
+        except ValueError as error:
+            digits = sys.get_int_max_str_digits()
+            raise InputError(
+                f"{where}, line {number}: a number has more than {digits:,} digits; fix the file of {key}"
+            ) from error
         if not isinstance(row, dict):
             raise InputError(f"{where}, line {number}: expected an object, got {line[:40]!r}; fix the file of {key}")
 

@@ -29,6 +29,9 @@ NAMES = {
 }
 """Names of the special pieces in published tokenizers."""
 
+LARGEST_BYTES = 200_000_000
+"""Of the file of a tokenizer or vocabulary; those of published models have at most a tenth."""
+
 LETTER_STEP = 1e-4
 """Difference between the scores of successive letters that the unigram trainer adds to cover the alphabet."""
 
@@ -58,6 +61,8 @@ def vocabulary_bytes(config: TokenizerConfig) -> bytes:
     if not path:
         return b""
     try:
+        if (size := Path(path).stat().st_size) > LARGEST_BYTES:
+            raise InputError(f"tokenizer.{key}={path!r} has {size:,} bytes: expected at most {LARGEST_BYTES:,}")
         return Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"tokenizer.{key}={path!r} cannot be read: {error.strerror}") from error
@@ -73,6 +78,9 @@ def _read_tokenizer(config: TokenizerConfig) -> Tokenizer:
         ) from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
+    size, largest = tokenizer.get_vocab_size(), max(tokenizer.get_vocab().values(), default=-1)
+    if largest >= size:
+        raise InputError(f"tokenizer.file={config.file!r} numbers a piece {largest:,}: expected 0 to {size - 1:,}, one of each")
     return tokenizer
 
 

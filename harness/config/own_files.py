@@ -1,0 +1,112 @@
+"""YAML files of the user, checked before Hydra builds anything from them."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra._internal.config_repository import ConfigRepository
+from hydra.core.object_type import ObjectType
+
+from harness.errors import InputError
+from harness.paths import conf_directory
+
+LARGEST_BYTES = 1_000_000
+DEEPEST = 50
+MOST_VALUES = 20_000
+"""Values of a file with each alias counted as often as it stands for one: a few lines can stand for billions."""
+
+CORE = "tag:yaml.org,2002:"
+TAGS = {CORE + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "merge", "timestamp", "value")}
+
+
+@contextlib.contextmanager
+def checked() -> Iterator[None]:
+    """While Hydra runs: InputError for a file outside of the shipped ones that is no sound YAML, before it is built."""
+    load = ConfigRepository.load_config
+
+    def load_checked(repository: ConfigRepository, config_path: str) -> Any:
+        source = repository._find_object_source(config_path, ObjectType.CONFIG)
+        path = Path(source.path, source._normalize_file_name(config_path)) if source and source.scheme() == "file" else None
+        if path is None or path.resolve().is_relative_to(conf_directory().resolve()):
+            return load(repository, config_path)
+        refuse_unsound(path)
+        try:
+            return load(repository, config_path)
+        except ValueError as error:  # such as a number of 5,000 digits
+            raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+
+    ConfigRepository.load_config = load_checked
+    try:
+        yield
+    finally:
+        ConfigRepository.load_config = load
+
+
+def refuse_unsound(path: Path) -> None:
+    """InputError, with line and column where there are any, for a file that is no YAML mapping within the limits."""
+    if path.stat().st_size > LARGEST_BYTES:
+        raise InputError(f"{path} has {path.stat().st_size:,} bytes: expected at most {LARGEST_BYTES:,}")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        byte = f"byte 0x{error.object[error.start]:02x}"
+        raise InputError(f"{path}, line {line}: {byte} is not UTF-8; save the file as UTF-8") from error
+    try:
+        _refuse_depth(text, path)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise InputError(f"{_place(path, mark)}: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:  # a character that YAML does not have
+        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    if node is None:
+        return
+    if not isinstance(node, yaml.MappingNode):
+        raise InputError(f"{_place(path, node.start_mark)}: expected keys with values, such as `attention_window: 32`")
+    _size(node, path, {})
+
+
+def _refuse_depth(text: str, path: Path) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise InputError(f"{_place(path, event.start_mark)}: nested deeper than {DEEPEST} levels")
+
+
+def _size(node: yaml.Node, path: Path, sizes: dict[int, int]) -> int:
+    """Number of values below the node, with aliases followed; InputError for too many, an unknown tag or a key twice."""
+    if id(node) in sizes:
+        if not sizes[id(node)]:
+            raise InputError(f"{_place(path, node.start_mark)}: the alias stands for what contains it")
+        return sizes[id(node)]
+    if node.tag not in TAGS:
+        raise InputError(
+            f"{_place(path, node.start_mark)}: the tag {node.tag.replace(CORE, '!!')} is not allowed: plain values only"
+        )
+    sizes[id(node)] = 0
+    found = 1 + sum(_size(child, path, sizes) for child in _children(node, path))
+    if found > MOST_VALUES:
+        raise InputError(f"{_place(path, node.start_mark)}: more than {MOST_VALUES:,} values, aliases followed")
+    sizes[id(node)] = found
+    return found
+
+
+def _children(node: yaml.Node, path: Path) -> list[yaml.Node]:
+    if isinstance(node, yaml.ScalarNode):
+        return []
+    if isinstance(node, yaml.SequenceNode):
+        return node.value
+    keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode) and keys.count(key.value) > 1:
+            last = [other for other, _ in node.value if other.value == key.value][-1]
+            raise InputError(f"{_place(path, last.start_mark)}: the key {key.value!r} stands here a second time")
+    return [child for pair in node.value for child in pair]
+
+
+def _place(path: Path, mark: yaml.Mark | None) -> str:
+    return f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(path)
