@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.commands.arguments import Parser
 from harness.errors import InputError, unknown
-from harness.live_line import live_line
-from harness.terminal import wrapped
+from harness.terminal import live_line, wrapped
 
 if TYPE_CHECKING:
     from harness.audit.show import Row

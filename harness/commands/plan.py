@@ -7,9 +7,8 @@ memory are those of earlier runs on this machine, or of a probe of a few steps, 
 from typing import TYPE_CHECKING
 
 from harness.commands.arguments import Parser, compose_and_run
-from harness.live_line import live_line
 from harness.study import workers
-from harness.terminal import counted, duration, scaled, table, wrapped
+from harness.terminal import counted, duration, live_line, scaled, table, wrapped
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
@@ -35,12 +34,10 @@ def main(arguments: list[str]) -> int:
 
 def _show(configs: "list[RunConfig]", probing: bool) -> int:
     with live_line("loading torch"):
-        from harness.study import forecast  # torch: a wrong key is refused before it is loaded
-        from harness.study.plan import plan
-        from harness.study.supervisor import Neighbours
-    neighbours = Neighbours()
+        from harness.study import forecast, supervisor  # torch: a wrong key is refused before it is loaded
+    neighbours = supervisor.Neighbours()
     with live_line("preparing data"):
-        planned = plan(configs)
+        planned = supervisor.plan(configs)
     with live_line("counting") as line:
 
         def probe(item: "PlannedRun") -> "Pace | None":

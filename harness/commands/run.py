@@ -4,8 +4,8 @@ import gc
 from typing import TYPE_CHECKING
 
 from harness.config import compose, names
-from harness.live_line import live_line
 from harness.study import workers
+from harness.terminal import live_line
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig

@@ -3,38 +3,31 @@
 A whole sweep is composed before its first run starts, so that a wrong value stops it before anything has run.
 """
 
-import contextlib
 import functools
-import gc
-import os
 import re
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra._internal.hydra import Hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
-from hydra.plugins.sweeper import Sweeper
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
-from harness.config import mistakes, names, own_files, recipe
+from harness.config import hydra_changes, mistakes, names, recipe
 from harness.config.command_line import for_hydra
 from harness.config.redact import redacted
 from harness.config.resolve import from_node, unchecked
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.config.sweep import Sweep
 from harness.errors import InputError
-from harness.live_line import live_line
 from harness.paths import conf_directory
+from harness.terminal import live_line
 from models.config import EncoderConfig
 from models.keys import refuse_unread
 from models.objectives.config import ObjectiveName
@@ -46,11 +39,6 @@ NAMED_ELSEWHERE = (
     *arms.SEEDS,
 )
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
-
-FULL_ERROR = "HYDRA_FULL_ERROR"
-
-SETS_MODE = r"\+*(experiment|hydra)\b|-(-config|c[dpn])"
-"""Beginning of an argument with which hydra.mode may be set: files of the user may set it too."""
 
 
 def main(arguments: list[str], run: Run) -> int:
@@ -81,14 +69,7 @@ def main(arguments: list[str], run: Run) -> int:
 
     _store_schema()
     try:
-        with (
-            _note_elsewhere(overrides),
-            own_files.checked(),
-            _hydra_raises(),
-            _without_repetition(sweep, overrides),
-            _without_collections(),
-            live_line("composing the runs"),
-        ):
+        with hydra_changes.made(sweep, overrides), live_line("composing the runs"):
             hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
     except (HydraException, OmegaConfBaseException) as error:
         raise one_line(error) from error
@@ -120,75 +101,6 @@ def _hide_passwords(written: Path) -> None:
 def _store_schema() -> None:
     """Makes the schema known to Hydra; in a notebook or a test, for all commands at once."""
     ConfigStore.instance().store(name="run_config", node=RunConfig)
-
-
-@contextlib.contextmanager
-def _note_elsewhere(overrides: list[str]) -> Iterator[None]:
-    """The command line of Hydra, whose note on a sweep is written before the sweep is checked: into a folder that is removed.
-
-    Settings of Hydra on the command line, such as those of a launcher plugin, have it in `output`.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        is_set = any(re.match(r"\+*hydra\b", override) for override in overrides)
-        sys.argv[1:] = overrides if is_set else [*overrides, f"hydra.sweep.dir='{folder}'"]
-        yield
-
-
-@contextlib.contextmanager
-def _hydra_raises() -> Iterator[None]:
-    """Sets the variable that makes Hydra raise errors instead of printing them, and restores its value."""
-    before = os.environ.get(FULL_ERROR)
-    os.environ[FULL_ERROR] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[FULL_ERROR]
-        else:
-            os.environ[FULL_ERROR] = before
-
-
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Without garbage collection, a quarter of the time of Hydra."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@contextlib.contextmanager
-def _without_repetition(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
-    """While Hydra runs: its own launcher gets one job for all that differ in seeds alone, and no sweep is checked before.
-
-    Other launchers (joblib, submitit) get every job. Hydra composes everything to read hydra.mode: here not where nothing
-    may set it.
-    """
-    check, read_mode = Sweeper.validate_batch_is_legal, Hydra.get_mode
-    mode_may_be_set = any(re.match(SETS_MODE, override) for override in overrides)
-
-    def before_launch(sweeper: Sweeper, batch: Any) -> None:
-        if not batch:
-            raise InputError("the sweep has no runs: a range or a list of values on the command line is empty")
-        launcher = sweeper.launcher
-        if type(launcher).__name__ != "BasicLauncher":
-            check(sweeper, batch)
-        elif "launch" not in vars(launcher):  # a sweep may come in batches
-            launch = launcher.launch
-            launcher.launch = lambda jobs, initial_job_idx: launch(sweep.without_replicates(jobs), initial_job_idx)
-
-    def mode(self: Hydra, config_name: str | None, overrides: list[str]) -> Any:
-        return read_mode(self, config_name, overrides) if mode_may_be_set else None
-
-    Sweeper.validate_batch_is_legal, Hydra.get_mode = before_launch, mode
-    try:
-        yield
-    finally:
-        Hydra.get_mode = read_mode
-        Sweeper.validate_batch_is_legal = check
 
 
 def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:
@@ -318,7 +230,7 @@ def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunCon
     searched = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir else []
     _store_schema()
     try:
-        with own_files.checked(), hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
+        with hydra_changes.own_files_checked(), hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
             return from_node(hydra.compose("config", [*overrides, *searched]))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise one_line(error) from error
@@ -327,5 +239,7 @@ def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunCon
 def one_line(error: Exception) -> InputError:
     """The error as one line; that of OmegaConf if Hydra has wrapped one, because it is more specific."""
     inner = error.__cause__ or error.__context__
+    if isinstance(error, OverrideParseException):
+        return mistakes.unreadable(error.override, error.message)
     wrapped = isinstance(error, HydraException) and isinstance(inner, OmegaConfBaseException)
     return mistakes.one_line(error, inner if wrapped else error)

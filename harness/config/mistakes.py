@@ -6,7 +6,6 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import get_args
 
-from hydra.errors import OverrideParseException
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
 from harness.config import nearest
@@ -29,11 +28,6 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
     )
     if several:
         return _without_sweep(several[1] or several[2])
-    if isinstance(error, OverrideParseException):
-        reason = " ".join(re.sub(r"Error parsing override '.*'\n|\s+See https://\S+ for details", "", error.message).split())
-        return InputError(
-            f"{error.override!r} cannot be read as KEY=VALUE: {reason}; a value with such characters needs quotes"
-        )
     choice = re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\n((?:\t\S+\n?)*)", text, re.DOTALL)
     if choice:
         group, name, listed = choice.groups()
@@ -53,6 +47,12 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
         return unknown_key(key)
     reason = " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
     return InputError(f"{key}: {reason}" if key and key not in reason else reason)
+
+
+def unreadable(override: str, message: str) -> InputError:
+    """For an override that Hydra's grammar does not have, from Hydra's own words."""
+    reason = " ".join(re.sub(r"Error parsing override '.*'\n|\s+See https://\S+ for details", "", message).split())
+    return InputError(f"{override!r} cannot be read as KEY=VALUE: {reason}; a value with such characters needs quotes")
 
 
 def _without_sweep(override: str) -> InputError:

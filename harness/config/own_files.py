@@ -1,16 +1,10 @@
 """YAML files of the user, checked before Hydra builds anything from them."""
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
-from hydra._internal.config_repository import ConfigRepository
-from hydra.core.object_type import ObjectType
 
 from harness.errors import InputError
-from harness.paths import conf_directory
 
 LARGEST_BYTES = 1_000_000
 DEEPEST = 50
@@ -19,29 +13,6 @@ MOST_VALUES = 20_000
 
 CORE = "tag:yaml.org,2002:"
 TAGS = {CORE + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "merge", "timestamp", "value")}
-
-
-@contextlib.contextmanager
-def checked() -> Iterator[None]:
-    """While Hydra runs: InputError for a file outside of the shipped ones that is no sound YAML, before it is built."""
-    load = ConfigRepository.load_config
-
-    def load_checked(repository: ConfigRepository, config_path: str) -> Any:
-        source = repository._find_object_source(config_path, ObjectType.CONFIG)
-        path = Path(source.path, source._normalize_file_name(config_path)) if source and source.scheme() == "file" else None
-        if path is None or path.resolve().is_relative_to(conf_directory().resolve()):
-            return load(repository, config_path)
-        refuse_unsound(path)
-        try:
-            return load(repository, config_path)
-        except ValueError as error:  # such as a number of 5,000 digits
-            raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-
-    ConfigRepository.load_config = load_checked
-    try:
-        yield
-    finally:
-        ConfigRepository.load_config = load
 
 
 def refuse_unsound(path: Path) -> None:

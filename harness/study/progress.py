@@ -5,8 +5,8 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from harness.live_line import LiveLine
 from harness.study.screen import Screen
+from harness.terminal import LiveLine
 
 LINE_EVERY_S = 15.0
 """Seconds between plain lines of one run."""

@@ -13,7 +13,6 @@ from harness import plateau
 from harness.config import recipe
 from harness.config.schema import RunConfig
 from harness.hardware import load
-from harness.live_line import live_line
 from harness.study import forecast, plan_file, torn_runs, workers
 from harness.study.failures import Failures
 from harness.study.one_run import Command, run_unless_done
@@ -21,6 +20,7 @@ from harness.study.plan import PlannedRun, plan
 from harness.study.screen import Screen
 from harness.study.timing.add import time_runs
 from harness.study.tracked_study import tracked
+from harness.terminal import live_line
 from harness.tracking import run_log
 from harness.tracking.states import State
 from harness.tracking.trackers import Trackers

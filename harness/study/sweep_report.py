@@ -13,7 +13,7 @@ from pathlib import Path
 from harness import paths
 from harness.config.redact import redacted, whole
 from harness.config.schema import RunConfig
-from harness.live_line import live_line
+from harness.terminal import live_line
 
 LONGEST_S = 900.0
 

@@ -76,6 +76,7 @@ def test_imports_inside_functions_of_commands_have_a_reason():
 def test_reports_know_of_the_project_only_the_contract_and_themselves():
     contract = (
         "harness.arms",
+        "harness.checksums",
         "harness.metrics",
         "harness.paired",
         "harness.paths",
@@ -94,8 +95,9 @@ def test_nothing_imports_a_main():
             assert not any("__main__" in name.split(".") for name in imported(path)), path
 
 
-def test_hydra_is_known_to_one_file():
-    assert [path for package in PROJECT for path in importers(package, "hydra")] == ["harness/config/compose.py"]
+def test_hydra_is_known_to_what_composes_and_to_what_changes_it():
+    found = {path for package in PROJECT for path in importers(package, "hydra")}
+    assert found == {"harness/config/compose.py", "harness/config/hydra_changes.py"}
 
 
 def test_mlflow_is_known_to_one_file_of_harness_and_one_of_reports():

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from harness import live_line as module
-from harness.live_line import LiveLine, live_line
+from harness import terminal as module
+from harness.terminal import LiveLine, live_line
 
 
 class Terminal(io.StringIO):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.schema import RunConfig
-from harness.live_line import live_line
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request
 from harness.study.timing import summary
+from harness.terminal import live_line
 
 COUNTED = ("sizes", "flops")
 """Instruments whose results are the same every time; they run after what must be alone in its process."""

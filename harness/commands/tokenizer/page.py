@@ -18,9 +18,8 @@ from harness.config.schema import RunConfig, TokenizerConfig
 from harness.corpus.prepare import Lines
 from harness.data import tokenizer as tokenizers
 from harness.errors import InputError
-from harness.live_line import live_line
 from harness.tasks.rows import load_table
-from harness.terminal import WIDTH, Row, table
+from harness.terminal import WIDTH, Row, live_line, table
 
 PIECES = 8
 """Of a word that are shown."""

@@ -1,0 +1,131 @@
+"""What is changed of Hydra while it runs, and put back afterwards."""
+
+import contextlib
+import gc
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.hydra import Hydra
+from hydra.core.object_type import ObjectType
+from hydra.plugins.sweeper import Sweeper
+
+from harness.config import own_files
+from harness.config.sweep import Sweep
+from harness.errors import InputError
+from harness.paths import conf_directory
+
+FULL_ERROR = "HYDRA_FULL_ERROR"
+
+SETS_MODE = r"\+*(experiment|hydra)\b|-(-config|c[dpn])"
+"""Beginning of an argument with which hydra.mode may be set: files of the user may set it too."""
+
+
+@contextlib.contextmanager
+def made(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
+    """All changes, for the composition of a sweep."""
+    with (
+        _note_elsewhere(overrides),
+        own_files_checked(),
+        _hydra_raises(),
+        _without_repetition(sweep, overrides),
+        _without_collections(),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def own_files_checked() -> Iterator[None]:
+    """While Hydra runs: InputError for a file outside of the shipped ones that is no sound YAML, before it is built."""
+    load = ConfigRepository.load_config
+
+    def load_checked(repository: ConfigRepository, config_path: str) -> Any:
+        source = repository._find_object_source(config_path, ObjectType.CONFIG)
+        path = Path(source.path, source._normalize_file_name(config_path)) if source and source.scheme() == "file" else None
+        if path is None or path.resolve().is_relative_to(conf_directory().resolve()):
+            return load(repository, config_path)
+        own_files.refuse_unsound(path)
+        try:
+            return load(repository, config_path)
+        except ValueError as error:  # such as a number of 5,000 digits
+            raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+
+    ConfigRepository.load_config = load_checked
+    try:
+        yield
+    finally:
+        ConfigRepository.load_config = load
+
+
+@contextlib.contextmanager
+def _note_elsewhere(overrides: list[str]) -> Iterator[None]:
+    """The command line of Hydra, whose note on a sweep is written before the sweep is checked: into a folder that is removed.
+
+    Settings of Hydra on the command line, such as those of a launcher plugin, have it in `output`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        is_set = any(re.match(r"\+*hydra\b", override) for override in overrides)
+        sys.argv[1:] = overrides if is_set else [*overrides, f"hydra.sweep.dir='{folder}'"]
+        yield
+
+
+@contextlib.contextmanager
+def _hydra_raises() -> Iterator[None]:
+    """Sets the variable that makes Hydra raise errors instead of printing them, and restores its value."""
+    before = os.environ.get(FULL_ERROR)
+    os.environ[FULL_ERROR] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[FULL_ERROR]
+        else:
+            os.environ[FULL_ERROR] = before
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Without garbage collection, a quarter of the time of Hydra."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _without_repetition(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
+    """While Hydra runs: its own launcher gets one job for all that differ in seeds alone, and no sweep is checked before.
+
+    Other launchers (joblib, submitit) get every job. Hydra composes everything to read hydra.mode: here not where nothing
+    may set it.
+    """
+    check, read_mode = Sweeper.validate_batch_is_legal, Hydra.get_mode
+    mode_may_be_set = any(re.match(SETS_MODE, override) for override in overrides)
+
+    def before_launch(sweeper: Sweeper, batch: Any) -> None:
+        if not batch:
+            raise InputError("the sweep has no runs: a range or a list of values on the command line is empty")
+        launcher = sweeper.launcher
+        if type(launcher).__name__ != "BasicLauncher":
+            check(sweeper, batch)
+        elif "launch" not in vars(launcher):  # a sweep may come in batches
+            launch = launcher.launch
+            launcher.launch = lambda jobs, initial_job_idx: launch(sweep.without_replicates(jobs), initial_job_idx)
+
+    def mode(self: Hydra, config_name: str | None, overrides: list[str]) -> Any:
+        return read_mode(self, config_name, overrides) if mode_may_be_set else None
+
+    Sweeper.validate_batch_is_legal, Hydra.get_mode = before_launch, mode
+    try:
+        yield
+    finally:
+        Hydra.get_mode = read_mode
+        Sweeper.validate_batch_is_legal = check
