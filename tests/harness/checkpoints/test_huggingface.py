@@ -86,7 +86,7 @@ def test_a_cell_trains_from_a_checkpoint(published, tmp_path, run_harness, small
     more = ["task.max_length=64", f"model.init_from={published}", "measure=none", f"output={output}"]
     done = run_harness(*small, *more)
     assert done.returncode == 0, done.stdout + done.stderr
-    (folder,) = (output / "default").iterdir()
+    folder = next((output / "default").glob("*/run.json")).parent
     result = json.loads((folder / "result.json").read_text())
     assert result["metrics"]["model/params_component_token_embedding"] == len(PIECES) * 32
     assert "randomly initialised: none" in (folder / "log.txt").read_text()

@@ -43,7 +43,7 @@ def test_formula_counts_but_comment_docstring_and_report_do_not(tree: Path) -> N
     write(tree, top="from models.low import f\n", low="def f(x):\n    return 2 * x\n")
     before = code(tree, "models.top")
     write(tree, low='"""Doubles."""\n\n# a comment\ndef f(x):\n    """Twice x."""\n    return (2 * x)\n')
-    (tree / "reports" / "store.py").unlink()
+    (tree / "reports" / "reading" / "store.py").unlink()
     assert code(tree, "models.top") == before
     write(tree, low="def f(x):\n    return 3 * x\n")
     assert code(tree, "models.top") != before

@@ -18,6 +18,7 @@ from harness.study.identity import Inputs
 NOT_IN_FINGERPRINT = {
     *("study", "arm", "settings", "swept", "overrides", "model_keys", "output", "rerun", "report"),
     *(f"tracking.{key}" for key in ("uri", "mlflow", "tensorboard", "wandb")),
+    *(f"sweep.{key}" for key in ("on_failure", "same_failures", "timeout_minutes", "silent_minutes")),
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),

@@ -145,7 +145,7 @@ def test_server_that_never_answers_delays_nothing_but_the_end(run_harness, small
         uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
         done = run_harness("-m", *small, *SHORT, "seed=1,2", f"tracking.uri={uri}", f"output={output}")
     unreachable(done)
-    for folder in (output / "s").iterdir():
+    for folder in (path.parent for path in (output / "s").glob("*/run.json")):
         assert run_log.result(folder)["status"] == "finished"
     assert time.time() - began < 60
 
@@ -163,7 +163,7 @@ def test_nothing_that_a_run_leaves_holds_the_password(run_harness, small, output
     assert {"config.yaml", "run.json"} <= {path.name for path in kept}
     wrong = run_harness("sync", "--output", str(output), "--uri", "http://ada:geheim@127.0.0.1:9")
     assert (wrong.returncode, "geheim" in wrong.stderr, "ada:***@" in wrong.stderr) == (2, False, True)
-    assert json.loads((next((output / "s").iterdir()) / "run.json").read_text())["parameters"]["tracking.uri"].count("***") == 1
+    assert json.loads(next((output / "s").glob("*/run.json")).read_text())["parameters"]["tracking.uri"].count("***") == 1
 
 
 def test_password_of_a_config_file_is_in_nothing_that_a_run_leaves(run_harness, small, output, tmp_path):
