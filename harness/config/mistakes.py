@@ -74,6 +74,19 @@ def unknown_key(key: str) -> InputError:
     return unknown("key", key, names, section or "the command line", nearest.keys(key, {*known_keys(), *groups()}))
 
 
+def below_null(overrides: list[str], error: AssertionError) -> Exception:
+    """The error for a key below a section that is null with these choices; `error` itself where no override has such a key."""
+    for override in overrides:
+        key = override.lstrip("+~").partition("=")[0]
+        for section, kind in _below(RunConfig):
+            if key.startswith(f"{section}.") and type(None) in get_args(kind):
+                group = section.partition(".")[0]
+                return InputError(
+                    f"{override}: {section} is null with this {group}; choose another {group}=NAME, or leave it out"
+                )
+    return error
+
+
 def groups() -> list[str]:
     """Names of the config groups."""
     return sorted(path.name for path in conf_directory().iterdir() if path.is_dir() and path.name not in (CLAIMS, REFERENCE))
@@ -82,12 +95,13 @@ def groups() -> list[str]:
 @cache
 def known_keys() -> tuple[str, ...]:
     """Every key and section that a user may name."""
-    return tuple(key for key in _below(RunConfig) if key.partition(".")[0] not in DERIVED)
+    return tuple(key for key, _ in _below(RunConfig) if key.partition(".")[0] not in DERIVED)
 
 
-def _below(schema: type, prefix: str = "") -> Iterator[str]:
+def _below(schema: type, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Every key and section of the schema with its type."""
     for field in fields(schema):
-        yield prefix + field.name
+        yield prefix + field.name, field.type
         section = next((kind for kind in (field.type, *get_args(field.type)) if is_dataclass(kind)), None)
         if section is not None:
             yield from _below(section, f"{prefix}{field.name}.")
