@@ -62,9 +62,10 @@ def main(arguments: list[str], run: Run) -> int:
             if errors[-1] is not error:
                 errors[-1].__cause__ = error  # for HYDRA_FULL_ERROR
             return
-        except AssertionError as error:
-            raise mistakes.below_null(overrides, error) from error
-        if HydraConfig.get().launcher._target_.endswith("BasicLauncher"):
+        launcher = OmegaConf.select(HydraConfig.get(), "launcher._target_")
+        if launcher is None:
+            errors.append(InputError("hydra.launcher has no _target_: expected hydra/launcher=NAME"))
+        elif launcher.endswith("BasicLauncher"):
             sweep.add(composed, node)
         elif run(composed):
             raise RuntimeError("a run failed; see its log")
@@ -75,8 +76,8 @@ def main(arguments: list[str], run: Run) -> int:
             hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
     except (HydraException, OmegaConfBaseException) as error:
         raise one_line(error) from error
-    except AssertionError as error:  # OmegaConf's own, for a key below one that is null
-        raise mistakes.below_null(overrides, error) from error
+    except (AssertionError, AttributeError, TypeError, ValueError) as error:  # they check little of what is typed
+        raise mistakes.of_library(overrides, error) from error
     if errors:
         raise errors[0]
     runs = sweep.runs()

@@ -17,6 +17,9 @@ from harness.paths import CLAIMS, REFERENCE, conf_directory
 CHOICES = "hydra.runtime.choices."
 """Where Hydra keeps the choice of each group."""
 
+NO_NAMES = ("null", "true", "false")
+"""Words that are values of another type than text."""
+
 
 def one_line(error: Exception, cause: BaseException) -> InputError:
     """The error of Hydra, whose `cause` is an error of OmegaConf or itself."""
@@ -74,17 +77,31 @@ def unknown_key(key: str) -> InputError:
     return unknown("key", key, names, section or "the command line", nearest.keys(key, {*known_keys(), *groups()}))
 
 
-def below_null(overrides: list[str], error: AssertionError) -> Exception:
-    """The error for a key below a section that is null with these choices; `error` itself where no override has such a key."""
+def of_library(overrides: list[str], error: Exception) -> Exception:
+    """One line for an error that Hydra or OmegaConf did not mean for users; `error` itself where it is not theirs."""
     for override in overrides:
-        key = override.lstrip("+~").partition("=")[0]
+        key, _, value = override.lstrip("+~").partition("=")
         for section, kind in _below(RunConfig):
-            if key.startswith(f"{section}.") and type(None) in get_args(kind):
+            if key.startswith(f"{section}.") and type(None) in get_args(kind) and isinstance(error, AssertionError):
                 group = section.partition(".")[0]
                 return InputError(
                     f"{override}: {section} is null with this {group}; choose another {group}=NAME, or leave it out"
                 )
-    return error
+        words = re.split(r"[\[\], ]+", value.strip("[]"))
+        if key in groups() and any(not re.match("[A-Za-z]", word) or word.lower() in NO_NAMES for word in words):
+            names = ", ".join(sorted(path.stem for path in (conf_directory() / key).glob("*.yaml")))
+            return InputError(f"{override}: expected a name; choices for {key!r}: {names}")
+    if _raised_in(error).partition(".")[0] not in ("hydra", "omegaconf"):
+        return error
+    return InputError(f"{' '.join(overrides)} cannot be composed: {' '.join(str(error).split())}")
+
+
+def _raised_in(error: Exception) -> str:
+    """Name of the module that raised it."""
+    frame = error.__traceback__
+    while frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame.tb_frame.f_globals.get("__name__", "")
 
 
 def groups() -> list[str]:
