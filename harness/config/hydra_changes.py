@@ -71,7 +71,10 @@ def _note_elsewhere(overrides: list[str]) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         is_set = any(re.match(r"\+*hydra\b", override) for override in overrides)
         sys.argv[1:] = overrides if is_set else [*overrides, f"hydra.sweep.dir='{folder}'"]
-        yield
+        try:
+            yield
+        finally:
+            sys.argv[1:] = overrides  # a run is tracked with the command that was typed
 
 
 @contextlib.contextmanager
