@@ -41,8 +41,8 @@ class KeptSession:
         return self.state.get("failed", {})
 
     def begin(self, shapes: Shapes, conditions: dict[str, str]) -> None:
-        """Makes the folder of a new session."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Makes the folder of a new session; FileExistsError for a name that another one has."""
+        self.folder.mkdir(parents=True)
         self._write({"shapes": shapes, "conditions": conditions, "rounds": 0, "failed": {}, "done": False})
 
     def end_round(self, rounds: int, failed: dict[str, str]) -> None:

@@ -66,7 +66,7 @@ class Session:
     """The launches of one command: the variants of its finished runs that have no timing yet, and the A/A replicates."""
 
     def __init__(self, planned: list[PlannedRun]) -> None:
-        self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+        self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
         self.kept: KeptSession | None = None
         self._futile = 0
         self._timed: dict[str, Timed] = {}
