@@ -127,7 +127,11 @@ def moments(chance: random.Random, start_s: float, run_s: float) -> list[tuple[f
 
     A third of the commands end while they import, compose and open the trackers.
     """
-    last = chance.uniform(0, start_s) if chance.random() < 1 / 3 else start_s + chance.uniform(0, 2 * run_s)
+    last = (
+        chance.uniform(0, start_s)
+        if chance.random() < 1 / 3
+        else start_s * chance.uniform(0.7, 1) + chance.uniform(0, 0.7 * run_s)
+    )
     found = [(last, chance.choice(["supervisor", "both", "politely"]))]
     if chance.random() < 1 / 3:
         found.insert(0, (chance.uniform(0.8, 1) * last, "worker"))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.study.code import modules
+from harness.study.identity import CODE
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -101,3 +102,10 @@ def test_missing_module_is_an_error(tree: Path) -> None:
 def test_families_of_published_checkpoints_are_part_of_the_code():
     found = modules("harness.study.task_run")
     assert {f"models.huggingface.{name}" for name in ("bert", "deberta", "t5", "xlnet")} <= set(found)
+
+
+@pytest.mark.parametrize("entry", CODE.values())
+def test_what_starts_tracks_and_shows_a_run_is_no_part_of_its_code(entry):
+    """Another line on the screen makes no finished run run again."""
+    others = ("harness.commands", "harness.study.supervisor", "harness.study.timing", "harness.tracking.mlflow_store")
+    assert [name for name in modules(entry) if name.startswith(others)] == []
