@@ -107,5 +107,5 @@ def test_families_of_published_checkpoints_are_part_of_the_code():
 @pytest.mark.parametrize("entry", CODE.values())
 def test_what_starts_tracks_and_shows_a_run_is_no_part_of_its_code(entry):
     """Another line on the screen makes no finished run run again."""
-    others = ("harness.commands", "harness.study.supervisor", "harness.study.timing", "harness.tracking.mlflow_store")
+    others = ("harness.commands", "harness.study.supervisor", "harness.study.timing", "harness.terminal")
     assert [name for name in modules(entry) if name.startswith(others)] == []
