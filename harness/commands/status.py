@@ -44,7 +44,7 @@ def _in_short(study: str, commands: list[CommandStatus]) -> str:
 def _details(study: str, one: CommandStatus) -> str:
     lines = [f"{study}: {len(one.runs)} run{'s'[: len(one.runs) != 1]}: {one.counts()}"]
     if not one.missing:
-        return "\n".join([*lines, f"complete: {one.command}"])
+        return "\n".join([*lines, f"nothing is missing of: {one.command}"])
     width = max(len(run.title) for run in one.missing)
     lines += ["", *(_line(run, width) for run in one.missing), ""]
     again = [run for run in one.missing if run.state == "diverged"]

@@ -76,7 +76,7 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
         laid_out(item, status="finished", session=True)
     done = run_harness("status", "--output", str(output))
     assert done.returncode == 0
-    assert done.stdout == "s: 2 runs: 2 finished\ncomplete: python -m harness -m seed=1,2\n"
+    assert done.stdout == "s: 2 runs: 2 finished\nnothing is missing of: python -m harness -m seed=1,2\n"
 
 
 def test_a_run_that_is_measured_by_nobody_needs_no_timing(planned, run_harness, output):
