@@ -122,20 +122,22 @@ def kill(supervisor: subprocess.Popen, whom: str) -> None:
             supervisor.send_signal(signal.SIGTERM if whom == "politely" else signal.SIGKILL)
 
 
-def moments(chance: random.Random, start_s: float, run_s: float) -> list[tuple[float, str]]:
-    """When after the start of a command who is killed: it always ends, with less than one run done on the average.
-
-    A third of the commands end while they import, compose and open the trackers.
-    """
-    last = (
-        chance.uniform(0, start_s)
-        if chance.random() < 1 / 3
-        else start_s * chance.uniform(0.7, 1) + chance.uniform(0, 0.7 * run_s)
-    )
-    found = [(last, chance.choice(["supervisor", "both", "politely"]))]
+def kill_somewhere(supervisor: subprocess.Popen, log: Path, chance: random.Random, run_s: float) -> int:
+    """Ends the command while it imports, composes and opens the trackers, or at a moment of its first run; how many kills."""
+    said, killed = len(log.read_bytes()), 0
     if chance.random() < 1 / 3:
-        found.insert(0, (chance.uniform(0.8, 1) * last, "worker"))
-    return found
+        ends = time.monotonic() + chance.uniform(0, 20 * run_s)
+        wait_for(lambda: time.monotonic() > ends or b": started" in log.read_bytes()[said:] or supervisor.poll() is not None)
+    else:
+        wait_for(lambda: b": started" in log.read_bytes()[said:] or supervisor.poll() is not None)
+        time.sleep(chance.uniform(0, run_s))
+        if chance.random() < 1 / 3:
+            killed += supervisor.poll() is None
+            kill(supervisor, "worker")
+            time.sleep(chance.uniform(0, run_s))
+    killed += supervisor.poll() is None
+    kill(supervisor, chance.choice(["supervisor", "both", "politely"]))
+    return killed
 
 
 def of_this_output(output: Path) -> list[str]:
@@ -170,11 +172,7 @@ def test_a_sweep_that_is_killed_again_and_again_is_what_an_undisturbed_one_is(se
     while not codes or codes[-1] != 0:
         server.off() if chance.random() < 0.2 else server.on()
         with (tmp_path / "log").open("a") as log, started(command(output, server.uri), **options | {"stdout": log}) as process:
-            began = time.monotonic()
-            for after, whom in moments(chance, first, each):
-                time.sleep(max(0, after - (time.monotonic() - began)))
-                killed += process.poll() is None
-                kill(process, whom)
+            killed += kill_somewhere(process, tmp_path / "log", chance, each)
             codes.append(process.wait(PATIENCE_S))
         assert killed < 20 * FEWEST_KILLS, "nothing is ever finished"
     print(f"{killed} kills of {len(codes)} commands")
