@@ -12,7 +12,7 @@ from harness.terminal import counted, duration, live_line, scaled, table, wrappe
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
-    from harness.study.forecast import Group, Pace, Timing
+    from harness.study.forecast import Group, Pace, Timing, Work
     from harness.study.plan import PlannedRun
 
 DASH = "-"
@@ -40,9 +40,9 @@ def _show(configs: "list[RunConfig]", probing: bool) -> int:
         planned = supervisor.plan(configs)
     with live_line("counting") as line:
 
-        def probe(item: "PlannedRun") -> "Pace | None":
+        def probe(item: "PlannedRun", needed: "Work") -> "Pace | None":
             line.show(f"probing {item.title}")
-            return forecast.probe(item, passive=neighbours.are_busy())
+            return forecast.probe(item, needed, passive=neighbours.are_busy())
 
         groups = forecast.groups(planned, probe if probing else None)
         line.show("probing a launch of the timing session")

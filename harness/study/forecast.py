@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import arms, processes, tags, tasks
+from harness.checksums import TornError
 from harness.config.choices import Keep, KeepBest
 from harness.corpus import sequences
 from harness.hardware import facts
@@ -83,7 +84,7 @@ def is_done(item: PlannedRun) -> bool:
     return run_log.result(item.folder) is not None and kept and not item.config.rerun
 
 
-def groups(planned: list[PlannedRun], probing: Callable[[PlannedRun], Pace | None] | None = None) -> list[Group]:
+def groups(planned: list[PlannedRun], probing: Callable[[PlannedRun, Work], Pace | None] | None = None) -> list[Group]:
     """In the order of the first run of each; `probing` gives the pace of those that no finished run tells."""
     found: dict[tuple[str, ...], list[PlannedRun]] = {}
     for item in planned:
@@ -91,10 +92,10 @@ def groups(planned: list[PlannedRun], probing: Callable[[PlannedRun], Pace | Non
     known = earlier({item.config.output for item in planned})
     made = []
     for kind, runs in found.items():
-        pace = known.get(kind)
+        pace, needed = known.get(kind), work(runs[0])
         if pace is None and probing and not all(map(is_done, runs)):
-            pace = probing(runs[0])
-        made.append(Group(runs, work(runs[0]), pace))
+            pace = probing(runs[0], needed)
+        made.append(Group(runs, needed, pace))
     return made
 
 
@@ -120,16 +121,22 @@ def _kind(item: PlannedRun) -> tuple[str, ...]:
 def earlier(outputs: Iterable[str]) -> dict[tuple[str, ...], Pace]:
     """Kind of a run -> the medians of its finished runs in these folders, each of one uninterrupted attempt."""
     found: dict[tuple[str, ...], list[tuple[float, float | None]]] = {}
-    for path in (path for output in outputs for path in Path(output).glob(f"*/*/{run_log.RECORD}")):
-        result = run_log.result(path.parent)
-        if result is None or result["status"] != "finished":
-            continue
-        record = run_folder.read(path.parent)
-        told = record["tags"]
-        named = (told[tags.ARM], told[tags.SCALE], told[tags.TASK])
-        kind = (*named, arms.short_hash(arms.facts(record["parameters"])), told["hardware"])
-        found.setdefault(kind, []).append(((result["time"] - record["started"]) / 1000, _memory(result["metrics"])))
+    for folder in (path.parent for output in outputs for path in Path(output).glob(f"*/*/{run_log.RECORD}")):
+        with contextlib.suppress(TornError):  # the command that ran it says so, and makes it again
+            result, record = run_log.result(folder), run_folder.read(folder)
+            if result is None or result["status"] != "finished" or _was_resumed(folder):
+                continue
+            known = record["tags"]
+            named = (known[tags.ARM], known[tags.SCALE], known[tags.TASK])
+            kind = (*named, arms.short_hash(arms.facts(record["parameters"])), known["hardware"])
+            found.setdefault(kind, []).append(((result["time"] - record["started"]) / 1000, _memory(result["metrics"])))
     return {kind: _middle(several) for kind, several in found.items()}
+
+
+def _was_resumed(folder: Path) -> bool:
+    """Whether a second worker went on with it: nobody knows how long the run waited between the two."""
+    stages = [entry["stage"] for entry in run_log.Reader(folder).new_entries() if "stage" in entry]
+    return len(stages) > len(set(stages))
 
 
 def _middle(several: list[tuple[float, float | None]]) -> Pace:
@@ -174,12 +181,11 @@ def _of_pretraining(item: PlannedRun) -> Work:
     return Work(parameters, end.step, end.rows * steps.flops_per_sequence)
 
 
-def probe(item: PlannedRun, passive: bool = False) -> Pace | None:
+def probe(item: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
     """Runs a few steps of it in a worker; None where the worker fails, which the run itself will say.
 
     `passive`: its threads sleep while they wait for each other, as those of a run beside other processes.
     """
-    needed = work(item)
     steps = FEWEST_STEPS
     if needed.flops and needed.steps:
         steps = min(MOST_STEPS, needed.steps, max(FEWEST_STEPS, int(PROBED_FLOPS / (needed.flops / needed.steps))))

@@ -53,7 +53,7 @@ def test_a_budget_of_seconds_has_no_flops(compose, output):
 def test_a_finished_replicate_tells_the_pace_and_nothing_is_probed(compose, run_harness, output):
     arguments = [*BAG, "finetune.max_steps=2", "measure=none"]
     assert run_harness(*SMALL, *arguments, "seed=1", f"output={output}", "report=false").returncode == 0
-    group = in_one_group(compose, output, "-m", *arguments, "seed=1,2", probing=lambda item: pytest.fail("probed"))
+    group = in_one_group(compose, output, "-m", *arguments, "seed=1,2", probing=lambda item, needed: pytest.fail("probed"))
     assert [item.config.seed for item in group.open] == [2]
     (found,) = results(output, "default/*")
     assert group.pace.memory_bytes == found["finetune/peak_memory_bytes"]
@@ -63,15 +63,34 @@ def test_a_finished_replicate_tells_the_pace_and_nothing_is_probed(compose, run_
     told = forecast.opening(planned)
     assert told.startswith("6 runs: 1 done, 5 to do, about ")
     assert told.endswith(" for 2 of them by earlier runs")
+    (folder,) = (path.parent for path in output.glob("default/*/run.json"))
+    lines = (folder / "metrics.jsonl").read_text()
+    (folder / "metrics.jsonl").write_text(
+        lines + next(line for line in lines.splitlines(True) if '"stage": "finetune"' in line)
+    )
+    assert forecast.earlier({str(output)}) == {}  # a second worker went on with it, after nobody knows how long
+    (folder / "metrics.jsonl").write_text(lines)
+    assert forecast.earlier({str(output)}) != {}
     other = in_one_group(compose, output, *arguments, "finetune.batch_size=8")
     assert other.pace is None  # other work: nothing is known of it
+
+
+@pytest.mark.parametrize("name", ["run.json", "result.json"])
+def test_a_torn_file_of_another_study_stops_no_sweep(compose, run_harness, output, name):
+    arguments = [*BAG, "finetune.max_steps=2", "measure=none", "report=false"]
+    assert run_harness(*SMALL, *arguments, "study=other", f"output={output}").returncode == 0
+    (torn,) = output.glob(f"other/*/{name}")
+    torn.write_text(torn.read_text()[:-40])
+    assert forecast.earlier({str(output)}) == {}
+    planned = plan(compose("-m", *SMALL, *arguments, "seed=1,2", f"output={output}"))
+    assert forecast.opening(planned) == "2 runs: 0 done, 2 to do"
 
 
 @pytest.mark.parametrize("of", [BAG, [*TEXT, "pretrain=mlm", "task=none", "pretrain.steps=400"]])
 def test_a_probe_trains_a_few_steps_and_leaves_nothing(compose, output, of):
     (item,) = plan(compose(*SMALL, *of, "measure=none", f"output={output}"))
     item.config = replace(item.config, finetune=replace(item.config.finetune, epochs=200))
-    pace = forecast.probe(item)
+    pace = forecast.probe(item, forecast.work(item))
     assert pace.seconds > 0
     assert pace.memory_bytes > 0
     assert pace.source == f"a probe of {forecast.MOST_STEPS} steps"
