@@ -46,11 +46,23 @@ def section_notes(section: Section) -> list[str]:
     """Sentences on this section, in order of weight."""
     return [
         *_missing_baseline(section),
+        *_in_pieces(section),
         *_unpaired(section),
         *_one_pretraining(section),
         *_trained_otherwise(section),
         *_differing(section),
         *_superseded(section),
+    ]
+
+
+def _in_pieces(section: Section) -> list[str]:
+    """Arms of which a run was out of memory and trained in smaller pieces, which changes what training takes."""
+    cut = {row.label: {run.tags[tags.PIECES] for run in row.runs.values() if run.tags.get(tags.PIECES)} for row in section.rows}
+    return [
+        f"{escape(label)} ran out of memory and was trained with its batch in pieces ({escape(', '.join(sorted(found)))}): "
+        "training memory, time and throughput are those in pieces, and compare with runs in as many pieces alone."
+        for label, found in cut.items()
+        if found
     ]
 
 

@@ -52,3 +52,12 @@ def test_a_pretraining_with_another_recipe_names_what_that_sets(pretrained, sett
     assert "pretrain.dropout 0.0 → None" in sentence
     assert "model.hidden_dropout_prob – → 0.0" in sentence
     assert ("pretrain.learning_rate 0.002 → 0.0003" in sentence) == ("recipe" in setting)
+
+
+def test_an_arm_that_was_trained_in_pieces_is_named_with_what_that_changes(make_run):
+    cut = make_run("swiglu")
+    cut.tags["pieces"] = "finetune 4"
+    (sentence,) = (one for one in notes.section_notes(compare("s", [make_run(), cut]).sections[0]) if "in pieces" in one)
+    assert sentence.startswith("swiglu ran out of memory and was trained with its batch in pieces (finetune 4)")
+    whole = notes.section_notes(compare("s", [make_run(), make_run("swiglu")]).sections[0])
+    assert not any("in pieces" in one for one in whole)
