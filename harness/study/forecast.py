@@ -6,6 +6,7 @@ of a training step for each example. What is neither known nor probed is None.
 """
 
 import contextlib
+import os
 import shutil
 import statistics
 import subprocess
@@ -190,9 +191,14 @@ def probe(item: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
     if needed.flops and needed.steps:
         steps = min(MOST_STEPS, needed.steps, max(FEWEST_STEPS, int(PROBED_FLOPS / (needed.flops / needed.steps))))
     Path(item.config.output).mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".probe-", dir=item.config.output) as folder:
+    with _scratch(item.config.output) as folder:
         seen = _run_shortened(item, Path(folder), steps, passive)
     return None if seen is None else _extrapolated(item, needed, *seen)
+
+
+def _scratch(output: str) -> tempfile.TemporaryDirectory:
+    """A folder that is removed; `python -m harness clean` knows by its name what a killed process has left."""
+    return tempfile.TemporaryDirectory(prefix=".probe-", suffix=f".{os.getpid()}", dir=output)
 
 
 def _run_shortened(item: PlannedRun, folder: Path, steps: int, passive: bool) -> tuple[float, dict[str, float]] | None:
@@ -277,7 +283,7 @@ def _is_timed(item: PlannedRun) -> bool:
 
 
 def _launch_s(item: PlannedRun) -> float | None:
-    with tempfile.TemporaryDirectory(prefix=".probe-", dir=item.config.output) as folder:
+    with _scratch(item.config.output) as folder:
         began = time.monotonic()
         outcome = launch(item.config, Request(TIMING, 0, (item.inputs.data,)), Path(folder))
         return time.monotonic() - began if outcome.code == 0 else None

@@ -76,9 +76,8 @@ def run_study(configs: list[RunConfig]) -> int:
             return 0 if _run_all(planned, neighbours, trackers) else 1
     except KeyboardInterrupt:
         done = sum(run_log.result(item.folder) is not None for item in planned)
-        print(
-            f"{done} of {len(planned)} runs have ended; the same command goes on; what is left: {_status(planned)}", flush=True
-        )
+        left = f"run the same command again to continue; what is left: {_status(planned)}"
+        print(f"{done} of {len(planned)} runs have ended; {left}", flush=True)
         raise
 
 
@@ -102,7 +101,7 @@ def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Tracke
         if stop is None:
             time_runs(planned, trackers, screen)
     if stop is not None:
-        print(f"the sweep stops: {stop}; the same command goes on with what is left, and times what has finished", flush=True)
+        print(f"the sweep stops: {stop}; the same command again runs what is left, and times what has finished", flush=True)
     if failures.ends:
         print(f"{failures.summary(len(planned), len(planned) - number)}; why: {_status(planned)}", flush=True)
     return not failures.ends

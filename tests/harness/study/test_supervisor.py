@@ -170,7 +170,7 @@ def test_one_interrupt_ends_the_command_within_seconds_and_says_how_to_go_on(sta
     code, out, err, seconds = interrupted(process, output, 1)
     assert (code, err) == (130, "harness: interrupted\n")
     why = f"python -m harness status s --output {output}"
-    assert out.splitlines()[-1] == f"0 of 1 runs have ended; the same command goes on; what is left: {why}"
+    assert out.splitlines()[-1] == f"0 of 1 runs have ended; run the same command again to continue; what is left: {why}"
     assert seconds < 10  # five on a machine that does nothing else
     (record,) = output.glob("s/*/run.json")
     assert json.loads(record.read_text())["end"]["state"] == "killed"
@@ -180,7 +180,7 @@ def test_a_second_interrupt_ends_the_command_at_once(start_harness, small, outpu
     process = start_harness(*small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
     code, out, _, _ = interrupted(process, output, 2)
     assert code == 130
-    assert "the same command goes on" not in out
+    assert "run the same command again" not in out
 
 
 def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(run_harness, small, output, runs_of, monkeypatch):
