@@ -13,8 +13,9 @@ from harness.audit.shapes import Shapes, objective_flops, visible_pairs
 from harness.config.schema import HardwareConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
+from harness.hardware import peak_flops
 from harness.hardware.device import Machine
-from harness.measure import memory_formula, peak_flops
+from harness.measure import memory_formula
 from harness.measure.subject import OUTPUTS
 from harness.tracking.run_log import FinishedRun
 from models.config import Activation

@@ -4,7 +4,7 @@ from harness.checkpoints import huggingface, pretrained, teacher
 from harness.config.resolve import Found
 from harness.config.schema import RunConfig
 from harness.errors import InputError
-from harness.hardware import facts
+from harness.hardware import facts, faster_dtype
 from models.objectives.config import ObjectiveName
 
 
@@ -26,4 +26,4 @@ def read(config: RunConfig) -> Found:
         checkpoint = pretrained.checkpoint_of(config)
     elif config.model.init_from is not None:
         checkpoint = huggingface.checkpoint_of(config)
-    return Found(checkpoint, teacher.read(config), threads=facts.cores())
+    return Found(checkpoint, teacher.read(config), threads=facts.cores(), dtype=faster_dtype.chosen(config.hardware))

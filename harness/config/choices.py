@@ -81,10 +81,11 @@ class Products(Enum):
 
 
 class Dtype(Enum):
-    """Arithmetic of the forward pass: float32 throughout, or bfloat16 by autocast over float32 weights."""
+    """Arithmetic of the forward pass: float32 throughout, or bfloat16 by autocast over float32 weights; auto: the faster."""
 
     fp32 = "fp32"
     bf16 = "bf16"
+    auto = "auto"
 
 
 class Device(Enum):

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from harness.arms import within
 from harness.config import names
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
-from harness.config.choices import Keep, KeepBest, TrainedOn
+from harness.config.choices import Dtype, Keep, KeepBest, TrainedOn
 from harness.config.execution import ON_FAILURE
 from harness.config.redact import hide
 from harness.config.schema import (
@@ -55,6 +55,7 @@ class Found:
     text_tokenizer: str | None = None  # tokenizer.json of the prepared text
     vocabulary: Vocabulary | None = None
     threads: int | None = None  # CPU cores that training may use if hardware.threads is null
+    dtype: Dtype | None = None  # that of the run; differs from hardware.dtype where that is auto
 
 
 def resolve(composed: RunConfig, found: Found) -> RunConfig:
@@ -72,7 +73,11 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     if found.vocabulary is not None and found.checkpoint is None:
         shape = replace(config.model, vocab_size=found.vocabulary.size, pad_token_id=found.vocabulary.pad)
         config = replace(config, model=shape)
-    config = replace(config, hardware=replace(config.hardware, threads=config.hardware.threads or found.threads))
+    if composed.hardware.dtype is Dtype.auto and "hardware.dtype" in composed.swept:
+        raise InputError("hardware.dtype=auto stands for one of the others: expected hardware.dtype=fp32,bf16 in a sweep")
+    hardware = config.hardware
+    machine = {"threads": hardware.threads or found.threads, "dtype": found.dtype or hardware.dtype}
+    config = replace(config, hardware=replace(hardware, **machine))
     refuse_impossible(config)
     return config
 

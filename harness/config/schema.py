@@ -266,7 +266,7 @@ class HardwareConfig:
     """Device, arithmetic and threads; read in `harness/hardware/`."""
 
     device: Device = Device.cpu  # cuda: the first GPU
-    dtype: Dtype = Dtype.fp32  # bf16: autocast over float32 weights
+    dtype: Dtype = Dtype.fp32  # bf16: autocast over float32 weights; auto: the faster one on this machine
     threads: int | None = number(None, at_least=1, limit=MOST_THREADS)  # CPU threads of training; None: all cores
     products: Products = Products.auto  # library of the float32 matrix products of linear layers, on a CPU
     compile: bool = False  # the model runs under torch.compile

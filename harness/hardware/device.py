@@ -12,7 +12,7 @@ from torch import nn
 from harness.config.choices import Device, Dtype, Products
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
-from harness.hardware import facts, products
+from harness.hardware import facts, faster_dtype, products
 
 GRAPHS = 64
 """Shapes and modes that a model is compiled for at most, more is an error; by default torch falls back to eager after 8."""
@@ -42,7 +42,7 @@ class Machine:
         if config.device is Device.cuda and not torch.cuda.is_available():
             raise InputError("hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu")
         self.device = torch.device(config.device.value)
-        self._half = config.dtype is Dtype.bf16
+        self._half = faster_dtype.chosen(config) is Dtype.bf16
         self.compiles = config.compile
         self._compiling = _Compiling() if config.compile else None
         chosen = config.products is Products.onednn or (config.products is Products.auto and products.is_faster_here())

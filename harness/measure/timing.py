@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from harness.config.schema import MeasureConfig
-from harness.hardware import energy, load
+from harness.hardware import energy, load, peak_flops
 from harness.hardware.device import Machine, empty_compiler_cache
-from harness.measure import peak_flops
 from harness.measure import subject as subjects
 from harness.measure.latency import forward, time_ms
 from harness.measure.memory import Baseline

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
+from harness.hardware.peak_flops import peak_flops_per_s
 from harness.measure import flops, memory_formula, subject
 from harness.measure.memory import peak_memory, refuse_less_than
 from harness.measure.memory_formula import Parts
-from harness.measure.peak_flops import peak_flops_per_s
 from harness.measure.records import StepRequest, TrainingStepMemory
 from harness.measure.training_step import STEPS, TrainingSteps
 from models.stack import Stack, one_layer

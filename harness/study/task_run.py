@@ -8,9 +8,9 @@ from harness import paths, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
 from harness.config.choices import Keep, KeepBest
 from harness.config.schema import RunConfig
-from harness.hardware import energy
+from harness.hardware import energy, peak_flops
 from harness.hardware.device import Machine
-from harness.measure import bytes_moved, flops, latency, peak_flops, size
+from harness.measure import bytes_moved, flops, latency, size
 from harness.measure.memory import Baseline, peak_memory, refuse_less_than
 from harness.measure.records import Peak
 from harness.measure.subject import Subject, classifier

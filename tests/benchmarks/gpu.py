@@ -29,8 +29,8 @@ from torch import Tensor  # noqa: E402
 from harness.config.choices import Device, Dtype  # noqa: E402
 from harness.config.schema import FinetuneConfig, HardwareConfig  # noqa: E402
 from harness.hardware.device import Machine  # noqa: E402
+from harness.hardware.peak_flops import peak_flops_per_s  # noqa: E402
 from harness.measure import flops  # noqa: E402
-from harness.measure.peak_flops import peak_flops_per_s  # noqa: E402
 from harness.measure.training_step import NoLog  # noqa: E402
 from harness.training.loop import Limit, Position, Step, Training, train  # noqa: E402
 from harness.training.optimiser import make_optimiser  # noqa: E402

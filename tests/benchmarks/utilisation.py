@@ -1,6 +1,6 @@
 """Share of the machine's fastest matrix product that our training reaches, and where the time of a training step goes.
 
-FLOPs are those of `harness.measure.flops`, with padding; the peak is that of `harness.measure.peak_flops`, measured in turns
+FLOPs are those of `harness.measure.flops`, with padding; the peak is that of `harness.hardware.peak_flops`, measured in turns
 with the training. The profile is of ten steps of the project's own `finetune` and `pretrain`, in all operators and by parts.
 """
 
@@ -18,7 +18,7 @@ from ours import Finetuning, Pretraining
 from torch.autograd.profiler import record_function
 from torch.profiler import ProfilerActivity, profile
 
-from harness.measure.peak_flops import peak_flops_per_s
+from harness.hardware.peak_flops import peak_flops_per_s
 from harness.tracking.run_log import RunLog
 from harness.training import finetune as finetuning
 from harness.training.pretrain import Steps

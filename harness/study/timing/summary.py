@@ -8,7 +8,8 @@ from statistics import median
 
 import numpy as np
 
-from harness.measure import intervals, peak_flops
+from harness.hardware import peak_flops
+from harness.measure import intervals
 from harness.measure.records import Launch, Point, from_json, to_json
 from harness.tracking import run_files
 from harness.tracking.run_log import RunLog

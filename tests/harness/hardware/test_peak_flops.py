@@ -7,8 +7,8 @@ import torch
 
 from harness.config.choices import Dtype, Products
 from harness.config.schema import HardwareConfig
+from harness.hardware import peak_flops
 from harness.hardware.device import Machine
-from harness.measure import peak_flops
 
 
 @pytest.fixture
