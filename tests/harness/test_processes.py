@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from child_processes import PATIENCE_S, wait_for
 
 from harness import processes
 from harness.processes.ending import last_lines
@@ -93,14 +93,6 @@ def way(request: pytest.FixtureRequest, module: str, servers: dict, monkeypatch:
 
 def facts(folder: Path) -> dict:
     return json.loads((folder / "facts.json").read_text())
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    for _ in range(1200):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("waited in vain")
 
 
 def test_worker_has_its_own_environment_folder_threads_and_log(way, module, tmp_path, monkeypatch):
@@ -192,7 +184,7 @@ def test_killed_parent_takes_its_workers_with_it(module, tmp_path, fork):
     assert len(below) == 1 + (fork == "1")
     parent.kill()
     parent.wait()
-    assert psutil.wait_procs(below, timeout=30)[1] == []
+    assert psutil.wait_procs(below, timeout=PATIENCE_S)[1] == []
 
 
 def test_module_that_starts_a_thread_is_not_forked(module, servers, tmp_path, capfd):
@@ -241,7 +233,7 @@ def test_parent_that_is_killed_while_its_worker_imports_leaves_none(module, tmp_
     parent.kill()
     parent.wait()
     try:
-        assert psutil.wait_procs([importing], timeout=10)[1] == []
+        assert psutil.wait_procs([importing], timeout=PATIENCE_S)[1] == []
     finally:
         with contextlib.suppress(psutil.NoSuchProcess):
             importing.kill()

@@ -149,36 +149,33 @@ def test_device_that_is_not_there_fails_its_cell_with_the_reason(run_harness, sm
     assert list(output.glob("s/*/result.json")) == []
 
 
-def interrupted(process: subprocess.Popen, output: Path, times: int) -> tuple[int, str, str, float]:
-    """Exit code, output and seconds of a command that is interrupted while it trains."""
+def interrupted(process: subprocess.Popen, output: Path, times: int) -> tuple[int, str, str]:
+    """Exit code and output of a command that is interrupted while it trains."""
     wait_for(lambda: is_training(output), process)
     (worker,) = workers(process.pid)
     if times > 1:
         worker.suspend()  # to end it takes 2 s
-    began = time.monotonic()
     for _ in range(times):
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
     out, err = process.communicate(timeout=PATIENCE_S)
-    seconds = time.monotonic() - began
     assert psutil.wait_procs([worker], timeout=PATIENCE_S)[1] == []
-    return process.returncode, out, err, seconds
+    return process.returncode, out, err
 
 
-def test_one_interrupt_ends_the_command_within_seconds_and_says_how_to_go_on(start_harness, small, output):
+def test_one_interrupt_ends_the_command_and_says_how_to_go_on(start_harness, small, output):
     process = start_harness(*small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
-    code, out, err, seconds = interrupted(process, output, 1)
+    code, out, err = interrupted(process, output, 1)
     assert (code, err) == (130, "harness: interrupted\n")
     why = f"python -m harness status s --output {output}"
     assert out.splitlines()[-1] == f"0 of 1 runs have ended; run the same command again to continue; what is left: {why}"
-    assert seconds < 10  # five on a machine that does nothing else
     (record,) = output.glob("s/*/run.json")
     assert json.loads(record.read_text())["end"]["state"] == "killed"
 
 
 def test_a_second_interrupt_ends_the_command_at_once(start_harness, small, output):
     process = start_harness(*small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
-    code, out, _, _ = interrupted(process, output, 2)
+    code, out, _ = interrupted(process, output, 2)
     assert code == 130
     assert "run the same command again" not in out
 

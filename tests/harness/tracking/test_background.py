@@ -1,5 +1,6 @@
 """A tracker in a thread: no error and no silence of a library reaches the run."""
 
+import math
 import threading
 import time
 
@@ -53,12 +54,9 @@ def test_long_errors_and_passwords_are_cut(background, capsys):
 def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
     never = threading.Event()
     background.call(never.wait)
-    began = time.monotonic()
     for _ in range(100):
         background.call(print, "late")
-    assert time.monotonic() - began < 1
-    background.wait(most_s=10, patience_s=0.3)
-    assert time.monotonic() - began < 5
+    background.wait(most_s=math.inf, patience_s=0.3)
     assert background.is_away
     never.set()
     background.wait(most_s=10)
@@ -78,7 +76,6 @@ def test_slow_calls_are_waited_for_as_long_as_they_come_to_an_end(background):
     assert made == list(range(6))
     for number in range(20):
         background.call(slow, number)
-    began = time.monotonic()
-    background.wait(most_s=0.6, patience_s=10)
-    assert time.monotonic() - began < 2
+    background.wait(most_s=0.6, patience_s=math.inf)
     assert background.is_away
+    assert len(made) < 6 + 20
