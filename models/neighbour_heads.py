@@ -33,31 +33,34 @@ def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
     if table is None or not isinstance(attention, SelfAttention):
         return False
     width, heads, size = table.embedding_dim, attention.num_heads, attention.head_size
-    pairs = min(size // 2, width // 2 // heads)  # of sine and cosine, in each head
+    pairs = min(size, width) // 2  # of sine and cosine, in each head
     if not pairs:
         return False
-    frequencies = _frequencies(heads, pairs, seed)
+    sets = min(heads, width // 2 // pairs)  # of frequencies: heads take one after the other and then again
+    frequencies = _frequencies(sets, pairs, seed)
     deviation = encoder.embeddings.token_embedding.weight.std()
-    directions = _orthogonal(width, seed)[: 2 * heads * pairs]  # (2 H P, E)
-    angles = torch.arange(len(table.weight))[:, None] * frequencies.flatten()  # (positions, H P)
+    directions = _orthogonal(width, seed)[: 2 * sets * pairs]  # (2 S P, E)
+    angles = torch.arange(len(table.weight))[:, None] * frequencies.flatten()  # (positions, S P)
     rest = math.sqrt(width / len(directions))  # features that carry no sine or cosine
-    table.weight.copy_(rest * math.sqrt(2) * deviation * _sines(angles) @ directions)
+    longer = math.sqrt(size // 2 / pairs)  # fewer pairs stand out less among the features of tokens
+    table.weight.copy_(longer * rest * math.sqrt(2) * deviation * _sines(angles) @ directions)
 
     scale = size**-0.5 if attention.scale is None else attention.scale
     gain = math.sqrt(STRENGTH / (pairs * scale)) / rest
-    reader = directions @ _unprojected(encoder)  # (2 H P, D): from the input of attention to sines and cosines
+    reader = (directions @ _unprojected(encoder)).view(sets, 2 * pairs, -1)  # from the input of attention to sines and cosines
     query, key, _ = attention.query_key_value.weight.view(3, heads, size, -1)
     distances = [distance for distance in DISTANCES if distance < 0 or not attention.causal]
-    for head, own in enumerate(reader.view(heads, 2 * pairs, -1)):
-        turned = _turned(own, frequencies[head] * distances[head % len(distances)])
+    for head in range(heads):
+        own = reader[head % sets]
+        turned = _turned(own, frequencies[head % sets] * distances[head % len(distances)])
         query[head, : 2 * pairs], key[head, : 2 * pairs] = gain * turned, gain * own
         query[head, 2 * pairs :], key[head, 2 * pairs :] = 0.0, 0.0
     return True
 
 
-def _frequencies(heads: int, pairs: int, seed: int) -> Tensor:
-    """(H, P) in radians a token: one at random in each of P equal parts of (0, pi), so that no other distance looks alike."""
-    draws = torch.rand(heads, pairs, generator=generator_of(seed, "neighbour_heads.frequencies"))
+def _frequencies(sets: int, pairs: int, seed: int) -> Tensor:
+    """(S, P) in radians a token: one at random in each of P equal parts of (0, pi), so that no other distance looks alike."""
+    draws = torch.rand(sets, pairs, generator=generator_of(seed, "neighbour_heads.frequencies"))
     return math.pi * (torch.arange(pairs) + draws) / pairs
 
 

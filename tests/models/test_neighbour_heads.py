@@ -39,7 +39,12 @@ def attention_by_distance(encoder: Encoder) -> list[dict[int, float]]:
 
 @pytest.mark.parametrize(
     ("keys", "least"),
-    [({}, 3.0), ({"embedding_size": 48, "num_hidden_groups": 1}, 1.5), ({"type_vocab_size": 0}, 3.0)],  # 6 pairs, or 12
+    [
+        ({}, 3.0),
+        ({"embedding_size": 48, "num_hidden_groups": 1}, 3.0),  # two heads share each set of frequencies
+        ({"embedding_size": 12}, 1.8),  # all heads share one, of 6 pairs in place of 12
+        ({"type_vocab_size": 0}, 3.0),
+    ],
     ids=str,
 )
 @torch.no_grad()
