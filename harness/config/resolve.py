@@ -1,7 +1,7 @@
 """From a composed config to the one that runs: placeholders are replaced by values, impossible values are refused."""
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -159,10 +159,11 @@ def from_node(node: Any) -> RunConfig:
 def unchecked(node: Any) -> RunConfig:
     """A RunConfig from an OmegaConf node, placeholders replaced, but not validated beyond the ranges of its numbers.
 
-    The plain values are merged into the schema again, because `+key=` bypasses it.
+    The plain values are merged into the schema where the node is not of it, or has other keys: `+key=` and `~key` bypass it.
     """
-    merged = OmegaConf.merge(_schema(), OmegaConf.to_container(node, enum_to_str=True))
-    config = OmegaConf.to_object(merged)
+    if OmegaConf.get_type(node) is not RunConfig or not _has_its_fields(node):
+        node = OmegaConf.merge(_schema(), OmegaConf.to_container(node, enum_to_str=True))
+    config = OmegaConf.to_object(node)
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")
     refuse_numbers(config)  # a placeholder may take the value of another key
@@ -174,6 +175,15 @@ def unchecked(node: Any) -> RunConfig:
 def _schema() -> DictConfig:
     """The schema as a node, built once: that takes longer than to merge values into a copy of it."""
     return OmegaConf.structured(RunConfig)
+
+
+def _has_its_fields(node: DictConfig) -> bool:
+    """Whether every typed node below has the fields of its type and no other key; a plain dictionary may have any."""
+    of = OmegaConf.get_type(node)
+    if not is_dataclass(of):
+        return True
+    below = (value for _, value in node.items_ex(resolve=False) if isinstance(value, DictConfig) and not value._is_none())
+    return set(node) == {field.name for field in fields(of)} and all(map(_has_its_fields, below))
 
 
 def is_pretrained(config: RunConfig) -> bool:
