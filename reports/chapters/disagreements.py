@@ -4,11 +4,13 @@ import ast
 
 import numpy as np
 
+from reports.chapters import paired_items
+from reports.chapters.paired_items import MOST_ARMS
 from reports.comparison import predictions
 from reports.comparison.compare import Section
 from reports.comparison.predictions import Both, Texts
 from reports.comparison.study import Study
-from reports.writing import formats, plots, tables
+from reports.writing import formats, tables
 from reports.writing.chapter import Chapter
 from reports.writing.formats import DASH, escape, listed
 
@@ -22,24 +24,16 @@ MISSING = "No predictions are known of {arms}: they are read from the folders of
 NO_TEXTS = "Texts and lengths are not known: the cache of prepared data of these runs is gone or torn."
 TORN = "Torn files of runs, which are left out: {files}. The command that ran them makes them again."
 SHOWN, WIDTH = 3, 160
-MOST_ARMS = 3
-"""Arms of which items are shown."""
 THIRDS = ("short", "medium", "long")
 
 
 def chapter(study: Study) -> Chapter:
     """Empty where no predictions of a classification are found for two arms of a task."""
-    paragraphs = []
-    for section in study.comparison.sections:
-        if section.before is not None and not section.is_pretraining:
-            paragraphs += _of_section(study, section)
-    intro = INTRO.format(baseline=escape(study.comparison.baseline), most=MOST_ARMS)
-    return Chapter(["## Where they disagree", intro, *paragraphs] if paragraphs else [])
+    return paired_items.on_items(study, "## Where they disagree", INTRO, _of_section)
 
 
 def _of_section(study: Study, section: Section) -> list[str]:
-    chosen = plots.drawn_arms(study.comparison)
-    rows = [row for row in section.rows if row is not section.before and row.label in chosen]
+    rows = paired_items.drawn_rows(study, section)
     found = {row.label: predictions.both(section.before, row, study.output) for row in rows}
     known = {label: both for label, both in found.items() if both}
     damaged = predictions.torn([section.before, *rows], study.output)

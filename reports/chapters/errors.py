@@ -2,12 +2,14 @@
 
 import numpy as np
 
+from reports.chapters import paired_items
+from reports.chapters.paired_items import MOST_ARMS
 from reports.comparison import item_errors, predictions
 from reports.comparison.compare import Section
 from reports.comparison.item_errors import BothErrors
 from reports.comparison.predictions import Texts
 from reports.comparison.study import Study
-from reports.writing import formats, plots, tables
+from reports.writing import formats, tables
 from reports.writing.chapter import Chapter
 from reports.writing.formats import DASH, escape
 
@@ -15,22 +17,16 @@ INTRO = """\
 Items of the validation data by how wrong an arm and the baseline {baseline} are on them: means over paired replicates (at most
 five). They speak of these items, and hold no verdict. Items are shown of the {most} arms whose errors differ most."""
 EXAMPLES = "Where {worse} errs more than {better}, the largest differences first:"
-SHOWN, WIDTH, MOST_ARMS = 3, 160, 3
+SHOWN, WIDTH = 3, 160
 
 
 def chapter(study: Study) -> Chapter:
     """Empty where no such predictions are found for two arms of a task."""
-    paragraphs = []
-    for section in study.comparison.sections:
-        if section.before is not None and not section.is_pretraining:
-            paragraphs += _of_section(study, section)
-    intro = INTRO.format(baseline=escape(study.comparison.baseline), most=MOST_ARMS)
-    return Chapter(["## Where their errors differ", intro, *paragraphs] if paragraphs else [])
+    return paired_items.on_items(study, "## Where their errors differ", INTRO, _of_section)
 
 
 def _of_section(study: Study, section: Section) -> list[str]:
-    chosen = plots.drawn_arms(study.comparison)
-    rows = [row for row in section.rows if row is not section.before and row.label in chosen]
+    rows = paired_items.drawn_rows(study, section)
     found = {row.label: item_errors.both(section.before, row, study.output) for row in rows}
     known = {label: both for label, both in found.items() if both}
     if not known:
