@@ -14,6 +14,7 @@ from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from yaml import YAMLError
 
 from harness.audit.kinds import KINDS, Reading, Relation
+from harness.config import own_files
 from harness.errors import InputError, unknown
 from harness.paths import CLAIMS, conf_directory
 
@@ -83,8 +84,11 @@ def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
 def read(path: Path) -> list[Claim]:
     """The claims of one file."""
     try:
+        own_files.refuse_unsound(path)
         node = OmegaConf.load(path)
-    except (OSError, YAMLError, UnicodeDecodeError) as error:
+    except InputError:
+        raise
+    except (OSError, YAMLError, ValueError) as error:
         raise InputError(f"{path}: expected a YAML file of claims ({' '.join(str(error).split())})") from error
     variant = path.stem if path.parent.parts[-2:] == ("model", CLAIMS) else None
     if variant and isinstance(node, DictConfig):

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
 from hydra._internal.hydra import Hydra
 from hydra.core.object_type import ObjectType
 from hydra.plugins.sweeper import Sweeper
 
-from harness.config import own_files
+from harness.config import foreign_code, own_files
 from harness.config.sweep import Sweep
 from harness.errors import InputError
 from harness.paths import conf_directory
@@ -32,6 +33,7 @@ def made(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
     with (
         _note_elsewhere(overrides),
         own_files_checked(),
+        _foreign_code_refused(),
         _hydra_raises(),
         _without_repetition(sweep, overrides),
         _without_collections(),
@@ -60,6 +62,23 @@ def own_files_checked() -> Iterator[None]:
         yield
     finally:
         ConfigRepository.load_config = load
+
+
+@contextlib.contextmanager
+def _foreign_code_refused() -> Iterator[None]:
+    """While Hydra runs: InputError for a composed setting that names code, before it is called."""
+    load = ConfigLoaderImpl.load_configuration
+
+    def load_checked(loader: ConfigLoaderImpl, *arguments: Any, **options: Any) -> Any:
+        composed = load(loader, *arguments, **options)
+        foreign_code.refuse(composed)
+        return composed
+
+    ConfigLoaderImpl.load_configuration = load_checked
+    try:
+        yield
+    finally:
+        ConfigLoaderImpl.load_configuration = load
 
 
 @contextlib.contextmanager

@@ -28,6 +28,12 @@ def refuse_study(study: str) -> None:
         raise InputError(f"study={study[:20]!r}... has {len(study.encode())} bytes: it must be at most {LONGEST}")
 
 
+def refuse_label(key: str, text: str) -> None:
+    """InputError for a part of the name of an arm or a run that does not fit on one line of a terminal."""
+    if not text.isprintable():
+        raise InputError(f"{key}={text!r} must be text on one line: it is part of the names of runs")
+
+
 def refuse_address(uri: str | None) -> None:
     """InputError for an address of a store without a scheme."""
     if uri is not None and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):

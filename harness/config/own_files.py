@@ -15,6 +15,10 @@ CORE = "tag:yaml.org,2002:"
 TAGS = {CORE + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "merge", "timestamp", "value")}
 
 
+CALLED = {"_target_", "()"}
+"""Keys with which Hydra and Python's logging name what they call."""
+
+
 def refuse_unsound(path: Path) -> None:
     """InputError, with line and column where there are any, for a file that is no YAML mapping within the limits."""
     if path.stat().st_size > LARGEST_BYTES:
@@ -73,6 +77,8 @@ def _children(node: yaml.Node, path: Path) -> list[yaml.Node]:
         return node.value
     keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
     for key, _ in node.value:
+        if key.value in CALLED and isinstance(key, yaml.ScalarNode):
+            raise InputError(f"{_place(path, key.start_mark)}: the key {key.value!r} names code to call: plain values only")
         if isinstance(key, yaml.ScalarNode) and keys.count(key.value) > 1:
             last = [other for other, _ in node.value if other.value == key.value][-1]
             raise InputError(f"{_place(path, last.start_mark)}: the key {key.value!r} stands here a second time")

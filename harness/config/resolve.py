@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from harness.arms import within
 from harness.config import names
@@ -145,8 +147,13 @@ def _without_unread(config: RunConfig) -> RunConfig:
 
 
 def load(path: Path) -> RunConfig:
-    """The resolved config that `save` wrote."""
-    return from_node(OmegaConf.load(path))
+    """The resolved config that `save` wrote; InputError for any other file."""
+    try:
+        return from_node(OmegaConf.load(path))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except (OmegaConfBaseException, YAMLError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is not the config of a run: {' '.join(str(error).split())}") from error
 
 
 def from_node(node: Any) -> RunConfig:
@@ -211,6 +218,8 @@ def refuse_impossible(config: RunConfig) -> None:
     if config.sweep.on_failure not in ON_FAILURE:
         raise unknown("value", config.sweep.on_failure, ON_FAILURE, "sweep.on_failure")
     names.refuse_study(config.study)
+    for key, text in {"arm": config.arm, "task.name": config.task.name, **config.settings}.items():
+        names.refuse_label(key, text)
     names.refuse_address(config.tracking.uri)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.config.choices import DataSource
 from harness.config.schema import CorpusConfig, RunConfig
 from harness.data.files import torn_parquet
-from harness.data.sources import local_folder
+from harness.data.sources import local_folder, unloadable
 from harness.errors import InputError, unknown
 
 BATCH_ROWS = 1000
@@ -76,7 +76,6 @@ def _rows(config: RunConfig, split: str) -> Iterator[tuple[str, object]]:
 def _batches(config: RunConfig, split: str, where: str) -> Iterator[dict[str, list]]:
     """Batches of rows; a local folder is streamed, a data set of the hub is downloaded once and memory-mapped."""
     import datasets  # takes 1 s, and prepared data does not need it
-    from datasets.exceptions import DatasetsError  # takes 1 s, and prepared data does not need it
 
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are our one line
@@ -89,7 +88,7 @@ def _batches(config: RunConfig, split: str, where: str) -> Iterator[dict[str, li
             batches = iter(rows.iter(BATCH_ROWS))
             while (batch := next(batches, None)) is not None:
                 yield batch
-        except (DatasetsError, OSError, ValueError, KeyError) as error:
+        except unloadable() as error:
             raise _load_error(config, where, path, error) from error
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from yaml import YAMLError
+
 from harness.config.choices import DataSource
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import files as own_files
@@ -41,7 +43,6 @@ class _Source:
 def load(config: RunConfig, split: str) -> Loaded:
     """The rows of a split; InputError for data that is missing, corrupt or in two splits."""
     import datasets  # takes 1 s, and prepared data does not need it
-    from datasets.exceptions import DatasetsError  # takes 1 s, and prepared data does not need it
 
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are our one line
@@ -51,13 +52,20 @@ def load(config: RunConfig, split: str) -> Loaded:
         try:
             builder = datasets.load_dataset_builder(source.path, source.subset, cache_dir=cache, **source.options)
             builder.download_and_prepare()
-        except (DatasetsError, OSError, ValueError, KeyError) as error:
+        except unloadable() as error:
             raise _load_error(config, source, error) from error
         _refuse_bad_parts(
             config.task, split, source.where, {name: split.num_examples for name, split in builder.info.splits.items()}
         )
         rows = builder.as_dataset(split=part)
         return Loaded(rows.to_dict(), _class_names(rows.features.get(config.task.label)), source.where)
+
+
+def unloadable() -> tuple[type[Exception], ...]:
+    """What `datasets` raises for a data set that it cannot load; RuntimeError for a loading script, which it never runs."""
+    from datasets.exceptions import DatasetsError  # takes 1 s, and prepared data does not need it
+
+    return (DatasetsError, OSError, ValueError, KeyError, TypeError, RuntimeError, YAMLError)
 
 
 def part_of(task: TaskConfig, split: str) -> str:
@@ -192,6 +200,8 @@ def local_folder(data: DataConfig, name: str, key: str) -> str:
     root = Path(data.root)
     if not root.is_dir():
         raise InputError(f"data.root={data.root!r} is not a folder")
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise InputError(f"{key}={name!r} must be the name of a folder below data.root={data.root!r}")
     if not name or not (root / name).is_dir():
         raise unknown(f"folder of data.root={data.root!r}:", name, (path.name for path in root.iterdir() if path.is_dir()), key)
     return str(root / name)

@@ -1,6 +1,7 @@
 """Tokenizers, by `tokenizers`: WordPiece, byte-level BPE or a unigram model, trained on text or read from a file."""
 
 import json
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -61,7 +62,9 @@ def vocabulary_bytes(config: TokenizerConfig) -> bytes:
     if not path:
         return b""
     try:
-        if (size := Path(path).stat().st_size) > LARGEST_BYTES:
+        if not stat.S_ISREG((facts := Path(path).stat()).st_mode):  # a device may have no end
+            raise InputError(f"tokenizer.{key}={path!r} is not a file")
+        if (size := facts.st_size) > LARGEST_BYTES:
             raise InputError(f"tokenizer.{key}={path!r} has {size:,} bytes: expected at most {LARGEST_BYTES:,}")
         return Path(path).read_bytes()
     except OSError as error:

@@ -183,10 +183,10 @@ def _on_task(
     """A fine-tuning, or only measurements on a task, from random or published weights or from a pretraining."""
     if not has_task(config):
         raise InputError("task=none leaves nothing to do without pretraining: choose a pretrain, such as pretrain=mlm")
+    huggingface.refuse_misfit(config)
     key = cache.task(config)
     data = prepared.facts(config.output, key)
     huggingface.refuse_other_vocabulary(config, data.vocab_size)
-    huggingface.refuse_misfit(config)
     config = resolve(config, replace(found, vocabulary=Vocabulary(data.vocab_size, data.pad_token_id)))
     recipe = identity.recipe(needed.config, needed.inputs) if needed else None
     content = identity.content_of(config, data.rows, corpus and corpus.text, tokenizer_file, recipe)

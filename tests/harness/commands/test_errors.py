@@ -2,19 +2,16 @@
 
 import os
 import shutil
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow
 import pytest
 from pyarrow import parquet
+from refusals import assert_refused
 
 from harness.__main__ import main
 from harness.errors import InputError, unknown
 from harness.paths import conf_directory
-from harness.study import one_run
 
 README = """\
 ---
@@ -25,45 +22,6 @@ configs:
   - {split: validation, path: sst2/validation*}
 ---
 """
-
-
-@dataclass
-class Told:
-    """What a command said and left."""
-
-    code: int
-    out: str
-    err: str
-    left: list[str]
-
-
-@pytest.fixture
-def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Told]:
-    """Runs the command in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(one_run, "_run", lambda item, label, *others: pytest.fail(f"{label} was run"))
-
-    def command(*arguments: str) -> Told:
-        monkeypatch.setattr(sys, "argv", ["harness"])
-        code = main([*arguments, f"output={tmp_path / 'out'}"])
-        out, err = capsys.readouterr()
-        files = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()]
-        return Told(code, out, err, [str(path) for path in files if path.suffix != ".lock" and path.parts[0] != ".hydra"])
-
-    return command
-
-
-def assert_refused(told: Told, *fragments: str) -> None:
-    """One line with all of the fragments, and nothing else anywhere."""
-    assert told.code == 2
-    assert told.out == ""
-    assert told.err.startswith("harness: ")
-    assert told.err.count("\n") == 1, told.err
-    assert told.err.endswith("\n")
-    assert "Traceback" not in told.err
-    for fragment in fragments:
-        assert fragment in told.err
-    assert told.left == []
 
 
 MODELS = ", ".join(sorted(path.stem for path in conf_directory().glob("model/*.yaml"))) + "\n"

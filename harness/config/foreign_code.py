@@ -1,0 +1,32 @@
+"""Settings with which Hydra would call code that they name: refused, in files of the user and on the command line."""
+
+import re
+
+from omegaconf import DictConfig, OmegaConf
+
+from harness.errors import InputError
+
+PLUGINS = r"hydra_plugins\.|hydra\._internal\.core_plugins\."
+"""Beginning of the class of a launcher or sweeper that is installed."""
+
+CALLS = {
+    "callbacks": "a callback is code that it names",
+    "job_logging.root": "handlers and formatters are code that it names",
+    "hydra_logging.root": "handlers and formatters are code that it names",
+    "job.env_set": "set variables in the shell",
+}
+"""Below `hydra`: what must be empty, and why."""
+
+
+def refuse(composed: DictConfig) -> None:
+    """InputError for a setting of Hydra in the composed config that names code, before Hydra calls it."""
+    hydra = composed.get("hydra")
+    if not OmegaConf.is_dict(hydra):
+        return
+    for key, reason in CALLS.items():
+        if OmegaConf.select(hydra, key):
+            raise InputError(f"hydra.{key} cannot be set: {reason}")
+    for plugin in ("launcher", "sweeper"):
+        target = OmegaConf.select(hydra, f"{plugin}._target_")
+        if target is not None and not re.match(PLUGINS, str(target)):
+            raise InputError(f"hydra.{plugin}._target_={str(target)!r} is no plugin of Hydra: choose hydra/{plugin}=NAME")

@@ -1,0 +1,288 @@
+"""Files and settings of others that would run code or write elsewhere: refused in one line, or ignored, never executed."""
+
+import json
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+from refusals import assert_refused
+
+from harness.data import sources
+from harness.study.plan import plan
+
+CANARY = "executed"
+"""The file that every payload would write in the working directory."""
+
+COMMAND = f"touch {CANARY}"
+CODE = f"import pathlib\npathlib.Path('{CANARY}').touch()\n"
+CALL = f"{{_target_: os.system, command: {COMMAND}}}"
+
+
+@pytest.fixture(autouse=True)
+def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """No test may leave the file."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert not list(tmp_path.rglob(CANARY))
+
+
+class Payload:
+    def __reduce__(self):
+        return os.system, (COMMAND,)
+
+
+def pickled(*places: Path) -> None:
+    for place in places:
+        place.write_bytes(pickle.dumps(Payload()))
+
+
+def test_the_payloads_would_write_the_file():
+    pickled(Path("x.bin"))
+    pickle.loads(Path("x.bin").read_bytes())
+    exec(CODE)
+    assert Path(CANARY).exists()
+    Path(CANARY).unlink()
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A small published model, with the files of others that may lie beside its weights."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM
+
+    torch.manual_seed(0)
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
+    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    BertForMaskedLM(BertConfig(vocab_size=len(pieces), max_position_embeddings=64, **shape)).save_pretrained("published")
+    folder = tmp_path / "published"
+    (folder / "vocab.txt").write_text("\n".join(pieces))
+    pickled(*(folder / name for name in ("pytorch_model.bin", "training_args.bin", "optimizer.pt", "pytorch_model.pt")))
+    (folder / "modeling_evil.py").write_text(CODE)
+    (folder / "__init__.py").write_text(CODE)
+    entries = {"auto_map": {"AutoConfig": "modeling_evil.C", "AutoModel": "modeling_evil.M"}, "trust_remote_code": True}
+    for name in ("config.json", "tokenizer_config.json"):
+        known = json.loads((folder / name).read_text()) if (folder / name).exists() else {}
+        (folder / name).write_text(json.dumps(known | entries | {"architectures": ["os.system"], "_target_": "os.system"}))
+    return folder
+
+
+def test_pickles_and_code_beside_weights_are_ignored(published, compose):
+    from harness.checkpoints import huggingface
+    from harness.study.task_run import _build
+
+    small = ("task=bag", "scale=tiny", "task.max_length=32")
+    (item,) = plan(compose(*small, f"model.init_from={published}", "output=out"))
+    assert huggingface.load_weights(item.config, _build(item.config, item.inputs))
+    teacher = [*small[1:2], "task=none", "pretrain=distillation", f"pretrain.teacher={published}", "pretrain.length=32"]
+    assert len(plan(compose(*teacher, "corpus.documents=40", "output=out"))) == 1
+    assert "modeling_evil" not in sys.modules
+
+
+@pytest.mark.parametrize("key", ["model.init_from", "pretrain.teacher"])
+def test_pickled_weights_alone_are_refused(tell, published, key):
+    (published / "model.safetensors").unlink()
+    more = ["pretrain=distillation"] if key == "pretrain.teacher" else []
+    assert_refused(tell("task=bag", *more, f"{key}={published}"), key, "lacks model.safetensors", "can be read")
+
+
+def test_a_pickle_under_the_name_of_sound_weights_is_refused(tell, published):
+    pickled(published / "model.safetensors")
+    assert_refused(tell("task=bag", f"model.init_from={published}"), f"{published / 'model.safetensors'} cannot be read")
+
+
+@pytest.mark.parametrize("command", ["predict", "features", "export"])
+def test_pickles_in_the_place_of_our_own_weights_are_refused(command, capsys, tmp_path):
+    from harness.__main__ import main
+
+    (tmp_path / "run" / "checkpoint").mkdir(parents=True)
+    names = ("model.safetensors", "model.json", "tokenizer.json", "task.json", "pytorch_model.bin")
+    pickled(*(tmp_path / "run" / "checkpoint" / name for name in names), tmp_path / "run" / "run.json")
+    Path("in.txt").write_text("a text\n")
+    arguments = ["run"] if command == "export" else ["run=run", "input=in.txt", "output=o.jsonl"]
+    assert main([command, *arguments]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_config_of_a_run_with_a_tag_is_refused(tell, tmp_path):
+    folder = tmp_path / "theirs"
+    (folder / "checkpoint").mkdir(parents=True)
+    (folder / "config.yaml").write_text(f"seed: !!python/object/apply:os.system ['{COMMAND}']\n")
+    (folder / "run.json").write_text("{}")
+    for name in ("model.safetensors", "model.json", "tokenizer.json"):
+        (folder / "checkpoint" / name).write_text("{}")
+    assert_refused(tell("task=bag", f"pretrain.from={folder}"), str(folder / "config.yaml"), "python/object/apply:os.system")
+
+
+SCRIPTED = f"""\
+---
+configs:
+- config_name: sst2
+  data_files: [{{split: train, path: sst2/train*}}, {{split: validation, path: sst2/validation*}}]
+license: !!python/object/apply:os.system ['{COMMAND}']
+---
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Local data as of GLUE, with loading scripts at every place where a library has looked for one."""
+    folder = tmp_path / "root" / "glue"
+    (folder / "sst2").mkdir(parents=True)
+    rows = {"sentence": ["a film", "no film"] * 5, "label": [1, 0] * 5, "idx": list(range(10)), "text": ["a"] * 10}
+    for split in ("train", "validation"):
+        parquet.write_table(pyarrow.table(rows), folder / "sst2" / f"{split}-0.parquet")
+    (folder / "README.md").write_text(SCRIPTED.replace("license:", "#"))
+    for name in ("glue.py", "sst2.py", "__init__.py", "dataset.py", "sst2/sst2.py", "sst2/__init__.py", "../glue.py"):
+        (folder / name).write_text(CODE)
+    return tmp_path / "root"
+
+
+SST2 = ("task=sst2", "data=local")
+
+
+def test_scripts_beside_data_are_ignored(root, compose):
+    (root / "glue" / "glue.py").unlink()
+    (config,) = compose(*SST2, f"data.root={root}")
+    assert sources.load(config, "train").columns["label"] == [1, 0] * 5
+
+
+def test_a_script_in_the_place_of_data_is_refused(tell, root):
+    for path in (root / "glue").rglob("*.parquet"):
+        path.unlink()
+    assert_refused(tell(*SST2, f"data.root={root}"), "sst2", "cannot be loaded")
+
+
+def test_a_script_for_the_whole_data_set_is_refused(tell, root):
+    assert_refused(tell(*SST2, f"data.root={root}"), "Dataset scripts are no longer supported, but found glue.py")
+
+
+@pytest.mark.parametrize("name", ["root/glue/glue.py", "root/glue"])
+def test_a_path_for_a_name_on_the_hub_runs_no_script(tell, root, name):
+    for path in (root / "glue").rglob("*.parquet"):
+        path.unlink()
+    assert_refused(tell("task=sst2", f"task.hub={name}"), "sst2", name)
+
+
+def test_a_tag_in_the_description_of_data_is_not_built(tell, root):
+    (root / "glue" / "README.md").write_text(SCRIPTED)
+    assert_refused(tell(*SST2, f"data.root={root}"), "sst2", "cannot be loaded")
+
+
+def test_a_script_in_the_place_of_a_corpus_is_refused(tell, root):
+    for path in (root / "glue").rglob("*.parquet"):
+        path.unlink()
+    corpus = ["corpus=text", "corpus.folder=glue", "data=local", f"data.root={root}"]
+    assert_refused(tell("task=none", "pretrain=mlm", *corpus), "corpus")
+
+
+TYPED = {
+    "of a model": (["+model._target_=os.system"], "unknown key 'model._target_'"),
+    "callback": ([f"+hydra.callbacks.x={CALL}"], "hydra.callbacks cannot be set"),
+    "callback, one key": (["+hydra.callbacks.x._target_=webbrowser.open"], "hydra.callbacks cannot be set"),
+    "launcher of one run": (["hydra.launcher._target_=os.system"], "hydra.launcher._target_='os.system' is no plugin"),
+    "launcher": (["-m", "seed=1,2", "hydra.launcher._target_=os.system"], "hydra.launcher._target_='os.system' is no plugin"),
+    "sweeper": (["-m", "seed=1,2", "hydra.sweeper._target_=subprocess.run"], "hydra.sweeper._target_='subprocess.run'"),
+    "logging": (["hydra.job_logging.root={level: INFO}"], "hydra.job_logging.root cannot be set"),
+    "environment": (["+hydra.job.env_set.LD_PRELOAD=x.so"], "hydra.job.env_set cannot be set"),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_code_that_the_command_line_names_is_refused(tell, name):
+    arguments, fragment = TYPED[name]
+    assert_refused(tell("task=bag", *arguments), fragment)
+
+
+LOGGING = f"""\
+# @package hydra.job_logging
+version: 1
+root: {{handlers: [a]}}
+handlers: {{a: {{class: subprocess.Popen, args: {COMMAND}, shell: true}}}}
+"""
+
+FILES = {
+    "model": ("model", f"_target_: os.system\ncommand: {COMMAND}\n", "the key '_target_' names code to call"),
+    "nested": ("model", f"tokenizer: {CALL}\n", "line 1, column 13: the key '_target_' names code to call"),
+    "list": ("model", f"tokenizer: [{CALL}]\n", "the key '_target_' names code to call"),
+    "factory": ("model", f"tokenizer: {{'()': os.system, command: {COMMAND}}}\n", "the key '()' names code to call"),
+    "tag": ("model", f"pooling: !!python/object/apply:os.system ['{COMMAND}']\n", "the tag !!python/object/apply:os.system"),
+    "module": ("model", "pooling: !!python/module:antigravity x\n", "the tag !!python/module:antigravity"),
+    "callback": ("experiment", f"# @package _global_\nhydra: {{callbacks: {{x: {CALL}}}}}\n", "the key '_target_'"),
+    "callback elsewhere": ("experiment", f"# @package hydra.callbacks.x\n{CALL[1:-1]}\n".replace(", ", "\n"), "'_target_'"),
+    "logging": ("experiment", LOGGING, "hydra.job_logging.root cannot be set"),
+    "environment": ("experiment", "# @package hydra.job.env_set\nLD_PRELOAD: x.so\n", "hydra.job.env_set cannot be set"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_code_that_a_file_names_is_refused(tell, tmp_path, name):
+    group, content, fragment = FILES[name]
+    (tmp_path / "my" / group).mkdir(parents=True)
+    (tmp_path / "my" / group / "mine.yaml").write_text(content)
+    chosen = "+experiment=mine" if group == "experiment" else "model=mine"
+    assert_refused(tell("--config-dir", "my", "task=bag", chosen), fragment)
+
+
+def test_code_that_a_file_of_claims_names_is_refused(capsys):
+    from harness.__main__ import main
+
+    for content in (f"source: !!python/object/apply:os.system ['{COMMAND}']\n", f"claims: {{x: {CALL}}}\n"):
+        Path("mine.yaml").write_text(content)
+        assert main(["audit", "claims=mine.yaml"]) == 2
+        err = capsys.readouterr().err
+        assert (err.count("\n"), "mine.yaml, line 1" in err) == (1, True), err
+
+
+HOSTILE = {
+    "study above": ("study=../x", "must be a name without slashes"),
+    "study on two lines": ("study='a\nb'", "must be a name on one line"),
+    "page as a study": ("study='<script>alert(1)</script>'", "must be a name without slashes"),
+    "arm on two lines": ("arm='a\nb'", "arm='a\\nb' must be text on one line"),
+    "arm that colours": ("arm='\x1b[31mred'", "must be text on one line"),
+    "task on two lines": ("task.name='a\nb'", "task.name='a\\nb' must be text on one line"),
+    "setting on two lines": ("-m task.headline='a\nb',accuracy", "must be text on one line"),
+    "output on two lines": ("output='a\nb'", "output="),
+    "command": ("arm=$(touch executed)", "cannot be read as KEY=VALUE"),
+    "tokenizer above": ("tokenizer.file=../../../none.json", "tokenizer.file='../../../none.json' cannot be read"),
+    "vocabulary without an end": ("tokenizer.vocab_file=/dev/zero", "tokenizer.vocab_file='/dev/zero' is not a file"),
+    "tokenizer without an end": ("tokenizer.file=/dev/zero", "tokenizer.file='/dev/zero' is not a file"),
+    "data above": ("task=sst2 data=local data.root=. task.folder=../x", "must be the name of a folder below data.root"),
+    "data elsewhere": ("task=sst2 data=local data.root=. task.folder=/etc", "must be the name of a folder below data.root"),
+    "corpus above": ("pretrain=mlm corpus=text data=local data.root=. corpus.folder=..", "must be the name of a folder below"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_one_line(tell, name):
+    setting, fragment = HOSTILE[name]
+    words = setting.split(" ") if " " in setting and "(" not in setting else [setting]
+    assert_refused(tell(*(["task=bag"] if "task=" not in setting else []), *words), fragment)
+
+
+HARMLESS = "$(touch executed);`touch executed` <img src=x onerror=alert(1)> ../up"
+
+
+def test_names_that_a_shell_or_a_page_would_run_stay_names(run_harness, small, output, tmp_path):
+    """From the command to the folder, the tracking store, the report and the command that `status` prints."""
+    study = HARMLESS.replace("/", "∕")
+    done = run_harness(*small, "-m", "measure=none", f"arm='{HARMLESS}'", f"study='{study}'", "seed=1,2", "output=out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = [path.parent for path in (output / study).glob("*/run.json")]
+    assert len(runs) == 2
+    assert not [path for path in tmp_path.iterdir() if path.name != "out"]
+    assert _named_on_the_page(study, tmp_path) > 2
+    assert run_harness("status", study, "--output", "out").returncode == 0
+
+
+def _named_on_the_page(study: str, folder: Path) -> int:
+    """How often the page names the study, as text; never as an element."""
+    from reports.__main__ import main
+
+    assert main(["--uri", f"sqlite:///{folder}/out/mlflow.db", "--study", study, "--out", "page", "--format", "html"]) == 0
+    text = Path("page/report.html").read_text()
+    assert "<img src=x" not in text
+    return text.count("&lt;img src=x")
