@@ -111,7 +111,7 @@ def _claim(path: Path, source: str, name: str, entry: ClaimEntry, variant: str |
 def _reading(path: Path, key: str, entry: ClaimEntry, value: Any, own: dict[str, str]) -> Reading:
     """`own` are keys that a reading has unless it states them, as far as its kind knows them."""
     kind = value.get("measure") if isinstance(value, dict) else None
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"{path}: {unknown('measure', kind, KINDS, f'{key}.measure')}")
     known = {one.name for one in fields(KINDS[kind])}
     reading = _typed(path, key, KINDS[kind], OmegaConf.create({name: own[name] for name in own.keys() & known} | value))

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
@@ -20,6 +22,7 @@ from models.config import EncoderConfig
 from models.heads import on_meta
 from models.huggingface import config_of, load, masked_head_of, translated
 from models.huggingface.families import module_of
+from models.ranges import refuse_out_of_range
 
 WEIGHTS = "model.safetensors"
 FILES = ["config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
@@ -50,15 +53,36 @@ def _downloaded(name: str, key: str) -> Path:
         ) from error
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path, key: str = "model.init_from") -> dict[str, Any]:
     """The checkpoint's config.json; InputError if it is not a JSON object."""
+    return _object(folder / "config.json", key)
+
+
+def _object(path: Path, key: str) -> dict[str, Any]:
+    """The JSON object in this file; InputError for any other content."""
     try:
-        values = json.loads((folder / "config.json").read_text())
-    except json.JSONDecodeError as error:
-        raise InputError(f"model.init_from: {folder / 'config.json'} is not JSON: {error}") from error
+        values = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, numbers of thousands of digits; nested too deep
+        raise InputError(f"{key}: {path} is not JSON: {error}") from error
     if not isinstance(values, dict):
-        raise InputError(f"model.init_from: {folder / 'config.json'} must hold an object")
+        raise InputError(f"{key}: {path} must hold an object")
     return values
+
+
+def _shape(published: dict[str, Any], key: str, name: str) -> EncoderConfig:
+    """The shape that a config.json states; InputError for an unknown family, and for values that no model has."""
+    try:
+        shape = config_of(published)
+        typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), vars(shape)))
+        refuse_out_of_range(typed)
+    except KeyError as error:
+        raise InputError(f"{key}={name!r}: config.json lacks {error}") from error
+    except OmegaConfBaseException as error:
+        reason = str(error).partition("full_key")[0]
+        raise InputError(f"{key}={name!r}: config.json, {error.full_key}: {' '.join(reason.split())}") from error
+    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"{key}={name!r}: config.json: {' '.join(str(error).split())}") from error
+    return shape
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
@@ -67,10 +91,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     InputError for an unknown family or a checkpoint without tokenizer files.
     """
     folder = folder_of(config.model.init_from)
-    try:
-        shape = config_of(read_config(folder))
-    except (ValueError, KeyError) as error:
-        raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
+    shape = _shape(read_config(folder), "model.init_from", config.model.init_from)
     name = Path(config.model.init_from).name
     return Checkpoint(name, str(folder), shape, tokenizer_of(config, folder))
 
@@ -83,7 +104,9 @@ def tokenizer_of(config: RunConfig, folder: Path) -> TokenizerConfig:
         return replace(config.tokenizer, file=str(folder / "tokenizer.json"))
     if (folder / "vocab.txt").exists():
         settings = folder / "tokenizer_config.json"
-        lowercase = json.loads(settings.read_text()).get("do_lower_case", True) if settings.exists() else True
+        lowercase = _object(settings, "model.init_from").get("do_lower_case", True) if settings.exists() else True
+        if not isinstance(lowercase, bool):
+            raise InputError(f"model.init_from: {settings}: do_lower_case={lowercase!r} must be true or false")
         return replace(config.tokenizer, vocab_file=str(folder / "vocab.txt"), lowercase=lowercase)
     raise InputError(f"{folder} has neither tokenizer.json nor vocab.txt; set tokenizer.file or vocab_file")
 
@@ -116,9 +139,9 @@ def load_weights(config: RunConfig, model: Any) -> list[str]:
 
 def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
     """Encoder and masked-LM head of a published model under our names, and their shape; InputError without a head."""
-    state, published = _weights(folder), read_config(folder)
+    state, published = _weights(folder), read_config(folder, key)
+    shape = _shape(published, key, str(folder))
     try:
-        shape = config_of(published)
         encoder, _ = translated(on_meta(shape, 1), state, published)
         return encoder | masked_head_of(state, published, shape), shape
     except (ValueError, KeyError) as error:
@@ -127,9 +150,9 @@ def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
 
 def encoder_of(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
     """Tensors of a published model with any head under our names, and its shape; InputError for an unknown family."""
-    published = read_config(folder)
+    published = read_config(folder, key)
+    shape = _shape(published, key, str(folder))
     try:
-        shape = config_of(published)
         return module_of(published).tensors(_weights(folder), shape), shape
     except (ValueError, KeyError) as error:
         raise InputError(f"{key}={str(folder)!r}: {error}") from error

@@ -31,7 +31,7 @@ def for_hydra(arguments: list[str]) -> list[str]:
 
 def _override(argument: str) -> str:
     """The override with the key names and quotes that Python and Hydra need."""
-    if not re.match(r"[^=]*=|~", argument):
+    if not re.match(r"(\+\+?|~)?[^=+~]+=|~[^=]", argument):
         raise InputError(f"{argument!r} is not a setting: expected KEY=VALUE, and a command only as the first word")
     argument = re.sub(r"^pretrain\.from=", "pretrain.checkpoint=", argument)  # `from` is no name in Python
     part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"

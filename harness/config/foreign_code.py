@@ -26,6 +26,9 @@ def refuse(composed: DictConfig) -> None:
     for key, reason in CALLS.items():
         if OmegaConf.select(hydra, key):
             raise InputError(f"hydra.{key} cannot be set: {reason}")
+    verbose = OmegaConf.select(hydra, "verbose")
+    if not isinstance(verbose, bool | str) and not all(isinstance(name, str) for name in verbose or [None]):
+        raise InputError(f"hydra.verbose={verbose} must be true, false or names of loggers")
     for plugin in ("launcher", "sweeper"):
         target = OmegaConf.select(hydra, f"{plugin}._target_")
         if target is not None and not re.match(PLUGINS, str(target)):

@@ -31,6 +31,6 @@ def config_of(config_json: dict) -> EncoderConfig:
 def module_of(config_json: dict) -> ModuleType:
     """The family module; ValueError listing the known ones."""
     kind = config_json.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise ValueError(f"model_type={kind!r} is none of {', '.join(sorted(FAMILIES))}")
     return FAMILIES[kind]

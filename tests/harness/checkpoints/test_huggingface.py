@@ -181,3 +181,32 @@ def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
 
     first = prepared.read(item.config, item.inputs.data).train
     assert first.ids[0] != PIECES.index("[CLS]")  # this one adds no special pieces
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "fragment"),
+    [
+        ("config.json", {"model_type": ["bert"]}, "model_type=['bert'] is none of"),
+        ("config.json", {"hidden_size": "wide"}, "config.json: "),
+        ("config.json", {"num_hidden_layers": 2.5}, "config.json, num_hidden_layers: "),
+        ("config.json", {"layer_norm_eps": float("nan")}, "layer_norm_eps=nan must be a finite number"),
+        ("tokenizer_config.json", {"do_lower_case": "yes"}, "do_lower_case='yes' must be true or false"),
+    ],
+)
+def test_a_value_that_no_model_has_is_refused(compose, published, name, entry, fragment):
+    path = published / name
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(known | entry))
+    with pytest.raises(InputError) as refused:
+        plan([cell_of(compose, published)])
+    assert fragment in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{", b"\xff", b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"])
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_a_file_that_is_no_object_is_refused(compose, published, name, content):
+    (published / name).write_bytes(content)
+    with pytest.raises(InputError, match=name.replace(".", r"\.")) as refused:
+        plan([cell_of(compose, published)])
+    assert "\n" not in str(refused.value)

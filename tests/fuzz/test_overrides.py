@@ -1,0 +1,208 @@
+"""Drawn command lines: a plan, or one line with exit code 2 that names what is wrong; no traceback, and nothing is left."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fuzzing import ALL, tried
+from hypothesis import strategies as st
+
+from harness.__main__ import main
+from harness.commands import run
+from harness.config import mistakes
+
+KEYS = [key for key in mistakes.known_keys() if key not in ("output", "tracking.uri")]
+GROUPS = mistakes.groups()
+BASE = ["task=bag", "scale=tiny"]
+
+SPELLINGS = [
+    *(
+        "null",
+        "true",
+        "off",
+        "nan",
+        "-nan",
+        "inf",
+        "-inf",
+        ".inf",
+        "0",
+        "-1",
+        "1e999",
+        "1e-400",
+        "9" * 400,
+        "0x10",
+        "0b1",
+        "1_0",
+    ),
+    *(
+        "''",
+        '""',
+        "'",
+        '"',
+        "\\",
+        "a b",
+        "a,b",
+        "a:b",
+        "[",
+        "]",
+        "[]",
+        "[[]]",
+        "[a,[b]]",
+        "{}",
+        "{",
+        "}",
+        "{a:1}",
+        "{a:{b:[1]}}",
+    ),
+    *(
+        "${seed}",
+        "${seed",
+        "${no.key}",
+        "${oc.env:HOME}",
+        "${oc.env:NO_VARIABLE}",
+        "${oc.decode:'['}",
+        "${now:%Y}",
+        "$",
+        "${}",
+        "???",
+    ),
+    *(
+        "é",
+        "中",
+        "\u202e",
+        "\x00",
+        "\n",
+        "\t",
+        "\udcff",
+        "😀",
+        "range(3)",
+        "range(0,1e9)",
+        "glob(*)",
+        "choice(1,2)",
+        "sort(b,a)",
+    ),
+    *(
+        "shuffle(1,2)",
+        "interval(0,1)",
+        "tag(x,1)",
+        "int(x)",
+        "float([a])",
+        "str(1)",
+        "json_str('{')",
+        "sin(1)",
+        "__import__('os')",
+    ),
+    *(
+        "base",
+        "tiny",
+        "fp32",
+        "1",
+        "2",
+        "0.5",
+        "1.0",
+        "1e3",
+        "@x",
+        "!!int 1",
+        "!x",
+        "&a",
+        "*a",
+        "%s",
+        "{0}",
+        "..",
+        "/",
+        "~",
+        "=",
+        "==",
+    ),
+]
+numbers = st.one_of(st.integers(), st.floats(), st.integers(1, 9), st.floats(0, 1)).map(str)
+simple = st.one_of(st.sampled_from(SPELLINGS), numbers, st.text(max_size=6))
+several = st.lists(simple, min_size=2, max_size=3)
+values = st.one_of(
+    simple,
+    several.map(",".join),
+    several.map(lambda words: f"[{','.join(words)}]"),
+    several.map(lambda words: f"{{{words[0]}:{words[1]}}}"),
+    simple.map(lambda word: f"'{word}'"),
+)
+misspelt = st.tuples(st.sampled_from(KEYS), st.integers(0, 30)).map(
+    lambda drawn: drawn[0][: drawn[1]] + drawn[0][drawn[1] + 1 :]
+)
+keys = st.one_of(
+    st.sampled_from(KEYS),
+    st.sampled_from(GROUPS),
+    misspelt,
+    st.sampled_from([f"hydra.{name}" for name in ("mode", "job.name", "sweeper.params.seed", "run", "help")]),
+    st.text(max_size=8),
+)
+settings = st.tuples(
+    st.sampled_from(["", "", "", "+", "++", "~"]), keys, st.sampled_from(["=", "=", "=", "", "@a=", ".x="]), values
+)
+words = st.one_of(
+    settings.map("".join), settings.map("".join), st.text(max_size=8), st.sampled_from(["-m", "--cfg", "-x", "--", "-"])
+)
+commands = st.tuples(st.booleans(), st.lists(words, min_size=1, max_size=3)).map(lambda drawn: [*["-m"][: drawn[0]], *drawn[1]])
+
+FOUND = [
+    ["-m", "measure=[null]"],
+    ["@study=1e-400"],
+    ["task.fields.y.z=@x"],
+    ["++hydra.launcher=0x10"],
+    ["~=null"],
+    [""],
+]
+"""Command lines that once ended in a traceback."""
+
+
+def is_of_the_shell(words: list[str]) -> bool:
+    """Whether a word asks for help, a version, a completion, or another way of composing, which is no override."""
+    return any(
+        re.match(r"-(h|-help|-version|sc|-shell|-info|i|-cfg|c|-hydra-help|cp|-config)|hydra\.(help|mode)", one)
+        for one in words
+    )
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path) -> Callable[[list[str]], None]:
+    """Tries one command line without running what it plans."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["harness"])
+    monkeypatch.setattr(run.workers, "prepare", lambda: None)
+    monkeypatch.setattr(run, "_run_study", lambda configs: 0)
+
+    def tried_once(drawn: list[str]) -> None:
+        if is_of_the_shell(drawn):
+            return
+        code = main([*BASE, *drawn])
+        err = capfd.readouterr().err
+        assert code in (0, 2), drawn
+        assert not list(tmp_path.iterdir()), drawn
+        if code == 2:
+            assert re.fullmatch(r"harness: [^\n]+\n", err), (drawn, err)
+            assert names_one_of(drawn, err), (drawn, err)
+
+    return tried_once
+
+
+def names_one_of(drawn: list[str], err: str) -> bool:
+    """Whether the line has a word of the command, or the key of one, as typed or as Python spells it."""
+    spelt = [part for word in drawn for part in (word, *re.split(r"[=@.]", word.lstrip("+~"), maxsplit=1)) if part]
+    return "" in drawn or any(
+        text in err for part in spelt for text in (part, repr(part)[1:-1], part.rpartition(".")[2], part.strip("'\""))
+    )
+
+
+@pytest.mark.parametrize("drawn", FOUND, ids=" ".join)
+def test_what_was_found_is_one_line(answer, drawn):
+    answer(drawn)
+
+
+def test_a_few_drawn_commands(answer):
+    tried(answer, 12, commands, shrinks=False)
+
+
+@pytest.mark.slow
+def test_all_drawn_commands(answer):
+    tried(answer, int(os.environ.get("FUZZ_EXAMPLES", ALL)), commands)
