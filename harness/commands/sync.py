@@ -1,5 +1,7 @@
 """Sends results to MLflow that it has missed, from the folders of the runs; sending them twice changes nothing.
 
+A run without a result, which is running or failed, is not sent.
+
 python -m harness sync [--output multirun] [--uri URI]
 """
 
@@ -7,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from harness import paths, tags
+from harness.checksums import TornError
 from harness.commands.arguments import Parser
 from harness.errors import InputError
+from harness.study import status
 from harness.tracking import database, run_files, run_log
+from harness.tracking.states import State
 
 
 def sync(output: str, uri: str | None) -> int:
@@ -29,9 +34,10 @@ def sync(output: str, uri: str | None) -> int:
             trackers[study].send(record, folder)
         for study, tracker in trackers.items():
             tracker.reap()
-            report = paths.report_folder(output, study)
-            written = report if (report / "report.md").is_file() else None
-            tracker.close_study(_plan(records, study), {}, "finished", written)
+            if state := _state(output, study, records):
+                report = paths.report_folder(output, study)
+                written = report if (report / "report.md").is_file() else None
+                tracker.close_study(_plan(records, study), {}, state, written)
     except (MlflowException, database.BrokenStoreError) as error:
         raise InputError(f"MLflow is unreachable: {str(error).splitlines()[0]}") from error
     return len(records)
@@ -43,6 +49,24 @@ def _is_whole(folder: Path) -> bool:
     for name, why in torn.items():
         print(f"{folder / name} {why}: this run is left out, the command that ran it makes it again", flush=True)
     return not torn and (folder / run_log.RESULT).exists()
+
+
+def _state(output: str, study: str, records: dict[Path, dict[str, Any]]) -> State | None:
+    """How the study ended: killed where a run of it has no result; None while one of them is running."""
+    root = Path(output).absolute()
+    folders = [folder for folder, record in records.items() if record["tags"]["study"] == study]
+    folders += [root / entry["folder"] for entry in _planned(root / study / paths.PLAN)]
+    if any(status.is_held(folder / lock) for folder in folders for lock in (paths.LOCK, paths.WORKER_LOCK)):
+        return None
+    return State.finished if all((folder / run_log.RESULT).exists() for folder in folders) else State.killed
+
+
+def _planned(path: Path) -> list[dict[str, Any]]:
+    """What the commands of a study planned; nothing where that is torn."""
+    try:
+        return [entry for command in run_log.read_json(path).values() for entry in command["runs"]]
+    except TornError:
+        return []
 
 
 def _plan(records: dict[Path, dict[str, Any]], study: str) -> list[dict[str, str]]:

@@ -2,6 +2,9 @@
 
 import shutil
 
+from filelock import FileLock
+
+from harness import paths, tags
 from harness.commands.sync import sync
 
 
@@ -40,3 +43,32 @@ def test_sweep_told_to_its_own_store_changes_nothing(sweep, runs_of):
     before = [(run.info.run_id, run.data.metrics, run.info.end_time) for run in runs_of(sweep.output, "sweep")]
     assert sync(str(sweep.output), None) == 3
     assert [(run.info.run_id, run.data.metrics, run.info.end_time) for run in runs_of(sweep.output, "sweep")] == before
+
+
+def test_runs_without_a_result_are_not_sent(sweep, output, runs_of):
+    """One is running, one has failed: the store has neither, and the study has not finished before they have."""
+    shutil.copytree(sweep.output / "sweep", output / "sweep")
+    running, failed = (next((output / "sweep").glob(f"{model}-*-bag-*")) for model in ("base", "enhanced"))
+    for folder in (running, failed):
+        (folder / "result.json").rename(folder / "kept")
+    with FileLock(running / paths.LOCK):
+        assert sync(str(output), None) == 1
+        assert state_of_study(output) == "RUNNING"
+    assert [run.data.tags[tags.REPLICATE] for run in runs_of(output, "sweep")] == ["true"]
+    assert sync(str(output), None) == 1
+    assert state_of_study(output) == "KILLED"
+    for folder in (running, failed):
+        (folder / "kept").rename(folder / "result.json")
+    assert sync(str(output), None) == 3
+    assert [run.info.status for run in runs_of(output, "sweep")] == ["FINISHED"] * 3
+    assert state_of_study(output) == "FINISHED"
+
+
+def state_of_study(output) -> str:
+    """State of the run that holds the plan and the report."""
+    from harness.tracking.mlflow_store import MlflowClient
+
+    client = MlflowClient(tracking_uri=paths.database_uri(str(output)))
+    (study,) = client.search_experiments(filter_string="name = 'sweep'")
+    (run,) = client.search_runs([study.experiment_id], f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'")
+    return run.info.status
