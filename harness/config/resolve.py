@@ -78,10 +78,17 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     if composed.hardware.dtype is Dtype.auto and "hardware.dtype" in composed.swept:
         raise InputError("hardware.dtype=auto stands for one of the others: expected hardware.dtype=fp32,bf16 in a sweep")
     hardware = config.hardware
-    machine = {"threads": hardware.threads or found.threads, "dtype": found.dtype or hardware.dtype}
+    machine = {"threads": _threads(config, found), "dtype": found.dtype or hardware.dtype}
     config = replace(config, hardware=replace(hardware, **machine))
     refuse_impossible(config)
     return config
+
+
+def _threads(config: RunConfig, found: Found) -> int | None:
+    """CPU threads of each process of training."""
+    if config.hardware.threads is not None or found.threads is None:
+        return config.hardware.threads
+    return max(1, found.threads // config.hardware.devices)
 
 
 def pretraining_of(config: RunConfig) -> RunConfig:
@@ -241,11 +248,25 @@ def _refuse_impossible_training(config: RunConfig) -> None:
             f"finetune.batch_size={config.finetune.batch_size} must be a multiple of "
             f"finetune.accumulation={config.finetune.accumulation}"
         )
+    _refuse_idle_devices(config)
     for key in ("finetune.activation_checkpointing", "pretrain.activation_checkpointing"):
         if attrgetter(key)(config) and config.model.body in (Body.lstm, Body.static):
             raise InputError(
                 f"{key}=true needs layers to compute again, but model.body={config.model.body.value} has none: "
                 "set model.body=transformer, or leave the key out"
+            )
+
+
+def _refuse_idle_devices(config: RunConfig) -> None:
+    devices = config.hardware.devices
+    trained = {"finetune": config.finetune.enabled and has_task(config), "pretrain": is_pretrained(config)}
+    for phase in (phase for phase, happens in trained.items() if happens):
+        options = getattr(config, phase)
+        if options.batch_size < devices * options.accumulation:
+            pieces = "" if options.accumulation == 1 else f" in {phase}.accumulation={options.accumulation} pieces"
+            raise InputError(
+                f"{phase}.batch_size={options.batch_size}{pieces} has too few rows for hardware.devices={devices}: "
+                f"raise {phase}.batch_size to {devices * options.accumulation} at least, or use fewer devices"
             )
 
 

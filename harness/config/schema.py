@@ -31,6 +31,7 @@ from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.ranges import LARGEST_SEED, number, numbers
 
 MOST_THREADS = 4096
+MOST_DEVICES = 4096
 
 
 @dataclass
@@ -267,7 +268,10 @@ class HardwareConfig:
 
     device: Device = Device.cpu  # cuda: the first GPU
     dtype: Dtype = Dtype.fp32  # bf16: autocast over float32 weights; auto: the faster one on this machine
-    threads: int | None = number(None, at_least=1, limit=MOST_THREADS)  # CPU threads of training; None: all cores
+    devices: int = number(1, at_least=1, limit=MOST_DEVICES)  # that train one run together, with a process each
+    threads: int | None = number(
+        None, at_least=1, limit=MOST_THREADS
+    )  # CPU threads of each process that trains; None: all cores, divided by the devices
     products: Products = Products.auto  # library of the float32 matrix products of linear layers, on a CPU
     compile: bool = False  # the model runs under torch.compile
 

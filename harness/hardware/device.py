@@ -34,14 +34,26 @@ def empty_compiler_cache() -> Iterator[None]:
             os.environ.update({} if before is None else {COMPILER_CACHE: before})
 
 
+def refuse_missing(config: HardwareConfig) -> None:
+    """InputError for more GPUs than this machine has."""
+    if config.device is Device.cuda and config.devices > 1 and config.devices > (found := torch.cuda.device_count()):
+        raise InputError(
+            f"hardware.devices={config.devices}, but this machine has {found} GPU{'' if found == 1 else 's'}: "
+            f"set hardware.devices to at most that, or choose hardware=cpu"
+        )
+
+
 class Machine:
     """The device as a worker uses it."""
 
-    def __init__(self, config: HardwareConfig) -> None:
-        """InputError if the device is not available."""
+    def __init__(self, config: HardwareConfig, number: int = 0) -> None:
+        """`number` is that of the GPU. InputError if the device is not available."""
         if config.device is Device.cuda and not torch.cuda.is_available():
             raise InputError("hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu")
         self.device = torch.device(config.device.value)
+        if number > 0 and self.is_cuda:
+            self.device = torch.device(config.device.value, number)
+            torch.cuda.set_device(self.device)
         self._half = faster_dtype.chosen(config) is Dtype.bf16
         self.compiles = config.compile
         self._compiling = _Compiling() if config.compile else None

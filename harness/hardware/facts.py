@@ -22,8 +22,8 @@ def cores() -> int:
 
 
 def threads(config: HardwareConfig) -> int:
-    """CPU threads of training: hardware.threads, or the cores that this process may use."""
-    return config.threads or cores()
+    """CPU threads of each process of training: hardware.threads, or its part of the cores that this process may use."""
+    return config.threads or max(1, cores() // config.devices)
 
 
 def device_name(config: HardwareConfig) -> str:
@@ -41,7 +41,9 @@ def device_name(config: HardwareConfig) -> str:
 def description(config: HardwareConfig) -> str:
     """One line for tags and report headers."""
     compiled = ", compiled" if config.compile else ""
-    return f"{device_name(config)}, {threads(config)} threads, {config.dtype.value}{compiled}"
+    several = "" if config.devices == 1 else f"{config.devices} processes of " if config.device is Device.cpu else ""
+    gpus = f"{config.devices} × " if config.device is Device.cuda and config.devices > 1 else ""
+    return f"{gpus}{device_name(config)}, {several}{threads(config)} threads, {config.dtype.value}{compiled}"
 
 
 def environment(config: HardwareConfig) -> dict[str, object]:

@@ -39,8 +39,9 @@ class FoundPieces:
         if _last_stage(item) != phase:
             return None
         options = getattr(item.config, phase)
+        rows = options.batch_size // item.config.hardware.devices
         more = next_count(options.batch_size, record.get(tags.PIECES, {}).get(phase, options.accumulation))
-        return None if more is None else {phase: more}
+        return None if more is None or more > rows else {phase: more}
 
 
 def next_count(batch_size: int, pieces: int) -> int | None:

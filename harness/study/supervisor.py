@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from harness import plateau
 from harness.config import recipe
 from harness.config.schema import RunConfig
-from harness.hardware import load
+from harness.hardware import device, load
 from harness.study import forecast, plan_file, torn_runs, workers
 from harness.study.failures import Failures
 from harness.study.one_run import Command, run_unless_done
@@ -53,6 +53,8 @@ def run_study(configs: list[RunConfig]) -> int:
 
     InputError, before any run starts, if the data of any of them cannot be used.
     """
+    for config in configs:
+        device.refuse_missing(config.hardware)
     workers.prepare()
     neighbours = Neighbours()
     with live_line("preparing data"):

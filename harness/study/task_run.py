@@ -20,22 +20,26 @@ from harness.tasks import scores
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, now_ms, write_json
 from harness.training import gradients
+from harness.training.distributed import ALONE, Ranks
 from harness.training.evaluation import evaluate_split, headline, submit, write_more_scores, write_predictions, write_scores
 from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import Position, compile_ahead
 from models.heads import Classifier
 
 
-def run(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLog) -> None:
-    """Measures, trains and evaluates on one task."""
+def run(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLog, ranks: Ranks = ALONE) -> None:
+    """Measures, trains and evaluates on one task; of several ranks the first one measures and evaluates, all train."""
     prepared = cache.read(config, inputs.data)
     if config.finetune.enabled:
         scores.load_library(config.task.kind)
     baseline = Baseline(machine)
-    model = measure_inference(config, inputs, prepared, machine, baseline, run_log)
+    if ranks.first:
+        model = measure_inference(config, inputs, prepared, machine, baseline, run_log)
+    else:
+        model = machine.prepare(_build(config, inputs).to(machine.device))
     run_log.value("corpus/overlap", inputs.overlap)
     if config.finetune.enabled:
-        train_and_evaluate(config, model, prepared, machine, baseline, run_log)
+        train_and_evaluate(config, model, prepared, machine, baseline, run_log, ranks)
 
 
 def measure_inference(
@@ -107,23 +111,33 @@ def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], run_
 
 
 def train_and_evaluate(
-    config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, baseline: Baseline, run_log: RunLog
+    config: RunConfig,
+    model: Classifier,
+    prepared: Prepared,
+    machine: Machine,
+    baseline: Baseline,
+    run_log: RunLog,
+    ranks: Ranks = ALONE,
 ) -> None:
     """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges."""
     cost = flops.of_training(model)
     if machine.compiles:
         with baseline.leave_out():
             compile_ahead(training_of(config, model, prepared, cost), Position(), machine)
-    meter = energy.EnergyMeter(energy.counters(machine))
+    meter = energy.EnergyMeter(energy.counters(machine) if ranks.count == 1 else [])  # counters of one device
     with peak_memory(machine, baseline) as peak, meter:
-        done = finetune(config, model, prepared, machine, run_log, cost, meter)
+        done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks)
+    largest = _gather(peak, ranks)
+    if not ranks.first:
+        return
     _write_memory("finetune", peak, model, run_log)
+    run_log.value("finetune/device_peak_memory_bytes", largest)
     run_log.value("finetune/energy_j", meter.counted)
     for key, value in (costs(done) | rates(done)).items():
         run_log.value(key, value)
     gradients.write_medians(run_log, "finetune")
     if config.measure.enabled:
-        _write_utilisation(config, done, machine, run_log)
+        _write_utilisation(config, done, machine, run_log, ranks)
     run_log.stage("evaluate")
     answers = evaluate_split(config, model, prepared.validation, prepared, machine)
     write_scores(config.task, answers, run_log)
@@ -134,10 +148,24 @@ def train_and_evaluate(
         finetuned.save(run_log.folder / paths.WEIGHTS, model, config.task, tokenizer)
 
 
-def _write_utilisation(config: RunConfig, done: Position, machine: Machine, run_log: RunLog) -> None:
-    """Model FLOPs utilisation of training; the peak is measured with the threads and dtype of training."""
+def _gather(peak: Peak, ranks: Ranks) -> int | None:
+    """Makes the peak of this rank that of all together, and returns that of the largest; None for one rank."""
+    if ranks.count == 1:
+        return None
+    largest = None
+    for name in ("sampled", "reserved", "process", "kernel"):
+        peaks = ranks.gathered(getattr(peak, name))
+        setattr(peak, name, None if peaks is None else int(sum(peaks)))
+        largest = None if peaks is None else int(max(peaks))
+    return largest
+
+
+def _write_utilisation(config: RunConfig, done: Position, machine: Machine, run_log: RunLog, ranks: Ranks) -> None:
+    """Model FLOPs utilisation of training on its devices; the peak of one is measured with its threads and dtype."""
     with FileLock(paths.timing_lock(config.output)):
-        fastest, share = peak_flops.utilisation(done.flops, done.seconds, lambda: peak_flops.peak_flops_per_s(machine))
+        fastest, share = peak_flops.utilisation(
+            done.flops / ranks.count, done.seconds, lambda: peak_flops.peak_flops_per_s(machine)
+        )
     run_log.value("hardware/peak_flops_per_s", fastest)
     run_log.value("finetune/mfu", share)
 

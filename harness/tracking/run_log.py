@@ -67,12 +67,13 @@ def now_ms() -> int:
 class RunLog:
     """Writes the log of a run. Points that an earlier process wrote stay; a resumed process that repeats them adds nothing."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, writes: bool = True) -> None:
+        """A log that does not write is that of a process beside the one that does."""
         self.folder = folder
-        entries = _written(folder / LINES)
+        entries = _written(folder / LINES) if writes else []
         self._steps = {entry["key"]: entry["step"] for entry in entries if "key" in entry}
         self._values: dict[str, float] = {entry["result"]: entry["value"] for entry in entries if "result" in entry}
-        self._lines = (folder / LINES).open("a", buffering=1)
+        self._lines = (folder / LINES if writes else Path(os.devnull)).open("a", buffering=1)
 
     def stage(self, name: str, steps: int = 0) -> None:
         """Marks the start of a stage of so many steps; 0 if their number is not known."""

@@ -18,7 +18,14 @@ OF_TRAINING = ("learning_rate", "batch_size", "epochs", "tokens", "steps", "leng
 IDENTITY = (
     *("model_name", "scale_name", "enhancements.", "task.name", "seed", "pretrain.objective", "pretrain.seed", "corpus.name"),
     *(f"{phase}.{key}" for phase in ("pretrain", "finetune") for key in OF_TRAINING),
-    *("hardware.dtype", "hardware.device", "hardware.threads", "task.max_length", *(f"model.{key}" for key in OF_MODEL)),
+    *(
+        "hardware.dtype",
+        "hardware.device",
+        "hardware.devices",
+        "hardware.threads",
+        "task.max_length",
+        *(f"model.{key}" for key in OF_MODEL),
+    ),
 )
 """Keys, or groups that end in a dot, that say what a run is, in the order of the page."""
 
@@ -32,7 +39,15 @@ NEVER = (
 
 DETAILS = (
     *("params_component_", "setup/", "inference/first_call_ms", "inference/latency_ms_p50_", "/padded_tokens_per_s"),
-    *("/padding_share", "/samples_per_s", "/sampled_peak_", "/reserved_peak_", "/process_peak_", "/peak_flops_per_s"),
+    *(
+        "/padding_share",
+        "/samples_per_s",
+        "/device_peak_",
+        "/sampled_peak_",
+        "/reserved_peak_",
+        "/process_peak_",
+        "/peak_flops_per_s",
+    ),
     *("model/params_head", "model/params_effective", "model/params_trainable", "model/arithmetic_intensity", "eval/examples"),
     *("/gradient_norm_p50", "/gradient_spread_p50"),
 )

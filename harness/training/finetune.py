@@ -11,11 +11,12 @@ from harness.config.choices import KeepBest
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
-from harness.tasks.batches import pieces, training_batches
+from harness.tasks.batches import part, pieces, training_batches
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
+from harness.training.distributed import ALONE, Ranks, not_empty
 from harness.training.evaluation import evaluate_split, headline
-from harness.training.loop import Limit, Position, Step, Training, train
+from harness.training.loop import Limit, OnFirstRank, Position, Step, Training, train
 from harness.training.optimiser import make_optimiser
 from models.batch import Batch
 from models.heads import Classifier
@@ -32,24 +33,25 @@ def finetune(
     run_log: RunLog,
     cost: Cost,
     meter: EnergyMeter | None = None,
+    ranks: Ranks = ALONE,
 ) -> Position:
     """Trains the model in place on the task's training split and returns the final position.
 
-    The model ends with the weights of its last step, or those of the best epoch by `finetune.keep_best`. `meter` pauses
-    during evaluation.
+    The model ends with the weights of its last step, or those of the best epoch by `finetune.keep_best`; of several ranks
+    the first one evaluates and has them. `meter` pauses during evaluation.
     """
-    training, position = training_of(config, model, data, cost), Position()
+    training, position = training_of(config, model, data, cost, ranks), Position()
     optimiser = make_optimiser(model, config.finetune)
     if config.finetune.keep_best is KeepBest.none:
         train(training, optimiser, position, machine, run_log)
         return position
     best = BestCheckpoint(config, model, data, machine, run_log, meter)
-    train(replace(training, callbacks=(best,)), optimiser, position, machine, run_log)
+    train(replace(training, callbacks=(OnFirstRank(best, ranks),)), optimiser, position, machine, run_log)
     best.restore()
     return position
 
 
-def training_of(config: RunConfig, model: Classifier, data: Prepared, cost: Cost) -> Training:
+def training_of(config: RunConfig, model: Classifier, data: Prepared, cost: Cost, ranks: Ranks = ALONE) -> Training:
     """The training that `finetune` runs; its batches can be consumed once."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
@@ -57,12 +59,13 @@ def training_of(config: RunConfig, model: Classifier, data: Prepared, cost: Cost
     return Training(
         model=model,
         loss=lambda batch: kind.loss(model, batch),
-        next_step=lambda position: step_of(next(batches), budget.accumulation, kind.num_targets, cost),
+        next_step=lambda position: step_of(next(batches), budget.accumulation, kind.num_targets, cost, ranks),
         limit=Limit("step", steps),
         planned_steps=steps,
         phase="finetune",
         config=budget,
         seed=config.seed,
+        ranks=ranks,
     )
 
 
@@ -154,13 +157,19 @@ def step_of(
     accumulation: int,
     count: Callable[[Batch], int] = rows_of,
     cost: Callable[[int, int], float] = lambda rows, length: 0.0,
+    ranks: Ranks = ALONE,
 ) -> Step:
     """The batch as micro-batches, each weighted by its share of the labels, so that the step's loss is the mean over all.
 
-    `count` gives the labels of a micro-batch, `cost` the FLOPs of so many rows of so many tokens, padding included.
+    `count` gives the labels of a micro-batch, `cost` the FLOPs of so many rows of so many tokens, padding included. Of
+    several ranks each gets its rows of every micro-batch, weighted by their share of all labels.
     """
     micro_batches = pieces(batch, accumulation)
     labels = [count(micro_batch) for micro_batch in micro_batches]
-    flops = sum(cost(*micro_batch.input_ids.shape) for micro_batch in micro_batches)
-    weights = [number / max(1, sum(labels)) for number in labels]
+    flops, total = sum(cost(*micro_batch.input_ids.shape) for micro_batch in micro_batches), max(1, sum(labels))
+    if ranks.count > 1:
+        shares = [ranks.share(rows_of(micro_batch)) for micro_batch in micro_batches]
+        labels = [count(part(micro_batch, rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
+        micro_batches = [part(micro_batch, not_empty(rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
+    weights = [number / total for number in labels]
     return Step(micro_batches, rows_of(batch), batch.tokens, batch.input_ids.numel(), flops, weights)

@@ -15,6 +15,7 @@ from harness.hardware.device import Machine
 from harness.seeds import derive
 from harness.tracking.run_log import RunLog, now_ms
 from harness.training import gradients
+from harness.training.distributed import ALONE, Ranks, kept_apart
 from harness.training.optimiser import ClippedAdamW, use_sparse_gradients
 from models.encoder import set_activation_checkpointing
 
@@ -95,6 +96,23 @@ class Callback(Protocol):
 
 
 @dataclass(frozen=True)
+class OnFirstRank:
+    """A callback that the first rank runs while the others wait; it is due on all of them at the same positions."""
+
+    callback: Callback
+    ranks: Ranks
+
+    def should_run(self, position: Position) -> bool:
+        """Whether it is due after this step."""
+        return self.callback.should_run(position)
+
+    def run(self, position: Position) -> None:
+        """Runs it, or nothing."""
+        if self.ranks.first:
+            self.callback.run(position)
+
+
+@dataclass(frozen=True)
 class Training:
     """What is trained, and how."""
 
@@ -107,31 +125,33 @@ class Training:
     config: OptimiserConfig
     seed: int
     callbacks: tuple[Callback, ...] = ()
+    ranks: Ranks = ALONE
 
 
 def train(training: Training, optimiser: ClippedAdamW, position: Position, machine: Machine, run_log: RunLog) -> None:
     """Trains from the position to the limit and updates the position; DivergedError at a loss that is not finite."""
-    model, config, limit = training.model, training.config, training.limit
+    model, config, limit, ranks = training.model, training.config, training.limit, training.ranks
     model.train()
     set_activation_checkpointing(model, config.activation_checkpointing)
-    if not (machine.is_cuda or machine.compiles):
+    if not (machine.is_cuda or machine.compiles or ranks.count > 1):
         use_sparse_gradients(model)
     run_log.stage(training.phase, training.planned_steps)
-    curves, clock = Curves(training.phase, run_log), Clock(machine, position.seconds)
-    layers = gradients.layers_of(model)
+    curves, clock = Curves(training.phase, run_log, ranks), Clock(machine, position.seconds, ranks)
+    layers, loss_of = gradients.layers_of(model), ranks.parallel(model, training.loss)
     while not limit.reached(position):
         step = training.next_step(position)
         factor = learning_rate_factor(limit.done(position), limit.total, config.warmup_fraction, limit.size(step))
         rate = config.learning_rate * factor
         for group in optimiser.param_groups:
             group["lr"] = rate
-        torch.manual_seed(derive(training.seed, "dropout", position.step + 1))
+        torch.manual_seed(_dropout_seed(training, position.step + 1))
 
         step_loss = torch.zeros((), device=machine.device)  # stays on the device: reading it would wait
-        for micro_batch, weight in zip(step.micro_batches, step.loss_weights, strict=True):
-            with machine.autocast():
-                loss = training.loss(micro_batch.to(machine.device)) * weight
-            loss.backward()
+        for number, (micro_batch, weight) in enumerate(zip(step.micro_batches, step.loss_weights, strict=True), 1):
+            with kept_apart(loss_of, last=number == len(step.micro_batches)):
+                with machine.autocast():
+                    loss = loss_of(micro_batch.to(machine.device)) * weight
+                ranks.backward(loss)
             step_loss += loss.detach()
         sparse = {}
         if position.step % LOG_EVERY == 0:
@@ -174,6 +194,12 @@ def compile_ahead(training: Training, position: Position, machine: Machine) -> N
         parameter.grad = None
 
 
+def _dropout_seed(training: Training, step: int) -> int:
+    """Another one on every rank: equal masks for different rows would be less random than those of one process."""
+    layout = () if training.ranks.first else (training.ranks.rank,)
+    return derive(training.seed, "dropout", step, *layout)
+
+
 def learning_rate_factor(done: float, total: float, warmup_fraction: float, size: float = 1) -> float:
     """Factor of the learning rate for a step of `size` after `done` of `total`: linear warm-up, linear decay to 0."""
     warmup = math.ceil(total * warmup_fraction)
@@ -185,8 +211,8 @@ def learning_rate_factor(done: float, total: float, warmup_fraction: float, size
 class Curves:
     """The losses and norms of all steps. They stay on the device until they are written together."""
 
-    def __init__(self, phase: str, run_log: RunLog) -> None:
-        self._phase, self._run_log = phase, run_log
+    def __init__(self, phase: str, run_log: RunLog, ranks: Ranks = ALONE) -> None:
+        self._phase, self._run_log, self._ranks = phase, run_log, ranks
         self._unwritten: list[tuple[int, int, int, Tensor, dict[str, Tensor | float | None]]] = []
 
     def add(self, position: Position, loss: Tensor, beside: dict[str, Tensor | float | None]) -> None:
@@ -198,8 +224,8 @@ class Curves:
 
         Of what is beside it, such as a norm above the range of float32, a value that is not finite has no point.
         """
-        for step, tokens, time_ms, loss, beside in self._unwritten:
-            value = loss.item()
+        losses = self._ranks.summed([loss for _, _, _, loss, _ in self._unwritten])
+        for (step, tokens, time_ms, _, beside), value in zip(self._unwritten, losses, strict=True):
             if not math.isfinite(value):
                 raise DivergedError(f"the loss of step {step} is {value}")
             self._run_log.curve(f"{self._phase}/loss", step, value, tokens, time_ms)
@@ -212,13 +238,16 @@ class Curves:
 class Clock:
     """Training time: added to that of earlier processes, without callbacks and compilation."""
 
-    def __init__(self, machine: Machine, seconds: float) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, seconds: float, ranks: Ranks = ALONE) -> None:
+        self._machine, self._ranks = machine, ranks
         self._started = _now(machine) - machine.compiling_s() - seconds
 
     def read(self) -> float:
-        """Elapsed seconds, without synchronising the device; read a loss first for an exact value."""
-        return time.perf_counter() - self._machine.compiling_s() - self._started
+        """Elapsed seconds, without synchronising the device; read a loss first for an exact value.
+
+        They are those of the first rank on all ranks, because budgets and rates may depend on them.
+        """
+        return self._ranks.agreed(time.perf_counter() - self._machine.compiling_s() - self._started)
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from harness.hardware.device import Machine
 from harness.seeds import derive
 from harness.tracking.run_log import RunLog
 from harness.training import gradients, resume
+from harness.training.distributed import ALONE, Ranks, not_empty
 from harness.training.loop import Limit, Position, Step, Training, compile_ahead, train
 from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.optimiser import make_optimiser
@@ -47,15 +48,16 @@ def pretrain(
     identity: str,
     memory: "Baseline",
     count_flops: CountFlops,
+    ranks: Ranks = ALONE,
 ) -> Objective:
     """Trains from the newest checkpoint, or from the start, to the end of the budget, and saves the weights.
 
     `identity` names the training that checkpoints belong to. Returns the trained objective. DivergedError at a loss that is
-    not finite.
+    not finite. Of several ranks the first one evaluates and writes.
     """
     options, shape = config.pretrain, config.model
     objective = build(config, corpus.vocabulary()).to(machine.device)
-    steps = steps_of(config, corpus, objective, count_flops)
+    steps = steps_of(config, corpus, objective, count_flops, ranks)
     machine.prepare(objective)  # after Steps has counted FLOPs, for which operators run one by one
     optimiser = make_optimiser(objective, options)
 
@@ -65,14 +67,17 @@ def pretrain(
     parts = PartsEval(options, corpus, machine)
 
     def measure() -> dict[str, float]:
-        return masked_lm.measure(objective) | parts.measure(objective)
+        return masked_lm.measure(objective) | parts.measure(objective) if ranks.first else {}
 
     evaluation = Evaluation(measure, options.evaluations, steps.limit, position, memory, run_log)
-    saving = Saving(
-        lambda at: resume.save(checkpoints, identity, at, objective, optimiser), options.checkpoint_every_s, steps.limit
-    )
+
+    def save(at: Position) -> None:
+        if ranks.first:
+            resume.save(checkpoints, identity, at, objective, optimiser)
+
+    saving = Saving(save, options.checkpoint_every_s, steps.limit, ranks)
     tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
-    keeping = Keeping(lambda folder: save_weights(folder, objective, shape, tokenizer), options.keep, run_log.folder)
+    keeping = Keeping(lambda folder: save_weights(folder, objective, shape, tokenizer), options.keep, run_log.folder, ranks)
     training = Training(
         model=objective,
         loss=objective,
@@ -82,6 +87,7 @@ def pretrain(
         phase="pretrain",
         config=options,
         seed=seed_of(config),
+        ranks=ranks,
         callbacks=(CostCurves(evaluation, run_log), evaluation, keeping, saving),  # a point is kept before its checkpoint
     )
     if machine.compiles:
@@ -91,7 +97,13 @@ def pretrain(
     train(training, optimiser, position, machine, run_log)
 
     peak = max(evaluation.peak_bytes, memory.peak() or 0) or None
+    peaks = ranks.gathered(peak)
+    if not ranks.first:
+        return objective
     scores = evaluation.scores or measure()
+    if ranks.count > 1:
+        run_log.value("pretrain/device_peak_memory_bytes", max(peaks) if peaks else None)
+        peak = sum(peaks) if peaks else None
     for key, value in (scores | costs(position, peak)).items():
         run_log.value(key, value)
     gradients.write_medians(run_log, training.phase)
@@ -119,11 +131,11 @@ def build(config: RunConfig, vocabulary: Vocabulary) -> Objective:
     return objective
 
 
-def steps_of(config: RunConfig, corpus: Corpus, objective: Objective, count_flops: CountFlops) -> "Steps":
+def steps_of(config: RunConfig, corpus: Corpus, objective: Objective, count_flops: CountFlops, ranks: Ranks = ALONE) -> "Steps":
     """The steps of the pretraining on the training part of the text."""
     options, seed = config.pretrain, seed_of(config)
     pairs = OBJECTIVES[options.objective].segment_pairs
-    return Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed, count_flops)
+    return Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed, count_flops, ranks)
 
 
 def pretrained_shape(options: PretrainConfig, shape: EncoderConfig) -> EncoderConfig:
@@ -204,21 +216,32 @@ class Steps:
     """The data of every step. It depends only on the position, so a resumed training continues with the same data."""
 
     def __init__(
-        self, options: PretrainConfig, objective: Objective, sequences: Sequences, seed: int, count_flops: CountFlops
+        self,
+        options: PretrainConfig,
+        objective: Objective,
+        sequences: Sequences,
+        seed: int,
+        count_flops: CountFlops,
+        ranks: Ranks = ALONE,
     ) -> None:
         self._options, self._objective, self._sequences, self._seed = options, objective, sequences, seed
+        self._ranks = ranks
         first = self.batch(Position(), options.batch_size)
         self.flops_per_sequence = count_flops(objective, first, options.length) / len(first)
         self._sizes = BatchSizes(options, self.flops_per_sequence)
         self.limit, self.planned, self.end = self._sizes.limit, self._sizes.planned_steps, self._sizes.end
 
     def next_step(self, position: Position) -> Step:
-        """The next batch, as micro-batches."""
+        """The next batch, as micro-batches; of several ranks each gets its rows of every one."""
         options, rows = self._options, self._sizes.rows(position)
         batch, size = self.batch(position, rows), -(-options.batch_size // options.accumulation)
-        micro_batches = [batch.micro_batch(slice(start, start + size)) for start in range(0, rows, size)]
+        micro_batches, weights = [batch.micro_batch(slice(start, start + size)) for start in range(0, rows, size)], []
+        if self._ranks.count > 1:
+            shares = [self._ranks.share(len(micro_batch)) for micro_batch in micro_batches]
+            weights = [float(share.stop > share.start) for share in shares]
+            micro_batches = [one.micro_batch(not_empty(share)) for one, share in zip(micro_batches, shares, strict=True)]
         tokens = rows * options.length  # there is no padding
-        return Step(micro_batches, rows, tokens, tokens, rows * self.flops_per_sequence)
+        return Step(micro_batches, rows, tokens, tokens, rows * self.flops_per_sequence, weights)
 
     def batch(self, position: Position, rows: int) -> PretrainBatch:
         """The next sequences with their masks, the same for all variants of one seed."""

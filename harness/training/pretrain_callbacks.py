@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness import paths
 from harness.tracking.run_log import RunLog
+from harness.training.distributed import ALONE, Ranks
 from harness.training.loop import LOG_EVERY, Limit, Position
 
 if TYPE_CHECKING:
@@ -73,13 +74,14 @@ class CostCurves:
 class Saving:
     """Saves a checkpoint every `every_s` seconds, and at the end."""
 
-    def __init__(self, save: Callable[[Position], Path], every_s: float, limit: Limit) -> None:
-        self._save, self._every_s, self._limit = save, every_s, limit
+    def __init__(self, save: Callable[[Position], object], every_s: float, limit: Limit, ranks: Ranks = ALONE) -> None:
+        self._save, self._every_s, self._limit, self._ranks = save, every_s, limit, ranks
         self._saved = time.monotonic()
 
     def should_run(self, position: Position) -> bool:
         """Whether a checkpoint is due."""
-        return time.monotonic() - self._saved >= self._every_s or self._limit.reached(position)
+        due = time.monotonic() - self._saved >= self._every_s or self._limit.reached(position)
+        return bool(self._ranks.agreed(due))
 
     def run(self, position: Position) -> None:
         """Saves a checkpoint."""
@@ -90,18 +92,24 @@ class Saving:
 class Keeping:
     """Keeps weights after given numbers of tokens; fine-tuning can start from them, training is not resumed from them."""
 
-    def __init__(self, save: Callable[[Path], None], keep: list[float], folder: Path) -> None:
+    def __init__(self, save: Callable[[Path], None], keep: list[float], folder: Path, ranks: Ranks = ALONE) -> None:
         targets = {tokens: paths.pretrained_weights(folder, tokens) for tokens in sorted(keep)}
-        self._save, self._due = save, [(tokens, path) for tokens, path in targets.items() if not path.is_dir()]
+        self._save, self._ranks, self._due = (
+            save,
+            ranks,
+            [(tokens, path) for tokens, path in targets.items() if not path.is_dir()],
+        )
 
     def should_run(self, position: Position) -> bool:
         """Whether the next number of tokens is reached."""
         return bool(self._due) and position.tokens >= self._due[0][0]
 
     def run(self, position: Position) -> None:
-        """Saves the weights, whole or not at all."""
+        """Saves the weights on the first rank, whole or not at all."""
         while self.should_run(position):
             _, path = self._due.pop(0)
+            if not self._ranks.first:
+                continue
             building = path.with_name(f".{path.name}.{os.getpid()}")
             building.parent.mkdir(exist_ok=True)
             try:

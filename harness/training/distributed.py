@@ -1,0 +1,112 @@
+"""One training in several processes, called ranks, one a device: torch's own DDP, and few collective calls beside it.
+
+Every rank makes the whole batch and trains on its rows of it. Losses are weighted by the counts of the whole batch, and
+gradients are summed over the ranks: batches, order, masks and losses do not depend on the number of ranks. With one rank
+nothing is communicated.
+"""
+
+import math
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+LONGEST_WAIT = timedelta(days=30)
+"""For a rank that evaluates or writes; the launcher ends the others at once where a rank ends."""
+
+Loss = Callable[[Any], Tensor]
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The processes of one training, and which of them this is."""
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the rank that evaluates, logs and writes."""
+        return self.rank == 0
+
+    def share(self, rows: int) -> slice:
+        """The part of so many rows that this rank trains on; empty where there are fewer rows than ranks."""
+        return slice(rows * self.rank // self.count, rows * (self.rank + 1) // self.count)
+
+    def agreed(self, value: float) -> float:
+        """The first rank's value, once that rank has called this, too."""
+        if self.count == 1:
+            return value
+        shared = torch.tensor(value, dtype=torch.float64)
+        distributed.broadcast(shared, 0)
+        return shared.item()
+
+    def gathered(self, value: float | None) -> list[float] | None:
+        """The value of every rank; None unless all have one."""
+        if self.count == 1:
+            return None if value is None else [value]
+        value = math.nan if value is None else value
+        found = [torch.zeros((), dtype=torch.float64) for _ in range(self.count)]
+        distributed.all_gather(found, torch.tensor(value, dtype=torch.float64))
+        values = [one.item() for one in found]
+        return None if any(map(math.isnan, values)) else values
+
+    def summed(self, losses: list[Tensor]) -> list[float]:
+        """Each of the () losses, summed over the ranks."""
+        if self.count == 1 or not losses:
+            return [loss.item() for loss in losses]
+        total = torch.stack(losses).double().cpu()
+        distributed.all_reduce(total)
+        return total.tolist()
+
+    def parallel(self, model: nn.Module, loss: Loss) -> Loss:
+        """The loss, whose backward pass averages the gradients of the model over the ranks."""
+        if self.count == 1:
+            return loss
+        whole = _ModelWithLoss(model, loss)  # parameters that no loss reaches keep no gradient, so they do not decay either
+        return DistributedDataParallel(whole, find_unused_parameters=True, gradient_as_bucket_view=True)
+
+    def backward(self, loss: Tensor) -> None:
+        """Adds the gradients of the loss. They are averaged over the ranks, so the loss counts as often as there are ranks."""
+        (loss if self.count == 1 else loss * self.count).backward()
+
+
+ALONE = Ranks()
+
+
+def not_empty(rows: slice) -> slice:
+    """The same rows; the first one, whose loss is to weigh nothing, in place of none: every rank takes part in every step."""
+    return rows if rows.stop > rows.start else slice(0, 1)
+
+
+def kept_apart(loss: Loss, last: bool) -> AbstractContextManager:
+    """Context of a micro-batch: only the last one of a step is communicated, with the gradients of those before it."""
+    return nullcontext() if last or not isinstance(loss, DistributedDataParallel) else loss.no_sync()
+
+
+class _ModelWithLoss(nn.Module):
+    """What is wrapped for communication: from a batch to its loss."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model, self._loss = model, (loss,)  # a tuple: the loss of a pretraining is the model itself
+
+    def forward(self, batch: Any) -> Tensor:
+        return self._loss[0](batch)
+
+
+def join(backend: str) -> Ranks:
+    """Joins the ranks that torch's launcher has started, which sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
+    distributed.init_process_group(backend, timeout=LONGEST_WAIT)
+    return Ranks(distributed.get_rank(), distributed.get_world_size())
+
+
+def local_rank() -> int:
+    """Number of this process among those of its host: that of its GPU."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
