@@ -23,6 +23,10 @@ LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval",
 """Packages whose version may change results."""
 
 
+DEVICES = ("hardware.devices", "hardware.threads")
+"""Keys that say how many processes and threads share the work."""
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What a run reads, by content, and the folder of the weights that it starts from."""
@@ -75,6 +79,11 @@ def fingerprint(config: RunConfig, inputs: Inputs) -> str:
 def recipe(config: RunConfig, inputs: Inputs) -> str:
     """The fingerprint without seeds: the same for all replicates of one pretraining."""
     return _fingerprint(config, inputs, without=arms.SEEDS)
+
+
+def training(config: RunConfig, inputs: Inputs) -> str:
+    """The fingerprint without the devices: checkpoints of a pretraining can be resumed on others."""
+    return _fingerprint(config, inputs, without=DEVICES)
 
 
 def _fingerprint(config: RunConfig, inputs: Inputs, without: tuple[str, ...]) -> str:

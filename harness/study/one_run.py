@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from harness import paths, plateau, processes, tags
 from harness.hardware import facts
 from harness.processes.ending import Watch
-from harness.study import end, pieces, run_folder, workers
+from harness.study import end, other_devices, pieces, run_folder, workers
 from harness.study.end import End
 from harness.study.pieces import FoundPieces, Pieces
 from harness.study.plan import PlannedRun
@@ -98,6 +98,12 @@ def _run(item: PlannedRun, label: str, command: Command) -> End:
     if record is None:
         record = run_folder.record(item.config, item.inputs, item.lifted) | _pieces(command.pieces.first(item))
         run_folder.prepare(item.folder, item.config, record)
+        if (
+            item.inputs.data is None
+            and not item.config.rerun
+            and (other := other_devices.take_over(item.folder, item.config, record))
+        ):
+            print(f"{label}: resumes what {other.name} left on other devices", flush=True)
     tracked = TrackedRun(command.trackers, item.config, record, item.folder)
     watchdog, busy = Watchdog(item.config.sweep, item.folder), command.are_busy()
     ended = end.WITH_ITS_COMMAND

@@ -30,6 +30,7 @@ def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, An
         "name": identity.title(config, inputs),
         "started": run_log.now_ms(),
         "inputs": asdict(inputs),
+        "training": identity.training(config, inputs),
         **described,
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harness import measure, paths, tags
+from harness import measure, paths
 from harness.config import resolve
 from harness.errors import InputError
 from harness.hardware import facts
@@ -50,7 +50,7 @@ def execute(folder: Path, ranks: Ranks = ALONE) -> None:
     try:
         inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, distributed.local_rank())
         if inputs.data is None:
-            pretrain_run.run(config, inputs, record["tags"][tags.FINGERPRINT], machine, run_log, ranks)
+            pretrain_run.run(config, inputs, record["training"], machine, run_log, ranks)
         else:
             task_run.run(config, inputs, machine, run_log, ranks)
         status = "finished"

@@ -1,0 +1,122 @@
+"""Runs on several devices as a user starts them: in a sweep, with a rank that dies, and resumed on another number."""
+
+import json
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+from child_processes import wait_for
+
+from harness import tags
+from harness.config.schema import HardwareConfig
+from harness.errors import InputError
+from harness.hardware import device
+from harness.tracking import run_log
+
+TEXT = [
+    *("scale=tiny", "corpus.documents=120", "tokenizer.vocab_size=300", "pretrain=mlm", "pretrain.length=32"),
+    *("pretrain.batch_size=8", "pretrain.eval_sequences=16", "pretrain.evaluations=1", "pretrain.checkpoint_every_s=0"),
+    *("model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0", "hardware.threads=1", "task=none"),
+    *("tracking=none", "report=false", "pretrain.steps=60"),
+]
+
+
+def losses(folder: Path) -> list[tuple[int, float]]:
+    entries = run_log.Reader(folder).new_entries()
+    return [(entry["step"], entry["value"]) for entry in entries if entry.get("key") == "pretrain/loss"]
+
+
+def ranks() -> list[psutil.Process]:
+    """The processes of runs on several devices that this process has started, in the order of their start."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "harness.study.rank" in process.cmdline():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return sorted(found, key=lambda process: process.create_time())
+
+
+def kill_a_rank(output: Path) -> None:
+    """Kills one that is not the first, once a few steps are done."""
+    wait_for(lambda: any(len(losses(path.parent)) > 5 for path in output.glob("pretrained/*/metrics.jsonl")))
+    ranks()[-1].kill()
+
+
+def test_a_killed_rank_ends_the_run_and_another_number_of_devices_resumes_it(run_harness: Callable, output: Path):
+    with ThreadPoolExecutor(1) as beside:
+        killed = beside.submit(kill_a_rank, output)
+        done = run_harness(*TEXT, "hardware.devices=2", f"output={output}")
+        killed.result()
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert ranks() == []
+    (folder,) = output.glob("pretrained/*-*")
+    ended = json.loads((folder / run_log.RECORD).read_text())[tags.END]
+    assert (ended["state"], run_log.result(folder)) == ("killed", None)
+    assert "rank 1 of 2" in ended["reason"]
+    assert "SIGKILL" in ended["reason"]
+
+    left = losses(folder)
+    done = run_harness(*TEXT, f"output={output}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"resumes what {folder.name} left on other devices" in done.stdout
+    (alone,) = (path for path in output.glob("pretrained/*-*") if path != folder)
+    assert "resumed from checkpoint" in (alone / run_log.LOG).read_text()
+    whole = losses(alone)
+    assert [step for step, _ in whole] == [*range(1, 61)]
+    assert whole[: len(left)] == left
+    assert json.loads((alone / run_log.RECORD).read_text())["tags"]["resumed_from"] == folder.name
+    assert (folder / "checkpoints").is_dir()
+
+
+def test_a_sweep_over_devices_has_an_arm_for_each_with_the_same_losses(
+    small: list[str], run_harness: Callable, output: Path, runs_of: Callable, curve_of: Callable
+):
+    plain = ["model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0", "measure=none"]
+    done = run_harness("-m", *small, *plain, "hardware.devices=1,2", "study=s", f"output={output}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    one, two = sorted(runs_of(output, "s"), key=lambda run: run.data.params["hardware.devices"])
+    assert [run.data.params["hardware.devices"] for run in (one, two)] == ["1", "2"]
+    assert two.data.tags[tags.ARM] == f"{one.data.tags[tags.ARM]} devices=2"
+    assert "2 processes" in two.data.tags["hardware"]
+    points = [curve_of(output, run.info.run_id) for run in (one, two)]
+    assert len(points[0]) == 12
+    for (step, loss), (other_step, other_loss) in zip(*points, strict=True):
+        assert step == other_step
+        assert math.isclose(loss, other_loss, abs_tol=1e-5)
+    assert one.data.metrics["finetune/tokens"] == two.data.metrics["finetune/tokens"]
+    assert one.data.metrics["finetune/flops"] == pytest.approx(two.data.metrics["finetune/flops"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["hardware.devices=9", "finetune.batch_size=8"], "finetune.batch_size=8 has too few rows for hardware.devices=9"),
+        (["hardware.devices=3", "finetune.batch_size=8", "finetune.accumulation=4"], "in finetune.accumulation=4 pieces"),
+        (["hardware.devices=9", "pretrain=mlm", "pretrain.batch_size=8", "task=none"], "pretrain.batch_size to 9 at least"),
+        (["hardware.devices=0"], "hardware.devices"),
+        (["hardware=gpu", "hardware.devices=3"], "hardware.devices=3, but this machine has"),
+    ],
+)
+def test_a_wrong_number_of_devices_is_one_line(
+    run_harness: Callable, output: Path, arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    done = run_harness("scale=tiny", "task=bag", *arguments, f"output={output}")
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not output.exists() or not list(output.glob("*/*/run.json"))
+
+
+def test_more_gpus_than_there_are_name_the_key_and_the_number(monkeypatch: pytest.MonkeyPatch):
+    config = HardwareConfig(device=device.Device.cuda, devices=3)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with pytest.raises(InputError, match=r"hardware\.devices=3, but this machine has 1 GPU: set hardware\.devices"):
+        device.refuse_missing(config)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    device.refuse_missing(config)
