@@ -64,6 +64,13 @@ class KeepBest(Enum):
     validation = "validation"  # the rows that are reported, which makes their score too optimistic
 
 
+class DeviceSharding(Enum):
+    """What several devices of one run divide among them."""
+
+    none = "none"  # the rows of a batch
+    full = "full"  # parameters, gradients and moments of the optimiser as well
+
+
 class Keep(Enum):
     """Which weights a fine-tuning leaves in its folder `checkpoint/`."""
 

@@ -13,7 +13,7 @@ from yaml import YAMLError
 from harness.arms import within
 from harness.config import names
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
-from harness.config.choices import Dtype, Keep, KeepBest, TrainedOn
+from harness.config.choices import DeviceSharding, Dtype, Keep, KeepBest, TrainedOn
 from harness.config.execution import ON_FAILURE
 from harness.config.redact import hide
 from harness.config.schema import (
@@ -258,7 +258,11 @@ def _refuse_impossible_training(config: RunConfig) -> None:
 
 
 def _refuse_idle_devices(config: RunConfig) -> None:
-    devices = config.hardware.devices
+    devices, sharding = config.hardware.devices, config.hardware.sharding
+    if sharding is DeviceSharding.full and devices == 1:
+        raise InputError("hardware.sharding=full divides a model among several devices: set hardware.devices to 2 or more")
+    if sharding is DeviceSharding.full and config.hardware.compile:
+        raise InputError("hardware.sharding=full cannot be combined with hardware.compile=true: leave one of them out")
     trained = {"finetune": config.finetune.enabled and has_task(config), "pretrain": is_pretrained(config)}
     for phase in (phase for phase, happens in trained.items() if happens):
         options = getattr(config, phase)

@@ -16,6 +16,7 @@ from harness.config.choices import (
     CorpusSource,
     DataSource,
     Device,
+    DeviceSharding,
     Dtype,
     Keep,
     KeepBest,
@@ -269,6 +270,7 @@ class HardwareConfig:
     device: Device = Device.cpu  # cuda: the first GPU
     dtype: Dtype = Dtype.fp32  # bf16: autocast over float32 weights; auto: the faster one on this machine
     devices: int = number(1, at_least=1, limit=MOST_DEVICES)  # that train one run together, with a process each
+    sharding: DeviceSharding = DeviceSharding.none  # full: for models that do not fit on one device while they train
     threads: int | None = number(
         None, at_least=1, limit=MOST_THREADS
     )  # CPU threads of each process that trains; None: all cores, divided by the devices

@@ -23,7 +23,7 @@ LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval",
 """Packages whose version may change results."""
 
 
-DEVICES = ("hardware.devices", "hardware.threads")
+DEVICES = ("hardware.devices", "hardware.sharding", "hardware.threads")
 """Keys that say how many processes and threads share the work."""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from harness.config import resolve
-from harness.config.choices import Device
+from harness.config.choices import Device, DeviceSharding
 from harness.study import worker
 from harness.training import distributed
 
@@ -22,7 +22,8 @@ BACKENDS = {Device.cpu: "gloo", Device.cuda: "cpu:gloo,cuda:nccl"}
 @record  # leaves the exception to the launcher
 def main(folder: Path) -> None:
     """Executes the run as one of its ranks; only the first one prints."""
-    ranks = distributed.join(BACKENDS[resolve.load(folder / "config.yaml").hardware.device])
+    hardware = resolve.load(folder / "config.yaml").hardware
+    ranks = distributed.join(BACKENDS[hardware.device], hardware.sharding is DeviceSharding.full)
     with Path(os.devnull).open("w") as nothing, contextlib.redirect_stdout(sys.stdout if ranks.first else nothing):
         worker.execute(folder, ranks)
 

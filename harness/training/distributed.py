@@ -29,6 +29,7 @@ class Ranks:
 
     rank: int = 0
     count: int = 1
+    sharded: bool = False  # whether parameters are divided among them: `harness/training/sharding.py`
 
     @property
     def first(self) -> bool:
@@ -67,7 +68,7 @@ class Ranks:
 
     def parallel(self, model: nn.Module, loss: Loss) -> Loss:
         """The loss, whose backward pass averages the gradients of the model over the ranks."""
-        if self.count == 1:
+        if self.count == 1 or self.sharded:
             return loss
         whole = _ModelWithLoss(model, loss)  # parameters that no loss reaches keep no gradient, so they do not decay either
         return DistributedDataParallel(whole, find_unused_parameters=True, gradient_as_bucket_view=True)
@@ -101,10 +102,10 @@ class _ModelWithLoss(nn.Module):
         return self._loss[0](batch)
 
 
-def join(backend: str) -> Ranks:
+def join(backend: str, sharded: bool = False) -> Ranks:
     """Joins the ranks that torch's launcher has started, which sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
     distributed.init_process_group(backend, timeout=LONGEST_WAIT)
-    return Ranks(distributed.get_rank(), distributed.get_world_size())
+    return Ranks(distributed.get_rank(), distributed.get_world_size(), sharded)
 
 
 def local_rank() -> int:

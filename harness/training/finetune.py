@@ -18,6 +18,7 @@ from harness.training.distributed import ALONE, Ranks, not_empty
 from harness.training.evaluation import evaluate_split, headline
 from harness.training.loop import Limit, OnFirstRank, Position, Step, Training, train
 from harness.training.optimiser import make_optimiser
+from harness.training.sharding import Collected, weights_of
 from models.batch import Batch
 from models.heads import Classifier
 
@@ -40,13 +41,17 @@ def finetune(
     The model ends with the weights of its last step, or those of the best epoch by `finetune.keep_best`; of several ranks
     the first one evaluates and has them. `meter` pauses during evaluation.
     """
-    training, position = training_of(config, model, data, cost, ranks), Position()
-    optimiser = make_optimiser(model, config.finetune)
+    weights = weights_of(model, machine, ranks)
+    training, position = training_of(config, weights.trained, data, cost, ranks), Position()
+    optimiser = make_optimiser(weights.trained, config.finetune)
     if config.finetune.keep_best is KeepBest.none:
         train(training, optimiser, position, machine, run_log)
+        weights.collect()
         return position
     best = BestCheckpoint(config, model, data, machine, run_log, meter)
-    train(replace(training, callbacks=(OnFirstRank(best, ranks),)), optimiser, position, machine, run_log)
+    evaluated = Collected(OnFirstRank(best, ranks), weights)
+    train(replace(training, callbacks=(evaluated,)), optimiser, position, machine, run_log)
+    weights.collect()
     best.restore()
     return position
 

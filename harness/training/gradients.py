@@ -38,7 +38,8 @@ def spread(layers: Layers) -> Tensor | None:
     if len(norms) < 2:
         return None
     over = torch.stack(norms)
-    return over.max() / over.min()
+    ratio = over.max() / over.min()
+    return ratio.full_tensor() if hasattr(ratio, "full_tensor") else ratio  # of a sharded model
 
 
 def write_medians(run_log: RunLog, phase: str) -> None:

@@ -32,7 +32,7 @@ class ClippedAdamW(torch.optim.AdamW):
         for p, gradient in sparse.items():
             self._zeros[p].index_fill_(0, gradient.indices()[0], 0.0)
         self.zero_grad(set_to_none=True)
-        return norm
+        return norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # of a sharded model
 
     def _clip(self, gradients: list[Tensor]) -> Tensor:
         """As torch's own clipping, but a CPU multiplies only where the norm is too large; the norm before."""

@@ -24,6 +24,7 @@ from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.optimiser import make_optimiser
 from harness.training.parts_eval import PartsEval
 from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping, Saving
+from harness.training.sharding import Collected, weights_of
 from models.config import EncoderConfig
 from models.heads import build_classifier
 from models.neighbour_heads import look_at_neighbours
@@ -59,10 +60,11 @@ def pretrain(
     objective = build(config, corpus.vocabulary()).to(machine.device)
     steps = steps_of(config, corpus, objective, count_flops, ranks)
     machine.prepare(objective)  # after Steps has counted FLOPs, for which operators run one by one
-    optimiser = make_optimiser(objective, options)
+    weights = weights_of(objective, machine, ranks)
+    optimiser = make_optimiser(weights.trained, options)
 
     checkpoints = run_log.folder / paths.CHECKPOINTS
-    position = resume.load(checkpoints, identity, objective, optimiser)
+    position = resume.load(checkpoints, identity, weights.trained, optimiser)
     masked_lm = MaskedLMEval(options, shape, corpus, machine)
     parts = PartsEval(options, corpus, machine)
 
@@ -70,17 +72,17 @@ def pretrain(
         return masked_lm.measure(objective) | parts.measure(objective) if ranks.first else {}
 
     evaluation = Evaluation(measure, options.evaluations, steps.limit, position, memory, run_log)
-
-    def save(at: Position) -> None:
-        if ranks.first:
-            resume.save(checkpoints, identity, at, objective, optimiser)
-
-    saving = Saving(save, options.checkpoint_every_s, steps.limit, ranks)
+    saving = Saving(
+        lambda at: resume.save(checkpoints, identity, at, weights.trained, optimiser, ranks),
+        options.checkpoint_every_s,
+        steps.limit,
+        ranks,
+    )
     tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
     keeping = Keeping(lambda folder: save_weights(folder, objective, shape, tokenizer), options.keep, run_log.folder, ranks)
     training = Training(
-        model=objective,
-        loss=objective,
+        model=weights.trained,
+        loss=weights.trained,
         next_step=steps.next_step,
         limit=steps.limit,
         planned_steps=steps.planned(position),
@@ -88,7 +90,12 @@ def pretrain(
         config=options,
         seed=seed_of(config),
         ranks=ranks,
-        callbacks=(CostCurves(evaluation, run_log), evaluation, keeping, saving),  # a point is kept before its checkpoint
+        callbacks=(
+            CostCurves(evaluation, run_log),
+            Collected(evaluation, weights),
+            Collected(keeping, weights),
+            saving,  # a point is kept before its checkpoint
+        ),
     )
     if machine.compiles:
         with memory.leave_out():
@@ -98,6 +105,7 @@ def pretrain(
 
     peak = max(evaluation.peak_bytes, memory.peak() or 0) or None
     peaks = ranks.gathered(peak)
+    weights.collect()
     if not ranks.first:
         return objective
     scores = evaluation.scores or measure()

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from harness.training.distributed import ALONE, Ranks
 from harness.training.loop import Position
 
 VERSION = 1
@@ -29,15 +30,39 @@ class RefusedError(Exception):
     """Why a checkpoint cannot be used."""
 
 
-def save(folder: Path, identity: str, position: Position, model: nn.Module, optimiser: torch.optim.Optimizer) -> Path:
-    """Writes one more checkpoint into the folder and removes old ones; `identity` names the training that it belongs to."""
+def save(
+    folder: Path,
+    identity: str,
+    position: Position,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    ranks: Ranks = ALONE,
+) -> None:
+    """Writes one more checkpoint into the folder and removes old ones; `identity` names the training that it belongs to.
+
+    The first rank writes it; where the model is sharded, each one writes its part.
+    """
     target = folder / f"step-{position.step:09d}"
-    building = folder / f".{target.name}.{os.getpid()}"
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir(parents=True)
-    save_file(_tensors(model), building / WEIGHTS)
-    save_file(_optimiser_tensors(optimiser), building / OPTIMISER)
-    sums = {name: _checksum(building / name) for name in (WEIGHTS, OPTIMISER)}
+    building = folder / f".{target.name}.{int(ranks.agreed(os.getpid()))}"
+    if ranks.first:
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True)
+    if ranks.sharded:
+        from harness.training import sharded_checkpoint  # takes a second
+
+        ranks.agreed(0)  # the folder is there
+        sharded_checkpoint.write(building, _tensors(model), _optimiser_tensors(optimiser))
+    elif ranks.first:
+        save_file(_tensors(model), building / WEIGHTS)
+        save_file(_optimiser_tensors(optimiser), building / OPTIMISER)
+    if ranks.first:
+        _finish(building, target, identity, position)
+
+
+def _finish(building: Path, target: Path, identity: str, position: Position) -> None:
+    """Describes the files, and gives the checkpoint its name once it is on disk."""
+    folder = target.parent
+    sums = {path.name: _checksum(path) for path in sorted(building.iterdir())}
     state = {"version": VERSION, "identity": identity, "position": asdict(position), "sha256": sums}
     (building / STATE).write_text(json.dumps(state, indent=1))
     for path in building.iterdir():
@@ -46,7 +71,6 @@ def save(folder: Path, identity: str, position: Position, model: nn.Module, opti
     building.rename(target)
     _flush(folder)
     _remove_old(folder)
-    return target
 
 
 def load(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.Optimizer) -> Position:
@@ -56,7 +80,7 @@ def load(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.O
     """
     for path in reversed(_all(folder)):
         try:
-            position, weights, moments = _read(path, identity, model)
+            position, weights, moments = _read(path, identity, model, optimiser)
         except RefusedError as error:
             print(f"checkpoint {path.name} is refused: {error}; trying the one before", flush=True)
             continue
@@ -73,13 +97,18 @@ def _all(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step-*") if path.is_dir())
 
 
-def _read(path: Path, identity: str, model: nn.Module) -> tuple[Position, dict[str, Tensor], dict[str, Tensor]]:
-    """RefusedError for a checkpoint that is torn or not of this training."""
+def _read(
+    path: Path, identity: str, model: nn.Module, optimiser: torch.optim.Optimizer
+) -> tuple[Position, dict[str, Tensor], dict[str, Tensor]]:
+    """Position, weights and moments, of a sharded model in its parts; RefusedError for a torn one or of another training."""
+    own = _tensors(model)
     try:
         state = json.loads((path / STATE).read_text())
-        sums = {name: _checksum(path / name) for name in (WEIGHTS, OPTIMISER)}
-        weights, moments = load_file(path / WEIGHTS), load_file(path / OPTIMISER)
-    except (OSError, ValueError, SafetensorError) as error:
+        names = state["sha256"]
+        sums = {name: _checksum(path / name) for name in names}
+        whole = {WEIGHTS, OPTIMISER} <= {*names}
+        weights, moments = (load_file(path / WEIGHTS), load_file(path / OPTIMISER)) if whole else ({}, {})
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise RefusedError(f"it is torn ({' '.join(str(error).split())})") from error
     if state.get("version") != VERSION:
         raise RefusedError(f"its format is version {state.get('version')}, expected {VERSION}")
@@ -88,8 +117,17 @@ def _read(path: Path, identity: str, model: nn.Module) -> tuple[Position, dict[s
     if state["sha256"] != sums:
         changed = [name for name, value in sums.items() if state["sha256"].get(name) != value]
         raise RefusedError(f"{', '.join(changed)} does not match its checksum")
-    if {name: tensor.shape for name, tensor in _tensors(model).items()} != {name: t.shape for name, t in weights.items()}:
+    is_sharded = any(hasattr(tensor, "full_tensor") for tensor in own.values())
+    if is_sharded or not whole:
+        from harness.training import sharded_checkpoint  # takes a second
+    shapes = {name: tensor.shape for name, tensor in weights.items()} if whole else sharded_checkpoint.shapes(path)
+    if {name: tensor.shape for name, tensor in own.items()} != shapes:
         raise RefusedError("its tensors are not those of the model")
+    if not whole:
+        weights, moments = sharded_checkpoint.read(path, own, optimiser)
+    elif is_sharded:
+        weights = sharded_checkpoint.divided(weights, own)
+        moments = sharded_checkpoint.divided_moments(moments, optimiser)
     return Position(**state["position"]), weights, moments
 
 

@@ -1,5 +1,6 @@
 """Trainings that tests run in one process and in several: each rank executes the same function, forked from one process."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -29,8 +30,10 @@ from harness.tasks.base import Split
 from harness.tasks.prepared import Prepared
 from harness.tracking import run_log
 from harness.tracking.run_log import RunLog
+from harness.training import resume
 from harness.training.distributed import ALONE, LONGEST_WAIT, Ranks
 from harness.training.finetune import finetune
+from harness.training.loop import Position
 from harness.training.pretrain import pretrain
 from models.config import EncoderConfig
 from models.heads import Classifier, build_classifier
@@ -55,24 +58,24 @@ Case = Callable[[Ranks, Path], None]
 """What each rank executes; the folder is that of the run."""
 
 
-def run(case: Case, count: int, folder: Path) -> Path:
+def run(case: Case, count: int, folder: Path, sharded: bool = False) -> Path:
     """Executes the case in so many processes of one run; the folder of the run."""
     folder.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["rank_cases", "torch._dynamo", "torch.distributed.fsdp"])
-    multiprocessing.start_processes(_rank, (case, count, folder), nprocs=count, start_method="forkserver")
+    multiprocessing.start_processes(_rank, (case, count, folder, sharded), nprocs=count, start_method="forkserver")
     return folder
 
 
-def _rank(rank: int, case: Case, count: int, folder: Path) -> None:
+def _rank(rank: int, case: Case, count: int, folder: Path, sharded: bool) -> None:
     torch.set_num_threads(1)
     if count == 1:
         return case(ALONE, folder)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    store = distributed.FileStore(str(folder / f"store-{count}"), count)
+    store = distributed.FileStore(str(folder / f"store-{count}-{sharded}"), count)
     distributed.init_process_group("gloo", store=store, rank=rank, world_size=count, timeout=LONGEST_WAIT)
     try:
-        case(Ranks(rank, count), folder)
+        case(Ranks(rank, count, sharded), folder)
     finally:
         distributed.destroy_process_group()
 
@@ -95,7 +98,9 @@ def rows(count: int, tagged: bool, seed: int = 0) -> Split:
     return Split(ids, types, starts, labels if tagged else classes[starts[:-1]], items, labels_of_tokens=tagged)
 
 
-def finetuned(ranks: Ranks, folder: Path, kind: TaskKind = TaskKind.tokens, **keys: object) -> Classifier:
+def finetuned(
+    ranks: Ranks, folder: Path, kind: TaskKind = TaskKind.tokens, shape: EncoderConfig = SHAPE, **keys: object
+) -> Classifier:
     """Fine-tunes: batches of 8 rows, the last of an epoch of 2, in two pieces, clipped in most steps."""
     labels = ["O", "B-X"] if kind is TaskKind.tokens else ["low", "high"]
     task = TaskConfig(name="own", kind=kind, labels=labels, scores=["accuracy"], headline="accuracy")
@@ -103,7 +108,7 @@ def finetuned(ranks: Ranks, folder: Path, kind: TaskKind = TaskKind.tokens, **ke
     config = RunConfig(task=task, finetune=FinetuneConfig(**settings | keys))
     train, validation = (rows(count, kind is TaskKind.tokens, seed) for seed, count in enumerate((58, 40)))
     data = Prepared("key", VOCABULARY, pad_token_id=0, rows="rows", majority=0, train=train, validation=validation)
-    model = build_classifier(SHAPE, num_outputs(task), 0, kind_of(task).head())
+    model = build_classifier(shape, num_outputs(task), 0, kind_of(task).head())
     log = RunLog(folder, writes=ranks.first)
     finetune(config, model, data, Machine(HardwareConfig(threads=1)), log, flops.of_training(model), ranks=ranks)
     log.close()
@@ -136,3 +141,22 @@ def pretrained(ranks: Ranks, folder: Path, config: RunConfig, key: str) -> Objec
     objective = pretrain(config, corpus, machine, log, "identity", Baseline(machine), flops.of_objective, ranks)
     log.close()
     return objective
+
+
+class StoppedError(Exception):
+    """After a checkpoint."""
+
+
+def pretrained_until(ranks: Ranks, folder: Path, config: RunConfig, key: str, step: int) -> None:
+    """Pretrains from the checkpoint of the folder, if any, and ends after that of this step."""
+    save = resume.save
+
+    def save_and_stop(folder: Path, identity: str, position: Position, *others: object) -> None:
+        if position.step == step:
+            save(folder, identity, position, *others)
+            raise StoppedError
+
+    resume.save = save_and_stop  # in this process alone
+    often = replace(config, pretrain=replace(config.pretrain, checkpoint_every_s=0))
+    with contextlib.suppress(StoppedError):
+        pretrained(ranks, folder, often, key)

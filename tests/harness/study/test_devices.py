@@ -50,7 +50,7 @@ def kill_a_rank(output: Path) -> None:
 def test_a_killed_rank_ends_the_run_and_another_number_of_devices_resumes_it(run_harness: Callable, output: Path):
     with ThreadPoolExecutor(1) as beside:
         killed = beside.submit(kill_a_rank, output)
-        done = run_harness(*TEXT, "hardware.devices=2", f"output={output}")
+        done = run_harness(*TEXT, "hardware.devices=2", "hardware.sharding=full", f"output={output}")
         killed.result()
     assert done.returncode == 1, done.stdout + done.stderr
     assert ranks() == []
@@ -99,6 +99,8 @@ def test_a_sweep_over_devices_has_an_arm_for_each_with_the_same_losses(
         (["hardware.devices=3", "finetune.batch_size=8", "finetune.accumulation=4"], "in finetune.accumulation=4 pieces"),
         (["hardware.devices=9", "pretrain=mlm", "pretrain.batch_size=8", "task=none"], "pretrain.batch_size to 9 at least"),
         (["hardware.devices=0"], "hardware.devices"),
+        (["hardware.sharding=full"], "set hardware.devices to 2 or more"),
+        (["hardware.sharding=full", "hardware.devices=2", "hardware.compile=true"], "hardware.compile=true"),
         (["hardware=gpu", "hardware.devices=3"], "hardware.devices=3, but this machine has"),
     ],
 )

@@ -1,5 +1,6 @@
 """One training in several processes: the same batches, losses and weights as in one."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from harness.config.choices import KeepBest, TaskKind
 from harness.config.schema import RunConfig
 from harness.corpus import prepare
 from harness.training.distributed import ALONE, Ranks, not_empty
+from models.config import Body, Position
 
 TOLERANCE = 1e-5
 """Largest difference of two losses in float32: sums of other rows are rounded otherwise."""
@@ -110,3 +112,82 @@ def test_a_pretraining_has_the_losses_and_weights_of_one_process(
         torch.testing.assert_close(
             tensor, weights[1][name], rtol=1e-2, atol=1e-3, msg=lambda text, name=name: f"{name}: {text}"
         )
+
+
+def test_sharded_weights_are_trained_as_whole_ones(finetuned_alone: Path, tmp_path: Path):
+    """On the first rank the model that is evaluated and kept has the trained weights; the others keep no whole one."""
+    several = rank_cases.run(partial(finetuned, max_steps=200), 2, tmp_path, sharded=True)
+    curves_agree(finetuned_alone, several, "finetune", 200)
+    spreads = [rank_cases.curve(folder, "finetune/gradient_spread") for folder in (finetuned_alone, several)]
+    np.testing.assert_allclose(*spreads, rtol=1e-3)
+    one, first, second = (torch.load(folder, weights_only=True) for folder in (finetuned_alone / "0.pt", *several.glob("?.pt")))
+    first, second = (first, second) if second["head.weight"].is_meta else (second, first)
+    assert {tensor.device.type for tensor in second.values()} == {"meta"}
+    for name in one:
+        torch.testing.assert_close(first[name], one[name], rtol=1e-2, atol=1e-2)
+
+
+STAGES = ((5, 1, False), (10, 2, True), (15, 3, True), (20, 2, False), (22, 2, True))
+"""Last step, ranks, and whether their weights are sharded."""
+
+
+@pytest.mark.parametrize("stages", [STAGES[:2], pytest.param(STAGES, marks=pytest.mark.slow)], ids=["short", "long"])
+def test_any_number_of_ranks_resumes_what_another_left(text: tuple[RunConfig, str], tmp_path: Path, stages: tuple):
+    """Whole and sharded checkpoints, read by one process, by ranks with whole weights, and by sharded ones."""
+    config = replace(text[0], pretrain=replace(text[0].pretrain, tokens=None, steps=25, checkpoint_every_s=600))
+    resumed = tmp_path / "resumed"
+    for step, count, sharded in stages:
+        part = partial(rank_cases.pretrained_until, config=config, key=text[1], step=step)
+        rank_cases.run(part, count, resumed, sharded)
+        assert sorted(path.name for path in (resumed / "checkpoints").iterdir())[-1] == f"step-{step:09d}"
+    whole = partial(pretrained, config=config, key=text[1])
+    rank_cases.run(whole, 1, resumed)
+    curves_agree(rank_cases.run(whole, 1, tmp_path / "whole"), resumed, "pretrain", 25)
+    kept = (resumed / "checkpoints").rglob("*")
+    assert {path.suffix for path in kept if path.is_file()} == {".json", ".safetensors"}
+
+
+VARIANTS = {
+    "shared layers, computed again": (replace(rank_cases.SHAPE, num_hidden_groups=1), {"activation_checkpointing": True}),
+    "recurrent": (replace(rank_cases.SHAPE, body=Body.lstm), {}),
+    "small embeddings, rotary": (replace(rank_cases.SHAPE, embedding_size=8, position=Position.rotary), {}),
+}
+"""Shapes whose parameters are used several times, are in no block, or are computed again."""
+
+
+def variants(ranks: Ranks, folder: Path) -> None:
+    for name, (shape, keys) in VARIANTS.items():
+        (folder / name).mkdir(exist_ok=True)
+        rank_cases.finetuned(ranks, folder / name, shape=shape, max_steps=20, **keys)
+
+
+def test_models_of_other_shapes_train_as_in_one_process(tmp_path: Path):
+    one = rank_cases.run(variants, 1, tmp_path / "one")
+    for sharded in (False, True):
+        several = rank_cases.run(variants, 2, tmp_path / f"two {sharded}", sharded)
+        for name in VARIANTS:
+            curves_agree(one / name, several / name, "finetune", 20)
+
+
+class Layers(torch.nn.Module):
+    """A layer that no loss reaches, beside one that is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.unused = (torch.nn.Linear(2, 2) for _ in range(2))
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return self.used(batch).sum()
+
+
+def untouched(ranks: Ranks, folder: Path) -> None:
+    model = Layers()
+    loss = ranks.parallel(model, model)
+    ranks.backward(loss(torch.ones(1, 2)))
+    assert model.unused.weight.grad is None
+    assert torch.equal(model.used.bias.grad, torch.full((2,), float(ranks.count)))
+
+
+def test_a_parameter_that_no_loss_reaches_has_no_gradient_so_it_does_not_decay(tmp_path: Path):
+    for count in (1, 2):
+        rank_cases.run(untouched, count, tmp_path)

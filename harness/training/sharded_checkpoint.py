@@ -1,0 +1,64 @@
+"""Files of a sharded training: each rank writes its part, and any number of ranks, or one process, reads the whole.
+
+Torch's distributed checkpoints in safetensors: there is no pickle.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.distributed import checkpoint
+from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+WEIGHTS, OPTIMISER = "weights.", "optimiser."
+"""First parts of the names in the files."""
+
+
+def write(folder: Path, weights: dict[str, Tensor], moments: dict[str, Tensor]) -> None:
+    """Writes the parts of all ranks; all must call it."""
+    state = {WEIGHTS + name: tensor for name, tensor in weights.items()}
+    state |= {OPTIMISER + name: tensor for name, tensor in moments.items()}
+    checkpoint.save(state, storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True))
+
+
+def shapes(folder: Path) -> dict[str, torch.Size]:
+    """Name of each of the weights -> its whole shape."""
+    stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+    return {name.removeprefix(WEIGHTS): part.size for name, part in stored.items() if name.startswith(WEIGHTS)}
+
+
+def read(
+    folder: Path, weights: dict[str, Tensor], optimiser: torch.optim.Optimizer
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Weights and moments, divided among the ranks as the parameters are now; all ranks must call it."""
+    stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+    state = {WEIGHTS + name: torch.zeros_like(tensor) for name, tensor in weights.items()}
+    moments = (name.removeprefix(OPTIMISER) for name in stored if name.startswith(OPTIMISER))
+    likes = dict(_moments(moments, optimiser))
+    state |= {OPTIMISER + name: torch.zeros(()) if like is None else torch.zeros_like(like) for name, like in likes.items()}
+    checkpoint.load(state, storage_reader=HuggingFaceStorageReader(str(folder)))
+    return {name: state[WEIGHTS + name] for name in weights}, {name: state[OPTIMISER + name] for name in likes}
+
+
+def divided(tensors: dict[str, Tensor], likes: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Whole weights, divided among the ranks as those of the model are."""
+    return {name: _like(tensor, likes[name]) for name, tensor in tensors.items()}
+
+
+def divided_moments(tensors: dict[str, Tensor], optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Whole moments, divided among the ranks as their parameters are."""
+    return {name: _like(tensors[name], like) for name, like in _moments(tensors, optimiser)}
+
+
+def _like(tensor: Tensor, like: Tensor | None) -> Tensor:
+    return distribute_tensor(tensor, like.device_mesh, like.placements) if isinstance(like, DTensor) else tensor
+
+
+def _moments(names: Iterable[str], optimiser: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor | None]]:
+    """Name of a moment, and the parameter that it has the shape of; None for a count of steps."""
+    parameters = [parameter.detach() for group in optimiser.param_groups for parameter in group["params"]]
+    for name in names:
+        number, _, moment = name.partition(".")
+        yield name, None if moment == "step" else parameters[int(number)]

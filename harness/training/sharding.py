@@ -1,0 +1,83 @@
+"""Training with parameters, gradients and moments divided among the ranks: torch's FSDP2 (arXiv:2304.11277).
+
+What is trained is a sharded copy of the model. Before the model itself is evaluated or saved, the first rank collects the
+trained weights in it: it must fit on one device for inference. The other ranks keep no whole weights.
+"""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from harness.hardware.device import Machine
+from harness.training.distributed import Ranks
+from harness.training.loop import Callback, Position
+from models.layers import AttentionBlock, FeedForwardBlock
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The model, what is trained in its place, and where."""
+
+    whole: nn.Module
+    trained: nn.Module  # the model itself, or its sharded copy
+    machine: Machine
+    ranks: Ranks
+
+    @torch.no_grad()
+    def collect(self) -> None:
+        """Copies what was trained into the model, on the device of the first rank; all ranks must call it."""
+        if self.trained is self.whole:
+            return
+        if not self.ranks.first:
+            for sharded in self.trained.parameters():
+                plain(sharded)
+            return
+        self.whole.to(self.machine.device)
+        for mine, sharded in zip(self.whole.parameters(), self.trained.parameters(), strict=True):
+            mine.copy_(plain(sharded))
+
+    def put_away(self) -> None:
+        """Frees the device of the whole model until it is collected again."""
+        if self.trained is not self.whole:
+            self.whole.to("cpu" if self.ranks.first else "meta")
+
+
+def weights_of(model: nn.Module, machine: Machine, ranks: Ranks) -> Weights:
+    """What is trained in place of the model: a sharded copy where ranks shard their weights, and else the model."""
+    if not ranks.sharded:
+        return Weights(model, model, machine, ranks)
+    from torch.distributed.device_mesh import init_device_mesh  # these take a second, and only sharded models need them
+    from torch.distributed.fsdp import fully_shard
+
+    mesh, sharded = init_device_mesh(machine.device.type, (ranks.count,)), copy.deepcopy(model)
+    blocks = [module for module in sharded.modules() if isinstance(module, AttentionBlock | FeedForwardBlock)]
+    for module in (*blocks, sharded):  # parts before the whole
+        fully_shard(module, mesh=mesh)
+    weights = Weights(model, sharded, machine, ranks)
+    weights.put_away()
+    return weights
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A callback that reads the model, which has the trained weights meanwhile."""
+
+    callback: Callback
+    weights: Weights
+
+    def should_run(self, position: Position) -> bool:
+        """Whether it is due after this step."""
+        return self.callback.should_run(position)
+
+    def run(self, position: Position) -> None:
+        """Collects the weights and runs it."""
+        self.weights.collect()
+        self.callback.run(position)
+        self.weights.put_away()
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """The whole of a tensor that is divided among the ranks, and any other as it is; all ranks must call it."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
