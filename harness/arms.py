@@ -25,6 +25,9 @@ SEEDS = ("seed", "pretrain.seed")
 NAMES = (
     "study",
     "arm",
+    "match.",
+    "matched.",
+    "matched",
     "settings.",
     "settings",
     "swept",

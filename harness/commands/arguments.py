@@ -73,8 +73,16 @@ def with_a_task(choices: list[str]) -> list[str]:
     return choices if any(choice.startswith("task=") for choice in choices) else [*choices, "task=bag"]
 
 
-def compose_and_run(choices: list[str], run: "Callable[[list[RunConfig]], int]") -> int:
-    """The exit code of `run` for the configs that Hydra composes of the choices; InputError for what cannot be composed."""
+def compose_and_run(choices: list[str], run: "Callable[[list[RunConfig]], int]", resizes: bool = False) -> int:
+    """The exit code of `run` for the configs that Hydra composes of the choices; InputError for what cannot be composed.
+
+    Without `resizes`, also for `match`, which would have no effect.
+    """
+    for choice in choices:
+        if not resizes and group_of(choice) == "match":
+            raise InputError(
+                f"{choice} has no effect here: expected it with a run or with plan, which names the resized shapes"
+            )
     from harness.config import compose  # Hydra takes 0.3 s, which --help does not need
 
     return compose.main(choices, run)

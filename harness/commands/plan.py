@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     options, _, choices = parser.parse_composed(arguments)
     if not options.no_probe:
         workers.prepare()  # takes seconds, beside the composition
-    return compose_and_run(choices, lambda configs: _show(configs, not options.no_probe))
+    return compose_and_run(choices, lambda configs: _show(configs, not options.no_probe), resizes=True)
 
 
 def _show(configs: "list[RunConfig]", probing: bool) -> int:
@@ -47,7 +47,10 @@ def _show(configs: "list[RunConfig]", probing: bool) -> int:
         groups = forecast.groups(planned, probe if probing else None)
         line.show("probing a launch of the timing session")
         timing = forecast.timing(planned, probing)
-    print("\n".join([rows(groups), "", *summary(groups, timing)]))
+    notes = dict.fromkeys(note for item in planned for note in item.notes)
+    print(
+        "\n".join([rows(groups), "", *(wrapped(note, 2) for note in notes), *([""] if notes else []), *summary(groups, timing)])
+    )
     return 0
 
 

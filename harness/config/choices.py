@@ -100,3 +100,21 @@ class Device(Enum):
 
     cpu = "cpu"
     cuda = "cuda"
+
+
+class MatchOn(Enum):
+    """In which cost a variant is made equal to the baseline."""
+
+    none = "none"
+    params = "params"  # of the model with the head of its task
+    flops = "flops"  # of one forward pass over measure.length tokens
+    memory = "memory"  # of a training step, by formula
+    latency = "latency"  # of one text of measure.length tokens, measured
+
+
+class MatchBy(Enum):
+    """What is resized."""
+
+    hidden_size = "hidden_size"  # and intermediate_size in proportion
+    num_hidden_layers = "num_hidden_layers"
+    intermediate_size = "intermediate_size"

@@ -36,6 +36,7 @@ Run = Callable[[list[RunConfig]], int]
 
 NAMED_ELSEWHERE = (
     *("model", "model.init_from", "enhancement", "pretrain", "pretrain.objective", "pretrain.checkpoint", "task"),
+    *("match", "match.cost"),
     *arms.SEEDS,
 )
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""

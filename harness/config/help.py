@@ -17,12 +17,13 @@ GROUPS = {
     "recipe": "how pretraining trains: rate, batches, masks, initial values",
     "finetune": "training budget",
     "measure": "what is measured beside training",
+    "match": "variants resized to the cost of the baseline, beside those as published: match=none,params",
     "hardware": "device, arithmetic and threads",
     "tracking": "where results are browsed",
     "experiment": "named sweeps: +experiment=NAME",
 }
 
-DERIVED = ("enhancements", "model_keys", "model_name", "overrides", "published", "scale_name", "settings", "swept")
+DERIVED = ("enhancements", "matched", "model_keys", "model_name", "overrides", "published", "scale_name", "settings", "swept")
 """Keys of a run that are set by composition and not by the user."""
 
 HEAD = """\

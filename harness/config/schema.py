@@ -27,6 +27,7 @@ from harness.config.choices import (
     TrainedOn,
 )
 from harness.config.execution import SweepConfig
+from harness.config.match import MatchConfig
 from models.config import LARGEST_TABLE, EncoderConfig
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.ranges import LARGEST_SEED, number, numbers
@@ -296,6 +297,9 @@ class RunConfig:
     arm: str = ""  # label of the arm; empty: from model, enhancements and objective
     settings: dict[str, str] = field(default_factory=dict)  # key: value, where the arm differs from its choices
     swept: list[str] = field(default_factory=list)  # keys and groups that the command sweeps
+    matched: dict[str, float] = field(
+        default_factory=dict
+    )  # what `match` found: cost of the baseline, as published, as resized
     overrides: list[str] = field(default_factory=list)  # what the command line says of the run, without seeds
     model_keys: list[str] = field(default_factory=list)  # keys of the model that the command sets, without `model.`
     model_name: str = ""
@@ -314,6 +318,7 @@ class RunConfig:
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
     finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
     measure: MeasureConfig = field(default_factory=MeasureConfig)
+    match: MatchConfig = field(default_factory=MatchConfig)
     hardware: HardwareConfig = field(default_factory=HardwareConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     sweep: SweepConfig = field(default_factory=SweepConfig)

@@ -17,6 +17,7 @@ from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 from harness.study import identity
 from harness.study.identity import Inputs
+from harness.study.match.resize import note, resized
 from harness.tasks import prepared
 from harness.tracking import run_log
 from models.objectives.build import refuse_misfit
@@ -34,7 +35,7 @@ class PlannedRun:
     drops_weights: bool = False  # because nothing else is set
     lifted: list[str] = field(default_factory=list)  # facts that vary between the arms of this command
     place: int = 0  # among the runs as the command names them
-    note: str | None = None  # printed before the run starts
+    notes: list[str] = field(default_factory=list)  # printed before the first run starts
 
     @property
     def title(self) -> str:
@@ -49,9 +50,9 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     """
     planned: dict[Path, PlannedRun] = {}
     cache = Cache()
-    for config in composed:
+    for config in resized(composed, lambda one: _runs(one, cache, {})[-1].config):
         for item in _runs(config, cache, planned):
-            item.note = _smaller_vocabulary(config, item.config)
+            item.notes = [*filter(None, (_smaller_vocabulary(config, item.config), note(item.config)))]
             planned.setdefault(item.folder, item)
     runs = list(planned.values())
     for place, item in enumerate(runs):

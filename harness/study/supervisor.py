@@ -63,7 +63,7 @@ def run_study(configs: list[RunConfig]) -> int:
     pretrainings = [item for item in planned if item.inputs.data is None]
     if pretrainings:
         plateau.references()  # refuses a torn one before anything runs
-    notes = [*(item.note for item in planned), *(recipe.note_on_scale(item.config) for item in pretrainings)]
+    notes = [*(note for item in planned for note in item.notes), *(recipe.note_on_scale(item.config) for item in pretrainings)]
     for note in dict.fromkeys(filter(None, notes)):
         print(note, flush=True)
     if any(item.drops_weights and run_log.result(item.folder) is None for item in planned):

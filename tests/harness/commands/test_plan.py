@@ -65,3 +65,23 @@ def test_times_add_up(monkeypatch):
     assert [cell.strip() for cell in table[3].split("  ") if cell.strip()] == [
         *("albert, mini, bag", "3 of 3", "1 M", "2 GFLOP", "-", "about 10 s", "a probe of 6 steps")
     ]
+
+
+def test_resized_shapes_are_shown_beside_those_as_published(run_harness, output):
+    sweep = ["-m", *SMALL, "measure=none", "model=base,albert", "match=none,params", f"output={output}"]
+    shown = run_harness("plan", "--no-probe", *sweep)
+    assert shown.returncode == 0, shown.stderr
+    rows = [line.split("  ")[0] for line in shown.stdout.splitlines()]
+    assert {"base, tiny, bag, seed 0", "albert, tiny, bag, seed 0", "albert (params as base), tiny, bag, seed 0"} < {*rows}
+    assert " ".join(shown.stdout.split()).count("albert (params as base): hidden_size=") == 1
+    assert "3 runs: 0 done, 3 to do" in shown.stdout
+    refused = run_harness("plan", *sweep, "match.by=num_hidden_layers")
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "the nearest is model.num_hidden_layers=" in refused.stderr
+
+
+def test_other_commands_refuse_to_resize(run_harness):
+    refused = run_harness("describe", "model=albert", "match=params")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "match=params has no effect here" in refused.stderr

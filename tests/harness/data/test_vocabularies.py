@@ -103,13 +103,13 @@ def test_size_that_a_scale_states_is_trained_for(compose, own_text):
     arguments = [*own_text, "task.max_length=64"]
     (base,), (larger,) = plan(compose(*arguments)), plan(compose(*arguments, "scale=larger_bert"))
     assert base.config.model.vocab_size == 8192
-    assert base.note is None
+    assert base.notes == []
     pieces = larger.config.model.vocab_size
     assert 8192 < len(WORDS) < pieces < 50000
-    assert larger.note == (
+    assert larger.notes == [
         f"base at scale larger_bert states a vocabulary of 50,000 pieces; the text yields {pieces:,}, "
         "and the model gets that size"
-    )
+    ]
 
 
 def test_nothing_is_said_of_a_size_that_is_reached_or_that_the_user_chose(compose, own_text):
@@ -120,14 +120,14 @@ def test_nothing_is_said_of_a_size_that_is_reached_or_that_the_user_chose(compos
         ["tokenizer.vocab_size=40000"],
     ):
         (item,) = plan(compose(*arguments, *more))
-        assert item.note is None
+        assert item.notes == []
 
 
 def test_nothing_is_said_of_a_vocabulary_that_is_read(compose, tmp_path):
     pieces = [*tokenizers.SPECIAL, *"abcdefghijklmnopqrstuvwxyz"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
     (item,) = plan(compose("task=bag", "model=mbert", f"tokenizer.vocab_file={tmp_path / 'vocab.txt'}", f"output={tmp_path}"))
-    assert (item.config.model.vocab_size, item.note) == (len(pieces), None)
+    assert (item.config.model.vocab_size, item.notes) == (len(pieces), [])
 
 
 def test_a_pretraining_says_its_size_too(compose, tmp_path):
@@ -135,7 +135,9 @@ def test_a_pretraining_says_its_size_too(compose, tmp_path):
     (item,) = plan(compose(*settings))
     pieces = item.config.model.vocab_size
     assert pieces < 8192
-    assert item.note.startswith(f"base at scale mini_bert states a vocabulary of 8,192 pieces; the text yields {pieces:,}, ")
+    assert item.notes[0].startswith(
+        f"base at scale mini_bert states a vocabulary of 8,192 pieces; the text yields {pieces:,}, "
+    )
 
 
 # Languages

@@ -1,0 +1,82 @@
+"""The search by latency: on times that follow the FLOPs with noise, and what is kept of it."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from variant_files import variant
+
+from harness.config.choices import MatchOn
+from harness.config.resolve import Found, Vocabulary, resolve
+from harness.errors import InputError
+from harness.study.match import costs, latency, resize
+
+NOISE = 0.01
+
+
+@pytest.fixture
+def runs(compose, tmp_path):
+    (base,) = compose("match=latency", "scale=tiny", "task=bag", f"output={tmp_path}")
+    deep = replace(base.model, **vars(variant("base", "tiny", num_hidden_layers=4)))
+    return [base, replace(base, model=deep, model_name="deep", arm="deep", overrides=["model=deep"])]
+
+
+def resolved(config):
+    return resolve(config, Found(vocabulary=Vocabulary(2000, 0)))
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Launches that take as long as 1e9 FLOP/s would, and 5 ms, within NOISE; the number of them so far."""
+    count, stream = [0], random.Random(0)
+
+    def ms(config):
+        count[0] += 1
+        return (5 + costs.counted(MatchOn.flops, config, config.model) / 1e6) * (1 + stream.gauss(0, NOISE))
+
+    monkeypatch.setattr(latency, "_ms", ms)
+    return count
+
+
+def test_a_shape_as_fast_as_the_baseline_is_found_within_the_noise(runs, timed):
+    base, deep = (resolved(one) for one in resize.resized(runs, resolved))
+    assert deep.label == "deep (latency as base)"
+    true = [5 + costs.counted(MatchOn.flops, one, one.model) / 1e6 for one in (base, deep)]
+    assert true[1] / true[0] == pytest.approx(1, abs=0.04)
+    matched = deep.matched
+    assert matched["published"] / matched["target"] == pytest.approx(2, abs=0.1)
+    assert 0 < matched["half_width"] < 0.05
+    assert abs(resize.miss(matched)) <= max(deep.match.tolerance, matched["half_width"])
+    assert f"(± {100 * matched['half_width']:.1f} % over 5 rounds)" in resize.note(deep)
+    assert timed[0] <= 2 * 5 * (1 + latency.MOST_TRIED)
+
+
+def test_what_was_timed_once_is_not_timed_again(runs, timed):
+    """A killed command goes on with the shapes that its search found."""
+    first = resize.resized(runs, resolved)
+    launches = timed[0]
+    assert resize.resized(runs, resolved) == first
+    assert timed[0] == launches > 0
+
+
+def test_noise_beyond_the_tolerance_is_refused_and_nothing_kept(runs, monkeypatch, tmp_path):
+    stream = random.Random(1)
+    monkeypatch.setattr(latency, "_ms", lambda config: 10 * (1 + stream.uniform(0, 3)))
+    with pytest.raises(
+        InputError, match=r"the latency of deep is known within ± \d+ % only after 5 rounds|cannot have the cost"
+    ):
+        resize.resized(runs, resolved)
+    assert not list(tmp_path.rglob("match.json"))
+
+
+def test_the_launches_of_a_round_come_in_changing_order(runs, monkeypatch):
+    order: list[str] = []
+    monkeypatch.setattr(latency, "_ms", lambda config: order.append(config.model_name) or 1.0)
+    latency.measured(*runs)
+    assert order == ["base", "deep", "deep", "base", "base", "deep", "deep", "base", "base", "deep"]
+
+
+@pytest.mark.slow
+def test_real_launches(runs):
+    ratio = latency.measured(*(replace(resolved(one), match=replace(one.match, rounds=3)) for one in runs))
+    assert 1 < ratio.ms / ratio.baseline_ms < 4
