@@ -13,6 +13,7 @@ from reports.chapters import (
     glue,
     left_out,
     legend,
+    matched,
     overview,
     pictures,
     pretraining,
@@ -26,6 +27,7 @@ from reports.chapters import (
 
 CHAPTERS = (
     overview.chapter,
+    matched.chapter,
     glue.chapter,
     trade_offs.chapter,
     effects.chapter,

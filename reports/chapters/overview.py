@@ -39,7 +39,7 @@ def overview(comparison: Comparison) -> str:
     """One row an arm over all tasks, or over all pretrainings where there is no task: values, and below them changes."""
     over, names = findings.parts(comparison)[0]
     heads = [_head(over, name, text) for name, text in names.items()]
-    rows = [[escape(label), *(_cell(over, label, name) for name in names)] for label in comparison.labels]
+    rows = [[escape(label), *(cell(over, label, name) for name in names)] for label in comparison.labels]
     if len(overall.of_tasks(comparison).sections) > 1 and HEADLINE in names and len(comparison.labels) > 1:
         heads.insert(1, "worst task")
         for row, label in zip(rows, comparison.labels, strict=True):
@@ -56,7 +56,7 @@ def _head(over: Overall, name: str, text: str) -> str:
     return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
 
 
-def _cell(over: Overall, label: str, name: str) -> str:
+def cell(over: Overall, label: str, name: str) -> str:
     """Value with its spread and change; how many tasks it is of where it lacks some."""
     spread, metric = over.spread(label, name), metrics.get(name)
     if spread is None:
@@ -94,7 +94,7 @@ def tasks_table(comparison: Comparison) -> list[str]:
     heads = [_head(over, name, text) for over, names in before for name, text in names.items()]
     heads += [f"{tables.section_name(comparison, one)}: {escape(tables.score_title(one))}" for one in shown]
     rows = [
-        [escape(label), *(_cell(over, label, name) for over, names in before for name in names)]
+        [escape(label), *(cell(over, label, name) for over, names in before for name in names)]
         + [_score(one, label) for one in shown]
         for label in comparison.labels
     ]
