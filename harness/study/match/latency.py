@@ -1,10 +1,13 @@
-"""The latency of a shape against that of the baseline: interleaved launches of fresh processes, compared round by round."""
+"""The latency of a shape against that of the baseline: interleaved launches of fresh processes, compared round by round.
+
+Each latency is divided by the time of the reference workload beside its calls, which takes out how busy the machine was.
+"""
 
 import math
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -19,11 +22,10 @@ MOST_TRIED = 8
 
 @dataclass(frozen=True)
 class Ratio:
-    """Latency over that of the baseline: logarithms of the rounds' ratios, and the medians behind them in ms."""
+    """Latency over that of the baseline: logarithms of the rounds' ratios, and the baseline's geometric mean in ms."""
 
     logs: tuple[float, ...]
     baseline_ms: float
-    ms: float
 
     @property
     def log(self) -> float:
@@ -42,24 +44,38 @@ class Ratio:
 
 def measured(baseline: RunConfig, variant: RunConfig) -> Ratio:
     """Of match.rounds rounds, in each of which both are launched, in changing order; InputError where a launch fails."""
-    rounds: list[tuple[float, float]] = []
+    logs, times = [], []
     for number in range(variant.match.rounds):
-        order = (baseline, variant) if number % 2 == 0 else (variant, baseline)
-        times = {id(config): _ms(config) for config in order}
-        rounds.append((times[id(baseline)], times[id(variant)]))
-    logs = tuple(math.log(after / before) for before, after in rounds)
-    before, after = (math.exp(fmean(map(math.log, times))) for times in zip(*rounds, strict=True))
-    return Ratio(logs, before, after)
+        first = number % 2
+        launched = [_launch(config) for config in ((baseline, variant) if first == 0 else (variant, baseline))]
+        before, after = launched[first], launched[1 - first]
+        logs.append(math.log(after.share / before.share))
+        times.append(math.log(before.ms))
+    return Ratio(tuple(logs), math.exp(fmean(times)))
 
 
-def _ms(config: RunConfig) -> float:
-    """Median latency of one launch on texts of random ids."""
+@dataclass(frozen=True)
+class Timed:
+    """One launch: median latency, and that of the reference workload, in ms."""
+
+    ms: float
+    reference_ms: float
+
+    @property
+    def share(self) -> float:
+        """Latency in units of the reference workload."""
+        return self.ms / self.reference_ms
+
+
+def _launch(config: RunConfig) -> Timed:
+    """On texts of random ids."""
     plain = replace(config.measure, lengths=[], batch_sizes=[], batch_size=1)
     with tempfile.TemporaryDirectory(prefix="harness-match-") as folder:
         outcome = launch(replace(config, measure=plain), Request(TIMING), Path(folder))
         if not outcome.measured.timing:
             raise InputError(f"match=latency: {config.label} cannot be timed: {outcome.ending.reason}")
-        return outcome.measured.timing[0].latency.ms
+        found = outcome.measured.timing[0].latency
+        return Timed(found.ms, median(found.reference_ms))
 
 
 def nearest(ladder: Ladder, baseline: RunConfig, variant: RunConfig, begin: int) -> tuple[int, Ratio]:
