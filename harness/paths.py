@@ -49,6 +49,11 @@ def cache_folder(output: str) -> Path:
     return Path(output).absolute() / "cache"
 
 
+def text_hashes(output: str) -> Path:
+    """Hashes of texts that were read, by the state of their files."""
+    return cache_folder(output) / "texts"
+
+
 def data_folder(output: str, key: str) -> Path:
     """A task's prepared data."""
     return cache_folder(output) / key

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from harness import paths
 from harness.config.schema import RunConfig
 from harness.corpus.documents import documents
+from harness.corpus.text_hash import SPLITS, text_hash
 from harness.data import tokenizer as tokenizers
 from harness.data.cache import write_once
 from harness.data.tokenizer import vocabulary_bytes
@@ -19,8 +20,6 @@ from harness.errors import InputError
 
 PREPARE_VERSION = 2
 """Part of the cache key; increased when the same documents are prepared differently."""
-
-SPLITS = ("train", "validation")
 
 BATCH_CHARACTERS = 1_000_000
 """Characters of text that are tokenised at a time."""
@@ -32,7 +31,7 @@ def prepare(config: RunConfig) -> str:
     InputError for files that are missing or not text, and for a tokenizer without special pieces. Memory does not grow with the
     corpus.
     """
-    text = _text_hash(config)
+    text = text_hash(config)
     key = _key(config, text)
     folder = folder_of(config.output, key)
     write_once(folder, lambda temporary: _fill(config, temporary, text))
@@ -72,16 +71,6 @@ def _key(config: RunConfig, text: str) -> str:
     spec |= {"vocab_file": bool(tokenizer["vocab_file"]), "file": bool(tokenizer["file"]), "version": PREPARE_VERSION}
     digest.update(json.dumps(spec, sort_keys=True, default=lambda kind: kind.name).encode())
     digest.update(text.encode())
-    return digest.hexdigest()[:16]
-
-
-def _text_hash(config: RunConfig) -> str:
-    """Hash of all documents of both splits, independent of the tokenizer."""
-    digest = hashlib.sha256()
-    for split in SPLITS:
-        digest.update(f"\0{split}".encode())
-        for text in documents(config, split):
-            digest.update(hashlib.sha256(text.encode()).digest())
     return digest.hexdigest()[:16]
 
 

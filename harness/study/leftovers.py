@@ -61,7 +61,8 @@ def remove(one: Leftover) -> None:
 def _cache(root: Path) -> Iterator[tuple[Path, str]]:
     """Prepared data and text that no config or record of a run names."""
     named = "\n".join(_texts(root))
-    for path in sorted(paths.cache_folder(str(root)).glob("*")):
+    texts = paths.text_hashes(str(root))
+    for path in (path for path in sorted(texts.parent.glob("*")) if path != texts):
         if path.name.endswith(".tmp"):
             yield path, "torn: its process was killed"
         elif path.suffix != ".lock" and path.name not in named and path.name.removeprefix("corpus-") not in named:

@@ -35,6 +35,7 @@ BENCHMARKS = {
     "harness": "harness_cost",
     "utilisation": "utilisation",
     "reports": "reports_speed",
+    "corpus": "corpus_speed",
 }
 """Name -> module with `measure(quick) -> list of figures`."""
 

@@ -1,0 +1,61 @@
+"""Hash of the documents of a corpus, kept as long as its files are unchanged: to read a large one takes minutes."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from harness import checksums, paths
+from harness.config.choices import CorpusSource, DataSource
+from harness.config.schema import RunConfig
+from harness.corpus.documents import documents
+from harness.data.sources import local_folder
+from harness.tracking.run_log import write_json
+
+VERSION = 1
+"""Increased when the same files are read as other documents."""
+
+SPLITS = ("train", "validation")
+
+
+def text_hash(config: RunConfig) -> str:
+    """Hash of all documents of both splits, independent of the tokenizer; InputError for what cannot be read."""
+    files = _files(config)
+    if files is None:
+        return _read(config)
+    settings = {"corpus": asdict(config.corpus), "version": VERSION, "files": [_state(path) for path in files]}
+    key = hashlib.sha256(json.dumps(settings, sort_keys=True, default=lambda choice: choice.name).encode()).hexdigest()[:16]
+    path = paths.text_hashes(config.output) / f"{key}.json"
+    try:
+        return checksums.read(path)["sha256"]
+    except (FileNotFoundError, checksums.TornError):
+        found = _read(config)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, checksums.with_checksum({"sha256": found}))
+    return found
+
+
+def _read(config: RunConfig) -> str:
+    digest = hashlib.sha256()
+    for split in SPLITS:
+        digest.update(f"\0{split}".encode())
+        for text in documents(config, split):
+            digest.update(hashlib.sha256(text.encode()).digest())
+    return digest.hexdigest()[:16]
+
+
+def _files(config: RunConfig) -> list[Path] | None:
+    """Every file that the documents may be read from; None where they do not come from files of the user."""
+    corpus = config.corpus
+    if corpus.source is CorpusSource.files:
+        return [Path(name) for name in (*corpus.files, *corpus.validation_files)]
+    if corpus.source is CorpusSource.data and config.data.source is DataSource.local:
+        folder = Path(local_folder(config.data, corpus.folder, "corpus.folder"))
+        return sorted(path for path in folder.rglob("*") if path.is_file())
+    return None
+
+
+def _state(path: Path) -> list[object]:
+    """What changes whenever the file is written."""
+    found = path.stat() if path.is_file() else None
+    return [str(path.resolve()), *([found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino] if found else [])]
