@@ -31,6 +31,13 @@ class Leftover:
     why: str
 
 
+def remove_temporary(folder: Path) -> None:
+    """Removes what a killed worker left half-written in the folder of a run; to be called under the locks of the run."""
+    for path in list(folder.rglob(".*")):
+        if TEMPORARY.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
+
+
 def in_use(output: Path) -> str | None:
     """A file below the folder that a running command holds; None where there is none."""
     locks = [*output.glob(f"*/*/{paths.LOCK}"), *output.glob(f"*/*/{paths.WORKER_LOCK}"), paths.timing_lock(str(output))]

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from harness import paths, plateau, processes, tags
 from harness.hardware import facts
 from harness.processes.ending import Watch
-from harness.study import end, other_devices, pieces, run_folder, workers
+from harness.study import end, leftovers, other_devices, pieces, run_folder, workers
 from harness.study.end import End
 from harness.study.pieces import FoundPieces, Pieces
 from harness.study.plan import PlannedRun
@@ -94,6 +94,7 @@ def _result_to_keep(item: PlannedRun, label: str) -> State | None:
 
 def _run(item: PlannedRun, label: str, command: Command) -> End:
     """Starts a worker, which resumes from the checkpoint of an earlier one if there is one."""
+    leftovers.remove_temporary(item.folder)
     record = None if item.config.rerun else run_folder.resumable(item.folder, item.config)
     if record is None:
         record = run_folder.record(item.config, item.inputs, item.lifted) | _pieces(command.pieces.first(item))
