@@ -134,7 +134,8 @@ def _without_repetition(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
 
     def before_launch(sweeper: Sweeper, batch: Any) -> None:
         if not batch:
-            raise InputError("the sweep has no runs: a range or a list of values on the command line is empty")
+            several = ", ".join(override for override in overrides if re.search(r"[(,]", override))
+            raise InputError(f"the sweep has no runs: a range or a list of values on the command line is empty: {several}")
         launcher = sweeper.launcher
         if type(launcher).__name__ != "BasicLauncher":
             check(sweeper, batch)

@@ -151,6 +151,7 @@ FOUND = [
     ["task.fields.y.z=@x"],
     ["++hydra.launcher=0x10"],
     ["~=null"],
+    ["-m", "++arm=glob(*)"],
     [""],
 ]
 """Command lines that once ended in a traceback."""
