@@ -58,7 +58,8 @@ class Tracker(Backend):
         if not uri:
             database.follow_the_folder(self.uri, paths.artifact_folder(output))
         self._client = MlflowClient(tracking_uri=whole(self.uri))
-        self.experiment = self._find_or_create(study, None if uri else paths.artifact_folder(output))
+        is_server = self.uri.startswith("http")  # which keeps files itself; for a database MLflow would take ./mlruns
+        self.experiment = self._find_or_create(study, None if is_server else paths.artifact_folder(output))
         self._study_run: str | None = None
         self._states: dict[str, tuple[str | None, ...]] | None = None  # attempt -> state and tags SAME, read once
 

@@ -327,3 +327,12 @@ def test_deleted_study_comes_back(tracker, output):
 def test_store_that_is_away_is_told_by_its_own_error(tmp_path):
     with pytest.raises(MlflowException):
         Tracker("http://127.0.0.1:9", str(tmp_path), "s")
+
+
+def test_files_of_runs_in_a_database_of_the_user_are_in_the_output(run_harness, small, output, tmp_path):
+    output.joinpath("mlflow.db").rename(tmp_path / "mine.db")
+    more = ["finetune.max_steps=2", "measure=none", "study=mine", "output=out"]
+    done = run_harness(*small, *more, f"tracking.uri=sqlite:///{tmp_path / 'mine.db'}")
+    assert done.returncode == 0, done.stderr
+    assert list(output.glob("artifacts/mine/*/artifacts/result.json"))
+    assert not (tmp_path / "mlruns").exists()

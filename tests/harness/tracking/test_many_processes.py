@@ -1,0 +1,68 @@
+"""Many processes that track runs into one fresh output at once: nothing is lost, and nothing is there twice."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.tracking import run_log
+from harness.tracking.mlflow_store import MlflowClient
+
+PROCESSES = 16
+FORKED = """
+import json, os, sys, time
+from pathlib import Path
+from harness.tracking import run_log
+from harness.tracking.mlflow_store import Tracker
+
+output, folder, begin, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+start, go = os.pipe()
+children = []
+for number in range(begin, begin + count):
+    if (child := os.fork()) == 0:
+        os.close(go)
+        os.read(start, 1)  # all begin at once
+        record = run_log.read_json(folder / "run.json") | {"attempt": f"attempt{number}", "name": f"run {number}"}
+        record["tags"] |= {"study": "many"}
+        Tracker(None, output, "many").send(record, folder)
+        os._exit(0)
+    children.append(child)
+began = time.monotonic()
+os.close(go)
+codes = [os.waitpid(child, 0)[1] for child in children]
+print(json.dumps({"seconds": time.monotonic() - began, "codes": codes}))
+"""
+
+
+def tracked_at_once(output: Path, folder: Path, begin: int, count: int) -> float:
+    """Seconds that so many processes took to track a run each."""
+    command = [sys.executable, "-c", FORKED, str(output), str(folder), str(begin), str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["codes"] == [0] * count, done.stderr
+    return told["seconds"]
+
+
+@pytest.mark.slow
+def test_sixteen_processes_lose_nothing_in_a_fresh_store(sweep, tmp_path):
+    output, folder = tmp_path / "fresh", sweep.folder("base")
+    fresh = tracked_at_once(output, folder, 0, PROCESSES)
+    warm = tracked_at_once(output, folder, PROCESSES, PROCESSES)
+    one = tracked_at_once(output, folder, 2 * PROCESSES, 1)
+    print(f"{PROCESSES} runs at once: fresh store {fresh:.1f} s, warm {warm:.1f} s; one run {one:.1f} s")
+    client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
+    (study,) = client.search_experiments()
+    runs = client.search_runs([study.experiment_id], max_results=1000)
+    assert sorted(run.info.run_name for run in runs) == sorted(f"run {number}" for number in range(2 * PROCESSES + 1))
+    told = run_log.result(folder)["metrics"]
+    points = sum(entry.get("key") == "finetune/loss" for entry in run_log.Reader(folder).new_entries())
+    for run in runs:
+        assert run.info.status == "FINISHED"
+        assert all(told[key] == value for key, value in run.data.metrics.items() if key in told)
+        assert run.data.metrics["eval/score"] == told["eval/score"]
+        assert len(client.get_metric_history(run.info.run_id, "finetune/loss")) == points
+    assert [path.name for path in output.glob(".mlflow.db.making*")] == []
