@@ -26,4 +26,6 @@ def read(config: RunConfig) -> Found:
         checkpoint = pretrained.checkpoint_of(config)
     elif config.model.init_from is not None:
         checkpoint = huggingface.checkpoint_of(config)
-    return Found(checkpoint, teacher.read(config), threads=facts.cores(), dtype=faster_dtype.chosen(config.hardware))
+    return Found(
+        checkpoint, teacher.read(config), threads=facts.threads(config.hardware), dtype=faster_dtype.chosen(config.hardware)
+    )

@@ -1,9 +1,11 @@
 """`python -m harness run`: trains and measures every run that the command line composes."""
 
 import gc
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from harness.config import compose, names
+from harness.hardware import outer_launcher
 from harness.study import workers
 from harness.terminal import live_line
 
@@ -13,6 +15,24 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str]) -> int:
     """0 when every run finished, 1 when one failed; InputError for a wrong input."""
+    if outer_launcher.number() > 0:
+        from harness.study import hosts  # torch
+
+        return hosts.follow()
+    with _leading():
+        return _run(arguments)
+
+
+def _leading() -> AbstractContextManager:
+    """Context of the first of several commands."""
+    if outer_launcher.processes() == 1:
+        return nullcontext()
+    from harness.study import hosts  # as above
+
+    return hosts.leading()
+
+
+def _run(arguments: list[str]) -> int:
     workers.prepare()  # takes seconds, beside the composition
     return compose.main(arguments, _run_study)
 

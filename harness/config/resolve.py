@@ -56,7 +56,7 @@ class Found:
     teacher: tuple[str, TokenizerConfig] | None = None  # its folder and its tokenizer
     text_tokenizer: str | None = None  # tokenizer.json of the prepared text
     vocabulary: Vocabulary | None = None
-    threads: int | None = None  # CPU cores that training may use if hardware.threads is null
+    threads: int | None = None  # CPU threads of each process of training if hardware.threads is null
     dtype: Dtype | None = None  # that of the run; differs from hardware.dtype where that is auto
 
 
@@ -78,17 +78,10 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     if composed.hardware.dtype is Dtype.auto and "hardware.dtype" in composed.swept:
         raise InputError("hardware.dtype=auto stands for one of the others: expected hardware.dtype=fp32,bf16 in a sweep")
     hardware = config.hardware
-    machine = {"threads": _threads(config, found), "dtype": found.dtype or hardware.dtype}
+    machine = {"threads": hardware.threads or found.threads, "dtype": found.dtype or hardware.dtype}
     config = replace(config, hardware=replace(hardware, **machine))
     refuse_impossible(config)
     return config
-
-
-def _threads(config: RunConfig, found: Found) -> int | None:
-    """CPU threads of each process of training."""
-    if config.hardware.threads is not None or found.threads is None:
-        return config.hardware.threads
-    return max(1, found.threads // config.hardware.devices)
 
 
 def pretraining_of(config: RunConfig) -> RunConfig:

@@ -12,7 +12,7 @@ from torch import nn
 from harness.config.choices import Device, Dtype, Products
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
-from harness.hardware import facts, faster_dtype, products
+from harness.hardware import facts, faster_dtype, outer_launcher, products
 
 GRAPHS = 64
 """Shapes and modes that a model is compiled for at most, more is an error; by default torch falls back to eager after 8."""
@@ -35,8 +35,15 @@ def empty_compiler_cache() -> Iterator[None]:
 
 
 def refuse_missing(config: HardwareConfig) -> None:
-    """InputError for more GPUs than this machine has."""
-    if config.device is Device.cuda and config.devices > 1 and config.devices > (found := torch.cuda.device_count()):
+    """InputError for more GPUs than this machine has, or for another number than that of the processes of torchrun."""
+    started = outer_launcher.processes()
+    if started > 1 and config.devices != started:
+        raise InputError(
+            f"torchrun has started {started} processes (WORLD_SIZE), but hardware.devices={config.devices}: "
+            f"set hardware.devices={started}, or start the command without torchrun"
+        )
+    here = config.devices if started == 1 else outer_launcher.processes_here()
+    if config.device is Device.cuda and here > 1 and here > (found := torch.cuda.device_count()):
         raise InputError(
             f"hardware.devices={config.devices}, but this machine has {found} GPU{'' if found == 1 else 's'}: "
             f"set hardware.devices to at most that, or choose hardware=cpu"

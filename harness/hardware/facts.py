@@ -11,7 +11,7 @@ import psutil
 
 from harness.config.choices import Device
 from harness.config.schema import HardwareConfig
-from harness.hardware import energy
+from harness.hardware import energy, outer_launcher
 
 PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "safetensors", "scikit-learn", "scipy", "mlflow", "hydra-core")
 
@@ -23,7 +23,8 @@ def cores() -> int:
 
 def threads(config: HardwareConfig) -> int:
     """CPU threads of each process of training: hardware.threads, or its part of the cores that this process may use."""
-    return config.threads or max(1, cores() // config.devices)
+    here = config.devices if outer_launcher.processes() == 1 else outer_launcher.processes_here()
+    return config.threads or max(1, cores() // here)
 
 
 def device_name(config: HardwareConfig) -> str:

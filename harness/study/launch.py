@@ -1,5 +1,6 @@
 """The processes of a run on several devices of this machine, started and watched by torch's elastic launcher."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from harness.study.end import INVALID
 
 RANK = "harness.study.rank"
 
@@ -22,7 +25,7 @@ def start_ranks(folder: Path, devices: int) -> None:
     """Executes the run of the folder in so many processes. Where one fails, the others are ended, and this one ends like it."""
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # its reports are of many lines
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a machine whose name has no address has this one
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a warning at every model whose parameters are all trained
+    quieten()
     command = ["-P", "-m", "harness.processes.new_worker", str(os.getpid()), RANK, str(folder)]
     with tempfile.TemporaryDirectory(prefix="harness-ranks-") as errors:
         config = LaunchConfig(
@@ -42,14 +45,22 @@ def start_ranks(folder: Path, devices: int) -> None:
             return
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()
-    _end_like(rank, devices, failure)
+    if failure.exitcode == INVALID:  # it has said why
+        sys.exit(INVALID)
+    end_like(f"rank {rank} of {devices}", failure.exitcode, failure.message.strip().splitlines()[-1])
 
 
-def _end_like(rank: int, devices: int, failure: ProcessFailure) -> NoReturn:
-    """Ends by the same signal or exit code, with the reason as the last line."""
-    reason = failure.message.strip().splitlines()
-    print(f"rank {rank} of {devices}: {reason[-1] if reason else 'it printed nothing'}", flush=True)
-    if failure.exitcode < 0:
-        signal.signal(-failure.exitcode, signal.SIG_DFL) if -failure.exitcode != signal.SIGKILL else None
-        os.kill(os.getpid(), -failure.exitcode)
-    sys.exit(failure.exitcode)
+def quieten() -> None:
+    """The processes that this one starts do not warn of every model whose parameters are all trained."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
+def end_like(rank: str, code: int, reason: str) -> NoReturn:
+    """Ends this process by the signal or exit code of a rank, with the reason as the last line."""
+    print(f"{rank}: {reason}", flush=True)
+    if code < 0:
+        with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler, and other threads set none
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.stderr.flush()
+    os._exit(code)  # from any thread

@@ -1,6 +1,6 @@
-"""One of the processes that execute a run on several devices, started by torch's launcher.
+"""One of the processes that execute a run on several devices.
 
-python -m harness.study.rank FOLDER
+python -m harness.study.rank FOLDER [NUMBER]     NUMBER: that of the run, where an outer launcher has started the commands
 """
 
 import contextlib
@@ -11,22 +11,22 @@ from pathlib import Path
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from harness.config import resolve
-from harness.config.choices import Device, DeviceSharding
-from harness.study import worker
+from harness.study.execute import execute
 from harness.training import distributed
-
-BACKENDS = {Device.cpu: "gloo", Device.cuda: "cpu:gloo,cuda:nccl"}
-"""Libraries of collective calls, on a GPU also for tensors on its CPU."""
 
 
 @record  # leaves the exception to the launcher
-def main(folder: Path) -> None:
+def main(folder: Path, number: int | None = None) -> None:
     """Executes the run as one of its ranks; only the first one prints."""
-    hardware = resolve.load(folder / "config.yaml").hardware
-    ranks = distributed.join(BACKENDS[hardware.device], hardware.sharding is DeviceSharding.full)
+    store = None
+    if number is not None:
+        from harness.study import hosts  # what only these ranks need
+
+        store = hosts.meeting_point(number)
+    ranks = distributed.join(resolve.load(folder / "config.yaml").hardware, store)
     with Path(os.devnull).open("w") as nothing, contextlib.redirect_stdout(sys.stdout if ranks.first else nothing):
-        worker.execute(folder, ranks)
+        execute(folder, ranks)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -17,6 +17,9 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from harness.config.choices import Device, DeviceSharding
+from harness.config.schema import HardwareConfig
+
 LONGEST_WAIT = timedelta(days=30)
 """For a rank that evaluates or writes; the launcher ends the others at once where a rank ends."""
 
@@ -102,10 +105,16 @@ class _ModelWithLoss(nn.Module):
         return self._loss[0](batch)
 
 
-def join(backend: str, sharded: bool = False) -> Ranks:
-    """Joins the ranks that torch's launcher has started, which sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
-    distributed.init_process_group(backend, timeout=LONGEST_WAIT)
-    return Ranks(distributed.get_rank(), distributed.get_world_size(), sharded)
+BACKENDS = {Device.cpu: "gloo", Device.cuda: "cpu:gloo,cuda:nccl"}
+"""Libraries of collective calls, on a GPU also for tensors on its CPU."""
+
+
+def join(hardware: HardwareConfig, store: distributed.Store | None = None) -> Ranks:
+    """Joins the ranks of a run in the store, by default in that of the launcher, which sets RANK and WORLD_SIZE."""
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    backend = BACKENDS[hardware.device]
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=LONGEST_WAIT)
+    return Ranks(rank, count, hardware.sharding is DeviceSharding.full)
 
 
 def local_rank() -> int:
