@@ -47,7 +47,9 @@ def _show(configs: "list[RunConfig]", probing: bool) -> int:
         groups = forecast.groups(planned, probe if probing else None)
         line.show("probing a launch of the timing session")
         timing = forecast.timing(planned, probing)
-    notes = dict.fromkeys(note for item in planned for note in item.notes)
+    notes = dict.fromkeys(
+        [*(note for item in planned for note in item.notes), *filter(None, [supervisor.trials.announced(configs)])]
+    )
     print(
         "\n".join([rows(groups), "", *(wrapped(note, 2) for note in notes), *([""] if notes else []), *summary(groups, timing)])
     )

@@ -118,3 +118,10 @@ class MatchBy(Enum):
     hidden_size = "hidden_size"  # and intermediate_size in proportion
     num_hidden_layers = "num_hidden_layers"
     intermediate_size = "intermediate_size"
+
+
+class Sampler(Enum):
+    """How a search chooses its trials."""
+
+    random = "random"  # independent draws: the same ones for every arm
+    tpe = "tpe"  # tree-structured Parzen estimator: later trials follow earlier scores (arXiv:2304.11127)

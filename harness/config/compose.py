@@ -14,6 +14,7 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -36,7 +37,7 @@ Run = Callable[[list[RunConfig]], int]
 
 NAMED_ELSEWHERE = (
     *("model", "model.init_from", "enhancement", "pretrain", "pretrain.objective", "pretrain.checkpoint", "task"),
-    *("match", "match.cost"),
+    *("match", "match.cost", "search"),
     *arms.SEEDS,
 )
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
@@ -211,6 +212,30 @@ def swept_keys(arguments: list[str]) -> list[str]:
     several = [*typed, *(f"{key}={value}" for key, value in params.items())]
     overrides = (parser.parse_override(override) for override in several)
     return sorted({override.key_or_group for override in overrides if override.is_sweep_override()})
+
+
+@dataclass(frozen=True)
+class Range:
+    """A sweep over one key as Hydra writes it: `choices`, or an interval with its tags."""
+
+    key: str
+    choices: tuple[Any, ...] = ()
+    interval: tuple[float, float] | None = None
+    tags: frozenset[str] = frozenset()
+
+
+def range_of(text: str) -> Range | None:
+    """Of `KEY=choice(A,B)`, `KEY=interval(LOW,HIGH)` and `KEY=tag(NAME,interval(LOW,HIGH))`; None for anything else."""
+    try:
+        override = OverridesParser.create().parse_override(text)
+    except HydraException:
+        return None
+    swept = override.value()
+    if isinstance(swept, ChoiceSweep):
+        return Range(override.key_or_group, choices=tuple(swept.list))
+    if isinstance(swept, IntervalSweep):
+        return Range(override.key_or_group, interval=(float(swept.start), float(swept.end)), tags=frozenset(swept.tags))
+    return None
 
 
 def published_model(overrides: list[str]) -> ModelConfig:

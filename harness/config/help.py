@@ -18,12 +18,24 @@ GROUPS = {
     "finetune": "training budget",
     "measure": "what is measured beside training",
     "match": "variants resized to the cost of the baseline, beside those as published: match=none,params",
+    "search": "settings that are tuned for each arm, with equal trials: search=none,rate_and_batch",
     "hardware": "device, arithmetic and threads",
     "tracking": "where results are browsed",
     "experiment": "named sweeps: +experiment=NAME",
 }
 
-DERIVED = ("enhancements", "matched", "model_keys", "model_name", "overrides", "published", "scale_name", "settings", "swept")
+DERIVED = (
+    "enhancements",
+    "matched",
+    "model_keys",
+    "model_name",
+    "overrides",
+    "published",
+    "scale_name",
+    "settings",
+    "swept",
+    "tuned",
+)
 """Keys of a run that are set by composition and not by the user."""
 
 HEAD = """\

@@ -28,6 +28,7 @@ from harness.config.choices import (
 )
 from harness.config.execution import SweepConfig
 from harness.config.match import MatchConfig
+from harness.config.search import SearchConfig
 from models.config import LARGEST_TABLE, EncoderConfig
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.ranges import LARGEST_SEED, number, numbers
@@ -300,6 +301,7 @@ class RunConfig:
     matched: dict[str, float] = field(
         default_factory=dict
     )  # what `match` found: cost of the baseline, as published, as resized
+    tuned: dict[str, str] = field(default_factory=dict)  # what `search` found: chosen settings, scores of its trials
     overrides: list[str] = field(default_factory=list)  # what the command line says of the run, without seeds
     model_keys: list[str] = field(default_factory=list)  # keys of the model that the command sets, without `model.`
     model_name: str = ""
@@ -319,6 +321,7 @@ class RunConfig:
     finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
     measure: MeasureConfig = field(default_factory=MeasureConfig)
     match: MatchConfig = field(default_factory=MatchConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
     hardware: HardwareConfig = field(default_factory=HardwareConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     sweep: SweepConfig = field(default_factory=SweepConfig)

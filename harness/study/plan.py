@@ -50,7 +50,7 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     """
     planned: dict[Path, PlannedRun] = {}
     cache = Cache()
-    for config in resized(composed, lambda one: _runs(one, cache, {})[-1].config):
+    for config in with_sizes(composed, cache):
         for item in _runs(config, cache, planned):
             item.notes = [*filter(None, (_smaller_vocabulary(config, item.config), note(item.config)))]
             planned.setdefault(item.folder, item)
@@ -66,6 +66,12 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
             item.lifted = lifted
     _choose_what_is_kept([item for item in runs if item.inputs.data is not None])
     return run_order(runs)
+
+
+def with_sizes(composed: list[RunConfig], cache: "Cache | None" = None) -> list[RunConfig]:
+    """The composed runs, those with `match` resized; InputError for one that cannot be."""
+    known = cache or Cache()
+    return resized(composed, lambda one: _runs(one, known, {})[-1].config)
 
 
 def _choose_what_is_kept(runs: list[PlannedRun]) -> None:

@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 from harness import plateau
 from harness.config import recipe
@@ -16,8 +17,9 @@ from harness.hardware import device, load
 from harness.study import forecast, plan_file, torn_runs, workers
 from harness.study.failures import Failures
 from harness.study.one_run import Command, run_unless_done
-from harness.study.plan import PlannedRun, plan
+from harness.study.plan import PlannedRun, plan, with_sizes
 from harness.study.screen import Screen
+from harness.study.search import trials
 from harness.study.timing.add import time_runs
 from harness.study.tracked_study import tracked
 from harness.terminal import live_line
@@ -51,15 +53,33 @@ class Neighbours:
 def run_study(configs: list[RunConfig]) -> int:
     """Runs everything that is not finished yet; 0 if all runs finished, 1 if one did not.
 
-    InputError, before any run starts, if the data of any of them cannot be used.
+    A search runs its trials first. InputError, before any run starts, if the data of any of them cannot be used.
     """
     for config in configs:
         device.refuse_missing(config.hardware)
     workers.prepare()
     neighbours = Neighbours()
+    if any(config.search.space for config in configs):
+        configs = trials.tuned(with_sizes(configs), lambda some, heading: _run_trials(some, heading, neighbours))
     with live_line("preparing data"):
         planned = plan(configs)
         torn_runs.set_aside(planned)
+    return _run_planned(planned, neighbours)
+
+
+def _run_trials(configs: list[RunConfig], heading: str, neighbours: Neighbours) -> list[dict[str, Any] | None]:
+    """The results of trials of a search, in their order; those that have finished are not run again."""
+    with live_line("preparing data"):
+        folders = [plan([config])[-1].folder for config in configs]
+        planned = plan(configs)
+        torn_runs.set_aside(planned)
+    print(heading, flush=True)
+    _run_planned(planned, neighbours)
+    return [run_log.result(folder) for folder in folders]
+
+
+def _run_planned(planned: list[PlannedRun], neighbours: Neighbours) -> int:
+    """0 if all runs finished, 1 if one did not."""
     pretrainings = [item for item in planned if item.inputs.data is None]
     if pretrainings:
         plateau.references()  # refuses a torn one before anything runs

@@ -23,11 +23,13 @@ from reports.chapters import (
     tasks,
     timing,
     trade_offs,
+    tuning,
 )
 
 CHAPTERS = (
     overview.chapter,
     matched.chapter,
+    tuning.chapter,
     glue.chapter,
     trade_offs.chapter,
     effects.chapter,

@@ -135,7 +135,7 @@ def picture(over: Overall, name: str, found: list[Pair]) -> Figure | None:
     shown = [pair for pair in found if over.spread(pair.matched, name)]
     if middle is None or not shown:
         return None
-    styles = plots.arm_styles([baseline, *(pair.published or pair.matched for pair in shown)])
+    styles = plots.arm_styles(over.comparison.labels)
     figure, (axes,) = plots.grid(1, wide=4.6, high=3.2)
     axes.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=1)
     _point(axes, 1.0, middle, styles[baseline], baseline, filled=True)
@@ -146,7 +146,10 @@ def picture(over: Overall, name: str, found: list[Pair]) -> Figure | None:
     )
     costs = sorted({KINDS[pair.cost][1] for pair in shown})
     axes.set(xlabel=f"{' or '.join(costs)}, share of {baseline}", ylabel=metrics.get(name).title)
-    plots.legend(figure, [plots.handle(label, style) for label, style in styles.items()])
+    plots.legend(
+        figure,
+        [plots.handle(label, styles[label]) for label in (baseline, *(pair.published or pair.matched for pair in shown))],
+    )
     return figure
 
 

@@ -42,7 +42,7 @@ def resized(composed: list[RunConfig], resolve: Resolve) -> list[RunConfig]:
     found: dict[str, Found] = {}
     runs = []
     for config in composed:
-        if config.match.cost is MatchOn.none:
+        if config.match.cost is MatchOn.none or config.matched:  # as it is, or resized before
             runs.append(config)
             continue
         baseline = baseline_of(config, composed)

@@ -1,0 +1,217 @@
+"""A search: trials of every arm side by side, chosen by optuna and run as all runs are, then the best settings of each arm.
+
+Samplers and trials have fixed seeds, so that the same command has the same trials: those that have finished are skipped, and
+a search that was killed continues. Trials are scored on rows of train that they are not trained on.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any
+
+from harness import arms
+from harness.config.choices import Keep, Sampler
+from harness.config.schema import RunConfig
+from harness.errors import InputError
+from harness.study.search import space
+from harness.study.search.space import Dimension, Settings
+from harness.terminal import counted
+
+SCORE = "tune/score"
+RUNGS = 3
+"""Budgets of successive halving: the whole one, and two shorter ones."""
+
+STUDY = "-search"
+"""Ending of the name of the study that has the trials of another."""
+
+Run = Callable[[list[RunConfig], str], list[dict[str, Any] | None]]
+"""Runs trials that have not finished, under a heading; their results, None for one that failed."""
+
+
+@dataclass
+class Search:
+    """The trials of one arm on one task, one after the other."""
+
+    config: RunConfig  # of the arm, with the settings given
+    dimensions: list[Dimension]
+    study: Any  # optuna's
+    settings: list[Settings] = field(default_factory=list)  # of each trial
+    scores: list[float | None] = field(default_factory=list)  # None: diverged or failed
+    is_short: list[bool] = field(default_factory=list)  # scored after a shorter budget, where successive halving ended it
+    _trial: Any = None
+
+    def ask(self) -> None:
+        """Chooses the settings of the next trial."""
+        self._trial = self.study.ask()
+        self.settings.append({one.key: _suggested(self._trial, one) for one in self.dimensions})
+
+    def run_of(self, rung: int) -> RunConfig | None:
+        """The current trial with the budget of this rung; None where it has ended."""
+        if self._trial is None:
+            return None
+        search, settings = self.config.search, self.settings[-1]
+        config = space.with_settings(self.config, settings)
+        share = 1.0 if search.reduction is None else search.reduction ** (rung + 1 - RUNGS)
+        finetune = config.finetune
+        steps = None if finetune.max_steps is None else max(1, round(finetune.max_steps * share))
+        shown = {**settings, **({"finetune.epochs": finetune.epochs * share} if share < 1 else {})}
+        return replace(
+            config,
+            study=config.study + STUDY,
+            seed=search.seed,
+            report=False,
+            finetune=replace(finetune, epochs=finetune.epochs * share, max_steps=steps, submit=False, keep=Keep.none),
+            measure=replace(config.measure, enabled=False),
+            task=replace(config.task, tune_share=config.task.tune_share or search.tune_share),
+            search=replace(search, space=[]),
+            settings=config.settings | {key: space.text(value) for key, value in shown.items()},
+            overrides=_overrides(config, shown),
+        )
+
+    def take(self, result: dict[str, Any] | None, rung: int) -> None:
+        """Takes the result of the current trial after this rung."""
+        score = result["metrics"].get(SCORE) if result is not None and result["status"] == "finished" else None
+        is_last = rung == rungs_of(self.config) - 1
+        if score is None:
+            self._end(None, is_short=not is_last, state="FAIL")
+            return
+        if not is_last:
+            self._trial.report(score, step=self.config.search.reduction**rung)
+        if is_last or self._trial.should_prune():
+            self._end(score, is_short=not is_last, state="COMPLETE" if is_last else "PRUNED")
+
+    def _end(self, score: float | None, is_short: bool, state: str) -> None:
+        states = _optuna().trial.TrialState
+        self.study.tell(self._trial, score if state == "COMPLETE" else None, state=states[state])
+        self.scores.append(score)
+        self.is_short.append(is_short)
+        self._trial = None
+
+    def best(self) -> RunConfig:
+        """The arm with the settings of the trial that scored best with the whole budget; InputError where none finished."""
+        whole = [
+            (score, number)
+            for number, (score, short) in enumerate(zip(self.scores, self.is_short, strict=True))
+            if score is not None and not short
+        ]
+        if not whole:
+            raise InputError(
+                f"search: no trial of {self.config.label} on {self.config.task.name} finished; "
+                f"why: python -m harness status {self.config.study}{STUDY}"
+            )
+        best = max(whole, key=lambda pair: (pair[0], -pair[1]))[1]
+        chosen, arm = self.settings[best], f"{self.config.arm} (tuned)"
+        found = {
+            "settings": json.dumps(chosen),
+            "scores": json.dumps(self.scores),
+            "short": json.dumps(self.is_short),
+            "given": json.dumps({key: _given(self.config, key) for key in chosen}),
+        }
+        tuned = space.with_settings(self.config, chosen)
+        return replace(tuned, arm=arm, tuned=found, overrides=[*_overrides(self.config, chosen), f"arm='{arm}'"])
+
+
+def rungs_of(config: RunConfig) -> int:
+    """Budgets that a trial may be run with."""
+    return 1 if config.search.reduction is None else RUNGS
+
+
+def tuned(composed: list[RunConfig], run: Run) -> list[RunConfig]:
+    """The same runs, those with a search with the best settings of their arm on their task; InputError for a wrong space."""
+    searches: dict[tuple[str, ...], Search] = {}
+    for config in composed:
+        if config.search.space and key_of(config) not in searches:
+            searches[key_of(config)] = Search(config, space.dimensions(config), _study(config))
+    most = max((search.config.search.trials for search in searches.values()), default=0)
+    for number in range(most):
+        _round(number, [one for one in searches.values() if number < one.config.search.trials], run)
+    chosen = {key: search.best() for key, search in searches.items()}
+    for best in chosen.values():
+        shown = " ".join(f"{key}={space.text(value)}" for key, value in json.loads(best.tuned["settings"]).items())
+        print(f"search: {best.label}, {best.task.name}: {shown}", flush=True)
+    return [_as(config, chosen[key_of(config)]) if config.search.space else config for config in composed]
+
+
+def _round(number: int, searches: list[Search], run: Run) -> None:
+    """The next trial of each arm."""
+    for search in searches:
+        search.ask()
+    most = max(search.config.search.trials for search in searches)
+    for rung in range(max(rungs_of(search.config) for search in searches)):
+        now = [(search, config) for search in searches if rung < rungs_of(search.config) and (config := search.run_of(rung))]
+        if not now:
+            return
+        budget = f", budget {rung + 1} of {RUNGS}" if rungs_of(now[0][0].config) > 1 else ""
+        results = run([config for _, config in now], f"search: trial {number + 1} of {most}{budget}")
+        for (search, _), result in zip(now, results, strict=True):
+            search.take(result, rung)
+
+
+def key_of(config: RunConfig) -> tuple[str, ...]:
+    """Equal for the runs of one arm on one task, which share a search."""
+    return (config.study, config.label, config.scale_name, config.task.name)
+
+
+def _as(config: RunConfig, best: RunConfig) -> RunConfig:
+    """The run, which may have another seed, with the chosen settings."""
+    return replace(best, seed=config.seed, pretrain=config.pretrain)
+
+
+def announced(composed: list[RunConfig]) -> str | None:
+    """One line on the trials that a command runs first; None without a search."""
+    searches = {key_of(config): config for config in composed if config.search.space}
+    if not searches:
+        return None
+    for config in searches.values():
+        space.dimensions(config)
+    trials = sum(config.search.trials for config in searches.values())
+    config = next(iter(searches.values()))
+    share = config.task.tune_share or config.search.tune_share
+    what = f"{counted(config.search.trials, 'trial')} of each of {counted(len(searches), 'arm')}, on each task,"
+    return (
+        f"search: {what} come first, {counted(trials, 'run')} in all without measurements, trained on "
+        f"{100 * (1 - share):g} % of the rows of train and scored on the others; the table is of the settings given"
+    )
+
+
+def _overrides(config: RunConfig, settings: Settings) -> list[str]:
+    """What another command needs for the run: without its search, with these settings."""
+    left_out = ("search", "search.", "arm", *settings)
+    others = [one for one in config.overrides if not arms.within(one.lstrip("+").partition("=")[0], left_out)]
+    return [*others, *(f"{key}={value:g}" for key, value in settings.items())]
+
+
+def _given(config: RunConfig, key: str) -> float:
+    return getattr(config.finetune, key.removeprefix(space.SECTION))
+
+
+def _suggested(trial: Any, one: Dimension) -> float:
+    """The value of this key, of three digits: what is shown is what is run."""
+    if one.choices:
+        return trial.suggest_categorical(one.key, one.choices)
+    if space.is_whole(one.key):
+        return trial.suggest_int(one.key, int(one.low), int(one.high), log=one.log)
+    return float(space.text(trial.suggest_float(one.key, one.low, one.high, log=one.log)))
+
+
+def _study(config: RunConfig) -> Any:
+    """Of optuna, in memory: the folders of the runs are what is kept."""
+    optuna, search = _optuna(), config.search
+    samplers = {Sampler.random: optuna.samplers.RandomSampler, Sampler.tpe: optuna.samplers.TPESampler}
+    pruner = optuna.pruners.NopPruner()
+    if search.reduction is not None:
+        pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=search.reduction)
+    return optuna.create_study(direction="maximize", sampler=samplers[search.sampler](seed=search.seed), pruner=pruner)
+
+
+def _optuna() -> ModuleType:
+    """InputError where it is not installed."""
+    try:
+        import optuna  # more than a second, and an extra
+    except ImportError as error:
+        raise InputError(
+            f"search needs a package that is missing ({error}): pip install 'encoder-variant-harness[optuna]'"
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

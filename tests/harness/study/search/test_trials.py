@@ -1,0 +1,169 @@
+"""A search: equal trials for every arm, the same ones every time, on rows that are not reported."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from harness.config.choices import Sampler
+from harness.config.resolve import Found, Vocabulary, resolve
+from harness.errors import InputError
+from harness.study.match import resize
+from harness.study.search import space, trials
+from harness.tracking import run_log
+
+pytest.importorskip("optuna")
+SEARCH = ("search=rate_and_batch", "scale=tiny", "task=bag")
+BEST = 1e-4
+"""Rate at which the stand-in for training scores best."""
+
+
+def score_of(config) -> float:
+    """Highest at the rate BEST and the smallest batch."""
+    return 1 - abs(math.log10(config.finetune.learning_rate / BEST)) / 10 - config.finetune.batch_size / 1000
+
+
+class Runner:
+    """Stands in for training; remembers what was run."""
+
+    def __init__(self, fails: tuple[int, ...] = ()):
+        self.runs, self.headings, self._fails = [], [], fails
+
+    def __call__(self, configs, heading):
+        self.headings.append(heading)
+        results = []
+        for config in configs:
+            self.runs.append(config)
+            failed = len(self.runs) - 1 in self._fails
+            results.append(None if failed else {"status": "finished", "metrics": {"tune/score": score_of(config)}})
+        return results
+
+
+@pytest.fixture
+def runs(compose):
+    return compose("-m", *SEARCH, "model=base,albert", "seed=1,2")
+
+
+def changed(configs, **changes):
+    return [replace(one, search=replace(one.search, **changes)) for one in configs]
+
+
+def test_every_arm_has_as_many_trials_and_the_same_random_ones(runs):
+    runner = Runner()
+    trials.tuned(runs, runner)
+    of_arms = {name: [one for one in runner.runs if one.model_name == name] for name in ("base", "albert")}
+    settings = [[(one.finetune.learning_rate, one.finetune.batch_size) for one in runs] for runs in of_arms.values()]
+    assert settings[0] == settings[1]
+    assert len(settings[0]) == len(set(settings[0])) == 10
+    assert all(1e-5 <= rate <= 1e-3 and batch in (16, 32, 64) for rate, batch in settings[0])
+
+
+def test_the_best_settings_are_those_of_all_seeds_of_the_arm(runs):
+    runner = Runner()
+    found = trials.tuned(runs, runner)
+    best = max((one for one in runner.runs if one.model_name == "albert"), key=score_of)
+    albert = [one for one in found if one.model_name == "albert"]
+    assert [(one.label, one.seed) for one in albert] == [("albert (tuned)", 1), ("albert (tuned)", 2)]
+    for one in albert:
+        assert one.finetune == replace(runs[0].finetune, **_tried(best))
+        assert json.loads(one.tuned["scores"]) == [score_of(run) for run in runner.runs if run.model_name == "albert"]
+        assert {"finetune.learning_rate", "finetune.batch_size"} <= {text.partition("=")[0] for text in one.overrides}
+        assert not any(text.startswith("search") for text in one.overrides)
+
+
+def _tried(config):
+    return {"learning_rate": config.finetune.learning_rate, "batch_size": config.finetune.batch_size}
+
+
+def test_trials_hold_rows_of_train_out_and_final_runs_train_on_all(runs):
+    runner = Runner()
+    found = trials.tuned(runs, runner)
+    assert {one.task.tune_share for one in runner.runs} == {0.1}
+    assert {one.task.tune_share for one in found} == {runs[0].task.tune_share} == {0.0}
+    assert {one.seed for one in runner.runs} == {1000}
+    assert {one.study for one in runner.runs} == {"default-search"}
+    assert not any(one.measure.enabled or one.report or one.search.space for one in runner.runs)
+
+
+@pytest.mark.parametrize("sampler", list(Sampler))
+@pytest.mark.parametrize("reduction", [None, 3])
+def test_the_same_command_has_the_same_trials(runs, sampler, reduction):
+    some = changed(runs, sampler=sampler, reduction=reduction, trials=14)
+    first, second = Runner(), Runner()
+    assert trials.tuned(some, first) == trials.tuned(some, second)
+    assert first.runs == second.runs
+
+
+def test_successive_halving_ends_most_trials_early(runs):
+    runner = Runner()
+    found = trials.tuned(changed(runs, reduction=3, trials=20), runner)
+    base = [one for one in runner.runs if one.model_name == "base"]
+    budgets = sorted({one.finetune.epochs for one in base})
+    assert budgets == pytest.approx([2 / 9, 2 / 3, 2])
+    counts = [sum(one.finetune.epochs == budget for one in base) for budget in budgets]
+    assert counts[0] == 20 > counts[1] > counts[2] >= 1
+    assert sum(json.loads(found[0].tuned["short"])) == 20 - counts[2]
+
+
+def test_a_failed_trial_has_no_score_and_is_never_the_best(runs):
+    some = [one for one in changed(runs, trials=4) if one.model_name == "base"]
+    every = Runner()
+    trials.tuned(some, every)
+    best = max(range(4), key=lambda number: score_of(every.runs[number]))
+    (found, _) = trials.tuned(some, Runner(fails=(best,)))
+    scores = json.loads(found.tuned["scores"])
+    assert scores[best] is None
+    assert found.finetune.learning_rate != every.runs[best].finetune.learning_rate
+    with pytest.raises(InputError, match=r"no trial of base on bag finished; why: python -m harness status default-search"):
+        trials.tuned(some, Runner(fails=(0, 1, 2, 3)))
+
+
+def test_a_variant_is_tuned_in_its_resized_shape(compose):
+    runs = compose("-m", *SEARCH, "model=base,albert", "match=params")
+    sized = resize.resized(runs, lambda one: resolve(one, Found(vocabulary=Vocabulary(500, 0))))
+    runner = Runner()
+    found = {one.model_name: one for one in trials.tuned(changed(sized, trials=2), runner)}
+    assert found["albert"].label == "albert (params as base) (tuned)"
+    assert {one.model.hidden_size for one in runner.runs if one.model_name == "albert"} == {found["albert"].model.hidden_size}
+    assert found["albert"].model.hidden_size > 128
+    assert resize.resized([*found.values()], lambda one: pytest.fail("resized again")) == [*found.values()]
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        ("finetune.learning_rat=interval(1,2)", "finetune.learning_rate"),
+        ("finetune.learning_rate=0.1", "is no range: expected KEY=interval"),
+        ("finetune.learning_rate=interval(1e-5", "is no range: expected KEY=interval"),
+        ("finetune.learning_rate=choice(a,b)", "is no range: expected KEY=interval"),
+        ("finetune.learning_rate=interval(1e-3,1e-5)", "needs LOW below HIGH"),
+        ("finetune.learning_rate=tag(log,interval(0,1))", "above 0 on a logarithmic scale"),
+        ("finetune.learning_rate=interval(-1,1)", r"finetune\.learning_rate=-1"),
+        ("finetune.batch_size=choice(0,16)", r"finetune\.batch_size=0"),
+        ("pretrain.learning_rate=interval(1e-5,1e-3)", "pretrain.learning_rate"),
+    ],
+)
+def test_an_impossible_space_is_refused_before_any_trial(runs, one, said):
+    with pytest.raises(InputError, match=said):
+        trials.tuned(changed(runs, space=[one]), lambda *_: pytest.fail("run"))
+
+
+def test_the_reported_rows_may_not_choose_epochs_of_trials(compose):
+    with pytest.raises(InputError, match=r"finetune\.keep_best=tune or none"):
+        space.dimensions(compose(*SEARCH, "finetune.keep_best=validation")[0])
+
+
+def test_a_real_search_is_resumed(run_harness, tmp_path, small):
+    """The second command runs what the first lacks, and nothing twice."""
+    arguments = [*small, "finetune.max_steps=3", "search=rate", "study=s", "tracking=none", f"output={tmp_path / 'out'}"]
+    first = run_harness(*arguments, "measure=none", "search.trials=1")
+    assert first.returncode == 0, first.stderr
+    second = run_harness(*arguments, "measure=none", "search.trials=2")
+    assert second.returncode == 0, second.stderr
+    assert second.stdout.count("finished already, skipped") >= 1
+    (folder, *others) = sorted((tmp_path / "out" / "s").glob("base-*"))
+    assert "tune/score" not in run_log.result(folder)["metrics"]
+    assert len(others) <= 1
+    scores = [run_log.result(one)["metrics"]["tune/score"] for one in (tmp_path / "out" / "s-search").glob("base-*")]
+    assert len(scores) == 2
