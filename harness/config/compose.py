@@ -5,6 +5,7 @@ A whole sweep is composed before its first run starts, so that a wrong value sto
 
 import functools
 import re
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
-from harness.config import hydra_changes, mistakes, names, recipe
+from harness.config import hydra_changes, launched, mistakes, names, recipe
 from harness.config.command_line import for_hydra
 from harness.config.redact import redacted
 from harness.config.resolve import from_node, unchecked
@@ -52,7 +53,7 @@ def main(arguments: list[str], run: Run) -> int:
     for override in overrides:  # Hydra writes there before it composes a sweep
         if found := re.fullmatch(r"output=([^,${]+)", override):
             names.refuse_output(found[1].strip("'\""))
-    sweep = Sweep()
+    sweep, name = Sweep(), uuid.uuid4().hex
     errors: list[InputError] = []
 
     def collect(node: DictConfig) -> None:
@@ -69,8 +70,9 @@ def main(arguments: list[str], run: Run) -> int:
             errors.append(InputError("hydra.launcher has no _target_: expected hydra/launcher=NAME"))
         elif launcher.endswith("BasicLauncher"):
             sweep.add(composed, node)
-        elif run(composed):
-            raise RuntimeError("a run failed; see its log")
+        else:
+            with launched.job(overrides, name):
+                _run_job(run, composed)
 
     _store_schema()
     try:
@@ -85,6 +87,11 @@ def main(arguments: list[str], run: Run) -> int:
     runs = sweep.runs()
     _refuse_one_name(runs)
     return run(runs) if runs else 0
+
+
+def _run_job(run: Run, composed: list[RunConfig]) -> None:
+    if run(composed):
+        raise RuntimeError("a run failed; see its log")
 
 
 def _refuse_one_name(runs: list[RunConfig]) -> None:

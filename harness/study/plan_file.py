@@ -10,6 +10,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from harness import paths
+from harness.config import launched
 from harness.config.redact import redacted
 from harness.study.plan import PlannedRun
 from harness.study.timing.session import is_to_be_timed
@@ -30,7 +31,10 @@ class Entry:
 
 
 def write(planned: Sequence[PlannedRun]) -> None:
-    """Adds what this command plans to the files of its studies, in place of an earlier plan of the same command."""
+    """Adds what this command plans to the files of its studies, in place of an earlier plan of the same command.
+
+    Jobs of one sweep, which a launcher started, plan a run each: together they are the plan of the command.
+    """
     studies = {(item.config.output, item.config.study) for item in planned}
     for output, study in studies:
         entries = [asdict(_entry(item)) for item in planned if (item.config.output, item.config.study) == (output, study)]
@@ -38,7 +42,11 @@ def write(planned: Sequence[PlannedRun]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / LOCK):
             known = run_log.read_json(folder / paths.PLAN)
-            mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "runs": entries}
+            mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": launched.sweep(), "runs": entries}
+            before = known.get(command(), {})
+            if mine["sweep"] is not None and before.get("sweep") == mine["sweep"]:
+                planned_here = {entry["folder"] for entry in entries}
+                mine["runs"] = [*(entry for entry in before["runs"] if entry["folder"] not in planned_here), *entries]
             run_log.write_json(folder / paths.PLAN, {**known, command(): mine})
 
 
