@@ -1,7 +1,6 @@
 """`python -m harness run`: trains and measures every run that the command line composes."""
 
 import gc
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from harness.config import compose, names
@@ -15,21 +14,11 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str]) -> int:
     """0 when every run finished, 1 when one failed; InputError for a wrong input."""
-    if outer_launcher.number() > 0:
-        from harness.study import hosts  # torch
-
-        return hosts.follow()
-    with _leading():
-        return _run(arguments)
-
-
-def _leading() -> AbstractContextManager:
-    """Context of the first of several commands."""
     if outer_launcher.processes() == 1:
-        return nullcontext()
-    from harness.study import hosts  # as above
+        return _run(arguments)
+    from harness.study import hosts  # torch
 
-    return hosts.leading()
+    return hosts.lead(lambda: _run(arguments)) if outer_launcher.number() == 0 else hosts.follow()
 
 
 def _run(arguments: list[str]) -> int:

@@ -5,14 +5,13 @@ the launcher's key-value store. The other commands follow: they start the other 
 first command. All read and write one folder of results, on a file system that the hosts share.
 """
 
-import contextlib
 import json
 import os
 import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from torch import distributed
@@ -50,13 +49,12 @@ def _store(is_host: bool = False) -> Store:
     return TCPStore(address, port, is_master=own, wait_for_workers=False, timeout=LONGEST_WAIT)
 
 
-@contextlib.contextmanager
-def leading() -> Iterator[None]:
-    """The first command: the others follow until the block ends."""
+def lead(command: Callable[[], int]) -> int:
+    """The first command: the others follow until it ends. Returns its exit code."""
     launch.quieten()
     store = _store(is_host=True)
     try:
-        yield
+        return command()
     finally:
         store.set(END, "1")
         time.sleep(2 * POLL_S)  # those that follow read it before the store may end with this process

@@ -11,6 +11,7 @@ from pathlib import Path
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from harness.config import resolve
+from harness.study import hosts
 from harness.study.execute import execute
 from harness.training import distributed
 
@@ -18,11 +19,7 @@ from harness.training import distributed
 @record  # leaves the exception to the launcher
 def main(folder: Path, number: int | None = None) -> None:
     """Executes the run as one of its ranks; only the first one prints."""
-    store = None
-    if number is not None:
-        from harness.study import hosts  # what only these ranks need
-
-        store = hosts.meeting_point(number)
+    store = None if number is None else hosts.meeting_point(number)
     ranks = distributed.join(resolve.load(folder / "config.yaml").hardware, store)
     with Path(os.devnull).open("w") as nothing, contextlib.redirect_stdout(sys.stdout if ranks.first else nothing):
         execute(folder, ranks)

@@ -14,6 +14,7 @@ from filelock import FileLock
 from harness import paths
 from harness.config import resolve
 from harness.hardware import outer_launcher
+from harness.study import hosts, launch
 from harness.study.execute import execute
 
 WAIT_S = 60.0
@@ -27,12 +28,8 @@ def main(folder: Path) -> None:
         if devices == 1:
             execute(folder)
         elif outer_launcher.processes() > 1:
-            from harness.study import hosts  # torch's launcher takes a second
-
             hosts.execute_first(folder)
         else:
-            from harness.study import launch  # as above
-
             launch.start_ranks(folder, devices)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -82,6 +83,13 @@ class Ranks:
 
 
 ALONE = Ranks()
+
+
+def load_fsdp() -> ModuleType:
+    """The module of sharded training."""
+    from harness.training import fsdp  # takes more than a second, and only sharded models need it
+
+    return fsdp
 
 
 def not_empty(rows: slice) -> slice:

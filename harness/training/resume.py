@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from harness.training.distributed import ALONE, Ranks
+from harness.training.distributed import ALONE, Ranks, load_fsdp
 from harness.training.loop import Position
 
 VERSION = 1
@@ -48,10 +48,8 @@ def save(
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir(parents=True)
     if ranks.sharded:
-        from harness.training import sharded_checkpoint  # takes a second
-
         ranks.agreed(0)  # the folder is there
-        sharded_checkpoint.write(building, _tensors(model), _optimiser_tensors(optimiser))
+        load_fsdp().write(building, _tensors(model), _optimiser_tensors(optimiser))
     elif ranks.first:
         save_file(_tensors(model), building / WEIGHTS)
         save_file(_optimiser_tensors(optimiser), building / OPTIMISER)
@@ -118,16 +116,14 @@ def _read(
         changed = [name for name, value in sums.items() if state["sha256"].get(name) != value]
         raise RefusedError(f"{', '.join(changed)} does not match its checksum")
     is_sharded = any(hasattr(tensor, "full_tensor") for tensor in own.values())
-    if is_sharded or not whole:
-        from harness.training import sharded_checkpoint  # takes a second
-    shapes = {name: tensor.shape for name, tensor in weights.items()} if whole else sharded_checkpoint.shapes(path)
+    shapes = {name: tensor.shape for name, tensor in weights.items()} if whole else load_fsdp().shapes(path)
     if {name: tensor.shape for name, tensor in own.items()} != shapes:
         raise RefusedError("its tensors are not those of the model")
     if not whole:
-        weights, moments = sharded_checkpoint.read(path, own, optimiser)
+        weights, moments = load_fsdp().read(path, own, optimiser)
     elif is_sharded:
-        weights = sharded_checkpoint.divided(weights, own)
-        moments = sharded_checkpoint.divided_moments(moments, optimiser)
+        weights = load_fsdp().divided(weights, own)
+        moments = load_fsdp().divided_moments(moments, optimiser)
     return Position(**state["position"]), weights, moments
 
 

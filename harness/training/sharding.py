@@ -4,16 +4,14 @@ What is trained is a sharded copy of the model. Before the model itself is evalu
 trained weights in it: it must fit on one device for inference. The other ranks keep no whole weights.
 """
 
-import copy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from harness.hardware.device import Machine
-from harness.training.distributed import Ranks
+from harness.training.distributed import Ranks, load_fsdp
 from harness.training.loop import Callback, Position
-from models.layers import AttentionBlock, FeedForwardBlock
 
 
 @dataclass(frozen=True)
@@ -48,14 +46,7 @@ def weights_of(model: nn.Module, machine: Machine, ranks: Ranks) -> Weights:
     """What is trained in place of the model: a sharded copy where ranks shard their weights, and else the model."""
     if not ranks.sharded:
         return Weights(model, model, machine, ranks)
-    from torch.distributed.device_mesh import init_device_mesh  # these take a second, and only sharded models need them
-    from torch.distributed.fsdp import fully_shard
-
-    mesh, sharded = init_device_mesh(machine.device.type, (ranks.count,)), copy.deepcopy(model)
-    blocks = [module for module in sharded.modules() if isinstance(module, AttentionBlock | FeedForwardBlock)]
-    for module in (*blocks, sharded):  # parts before the whole
-        fully_shard(module, mesh=mesh)
-    weights = Weights(model, sharded, machine, ranks)
+    weights = Weights(model, load_fsdp().sharded_copy(model, machine.device, ranks.count), machine, ranks)
     weights.put_away()
     return weights
 

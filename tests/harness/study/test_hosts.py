@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,10 +44,15 @@ def first_of_two(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_the_other_commands_end_with_the_first_one(first_of_two: pytest.MonkeyPatch):
     with ThreadPoolExecutor(1) as beside:
-        with hosts.leading():
-            following = beside.submit(hosts.follow)
-            assert not following.done()
-        assert following.result(timeout=60) == 0
+        following = []
+
+        def command() -> int:
+            following.append(beside.submit(hosts.follow))
+            time.sleep(2 * hosts.POLL_S)
+            return 3 if following[0].running() else 0
+
+        assert hosts.lead(command) == 3
+        assert following[0].result() == 0
 
 
 def test_another_number_of_devices_than_processes_is_one_line(

@@ -1,19 +1,33 @@
-"""Files of a sharded training: each rank writes its part, and any number of ranks, or one process, reads the whole.
+"""What torch's FSDP2 does for a sharded training: it divides the model, and its checkpoints.
 
-Torch's distributed checkpoints in safetensors: there is no pickle.
+Each rank writes its part of a checkpoint, and any number of ranks, or one process, reads the whole. They are torch's
+distributed checkpoints in safetensors: there is no pickle.
 """
 
+import copy
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
-from torch import Tensor
-from torch.distributed import checkpoint
+from torch import Tensor, nn
+from torch.distributed import checkpoint, init_device_mesh
 from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
+
+from models.layers import AttentionBlock, FeedForwardBlock
 
 WEIGHTS, OPTIMISER = "weights.", "optimiser."
 """First parts of the names in the files."""
+
+
+def sharded_copy(model: nn.Module, device: torch.device, count: int) -> nn.Module:
+    """A copy whose parameters are divided among so many ranks; each block is whole only while it computes."""
+    mesh, sharded = init_device_mesh(device.type, (count,)), copy.deepcopy(model)
+    blocks = [module for module in sharded.modules() if isinstance(module, AttentionBlock | FeedForwardBlock)]
+    for module in (*blocks, sharded):  # parts before the whole
+        fully_shard(module, mesh=mesh)
+    return sharded
 
 
 def write(folder: Path, weights: dict[str, Tensor], moments: dict[str, Tensor]) -> None:
