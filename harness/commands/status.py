@@ -51,6 +51,8 @@ def _details(study: str, one: CommandStatus) -> str:
     if len(again) < len(one.missing):
         place = "" if one.folder == os.getcwd() else f"cd {shlex.quote(one.folder)} && "
         lines += ["To complete it:", f"  {place}{one.command}"]
+    if "sweep.budget_minutes=" in one.command:
+        lines.append("What does not fit into its budget is left out: a larger sweep.budget_minutes runs more.")
     if again:
         lines.append("A diverged run has its result, and is not run again: change its settings, or add rerun=true.")
     return "\n".join(lines)

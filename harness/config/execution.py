@@ -16,3 +16,6 @@ class SweepConfig:
     same_failures: int = number(5, at_least=0)  # failures of one kind in a row after which the sweep stops; 0: never
     timeout_minutes: float | None = number(None, above=0)  # longest time of a run; null: no limit
     silent_minutes: float | None = number(60.0, above=0)  # longest time without progress of any kind; null: no limit
+    budget_minutes: float | None = number(
+        None, above=0
+    )  # of all runs together, finished ones included: seeds that do not fit are left out; null: no limit

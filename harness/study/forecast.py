@@ -89,7 +89,7 @@ def groups(planned: list[PlannedRun], probing: Callable[[PlannedRun, Work], Pace
     """In the order of the first run of each; `probing` gives the pace of those that no finished run tells."""
     found: dict[tuple[str, ...], list[PlannedRun]] = {}
     for item in planned:
-        found.setdefault(_kind(item), []).append(item)
+        found.setdefault(kind_of(item), []).append(item)
     known = earlier({item.config.output for item in planned})
     made = []
     for kind, runs in found.items():
@@ -104,7 +104,7 @@ def opening(planned: list[PlannedRun]) -> str:
     """One line before a sweep: how many runs are done and left, and how long the left ones take as far as earlier ones tell."""
     left = [item for item in planned if not is_done(item)]
     known = earlier({item.config.output for item in planned}) if left else {}
-    paces = [pace for item in left if (pace := known.get(_kind(item)))]
+    paces = [pace for item in left if (pace := known.get(kind_of(item)))]
     text = f"{counted(len(planned), 'run')}: {len(planned) - len(left)} done, {len(left)} to do"
     if not paces:
         return text
@@ -112,7 +112,7 @@ def opening(planned: list[PlannedRun]) -> str:
     return f"{text}, about {duration(sum(pace.seconds for pace in paces))}{of} by earlier runs"
 
 
-def _kind(item: PlannedRun) -> tuple[str, ...]:
+def kind_of(item: PlannedRun) -> tuple[str, ...]:
     """Equal for runs that differ in seeds alone, on one machine."""
     config, inputs = item.config, item.inputs
     named = (config.label, config.scale_name, identity.task_of(config, inputs))

@@ -15,6 +15,7 @@ from harness.config import recipe
 from harness.config.schema import RunConfig
 from harness.hardware import device, load
 from harness.study import forecast, plan_file, torn_runs, workers
+from harness.study.budget import Queue
 from harness.study.failures import Failures
 from harness.study.one_run import Command, run_unless_done
 from harness.study.plan import PlannedRun, plan, with_sizes
@@ -105,10 +106,10 @@ def _run_planned(planned: list[PlannedRun], neighbours: Neighbours) -> int:
 
 def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Trackers) -> bool:
     """Runs and times them; whether all finished. A sweep that stops before its end times nothing."""
-    failures, stop, number = Failures(planned[0].config.sweep), None, 0
+    failures, stop, number, queue = Failures(planned[0].config.sweep), None, 0, Queue(planned)
     with Screen(len(planned)) as screen:
         command = Command(trackers, neighbours.are_busy, screen=screen)
-        for number, item in enumerate(planned, 1):
+        for number, item in enumerate(queue, 1):
             label = f"[{number}/{len(planned)}] {item.title}"
             if failures.has(item.needs):
                 print(f"{label}: skipped: its pretraining did not finish", flush=True)
@@ -122,10 +123,12 @@ def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Tracke
                 break
         if stop is None:
             time_runs(planned, trackers, screen)
+    if left := queue.summary():
+        print(f"{left}; what is left: {_status(planned)}", flush=True)
     if stop is not None:
         print(f"the sweep stops: {stop}; the same command again runs what is left, and times what has finished", flush=True)
     if failures.ends:
-        print(f"{failures.summary(len(planned), len(planned) - number)}; why: {_status(planned)}", flush=True)
+        print(f"{failures.summary(len(planned), len(planned) - number - len(queue.left))}; why: {_status(planned)}", flush=True)
     return not failures.ends
 
 

@@ -1,5 +1,6 @@
 """Where the files of a tracked run are, which the tracking store does not say."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,16 @@ def _is_of(run: Run, folder: Path) -> bool:
     """Whether the record is of this run: a later attempt writes to the same folder."""
     attempt = record_of(folder).get("attempt")
     return attempt is not None and attempt == run.tags.get(tags.ATTEMPT)
+
+
+def not_run(study: str, output: Path | None) -> list[str]:
+    """Titles of the runs that the newest command of a study planned and never started; none where no plan is there."""
+    path = None if output is None else output / study / paths.PLAN
+    try:
+        plans = json.loads(path.read_text()) if path else {}
+    except (OSError, ValueError):  # the plan is no result: status names a torn one
+        return []
+    if not plans:
+        return []
+    newest = max(plans.values(), key=lambda plan: plan["time"])
+    return [one["title"] for one in newest["runs"] if not (output / one["folder"] / RECORD).exists()]

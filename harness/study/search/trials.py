@@ -65,6 +65,7 @@ class Search:
             measure=replace(config.measure, enabled=False),
             task=replace(config.task, tune_share=config.task.tune_share or search.tune_share),
             search=replace(search, space=[]),
+            sweep=replace(config.sweep, budget_minutes=None),
             settings=config.settings | {key: space.text(value) for key, value in shown.items()},
             overrides=_overrides(config, shown),
         )

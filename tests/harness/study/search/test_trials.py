@@ -83,6 +83,7 @@ def test_trials_hold_rows_of_train_out_and_final_runs_train_on_all(runs):
     assert {one.task.tune_share for one in found} == {runs[0].task.tune_share} == {0.0}
     assert {one.seed for one in runner.runs} == {1000}
     assert {one.study for one in runner.runs} == {"default-search"}
+    assert {one.sweep.budget_minutes for one in runner.runs} == {None}
     assert not any(one.measure.enabled or one.report or one.search.space for one in runner.runs)
 
 

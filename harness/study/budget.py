@@ -1,0 +1,137 @@
+"""The order of the runs of a command within a budget of time, and which of them do not fit into it.
+
+A block is one task with one seed: all its arms, so that every arm of a comparison has the same seeds. First come two blocks of
+every task. Each further one goes to the task where the 95 % interval of the *mean over all arms* is widest, in units of the
+margin within which arms are the same. That mean says nothing of how arms differ: with normal noise it is independent
+of every difference between them, so that the tests keep their level. A rule that looks at the differences does not: where seeds
+go to the arm with the widest interval of its own difference, 6 to 10 % of families of equal arms hold a false verdict.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from statistics import fmean, stdev
+
+from harness import metrics
+from harness.paired import t_quantile
+from harness.study import forecast, identity
+from harness.study.plan import PlannedRun
+from harness.terminal import counted, duration
+from harness.tracking import run_log
+
+FIRST = 2
+"""Blocks of every task before any of them gets more."""
+
+SCORE, LOSS = "eval/score", "pretrain/masked_loss"
+
+Block = list[PlannedRun]
+
+
+class Queue:
+    """The runs of a command in the order in which they are started; one more is chosen when the last one has ended."""
+
+    def __init__(self, planned: list[PlannedRun], clock: Callable[[], float] = time.monotonic) -> None:
+        self._planned, self._clock = planned, clock
+        minutes = planned[0].config.sweep.budget_minutes
+        self._budget_s = None if minutes is None else 60 * minutes
+        self._used_s, self._paces = 0.0, {}
+        self.left: list[PlannedRun] = []
+
+    def __iter__(self) -> Iterator[PlannedRun]:
+        """As planned without a budget; with one, `left` has what did not fit when the iteration ends."""
+        if self._budget_s is None:
+            yield from self._planned
+            return
+        self._paces = {kind: [pace.seconds] for kind, pace in forecast.earlier({self._planned[0].config.output}).items()}
+        waiting = blocks(self._planned)
+        given: dict[str, list[Block]] = {task: [] for task in waiting}
+        started: set[int] = set()
+        while (task := self._next(waiting, given)) is not None:
+            block = waiting[task].pop(0)
+            for item in _with_needs(block):
+                if id(item) not in started:
+                    started.add(id(item))
+                    yield from self._timed(item)
+            given[task].append(block)
+        self.left = sorted((item for item in self._planned if id(item) not in started), key=lambda item: item.place)
+
+    def _timed(self, item: PlannedRun) -> Iterator[PlannedRun]:
+        """Counts the time of a run, also of one that an earlier command finished."""
+        was_done, began = forecast.is_done(item), self._clock()
+        yield item
+        took = self._clock() - began
+        if was_done:
+            self._used_s += self._expected(item) or 0.0
+        else:
+            self._used_s += took
+            self._paces.setdefault(forecast.kind_of(item), []).append(took)
+
+    def _next(self, waiting: dict[str, list[Block]], given: dict[str, list[Block]]) -> str | None:
+        """The task of the next block; None where none fits into what is left of the budget."""
+        open_ = [task for task, several in waiting.items() if several]
+        first = [task for task in open_ if len(given[task]) < FIRST]
+        if first:
+            task = min(first, key=lambda task: len(given[task]))
+            return task if self._used_s < self._budget_s or _is_finished(waiting[task][0]) else None
+        fitting = [task for task in open_ if self._fits(waiting[task][0])]
+        return max(fitting, key=lambda task: (width(given[task]), -len(given[task])), default=None)
+
+    def _fits(self, block: Block) -> bool:
+        if _is_finished(block):
+            return True
+        expected = sum(self._expected(item) or 0.0 for item in _with_needs(block) if not forecast.is_done(item))
+        return self._used_s < self._budget_s and self._used_s + expected <= self._budget_s
+
+    def _expected(self, item: PlannedRun) -> float | None:
+        """Mean seconds of its replicates so far; None without any."""
+        known = self._paces.get(forecast.kind_of(item))
+        return fmean(known) if known else None
+
+    def summary(self) -> str | None:
+        """One line on what did not run; None where everything did."""
+        if not self.left:
+            return None
+        arms = list(dict.fromkeys(f"{item.config.label} on {identity.task_of(item.config, item.inputs)}" for item in self.left))
+        seeds = sorted({identity.seed_of(item.config, item.inputs) for item in self.left})
+        return (
+            f"the budget of {duration(self._budget_s)} is used ({duration(self._used_s)}): {counted(len(self.left), 'run')} of "
+            f"{len(self._planned)} did not run: {', '.join(arms)}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}; "
+            "a larger sweep.budget_minutes continues"
+        )
+
+
+def blocks(planned: list[PlannedRun]) -> dict[str, list[Block]]:
+    """Task -> its blocks, by the place of their first run; pretrainings that others need are no blocks of their own."""
+    needed = {id(item.needs) for item in planned if item.needs is not None}
+    found: dict[str, dict[tuple[int, int], Block]] = {}
+    for item in sorted(planned, key=lambda item: item.place):
+        if id(item) not in needed:
+            task, replicate = identity.task_of(item.config, item.inputs), (item.config.pretrain.seed, item.config.seed)
+            found.setdefault(task, {}).setdefault(replicate, []).append(item)
+    order = {id(item): number for number, item in enumerate(planned)}  # arms of a block in random order
+    return {task: [sorted(block, key=lambda item: order[id(item)]) for block in one.values()] for task, one in found.items()}
+
+
+def _with_needs(block: Block) -> Block:
+    """Each run after the pretraining that it needs."""
+    return [one for item in block for one in (item.needs, item) if one is not None]
+
+
+def _is_finished(block: Block) -> bool:
+    return all(forecast.is_done(item) for item in block)
+
+
+def width(given: list[Block]) -> float:
+    """Half the interval of the mean over arms, over these blocks, in margins; infinite where it is not known."""
+    name = LOSS if given and given[0][0].inputs.data is None else SCORE
+    means = [fmean(scores) for block in given if None not in (scores := [_metric(item, name) for item in block])]
+    if len(means) < 2:
+        return math.inf
+    margin = metrics.get(name).margin
+    size = margin.size * (abs(fmean(means)) if margin.relative else 1.0)
+    return t_quantile(len(means) - 1) * stdev(means) / math.sqrt(len(means)) / size
+
+
+def _metric(item: PlannedRun, name: str) -> float | None:
+    result = run_log.result(item.folder)
+    return result["metrics"].get(name) if result is not None and result["status"] == "finished" else None
