@@ -88,7 +88,7 @@ def _batches(config: RunConfig, split: str, where: str) -> Iterator[dict[str, li
             batches = iter(rows.iter(BATCH_ROWS))
             while (batch := next(batches, None)) is not None:
                 yield batch
-        except unloadable() as error:
+        except unloadable(datasets) as error:
             raise _load_error(config, where, path, error) from error
 
 

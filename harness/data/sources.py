@@ -7,6 +7,7 @@ import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from yaml import YAMLError
@@ -52,7 +53,7 @@ def load(config: RunConfig, split: str) -> Loaded:
         try:
             builder = datasets.load_dataset_builder(source.path, source.subset, cache_dir=cache, **source.options)
             builder.download_and_prepare()
-        except unloadable() as error:
+        except unloadable(datasets) as error:
             raise _load_error(config, source, error) from error
         _refuse_bad_parts(
             config.task, split, source.where, {name: split.num_examples for name, split in builder.info.splits.items()}
@@ -61,11 +62,9 @@ def load(config: RunConfig, split: str) -> Loaded:
         return Loaded(rows.to_dict(), _class_names(rows.features.get(config.task.label)), source.where)
 
 
-def unloadable() -> tuple[type[Exception], ...]:
-    """What `datasets` raises for a data set that it cannot load; RuntimeError for a loading script, which it never runs."""
-    from datasets.exceptions import DatasetsError  # takes 1 s, and prepared data does not need it
-
-    return (DatasetsError, OSError, ValueError, KeyError, TypeError, RuntimeError, YAMLError)
+def unloadable(datasets: ModuleType) -> tuple[type[Exception], ...]:
+    """What this library raises for a data set that it cannot load; RuntimeError for a loading script, which it never runs."""
+    return (datasets.exceptions.DatasetsError, OSError, ValueError, KeyError, TypeError, RuntimeError, YAMLError)
 
 
 def part_of(task: TaskConfig, split: str) -> str:

@@ -18,14 +18,19 @@ from harness.study.identity import Inputs
 NOT_IN_FINGERPRINT = {
     *("study", "arm", "settings", "swept", "overrides", "model_keys", "output", "rerun", "report"),
     *(f"tracking.{key}" for key in ("uri", "mlflow", "tensorboard", "wandb")),
-    *(f"sweep.{key}" for key in ("on_failure", "same_failures", "timeout_minutes", "silent_minutes")),
+    *("matched", "tuned", *(f"match.{key}" for key in ("by", "cost", "rounds", "to", "tolerance", "within"))),
+    *(f"search.{key}" for key in ("reduction", "sampler", "seed", "space", "trials", "tune_share")),
+    *(f"sweep.{key}" for key in ("budget_minutes", "on_failure", "same_failures", "timeout_minutes", "silent_minutes")),
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
     *("model.objective", "pretrain.checkpoint_every_s", "finetune.keep", "pretrain.keep"),
     *(f"model.tokenizer.{key}" for key in ("kind", "vocab_size", "lowercase", "multilingual", "vocab_file", "file")),
 }
-"""Keys that name a run, or say where hashed content is, what `own` means, and which checkpoints are written."""
+"""Keys that name a run, or say where hashed content is, what `own` means, and which checkpoints are written.
+
+What a match or a search found is in the keys of the model and of fine-tuning.
+"""
 
 NOT_A_FACT = {"model.vocab_size", "model.pad_token_id", "finetune.submit", "seed", "pretrain.seed"}
 """Keys that the fingerprint has, but that no comparison depends on: the tokenizer's, an additional file, replicates."""
