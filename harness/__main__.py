@@ -15,7 +15,7 @@ from typing import NoReturn
 import harness
 from harness.commands import COMMANDS
 from harness.config.redact import redacted
-from harness.errors import InputError, unknown
+from harness.errors import InputError, is_disk_full, unknown
 from harness.terminal import ends_with_its_reader
 
 INTERRUPTED = 130
@@ -45,6 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(redacted("".join(traceback.format_exception(error))), end="", file=sys.stderr)
         print(f"{label}: {redacted(str(error))}", file=sys.stderr)
         return 2
+    except Exception as error:
+        if not is_disk_full(error):
+            raise
+        print(f"{label}: {' '.join(redacted(str(error)).split())}: free some, and the same command continues", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(f"{label}: interrupted", file=sys.stderr)
         return INTERRUPTED

@@ -1,6 +1,8 @@
 """A wrong input is reported in one line: the value, what was expected, and which key to change."""
 
 import difflib
+import errno
+import re
 from collections.abc import Iterable
 
 
@@ -18,3 +20,10 @@ def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: lis
         near = difflib.get_close_matches(str(name), known, n=1)
     hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
     return InputError(f"unknown {kind} {str(name)!r};{hint} choices for `{key}`: {', '.join(known) or 'none'}")
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error says that there is no space; of `tokenizers`, `safetensors` and numpy it lacks the system's number."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    return re.search(r"No space left on device|\(os error 28\)|\d+ requested and \d+ written", str(error)) is not None

@@ -6,18 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyarrow import parquet
+from small_study import STUDY, results, runs
 
 from harness import checksums, paths
-from harness.tracking import run_files, run_log
-
-STUDY = (
-    *("-m", "model=base,albert", "seed=0,1", "scale=tiny", "task=bag", "study=torn"),
-    *("task.grammar.train_examples=60", "task.grammar.validation_examples=40", "task.max_length=32", "finetune.max_steps=4"),
-    *("finetune.keep=last", "hardware.threads=1", "measure=none", "report=false"),
-    *("pretrain=mlm", "pretrain.steps=4", "pretrain.length=32", "pretrain.batch_size=4", "pretrain.eval_sequences=8"),
-    *("pretrain.evaluations=1", "pretrain.keep=[]"),
-)
+from harness.tracking import run_files
 
 NEVER_READ = {paths.LOCK, paths.WORKER_LOCK, "log.txt"}
 """Files of a run's folder that no command reads again."""
@@ -57,22 +49,6 @@ def whole(once: Callable, store_template: Path) -> Path:
 def study(whole: Path, tmp_path: Path) -> Path:
     """A copy of it, to damage, where a command that runs in `tmp_path` finds it under the same name."""
     return shutil.copytree(whole, tmp_path / "out")
-
-
-def runs(output: Path) -> list[Path]:
-    return sorted(path.parent for path in output.glob("*/*/run.json"))
-
-
-def results(output: Path) -> dict[str, object]:
-    """Everything that a study measured, without times and memory, which no second run has again."""
-    found: dict[str, object] = {}
-    for folder in runs(output):
-        metrics = run_log.result(folder)["metrics"]
-        varies = ("_s", "_per_s", "bytes", "_j", "mfu")
-        found[folder.name] = {key: value for key, value in metrics.items() if not key.endswith(varies)}
-        if (folder / "predictions.parquet").exists():
-            found[f"{folder.name} predictions"] = parquet.read_table(folder / "predictions.parquet").to_pydict()
-    return found
 
 
 def damaged(path: Path) -> Iterator[str]:

@@ -1,0 +1,88 @@
+"""A disk that is full, at every point of a study: nothing torn is left, and the same command completes it afterwards."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from small_study import STUDY, results, runs
+
+from harness import checksums
+from harness.tracking import run_files, run_log
+
+SIZE = 64_000_000
+LEVELS = 12
+"""Free space is every twelfth of what the study takes, and a few bytes."""
+
+COMMAND = [*STUDY, "seed=0", "output=disk/out"]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own at the place of the output."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"a file system cannot be mounted here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def free(disk: Path) -> int:
+    """Bytes that are left."""
+    facts = os.statvfs(disk)
+    return facts.f_bavail * facts.f_frsize
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Fills the disk but for so many bytes."""
+    filler = disk / "filler"
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(1, free(disk) - leave))
+    return filler
+
+
+def assert_sound(output: Path) -> None:
+    """Every file that says that it is whole is whole."""
+    for folder in runs(output):
+        if run_log.result(folder) is not None:
+            assert run_files.torn(folder, weights=True) == {}
+    for entry in output.glob("cache/*"):
+        if entry.is_dir() and not entry.name.startswith("."):
+            assert checksums.broken_seal(entry) is None
+
+
+@pytest.mark.slow
+def test_a_study_survives_a_full_disk_at_every_point(disk, run_harness: Callable):
+    output = disk / "out"
+    before = free(disk)
+    calm = run_harness(*COMMAND)
+    assert calm.returncode == 0, calm.stdout + calm.stderr
+    expected, taken = results(output), before - free(disk)
+    shutil.rmtree(output)
+    ended = {}
+    for leave in [0, 4096, 40_000, *(taken * part // LEVELS for part in range(1, LEVELS))]:
+        filler = fill(disk, leave)
+        done = run_harness(*COMMAND)
+        text = done.stdout + done.stderr
+        assert done.returncode in (0, 1), text
+        assert done.stderr.count("\n") <= 1, text
+        assert "Traceback" not in text, text
+
+        ended[leave] = done.returncode
+        if output.exists():
+            assert_sound(output)
+        filler.unlink()
+        again = run_harness(*COMMAND)
+        assert again.returncode == 0, f"{leave}: {again.stdout}{again.stderr}"
+        assert results(output) == expected, leave
+        assert_sound(output)
+        assert run_harness("sync", "--output", "disk/out").returncode == 0
+        shutil.rmtree(output)
+    print(f"a study of {taken:,} bytes; exit codes by free bytes: {ended}")
+    assert ended[0] == 1
