@@ -51,7 +51,15 @@ def _show(configs: "list[RunConfig]", probing: bool) -> int:
         [*(note for item in planned for note in item.notes), *filter(None, [supervisor.trials.announced(configs)])]
     )
     print(
-        "\n".join([rows(groups), "", *(wrapped(note, 2) for note in notes), *([""] if notes else []), *summary(groups, timing)])
+        "\n".join(
+            [
+                rows(groups),
+                "",
+                *(wrapped(note, 2) for note in notes),
+                *([""] if notes else []),
+                *summary(groups, timing, planned[0].config.hardware.workers),
+            ]
+        )
     )
     return 0
 
@@ -72,15 +80,19 @@ def _row(one: "Group") -> tuple[str, ...]:
     return (name, todo, scaled(one.work.parameters, ""), flops, memory, time, source)
 
 
-def summary(groups: "list[Group]", timing: "Timing | None") -> list[str]:
+def summary(groups: "list[Group]", timing: "Timing | None", at_once: int = 1) -> list[str]:
     """How many runs are left, and how long they and the timing session take, as far as that is known."""
+    from harness.study import forecast  # torch
+
     todo = {one.runs[0].title: len(one.open) for one in groups}
     number, every = sum(todo.values()), sum(len(one.runs) for one in groups)
     unknown = sum(len(one.open) for one in groups if one.pace is None)
-    training = sum(len(one.open) * one.pace.seconds for one in groups if one.pace is not None)
+    seconds = [one.pace.seconds for one in groups if one.pace is not None for _ in one.open]
+    training = forecast.side_by_side(seconds, at_once)
     lines = [f"{counted(every, 'run')}: {every - number} done, {number} to do"]
     if number:
-        known = f"about {duration(training)}, one after the other" if unknown < number else "their time is not known"
+        how = "one after the other" if at_once == 1 else f"{at_once} at once"
+        known = f"about {duration(training)}, {how}" if unknown < number else "their time is not known"
         rest = f" (without {unknown} whose time is not known)" if 0 < unknown < number else ""
         lines.append(f"Training and evaluation: {known}{rest}")
     if timing is not None:

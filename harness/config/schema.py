@@ -275,7 +275,8 @@ class HardwareConfig:
     sharding: DeviceSharding = DeviceSharding.none  # full: for models that do not fit on one device while they train
     threads: int | None = number(
         None, at_least=1, limit=MOST_THREADS
-    )  # CPU threads of each process that trains; None: all cores, divided by the devices
+    )  # CPU threads of each process that trains; None: all cores, divided by the devices and workers
+    workers: int = number(1, at_least=1, limit=MOST_THREADS)  # runs of a sweep that train at once, each on threads of its own
     products: Products = Products.auto  # library of the float32 matrix products of linear layers, on a CPU
     compile: bool = False  # the model runs under torch.compile
 

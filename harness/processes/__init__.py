@@ -117,6 +117,11 @@ def serve(module: str, *imports: str) -> None:
         _server(module, passive=False)
 
 
+def serve_passive(module: str) -> None:
+    """Starts what forks workers with passive threads, which otherwise the first of them does."""
+    _server(module, passive=True)
+
+
 def _server(module: str, passive: bool) -> Server | None:
     if sys.platform != "linux" or module not in _imports or os.environ.get(FORK) == "0":
         return None

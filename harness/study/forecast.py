@@ -108,8 +108,14 @@ def opening(planned: list[PlannedRun]) -> str:
     text = f"{counted(len(planned), 'run')}: {len(planned) - len(left)} done, {len(left)} to do"
     if not paces:
         return text
+    seconds = side_by_side([pace.seconds for pace in paces], planned[0].config.hardware.workers)
     of = "" if len(paces) == len(left) else f" for {len(paces)} of them"
-    return f"{text}, about {duration(sum(pace.seconds for pace in paces))}{of} by earlier runs"
+    return f"{text}, about {duration(seconds)}{of} by earlier runs"
+
+
+def side_by_side(seconds: list[float], workers: int) -> float:
+    """Seconds of runs of which so many are at work at once: at least those of the longest one."""
+    return max(sum(seconds) / workers, max(seconds, default=0.0))
 
 
 def kind_of(item: PlannedRun) -> tuple[str, ...]:

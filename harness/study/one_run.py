@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,6 +40,8 @@ class Command:
     are_busy: Callable[[], bool]  # whether other processes use the CPUs
     pieces: FoundPieces = field(default_factory=FoundPieces)
     screen: Screen | None = None
+    workers: int = 1  # runs at once
+    interrupted: threading.Event = field(default_factory=threading.Event)  # by which runs in other threads end
 
 
 def run_unless_done(item: PlannedRun, label: str, command: Command) -> tuple[End, bool]:
@@ -110,8 +113,15 @@ def _run(item: PlannedRun, label: str, command: Command) -> End:
     ended = end.WITH_ITS_COMMAND
     try:
         while True:
-            with Progress(label, command.screen) as progress:
-                ended = _work(item, busy, watchdog, lambda entries, on=progress: (on.show(entries), tracked.add(entries)))
+            with Progress(label, command.screen, alone=command.workers == 1) as progress:
+
+                def follow(entries: list[dict[str, Any]], shown: Progress = progress) -> None:
+                    shown.show(entries)
+                    tracked.add(entries)
+                    if command.interrupted.is_set():
+                        raise KeyboardInterrupt
+
+                ended = _work(item, busy, watchdog, follow)
                 smaller = command.pieces.smaller(item, record) if ended.state is State.out_of_memory else None
                 progress.end(ended.state.text, _metrics(item), _explained(item, ended, smaller))
             if smaller is None:

@@ -15,22 +15,29 @@ LINE_EVERY_S = 15.0
 class Progress:
     """Shows the log of one run."""
 
-    def __init__(self, label: str, screen: Screen | None = None) -> None:
-        """On a screen that is shown the run has its bar there."""
+    def __init__(self, label: str, screen: Screen | None = None, alone: bool = True) -> None:
+        """On a screen that is shown the run has its bar there; `alone`: no other run writes a live line."""
         self._label = label
         self._screen = screen if screen is not None and screen.is_shown else None
+        self._alone = alone
         self._stage = self._said = "starting"
         self._steps = 0
         self._began = self._last_line = time.monotonic()
         self._stage_start: dict[str, Any] = {"time": 0, "step": 0, "tokens": 0}
         self._latest = self._stage_start
 
+    @property
+    def _is_live(self) -> bool:
+        """Whether the run has a live line of its own."""
+        return self._alone and sys.stderr.isatty()
+
     def __enter__(self) -> Self:
         if self._screen is not None:
-            self._screen.begin(self._label)
+            self._bar = self._screen.begin(self._label)
             return self
-        if not sys.stderr.isatty():
+        if not self._is_live:
             print(f"{self._label}: started", flush=True)
+            return self
         self._line = LiveLine(f"{self._label}: {self._stage}")
         return self
 
@@ -75,18 +82,18 @@ class Progress:
 
     def _show(self, text: str, step: int) -> None:
         if self._screen is not None:
-            self._screen.advance(text, step, self._steps or None)
-        else:
+            self._bar.advance(text, step, self._steps or None)
+        elif self._is_live:
             self._line.show(f"{self._label}: {text}")
 
     def _close(self) -> None:
         if self._screen is not None:
-            self._screen.end()
-        else:
+            self._bar.end()
+        elif self._is_live:
             self._line.close()
 
     def _say_sometimes(self, text: str) -> None:
-        if not sys.stderr.isatty() and time.monotonic() - self._last_line > LINE_EVERY_S:
+        if self._screen is None and not self._is_live and time.monotonic() - self._last_line > LINE_EVERY_S:
             self._last_line = time.monotonic()
             print(f"{self._label}: {text}", flush=True)
 

@@ -7,14 +7,16 @@ import contextlib
 import os
 import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness import plateau
 from harness.config import recipe
+from harness.config.choices import Device
 from harness.config.schema import RunConfig
-from harness.hardware import device, load
-from harness.study import forecast, plan_file, torn_runs, workers
+from harness.errors import InputError
+from harness.hardware import device, facts, load
+from harness.study import forecast, plan_file, side_by_side, torn_runs, workers
 from harness.study.budget import Queue
 from harness.study.failures import Failures
 from harness.study.one_run import Command, run_unless_done
@@ -23,7 +25,7 @@ from harness.study.screen import Screen
 from harness.study.search import trials
 from harness.study.timing.add import time_runs
 from harness.study.tracked_study import tracked
-from harness.terminal import live_line
+from harness.terminal import counted, live_line
 from harness.tracking import run_log
 from harness.tracking.states import State
 from harness.tracking.trackers import Trackers
@@ -64,6 +66,7 @@ def run_study(configs: list[RunConfig]) -> int:
         configs = trials.tuned(with_sizes(configs), lambda some, heading: _run_trials(some, heading, neighbours))
     with live_line("preparing data"):
         planned = plan(configs)
+        _refuse_impossible_workers(planned)
         torn_runs.set_aside(planned)
     return _run_planned(planned, neighbours)
 
@@ -73,6 +76,7 @@ def _run_trials(configs: list[RunConfig], heading: str, neighbours: Neighbours) 
     with live_line("preparing data"):
         folders = [plan([config])[-1].folder for config in configs]
         planned = plan(configs)
+        _refuse_impossible_workers(planned)
         torn_runs.set_aside(planned)
     print(heading, flush=True)
     _run_planned(planned, neighbours)
@@ -104,23 +108,45 @@ def _run_planned(planned: list[PlannedRun], neighbours: Neighbours) -> int:
         raise
 
 
+def _are_busy(planned: list[PlannedRun], neighbours: Neighbours) -> Callable[[], bool]:
+    """Whether other processes are busy: before each run, or, of runs at once, at the beginning.
+
+    A process that forks workers ends with the thread that has started it, so that this thread starts both kinds of it.
+    """
+    if planned[0].config.hardware.workers == 1:
+        return neighbours.are_busy
+    busy = neighbours.are_busy()
+    if busy:
+        workers.prepare_passive()
+    return lambda: busy
+
+
+def _refuse_impossible_workers(planned: list[PlannedRun]) -> None:
+    """InputError for several runs at once on more cores than there are, on other devices, or within a budget of time."""
+    counts = sorted({item.config.hardware.workers for item in planned})
+    if len(counts) > 1:
+        raise InputError(f"hardware.workers={','.join(map(str, counts))} cannot be swept: a command has one number of workers")
+    config, count, cores = planned[0].config, counts[0], facts.cores()
+    if count == 1:
+        return
+    if config.hardware.device is not Device.cpu or config.hardware.devices > 1:
+        raise InputError(
+            f"hardware.workers={count} divides the cores of a CPU: expected hardware.device=cpu hardware.devices=1"
+        )
+    if config.sweep.budget_minutes is not None:
+        raise InputError(f"hardware.workers={count} has no budget of time: leave it out, or sweep.budget_minutes")
+    threads = max(item.config.hardware.threads or 1 for item in planned)
+    if count * threads > cores:
+        each = f"{counted(threads, 'thread')} each (hardware.threads)"
+        raise InputError(f"hardware.workers={count} with {each} need more than the {cores} cores that this process may use")
+
+
 def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Trackers) -> bool:
     """Runs and times them; whether all finished. A sweep that stops before its end times nothing."""
-    failures, stop, number, queue = Failures(planned[0].config.sweep), None, 0, Queue(planned)
+    failures, count, queue = Failures(planned[0].config.sweep), planned[0].config.hardware.workers, Queue(planned)
     with Screen(len(planned)) as screen:
-        command = Command(trackers, neighbours.are_busy, screen=screen)
-        for number, item in enumerate(queue, 1):
-            label = f"[{number}/{len(planned)}] {item.title}"
-            if failures.has(item.needs):
-                print(f"{label}: skipped: its pretraining did not finish", flush=True)
-                failures.skip(item)
-                screen.count(finished=False, ran=False)
-                continue
-            end, ran = run_unless_done(item, label, command)
-            screen.count(end.state is State.finished, ran)
-            stop = failures.add(item, end, ran)
-            if stop is not None:
-                break
+        command = Command(trackers, _are_busy(planned, neighbours), screen=screen, workers=count)
+        stop, ended = _run_each(queue, len(planned), command, screen, failures)
         if stop is None:
             time_runs(planned, trackers, screen)
     if left := queue.summary():
@@ -128,8 +154,44 @@ def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Tracke
     if stop is not None:
         print(f"the sweep stops: {stop}; the same command again runs what is left, and times what has finished", flush=True)
     if failures.ends:
-        print(f"{failures.summary(len(planned), len(planned) - number - len(queue.left))}; why: {_status(planned)}", flush=True)
+        print(f"{failures.summary(len(planned), len(planned) - ended - len(queue.left))}; why: {_status(planned)}", flush=True)
     return not failures.ends
+
+
+def _run_each(queue: Queue, runs: int, command: Command, screen: Screen, failures: Failures) -> tuple[str | None, int]:
+    """Why the sweep stops, if it does, and how many runs have ended or were skipped."""
+    labels: dict[int, str] = {}
+    stops: list[str] = []
+
+    def labelled() -> Iterator[PlannedRun]:
+        for number, item in enumerate(queue, 1):
+            labels[id(item)] = f"[{number}/{runs}] {item.title}"
+            yield item
+
+    def run(item: PlannedRun) -> side_by_side.Outcome:
+        return run_unless_done(item, labels[id(item)], command)
+
+    def needs_what_failed(item: PlannedRun) -> bool:
+        return failures.has(item.needs)
+
+    def goes_on() -> bool:
+        return not stops
+
+    ended = 0
+    outcomes = side_by_side.outcomes(labelled(), command.workers, run, needs_what_failed, goes_on, command.interrupted)
+    with contextlib.closing(outcomes):
+        for item, outcome in outcomes:
+            ended += 1
+            if outcome is None:
+                print(f"{labels[id(item)]}: skipped: its pretraining did not finish", flush=True)
+                failures.skip(item)
+                screen.count(finished=False, ran=False)
+                continue
+            end, ran = outcome
+            screen.count(end.state is State.finished, ran)
+            stop = failures.add(item, end, ran)
+            stops += [stop] if stop is not None else []
+    return (stops[0] if stops else None), ended
 
 
 def _status(planned: list[PlannedRun]) -> str:

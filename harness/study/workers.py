@@ -11,3 +11,8 @@ def prepare() -> None:
     Nearly all workers import these modules later: optimisers the compiler of torch, even if nothing is compiled.
     """
     processes.serve(MODULE, "pyarrow.dataset", "torch._dynamo", "sklearn.metrics")
+
+
+def prepare_passive() -> None:
+    """The same for workers whose threads sleep while they wait for each other."""
+    processes.serve_passive(MODULE)

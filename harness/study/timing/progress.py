@@ -29,7 +29,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._screen is not None:
-            self._screen.begin("timing")
+            self._shown = self._screen.begin("timing")
         elif sys.stderr.isatty():
             self._bar = tqdm(bar_format=FORMAT, desc="Timing", leave=False, dynamic_ncols=True)
             self._thread = threading.Thread(target=self._renew, daemon=True)
@@ -39,7 +39,7 @@ class Progress:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._ended.set()
         if self._screen is not None:
-            self._screen.end()
+            self._shown.end()
         if self._bar is not None:
             self._thread.join()
             self._bar.close()
@@ -50,7 +50,7 @@ class Progress:
             seconds = (time.monotonic() - self._began) / self._done * self._left
             what += f", at most about {seconds:.0f} s left"
         if self._screen is not None:
-            self._screen.advance(what, self._done, self._done + self._left)
+            self._shown.advance(what, self._done, self._done + self._left)
         elif self._bar is not None:
             self._bar.set_description_str(f"Timing {what}")
         elif time.monotonic() - self._last_line > LINE_EVERY_S:

@@ -29,9 +29,14 @@ with Screen(3) as screen:
     with Progress("[2/3] albert", screen) as run:
         run.end("failed", {}, "KeyError: 'x' [red]")
     screen.count(finished=False, ran=True)
-    screen.begin("timing")
-    screen.advance("base, round 1", 1, 4)
+    bar = screen.begin("timing")
+    bar.advance("base, round 1", 1, 4)
     time.sleep(0.6)
+    bar.end()
+    both = Progress("[3/3] swiglu", screen, alone=False), Progress("[4/4] gpt", screen, alone=False)
+    with both[0] as one, both[1] as two:
+        two.show([{"stage": "pretrain", "steps": 0, "time": 0}])
+        time.sleep(0.6)
 """
 
 
@@ -66,6 +71,7 @@ def shown() -> str:
         r"\[2/3\] albert: failed: KeyError: 'x' \[red\]\r",
         r"all runs +\S+ +2/3, 1 left, about \d+ s; 1 not finished",
         r"timing +\S+ +base, round 1",
+        r"\[3/3\] swiglu +\S+ +starting.*\r?\n?\[4/4\] gpt +\S+ +pretrain",
     ],
 )
 def test_a_terminal_shows_the_sweep_what_runs_now_and_the_lines_above(shown, text):
@@ -78,7 +84,7 @@ def test_elsewhere_there_is_no_screen_and_lines_are_plain(capsys):
         with Progress("[1/1] base", screen) as run:
             run.end("finished", {}, "")
         screen.count(finished=True, ran=True)
-        screen.begin("timing")
-        screen.advance("base", 1, 2)
-        screen.end()
+        bar = screen.begin("timing")
+        bar.advance("base", 1, 2)
+        bar.end()
     assert capsys.readouterr() == ("[1/1] base: started\n[1/1] base: finished in 0 s\n", "")

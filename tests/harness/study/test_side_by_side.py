@@ -1,0 +1,201 @@
+"""Several runs of a command at once: the results of one after the other, in order, and a kill leaves what can go on."""
+
+import contextlib
+import json
+import signal
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+from child_processes import wait_for, workers
+from small_study import STUDY, results
+
+from harness.study import side_by_side
+from harness.study.plan import plan
+from harness.tracking import run_log
+
+AT_ONCE = "hardware.workers=2"
+
+
+@dataclass(eq=False)
+class Item:
+    """What the order of runs needs of a planned run."""
+
+    title: str
+    needs: "Item | None" = None
+    began: threading.Event = field(default_factory=threading.Event)
+
+
+def order_of(items: list[Item], count: int, run, **changes) -> list[tuple[str, object]]:
+    options = {"skipped": lambda item: False, "goes_on": lambda: True, "interrupted": threading.Event()} | changes
+    return [(item.title, outcome) for item, outcome in side_by_side.outcomes(items, count, run, **options)]
+
+
+def test_two_run_at_once_and_never_more():
+    items, running, most = [Item(str(number)) for number in range(6)], [], []
+    lock, both = threading.Lock(), threading.Barrier(2, timeout=60)
+
+    def run(item: Item) -> str:
+        with lock:
+            running.append(item)
+            most.append(len(running))
+        both.wait()
+        with lock:
+            running.remove(item)
+        return f"ran {item.title}"
+
+    found = order_of(items, 2, run)
+    assert sorted(found) == [(str(number), f"ran {number}") for number in range(6)]
+    assert max(most) == 2
+
+
+def test_a_run_starts_after_what_it_needs():
+    first, other = Item("pretraining"), Item("other")
+    second, ended = Item("task", first), []
+
+    def run(item: Item) -> str:
+        item.began.set()
+        if item is first:
+            assert other.began.wait(60), "the other one was not started beside it"
+            assert not second.began.is_set()
+        ended.append(item.title)
+        return "ran"
+
+    order_of([first, second, other], 2, run)
+    assert ended.index("pretraining") < ended.index("task")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_skipped_has_no_outcome_and_nothing_starts_after_a_stop(count):
+    items, ran = [Item(str(number)) for number in range(5)], []
+
+    def run(item: Item) -> str:
+        ran.append(item.title)
+        return "ran"
+
+    found = order_of(items, count, run, skipped=lambda item: item.title == "1", goes_on=lambda: len(ran) < 2)
+    assert ("1", None) in found
+    assert len(ran) == 2
+
+
+def test_what_a_run_raises_ends_the_others():
+    items, interrupted, left = [Item("raises"), Item("waits")], threading.Event(), []
+
+    def run(item: Item) -> str:
+        item.began.set()
+        if item.title == "raises":
+            items[1].began.wait(60)
+            raise BrokenPipeError
+        interrupted.wait(60)
+        left.append(item.title)
+        return "ran"
+
+    with pytest.raises(BrokenPipeError):
+        order_of(items, 2, run, interrupted=interrupted)
+    assert left == ["waits"]
+
+
+def times(output: Path) -> list[tuple[int, int]]:
+    """Begin and end of each run, in milliseconds."""
+    folders = [path.parent for path in output.glob("*/*/run.json")]
+    return [(json.loads((one / "run.json").read_text())["started"], run_log.result(one)["time"]) for one in folders]
+
+
+def without_hash(found: dict[str, object]) -> dict[str, object]:
+    """Results by the name of a run without its fingerprint: the number of workers is a fact of it."""
+    return {name.partition(" ")[0].rpartition("-")[0] + name[len(name.partition(" ")[0]) :]: one for name, one in found.items()}
+
+
+def losses(output: Path) -> dict[str, list[float]]:
+    found = {}
+    for path in output.glob("*/*/result.json"):
+        entries = run_log.Reader(path.parent).new_entries()
+        found[path.parent.name.rpartition("-")[0]] = [one["value"] for one in entries if one.get("key", "").endswith("/loss")]
+    return found
+
+
+@pytest.mark.skipif(len(psutil.Process().cpu_affinity()) < 2, reason="two workers need two cores")
+def test_results_are_those_of_one_worker_bit_by_bit(run_harness, tmp_path):
+    for name, more in (("one", []), ("two", [AT_ONCE])):
+        done = run_harness(*STUDY, *more, f"output={name}", "tracking=none")
+        assert done.returncode == 0, done.stdout + done.stderr
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert len(losses(one)) == 8
+    assert losses(two) == losses(one)
+    assert without_hash(results(two)) == without_hash(results(one))
+    spans = times(two)
+    assert any(a < b_end and b < a_end for at, (a, a_end) in enumerate(spans) for b, b_end in spans[:at]), spans
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["hardware.workers=4096"], "hardware.workers=4096 with 1 thread each (hardware.threads) need more than the "),
+        ([AT_ONCE, "hardware.threads=4000"], "hardware.workers=2 with 4,000 threads each (hardware.threads) need more than"),
+        ([AT_ONCE, "hardware.devices=2"], "hardware.workers=2 divides the cores of a CPU"),
+        ([AT_ONCE, "sweep.budget_minutes=1", "hardware.threads=1"], "hardware.workers=2 has no budget of time"),
+        (["hardware.workers=0"], "hardware.workers=0 must be at least 1"),
+    ],
+)
+def test_workers_that_cannot_be_are_refused(tell, settings, message):
+    told = tell("task=bag", "scale=tiny", *settings)
+    assert (told.code, told.err.count("\n")) == (2, 1), told.err
+    assert message in told.err
+
+
+def test_the_cores_are_divided(compose, tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.hardware.facts.cores", lambda: 5)
+    (item,) = plan(compose("task=bag", "scale=tiny", AT_ONCE, "task.grammar.train_examples=20", f"output={tmp_path}"))
+    assert item.config.hardware.threads == 2
+
+
+def test_the_number_of_workers_cannot_be_swept(tell):
+    told = tell("-m", "task=bag", "scale=tiny", "hardware.threads=1", "hardware.workers=1,2")
+    assert told.code == 2
+    assert "hardware.workers=1,2 cannot be swept" in told.err
+
+
+ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none", "tracking=none", "study=s", "output=out"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_end_of_the_command_ends_both_workers_and_the_same_command_completes(number, start_harness, small, tmp_path):
+    command = ["-m", *small, AT_ONCE, "seed=1,2,3", *ENDLESS]
+    process = start_harness(*command)
+    found = wait_for(lambda: both if len(both := workers(process.pid)) == 2 else None, process)
+    wait_for(lambda: len(list(tmp_path.glob("out/s/*/metrics.jsonl"))) == 2, process)
+    process.send_signal(number)
+    _, err = process.communicate()
+    psutil.wait_procs(found, timeout=60)
+    assert [one for one in found if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
+    assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130), err
+    if number != signal.SIGKILL:
+        states = [json.loads(path.read_text())["end"]["state"] for path in tmp_path.glob("out/s/*/run.json")]
+        assert states == ["killed", "killed"]
+
+
+def test_a_killed_worker_does_not_end_the_other_one(start_harness, small, tmp_path):
+    steps = ["finetune.epochs=1000000", "finetune.max_steps=60", *ENDLESS[2:]]
+    command = ["-m", *small, AT_ONCE, "seed=1,2", *steps]
+    process = start_harness(*command)
+    (one, _) = wait_for(lambda: both if len(both := workers(process.pid)) == 2 else None, process)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        one.kill()
+    out, err = process.communicate()
+    assert process.returncode == 1, out + err
+    assert out.count(": killed: ended by SIGKILL") == 1
+    assert out.count(": finished in ") == 1
+    again = start_harness(*command)
+    out, err = again.communicate()
+    assert again.returncode == 0, out + err
+    assert out.count("finished already, skipped") == 1
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(1, 60.0), (2, 40.0), (3, 40.0)])
+def test_a_forecast_divides_the_time_but_not_a_run(workers, expected):
+    from harness.study import forecast
+
+    assert forecast.side_by_side([10.0, 40.0, 10.0], workers) == expected
+    assert forecast.side_by_side([], workers) == 0.0
