@@ -16,10 +16,14 @@ import harness
 from harness.commands import COMMANDS
 from harness.config.redact import redacted
 from harness.errors import InputError, is_disk_full, unknown
+from harness.hardware import outer_launcher
 from harness.terminal import ends_with_its_reader
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended: 128 + 2."""
+
+RUN_ON_HOSTS = "harness.commands.run_on_hosts"
+"""Module of `run` under torchrun."""
 
 HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
@@ -86,7 +90,8 @@ def _run(name: str, arguments: list[str]) -> int:
         return completion.main(arguments)
     if name == "run" and arguments and re.fullmatch(r"\w[\w-]*", arguments[0]):
         raise unknown("command", arguments[0], COMMANDS, "python -m harness")
-    return importlib.import_module(COMMANDS[name][0]).main(arguments)
+    several = name == "run" and outer_launcher.processes() > 1
+    return importlib.import_module(RUN_ON_HOSTS if several else COMMANDS[name][0]).main(arguments)
 
 
 def _help(topics: list[str]) -> int:

@@ -4,7 +4,6 @@ import gc
 from typing import TYPE_CHECKING
 
 from harness.config import compose, names
-from harness.hardware import outer_launcher
 from harness.study import workers
 from harness.terminal import live_line
 
@@ -14,14 +13,6 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str]) -> int:
     """0 when every run finished, 1 when one failed; InputError for a wrong input."""
-    if outer_launcher.processes() == 1:
-        return _run(arguments)
-    from harness.study import hosts  # torch
-
-    return hosts.lead(lambda: _run(arguments)) if outer_launcher.number() == 0 else hosts.follow()
-
-
-def _run(arguments: list[str]) -> int:
     workers.prepare()  # takes seconds, beside the composition
     return compose.main(arguments, _run_study)
 
