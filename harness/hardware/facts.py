@@ -42,7 +42,7 @@ def device_name(config: HardwareConfig) -> str:
 def description(config: HardwareConfig) -> str:
     """One line for tags and report headers."""
     compiled = ", compiled" if config.compile else ""
-    several = "" if config.devices == 1 else f"{config.devices} processes of " if config.device is Device.cpu else ""
+    several = "" if config.devices == 1 else f"{config.devices} processes, " if config.device is Device.cpu else ""
     gpus = f"{config.devices} × " if config.device is Device.cuda and config.devices > 1 else ""
     return f"{gpus}{device_name(config)}, {several}{threads(config)} threads, {config.dtype.value}{compiled}"
 
