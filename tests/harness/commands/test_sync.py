@@ -1,11 +1,14 @@
 """The command that tells a store what it has missed; that it does is shown beside the run that missed it."""
 
+import json
 import shutil
 
 from filelock import FileLock
 
-from harness import paths, tags
+from harness import checksums, paths, tags
 from harness.commands.sync import sync
+from reports.comparison.compare import compare as reports_compare
+from reports.read import read
 
 
 def test_folder_that_is_not_there_is_one_line(run_module):
@@ -72,3 +75,26 @@ def state_of_study(output) -> str:
     (study,) = client.search_experiments(filter_string="name = 'sweep'")
     (run,) = client.search_runs([study.experiment_id], f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'")
     return run.info.status
+
+
+def test_runs_of_a_colleague_are_added_once_and_other_hardware_is_kept_apart(sweep, output, runs_of, tmp_path):
+    """Their folder has our study, run by the same commands on another machine; both stores stay theirs and ours."""
+    ours, theirs = f"sqlite:///{output / 'mlflow.db'}", tmp_path / "theirs"
+    shutil.copytree(sweep.output / "sweep", output / "sweep")
+    assert sync(str(output), None) == 3
+    shutil.copytree(sweep.output / "sweep", theirs / "sweep")
+    for path in theirs.glob("sweep/*/run.json"):
+        record = json.loads(path.read_text())
+        record["attempt"] = f"their-{record['attempt']}"
+        record["parameters"]["facts.device_name"] = record["tags"]["hardware"] = "another CPU"
+        record["tags"] |= {"session": "theirs", "fingerprint": f"their-{record['tags']['fingerprint']}"}
+        path.write_text(json.dumps(checksums.with_checksum(record)))
+    for _ in range(2):
+        assert sync(str(theirs), ours) == 3
+        assert len(runs_of(output, "sweep")) == 6
+    comparison = reports_compare("sweep", read(ours, ["sweep"]).runs, "base")
+    assert len(comparison.sections) == 2
+    for section in comparison.sections:
+        assert [row.label for row in section.rows] == ["base", "enhanced"]
+        assert len({run.tags["hardware"] for run in section.runs}) == 1
+    assert comparison.superseded == []
