@@ -147,6 +147,25 @@ def test_a_pretraining_runs_before_the_first_run_that_needs_it_and_none_for_noth
     assert runner.queue.left == [pretrainings[2], runs[2]]
 
 
+def test_several_workers_keep_the_budget_within_a_block_and_the_arms_together():
+    """The next run is taken while the last one still runs: times between two runs add up to that of the clock."""
+    items, now, running = planned(seeds=6, minutes=6.5), [0.0], []
+    queue = Queue(items, lambda: now[0])
+    ran = []
+    for item in queue:
+        ran.append(item)
+        running.append(item)
+        if len(running) == 2:  # both workers are busy: they end together
+            now[0] += 60
+            for other in running:
+                other.done = True
+            running.clear()
+    assert now[0] <= 6.5 * 60 + 60
+    blocks = {(item.task, item.seed) for item in ran}
+    assert len(ran) == 2 * len(blocks) >= 12
+    assert len(ran) + len(queue.left) == len(items)
+
+
 def study(rng: np.random.Generator, tasks: int, arms: int, sds: list[float]) -> list[Item]:
     """Equal arms: (tasks, arms) of 12 seeds, in a budget for half of them."""
     names = [f"arm {number}" for number in range(arms)]
