@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from harness.study.end import INVALID
 
 RANK = "harness.study.rank"
+
+LIBRARIES = ("gloo", "NCCL")
+"""Of communication: named in the errors of ranks that have lost another one."""
 
 POLL_S = 0.1
 """Seconds between two looks at the processes."""
@@ -44,10 +47,26 @@ def start_ranks(folder: Path, devices: int) -> None:
             elastic_launch(config, sys.executable)(*command)
             return
         except ChildFailedError as error:
-            rank, failure = error.get_first_failure()
+            rank, failure = cause(error.failures)
     if failure.exitcode == INVALID:  # it has said why
         sys.exit(INVALID)
-    end_like(f"rank {rank} of {devices}", failure.exitcode, failure.message.strip().splitlines()[-1])
+    end_like(f"rank {rank} of {devices}", failure.exitcode, message_of(failure))
+
+
+def cause(failures: dict[int, ProcessFailure]) -> tuple[int, ProcessFailure]:
+    """The rank that ended the others: by a signal, or the first with an error that is not the lost connection to it."""
+
+    def order(failed: tuple[int, ProcessFailure]) -> tuple[bool, bool, int]:
+        _, failure = failed
+        return failure.exitcode >= 0, any(library in message_of(failure) for library in LIBRARIES), failure.timestamp
+
+    return min(failures.items(), key=order)
+
+
+def message_of(failure: ProcessFailure) -> str:
+    """One line: the exception, or the signal."""
+    message = failure.message if isinstance(failure.message, str) else failure.message["message"]
+    return " ".join(message.split())
 
 
 def quieten() -> None:
