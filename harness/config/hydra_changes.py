@@ -14,7 +14,11 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
 from hydra._internal.hydra import Hydra
 from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.types import Override
+from hydra.errors import ConfigCompositionException
 from hydra.plugins.sweeper import Sweeper
+from hydra.types import RunMode
+from omegaconf import DictConfig
 
 from harness.config import foreign_code, own_files
 from harness.config.sweep import Sweep
@@ -27,6 +31,10 @@ SETS_MODE = r"\+*(experiment|hydra)\b|-(-config|c[dpn])"
 """Beginning of an argument with which hydra.mode may be set: files of the user may set it too."""
 
 
+REFUSALS = (ConfigCompositionException, AssertionError, AttributeError, TypeError, ValueError)
+"""What Hydra raises for a setting that does not fit; the last four where OmegaConf checks too little."""
+
+
 @contextlib.contextmanager
 def made(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
     """All changes, for the composition of a sweep."""
@@ -36,6 +44,7 @@ def made(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
         _foreign_code_refused(),
         _hydra_raises(),
         _without_repetition(sweep, overrides),
+        _settings_of_jobs_alone(),
         _without_collections(),
     ):
         yield
@@ -94,6 +103,34 @@ def _note_elsewhere(overrides: list[str]) -> Iterator[None]:
             yield
         finally:
             sys.argv[1:] = overrides  # a run is tracked with the command that was typed
+
+
+@contextlib.contextmanager
+def _settings_of_jobs_alone() -> Iterator[None]:
+    """Before a sweep Hydra composes without the groups that it sweeps, where a key of one of their choices may be missing.
+
+    Such a setting is left out there: every job is composed with all of them, and refuses what is wrong.
+    """
+    compose, apply = Hydra.compose_config, ConfigLoaderImpl._apply_overrides_to_config
+
+    def apply_possible(overrides: list[Override], config: DictConfig) -> None:
+        for override in overrides:
+            with contextlib.suppress(*() if override.is_hydra_override() else REFUSALS):
+                apply([override], config)
+
+    def compose_possible(self: Hydra, *arguments: Any, run_mode: RunMode, **options: Any) -> DictConfig:
+        chosen = apply_possible if run_mode == RunMode.MULTIRUN else apply
+        ConfigLoaderImpl._apply_overrides_to_config = staticmethod(chosen)
+        try:
+            return compose(self, *arguments, run_mode=run_mode, **options)
+        finally:
+            ConfigLoaderImpl._apply_overrides_to_config = staticmethod(apply)
+
+    Hydra.compose_config = compose_possible
+    try:
+        yield
+    finally:
+        Hydra.compose_config = compose
 
 
 @contextlib.contextmanager

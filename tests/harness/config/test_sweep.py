@@ -54,3 +54,14 @@ def test_seeds_of_an_experiment_are_replicates(compose):
     assert [(run.model.position.value, run.seed) for run in runs] == [
         (position, seed) for position in ("learned", "rotary") for seed in (0, 1, 2)
     ]
+
+
+def test_a_setting_of_swept_choices_alone_may_stand_beside_them(compose):
+    """The default task has no grammar; those of the sweep have one."""
+    configs = compose("-m", "task=bag,order", "task.grammar.train_examples=400")
+    assert [(config.task.name, config.task.grammar.train_examples) for config in configs] == [("bag", 400), ("order", 400)]
+
+
+def test_a_setting_that_one_of_the_swept_choices_lacks_is_refused(compose):
+    with pytest.raises(InputError, match=r"task\.grammar\.train_examples=400: task\.grammar is null with this task"):
+        compose("-m", "task=bag,sst2", "task.grammar.train_examples=400")
