@@ -10,7 +10,8 @@ from harness.audit import kinds, scores, timing
 from harness.audit.kinds import Part, Reading
 from harness.audit.measured import Measured, Point, counted
 from harness.audit.shapes import Shapes, objective_flops, visible_pairs
-from harness.config.schema import HardwareConfig, TokenizerConfig
+from harness.config.schema import HardwareConfig
+from harness.config.texts import TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.hardware import peak_flops

@@ -19,7 +19,8 @@ from harness.config.choices import TaskKind
 from harness.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from harness.config.schema import RunConfig, TaskConfig
+    from harness.config.schema import RunConfig
+    from harness.config.texts import TaskConfig
 
 KEYS = {
     "run": "folder of a fine-tuned run, of its checkpoint, or its id in the tracking store",

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, fields, replace
 
-from harness.config.schema import RunConfig, TokenizerConfig
+from harness.config.schema import RunConfig
+from harness.config.texts import TokenizerConfig
 from harness.errors import InputError
 from models.config import EncoderConfig
 from models.keys import refuse_unread

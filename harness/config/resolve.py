@@ -16,15 +16,8 @@ from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import DeviceSharding, Dtype, Keep, KeepBest, TrainedOn
 from harness.config.execution import ON_FAILURE
 from harness.config.redact import hide
-from harness.config.schema import (
-    CorpusConfig,
-    FinetuneConfig,
-    MeasureConfig,
-    PretrainConfig,
-    RunConfig,
-    TaskConfig,
-    TokenizerConfig,
-)
+from harness.config.schema import FinetuneConfig, MeasureConfig, PretrainConfig, RunConfig
+from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
 from harness.errors import InputError, unknown
 from models.config import Body
 from models.objectives.config import ObjectiveName

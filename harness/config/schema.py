@@ -9,26 +9,22 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from omegaconf import MISSING, OmegaConf
+from omegaconf import OmegaConf
 
 from harness.arms import setting_texts
 from harness.config.choices import (
-    CorpusSource,
-    DataSource,
     Device,
     DeviceSharding,
     Dtype,
     Keep,
     KeepBest,
     Products,
-    Rule,
-    TaskKind,
     TokenizerKind,
-    TrainedOn,
 )
 from harness.config.execution import SweepConfig
 from harness.config.match import MatchConfig
 from harness.config.search import SearchConfig
+from harness.config.texts import CorpusConfig, DataConfig, TaskConfig, TokenizerConfig
 from models.config import LARGEST_TABLE, EncoderConfig
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.ranges import LARGEST_SEED, number, numbers
@@ -56,106 +52,6 @@ class ModelConfig(EncoderConfig):
     objective: ObjectiveName = ObjectiveName.mlm_nsp  # what `pretrain=own` means
     init_from: str | None = None  # name on the hub or folder; its config.json gives the shape
     tokenizer: StatedTokenizer = field(default_factory=StatedTokenizer)  # what `tokenizer=own` means
-
-
-@dataclass
-class GrammarConfig:
-    """A generated data set; read in `harness/tasks/synthetic/`."""
-
-    rule: Rule = Rule.bag
-    train_examples: int = number(1000, at_least=1)
-    validation_examples: int = number(500, at_least=1)
-    distance: int = number(20, at_least=1)  # tokens between the two words of the rule `distance`
-    symbols: int = number(4, at_least=1)  # words that `pairs` matches, or that are keys in `induction`
-    pairs: int = number(4, at_least=1)  # of key and value in `induction`, of opening and closing bracket in `brackets`
-    depth: int = number(3, at_least=1)  # of nesting in `brackets`
-    length: int = number(480, at_least=1)  # words of a document of `needle`
-    seed: int = number(0, at_least=0, limit=LARGEST_SEED)
-
-
-@dataclass
-class TaskConfig:
-    """One data set with its labels and scores, or a named set of tasks; read in `harness/tasks/`."""
-
-    name: str = MISSING
-    version: int = number(1, at_least=0)
-    kind: TaskKind = TaskKind.classification
-    members: list[str] = field(default_factory=list)  # names of tasks: this entry is a set, which runs each of them
-    grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
-    hub: str = ""  # data set on the hub
-    folder: str = ""  # the same data set's folder below data.root
-    subset: str = ""  # configuration of the data set
-    train_split: str = "train"
-    validation_split: str = "validation"  # a split or, in the notation of `datasets`, a part: train[80%:]
-    more_validation: dict[str, str] = field(default_factory=dict)  # name: further split to evaluate, or SUBSET:SPLIT
-    languages: dict[str, str] = field(default_factory=dict)  # name: SUBSET:SPLIT whose text a multilingual tokenizer reads too
-    test_split: str = ""
-    train_file: str | None = None  # .csv, .tsv, .jsonl or .parquet, in place of hub and folder
-    validation_file: str | None = None
-    test_file: str | None = None
-    tune_share: float = number(0.0, at_least=0, below=1)  # of train, kept apart from it as the split `tune`
-    tune_seed: int = number(0, at_least=0, limit=LARGEST_SEED)
-    item: str = "idx"  # column of row ids; without it rows are numbered
-    submission: str = ""  # name of the benchmark's file of predictions, as GLUE's CoLA
-    more_submission: dict[str, str] = field(default_factory=dict)  # file: further split with its own file
-    source: str = ""  # paper or page that defines the task
-    fields: list[str] = field(default_factory=list)  # one or two text columns; a+b: the text of both
-    label: str = "label"
-    labels: list[str] = field(default_factory=list)  # class names in the order of their numbers
-    scores: list[str] = field(default_factory=list)  # functions of harness/tasks/scores.py
-    headline: str = ""  # the main score of the task
-    max_length: int = number(128, at_least=1)  # tokens; longer texts are cut, of kind `spans` into windows
-    stride: int = number(128, at_least=0)  # tokens that neighbouring windows have in common
-    max_answer_length: int = number(30, at_least=1)  # longest predicted answer in tokens
-    answerable_only: bool = False  # "no answer" is never predicted
-
-
-@dataclass
-class DataConfig:
-    """Where data comes from; read in `harness/data/`."""
-
-    source: DataSource = DataSource.hub
-    root: str | None = None  # folder of source=local
-    train_examples: int | None = number(None, at_least=1)  # the first so many; None: all of them
-    validation_examples: int | None = number(None, at_least=1)
-
-
-@dataclass
-class CorpusConfig:
-    """Running text; read in `harness/corpus/`."""
-
-    name: str = MISSING
-    version: int = number(1, at_least=0)
-    source: CorpusSource = CorpusSource.builtin
-    hub: str = ""  # data set on the hub
-    folder: str = ""  # the same data set's folder below data.root
-    subset: str = ""  # configuration of the data set
-    train_split: str = "train"
-    validation_split: str | None = "validation"  # None: validation_share of the documents is held out
-    validation_share: float = number(0.02, at_least=0, at_most=1)
-    text: str = "text"  # column
-    document: str = ""  # column that is the same for all rows of a document; empty: each row is a document
-    heading: str = ""  # pattern of a row that begins a document
-    files: list[str] = field(default_factory=list)
-    validation_files: list[str] = field(default_factory=list)  # empty: validation_share of the documents is held out
-    train_documents: int | None = number(None, at_least=1)  # the first so many; None: all of them
-    documents: int = number(2000, at_least=1)  # that the grammar generates
-    seed: int = number(0, at_least=0, limit=LARGEST_SEED)
-
-
-@dataclass
-class TokenizerConfig:
-    """Trained on text, or from a file; read in `harness/data/tokenizer.py`. Null: what the model or scale states."""
-
-    kind: TokenizerKind | None = TokenizerKind.wordpiece
-    trained_on: TrainedOn = TrainedOn.auto
-    train_characters: int = number(100_000_000, at_least=1, limit=1e12)  # at most, of the text that it is trained on
-    vocab_size: int | None = number(8192, at_least=1, limit=LARGEST_TABLE)
-    min_frequency: int = number(2, at_least=0)
-    lowercase: bool | None = True
-    multilingual: bool | None = False  # also trained on the text of task.languages, without labels
-    vocab_file: str | None = None  # one piece a line, as BERT's vocab.txt
-    file: str | None = None  # a whole tokenizer of the library, tokenizer.json
 
 
 @dataclass

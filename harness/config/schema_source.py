@@ -10,7 +10,7 @@ from pathlib import Path
 
 FILES = (
     *("harness/config/schema.py", "harness/config/choices.py", "harness/config/execution.py"),
-    *("harness/config/match.py", "harness/config/search.py"),
+    *("harness/config/match.py", "harness/config/search.py", "harness/config/texts.py"),
     *("models/config.py", "models/choices.py", "models/objectives/config.py"),
 )
 ROOT = Path(__file__).resolve().parents[2]

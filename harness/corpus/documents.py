@@ -7,7 +7,8 @@ from itertools import islice
 from pathlib import Path
 
 from harness.config.choices import CorpusSource
-from harness.config.schema import CorpusConfig, RunConfig
+from harness.config.schema import RunConfig
+from harness.config.texts import CorpusConfig
 from harness.corpus import generated, loaded
 from harness.errors import InputError
 

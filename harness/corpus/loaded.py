@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from harness.config.choices import DataSource
-from harness.config.schema import CorpusConfig, RunConfig
+from harness.config.schema import RunConfig
+from harness.config.texts import CorpusConfig
 from harness.data.files import torn_parquet
 from harness.data.sources import local_folder, unloadable
 from harness.errors import InputError, unknown

@@ -13,7 +13,8 @@ from typing import Any
 from yaml import YAMLError
 
 from harness.config.choices import DataSource
-from harness.config.schema import DataConfig, RunConfig, TaskConfig
+from harness.config.schema import RunConfig
+from harness.config.texts import DataConfig, TaskConfig
 from harness.data import files as own_files
 from harness.errors import InputError, unknown
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness import arms, tags
-from harness.config.schema import GrammarConfig, RunConfig, flatten, to_dict
+from harness.config.schema import RunConfig, flatten, to_dict
+from harness.config.texts import GrammarConfig
 
 MOST_PARAMETERS = 40
 

@@ -13,7 +13,8 @@ from harness.__main__ import main
 from harness.checkpoints import finetuned
 from harness.commands.predict import parse, predict_file, request_of
 from harness.config.choices import TaskKind
-from harness.config.schema import HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.config.schema import HardwareConfig, RunConfig
+from harness.config.texts import TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
 from models.batch import Batch

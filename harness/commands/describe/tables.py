@@ -9,7 +9,8 @@ from pathlib import Path
 from harness import tasks
 from harness.commands.describe import architecture, picture, shape_table
 from harness.config import compose
-from harness.config.schema import ModelConfig, RunConfig, TaskConfig
+from harness.config.schema import ModelConfig, RunConfig
+from harness.config.texts import TaskConfig
 from harness.errors import InputError
 from harness.measure import pretraining_heads as heads
 from harness.measure import size

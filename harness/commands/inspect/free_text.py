@@ -13,7 +13,8 @@ from harness.commands.inspect.request import SEPARATOR, Request
 from harness.commands.inspect.sequences import InputSequence, sequence_of, trained_tokenizer
 from harness.config.choices import TaskKind, TrainedOn
 from harness.config.resolve import MEASURED_LENGTH
-from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
+from harness.config.schema import HardwareConfig, RunConfig
+from harness.config.texts import TaskConfig
 from harness.corpus.prepare import Lines
 from harness.data.tokenizer import build, pad_token_id, special_ids
 from harness.errors import InputError

@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 
 from harness import tasks
 from harness.config.choices import TaskKind, TrainedOn
-from harness.config.schema import RunConfig, TaskConfig
+from harness.config.schema import RunConfig
+from harness.config.texts import TaskConfig
 from harness.data.tokenizer import build, pad_token_id
 from harness.errors import InputError
 from harness.tasks.base import Examples, Split

@@ -14,7 +14,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.trainers import WordLevelTrainer
 
-from harness.config.schema import TokenizerConfig
+from harness.config.texts import TokenizerConfig
 from harness.data.tokenizer import SPECIAL, special_ids
 
 LISTED = 4

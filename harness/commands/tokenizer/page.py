@@ -14,7 +14,8 @@ from harness.commands.tokenizer.counts import Counts, Text, Word, count, plain_w
 from harness.commands.tokenizer.request import Request
 from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.resolve import Found, resolve
-from harness.config.schema import RunConfig, TokenizerConfig
+from harness.config.schema import RunConfig
+from harness.config.texts import TokenizerConfig
 from harness.corpus.prepare import Lines
 from harness.data import tokenizer as tokenizers
 from harness.errors import InputError

@@ -7,7 +7,7 @@ influence a variant's pooled vector; `theory` derives from it whether the varian
 import random
 
 from harness.config.choices import Rule
-from harness.config.schema import GrammarConfig
+from harness.config.texts import GrammarConfig
 from harness.errors import InputError
 from harness.seeds import derive
 from harness.tasks.synthetic import bag, brackets, distance, induction, left_context, needle, order, pairs

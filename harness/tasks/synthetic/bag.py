@@ -2,7 +2,7 @@
 
 import random
 
-from harness.config.schema import GrammarConfig
+from harness.config.texts import GrammarConfig
 from harness.tasks.synthetic.base import Distance, Family, Row, Theory
 from harness.tasks.synthetic.words import BLAME, PRAISE, fillers
 

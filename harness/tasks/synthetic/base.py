@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.config.schema import GrammarConfig
+from harness.config.texts import GrammarConfig
 
 Row = dict[str, str | int]
 

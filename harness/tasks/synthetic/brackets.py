@@ -7,7 +7,7 @@ attention layers find the matching bracket (arXiv:2105.11115), and a third one g
 
 import random
 
-from harness.config.schema import GrammarConfig
+from harness.config.texts import GrammarConfig
 from harness.errors import InputError
 from harness.tasks.synthetic.base import Distance, Family, Row, Theory
 from harness.tasks.synthetic.words import CLOSING, OPENING

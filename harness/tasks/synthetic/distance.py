@@ -7,7 +7,7 @@ open gates can be counted.
 
 import random
 
-from harness.config.schema import GrammarConfig
+from harness.config.texts import GrammarConfig
 from harness.errors import InputError
 from harness.tasks.synthetic.base import Distance, Family, Row, Theory
 from harness.tasks.synthetic.words import FILLERS, OPEN, SHUT, fillers

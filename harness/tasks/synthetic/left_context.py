@@ -7,7 +7,7 @@ attends to the whole text and solves it as `base` does.
 
 import random
 
-from harness.config.schema import GrammarConfig
+from harness.config.texts import GrammarConfig
 from harness.tasks.synthetic.base import Distance, Family, Row, Theory
 from harness.tasks.synthetic.words import RAINY, SUNNY, fillers
 

@@ -6,7 +6,7 @@ Full attention reaches it from the pooled token in one layer. A weighted count o
 
 import random
 
-from harness.config.schema import GrammarConfig
+from harness.config.texts import GrammarConfig
 from harness.errors import InputError
 from harness.tasks.synthetic.base import Distance, Family, Row, Theory
 from harness.tasks.synthetic.words import FILLERS, SAID, VERDICTS

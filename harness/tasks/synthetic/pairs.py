@@ -2,7 +2,7 @@
 
 import random
 
-from harness.config.schema import GrammarConfig
+from harness.config.texts import GrammarConfig
 from harness.errors import InputError
 from harness.tasks.synthetic.base import Distance, Family, Row, Theory
 from harness.tasks.synthetic.words import SYMBOLS, fillers

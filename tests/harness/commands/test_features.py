@@ -24,7 +24,8 @@ from harness.commands.features.command import parse
 from harness.commands.features.extract import extract
 from harness.commands.features.request import request_of
 from harness.commands.features.vectors import refuse_other_model
-from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
+from harness.config.schema import HardwareConfig, RunConfig
+from harness.config.texts import TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
 from models.config import EncoderConfig, Init, Position

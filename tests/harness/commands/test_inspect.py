@@ -21,7 +21,8 @@ from harness.commands.inspect.request import request_of
 from harness.commands.inspect.sequences import InputSequence, as_table, attention_note, sequences_of
 from harness.commands.inspect.show import show
 from harness.config.choices import DataSource, TaskKind
-from harness.config.schema import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.config.schema import ModelConfig, RunConfig
+from harness.config.texts import DataConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
 from models.batch import Batch

@@ -9,7 +9,8 @@ import pytest
 from pyarrow import parquet
 
 from harness.config.choices import CorpusSource, DataSource
-from harness.config.schema import CorpusConfig, DataConfig, RunConfig
+from harness.config.schema import RunConfig
+from harness.config.texts import CorpusConfig, DataConfig
 from harness.corpus.documents import documents
 from harness.errors import InputError
 from harness.tasks.synthetic import words as tasks_grammar

@@ -9,7 +9,8 @@ import torch
 
 from harness import metrics
 from harness.config.choices import CorpusSource
-from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
+from harness.config.schema import HardwareConfig, ModelConfig, PretrainConfig, RunConfig
+from harness.config.texts import CorpusConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
 from harness.training.parts_eval import PartsEval

@@ -13,7 +13,7 @@ from harness.commands.tokenizer.counts import MOST, count, pieces_of, plain_word
 from harness.commands.tokenizer.page import bins, percent
 from harness.commands.tokenizer.request import KINDS
 from harness.config.choices import TokenizerKind
-from harness.config.schema import TokenizerConfig
+from harness.config.texts import TokenizerConfig
 from harness.data.tokenizer import build
 
 ROWS = [("the fox runs", 0), ("foxes run, they say!", 1), ("a hare hears the fox", 0), ("the hares ran", 1)] * 5
