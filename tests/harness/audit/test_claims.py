@@ -54,7 +54,7 @@ WRONG = {
     "key of the claim": ("claim: tiny is tiny", "clam: tiny is tiny", "key", "did you mean 'claim'?"),
     "no readings": (GOOD[GOOD.index("      whole") :], "      {}", "claims.tiny.readings", "expected at least one reading"),
     "no claims": (GOOD[GOOD.index("claims") :], "", "claims", "expected at least one claim"),
-    "no YAML": ("source: a test", "source: [a", "x.yaml", "expected a YAML file of claims"),
+    "no YAML": ("source: a test", "source: [a", "x.yaml, line 3, column 7", "expected ',' or ']'"),
 }
 
 

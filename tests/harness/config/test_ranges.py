@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -16,14 +16,14 @@ from models.ranges import Range
 
 
 def numeric(schema: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(key, metadata) of every number."""
+    """(key, metadata) of every number; those of a dictionary are results, such as what a match found."""
     hints = get_type_hints(schema)
     for one in fields(schema):
         kinds = {hints[one.name], *get_args(hints[one.name])}
         section = next((kind for kind in kinds if is_dataclass(kind)), None)
         if section is not None:
             yield from numeric(section, f"{prefix}{one.name}.")
-        elif kinds & {int, float}:
+        elif kinds & {int, float} and get_origin(hints[one.name]) is not dict:
             yield prefix + one.name, one.metadata
 
 
