@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from child_processes import wait_for, workers
+from child_processes import PATIENCE_S, wait_for, workers
 from filelock import FileLock, Timeout
 
 from harness import paths, processes
@@ -63,7 +63,7 @@ def test_worker_holds_the_lock_of_its_folder_while_it_runs(start_process, small,
         FileLock(folder / paths.WORKER_LOCK, timeout=0).acquire()
     (worker,) = workers(command.pid)
     command.kill()
-    psutil.wait_procs([worker], timeout=30)
+    psutil.wait_procs([worker], timeout=PATIENCE_S)
     with FileLock(folder / paths.WORKER_LOCK, timeout=0):
         pass
 
