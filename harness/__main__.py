@@ -115,4 +115,7 @@ def leave_out_working_directory() -> None:
 
 if __name__ == "__main__":
     leave_out_working_directory()
-    sys.exit(main())
+    code = main()
+    if code == INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C while Python ends would change the exit code
+    sys.exit(code)
