@@ -19,17 +19,17 @@ def outcomes(
     workers: int,
     run: Callable[[PlannedRun], Outcome],
     skipped: Callable[[PlannedRun], bool],
-    goes_on: Callable[[], bool],
+    may_continue: Callable[[], bool],
     interrupted: threading.Event,
 ) -> Iterator[tuple[PlannedRun, Outcome | None]]:
     """Each run with its outcome as soon as it has ended; None for one that `skipped` says is not to be run.
 
-    Nothing starts where `goes_on` is false; runs in other threads are waited for. Where this thread is interrupted,
+    Nothing starts where `may_continue` is false; runs in other threads are waited for. Where this thread is interrupted,
     `interrupted` is set, by which they end.
     """
     if workers == 1:  # in this thread
         for item in planned:
-            if not goes_on():
+            if not may_continue():
                 return
             yield item, (None if skipped(item) else run(item))
         return
@@ -38,7 +38,7 @@ def outcomes(
     try:
         while waiting or crew.running:
             ready = next((item for item in waiting if not _waits(item, waiting, crew.running)), None)
-            if ready is None or not goes_on() or len(crew.running) == workers:
+            if ready is None or not may_continue() or len(crew.running) == workers:
                 if not crew.running:
                     return
                 yield crew.next_outcome()

@@ -174,11 +174,11 @@ def _run_each(queue: Queue, runs: int, command: Command, screen: Screen, failure
     def needs_what_failed(item: PlannedRun) -> bool:
         return failures.has(item.needs)
 
-    def goes_on() -> bool:
+    def may_continue() -> bool:
         return not stops
 
     ended = 0
-    outcomes = side_by_side.outcomes(labelled(), command.workers, run, needs_what_failed, goes_on, command.interrupted)
+    outcomes = side_by_side.outcomes(labelled(), command.workers, run, needs_what_failed, may_continue, command.interrupted)
     with contextlib.closing(outcomes):
         for item, outcome in outcomes:
             ended += 1

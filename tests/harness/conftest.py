@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from refusals import Told
+from refusals import Printed
 
 from harness import tags
 from harness.config.schema import RunConfig
@@ -84,7 +84,7 @@ def run_harness(
 
 
 @pytest.fixture
-def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Told]:
+def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Printed]:
     """Runs a command that is to be refused in this process, in an empty folder; no run may begin."""
     from harness.__main__ import main
     from harness.study import one_run
@@ -92,13 +92,13 @@ def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(one_run, "_run", lambda item, label, *others: pytest.fail(f"{label} was run"))
 
-    def command(*arguments: str) -> Told:
+    def command(*arguments: str) -> Printed:
         monkeypatch.setattr(sys, "argv", ["harness"])
         capsys.readouterr()  # what fixtures have printed
         code = main([*arguments, f"output={tmp_path / 'out'}"])
         out, err = capsys.readouterr()
         files = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()]
-        return Told(code, out, err, [str(path) for path in files if path.suffix != ".lock" and path.parts[0] != ".hydra"])
+        return Printed(code, out, err, [str(path) for path in files if path.suffix != ".lock" and path.parts[0] != ".hydra"])
 
     return command
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Told:
+class Printed:
     """What a command said and left."""
 
     code: int
@@ -13,14 +13,14 @@ class Told:
     left: list[str]
 
 
-def assert_refused(told: Told, *fragments: str) -> None:
+def assert_refused(printed: Printed, *fragments: str) -> None:
     """One line with all of the fragments, and nothing else anywhere."""
-    assert told.code == 2, told.out + told.err
-    assert told.out == ""
-    assert told.err.startswith("harness: ")
-    assert told.err.count("\n") == 1, told.err
-    assert told.err.endswith("\n")
-    assert "Traceback" not in told.err
+    assert printed.code == 2, printed.out + printed.err
+    assert printed.out == ""
+    assert printed.err.startswith("harness: ")
+    assert printed.err.count("\n") == 1, printed.err
+    assert printed.err.endswith("\n")
+    assert "Traceback" not in printed.err
     for fragment in fragments:
-        assert fragment in told.err
-    assert told.left == []
+        assert fragment in printed.err
+    assert printed.left == []

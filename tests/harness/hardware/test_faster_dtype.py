@@ -42,9 +42,9 @@ def test_the_faster_one_is_chosen_once_and_said(measured, capsys, fp32, bf16, ex
     asked = measured(Products(fp32, bf16))
     assert [faster_dtype.chosen(AUTO), faster_dtype.chosen(AUTO)] == [expected, expected]
     assert asked == [(Device.cpu, 1)]
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert f"hardware.dtype=auto is {expected.value} here" in told
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert f"hardware.dtype=auto is {expected.value} here" in printed
 
 
 def test_a_stated_one_is_kept_without_measuring(measured):

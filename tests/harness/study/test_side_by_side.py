@@ -29,7 +29,7 @@ class Item:
 
 
 def order_of(items: list[Item], count: int, run, **changes) -> list[tuple[str, object]]:
-    options = {"skipped": lambda item: False, "goes_on": lambda: True, "interrupted": threading.Event()} | changes
+    options = {"skipped": lambda item: False, "may_continue": lambda: True, "interrupted": threading.Event()} | changes
     return [(item.title, outcome) for item, outcome in side_by_side.outcomes(items, count, run, **options)]
 
 
@@ -75,7 +75,7 @@ def test_what_is_skipped_has_no_outcome_and_nothing_starts_after_a_stop(count):
         ran.append(item.title)
         return "ran"
 
-    found = order_of(items, count, run, skipped=lambda item: item.title == "1", goes_on=lambda: len(ran) < 2)
+    found = order_of(items, count, run, skipped=lambda item: item.title == "1", may_continue=lambda: len(ran) < 2)
     assert ("1", None) in found
     assert len(ran) == 2
 
@@ -140,9 +140,9 @@ def test_results_are_those_of_one_worker_bit_by_bit(run_harness, tmp_path):
     ],
 )
 def test_workers_that_cannot_be_are_refused(tell, settings, message):
-    told = tell("task=bag", "scale=tiny", *settings)
-    assert (told.code, told.err.count("\n")) == (2, 1), told.err
-    assert message in told.err
+    printed = tell("task=bag", "scale=tiny", *settings)
+    assert (printed.code, printed.err.count("\n")) == (2, 1), printed.err
+    assert message in printed.err
 
 
 def test_the_cores_are_divided(compose, tmp_path, monkeypatch):
@@ -152,9 +152,9 @@ def test_the_cores_are_divided(compose, tmp_path, monkeypatch):
 
 
 def test_the_number_of_workers_cannot_be_swept(tell):
-    told = tell("-m", "task=bag", "scale=tiny", "hardware.threads=1", "hardware.workers=1,2")
-    assert told.code == 2
-    assert "hardware.workers=1,2 cannot be swept" in told.err
+    printed = tell("-m", "task=bag", "scale=tiny", "hardware.threads=1", "hardware.workers=1,2")
+    assert printed.code == 2
+    assert "hardware.workers=1,2 cannot be swept" in printed.err
 
 
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none", "tracking=none", "study=s", "output=out"]
