@@ -49,12 +49,15 @@ def test_pieces_do_not_change_the_losses(phase, compose, output):
 
 @pytest.fixture
 def limited(monkeypatch):
-    """Workers that get `extra` bytes of memory beyond what they have when they start; how many were started."""
+    """Workers that get `extra` bytes of memory beyond those of the process that forks them; how many were started.
+
+    A worker's own memory is no measure to begin with: it has grown by as much as the worker ran before it is read.
+    """
     start, started, extra = processes.start, [], [0]
 
     def start_limited(module, arguments, *others, **options):
         worker = start(module, arguments, *others, **options)
-        held = psutil.Process(worker.pid).memory_info().data
+        held = psutil.Process(worker.pid).parent().memory_info().data
         resource.prlimit(worker.pid, resource.RLIMIT_DATA, (held + extra[0], held + extra[0]))
         started.append(worker)
         return worker
@@ -66,7 +69,7 @@ def limited(monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of another process is limited on Linux alone")
 def test_run_that_is_refused_memory_finishes_in_pieces_and_the_next_one_begins_with_them(limited, run_harness, output, runs_of):
     extra, started = limited
-    extra[0] = 220_000_000
+    extra[0] = 130_000_000
     done = run_harness("-m", *LARGE, "study=s", "seed=1,2", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr
     retried = [line for line in done.stdout.splitlines() if "out of memory: " in line and "; again, finetune in " in line]
