@@ -4,6 +4,7 @@ import contextlib
 import gc
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +21,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # several test processes share the CPUs
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.pop("HYDRA_FULL_ERROR", None)  # or errors would have tracebacks
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a suite in the background, whose commands would ignore Ctrl-C, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 

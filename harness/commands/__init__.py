@@ -3,6 +3,7 @@
 COMMANDS = {
     "run": ("harness.commands.run", "pretrain, fine-tune and measure what the arguments compose; the default"),
     "plan": ("harness.commands.plan", "what a sweep would run and take: states, parameters, FLOPs, memory, minutes"),
+    "simulate": ("harness.commands.simulate", "a sweep on many machines, simulated: makespan, lost runs, load on the store"),
     "describe": ("harness.commands.describe.command", "what a variant is: keys, parameters, shapes, scales, a picture"),
     "profile": ("harness.commands.profile.command", "parameters, FLOPs, latency and memory of variants, without training"),
     "memory": ("harness.commands.memory.command", "memory of a training step by batch size, and the largest batch that fits"),

@@ -4,6 +4,7 @@ One row for runs that differ in seeds alone: what is done, parameters, FLOPs of 
 memory are those of earlier runs on this machine, or of a probe of a few steps, which takes seconds for each row.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.commands.arguments import Parser, compose_and_run
@@ -26,13 +27,52 @@ def main(arguments: list[str]) -> int:
         "Everything else is as for a run: -m model=base,albert task=sst2 seed=1,2 ... or +experiment=NAME",
     )
     parser.add_argument("--no-probe", action="store_true", help="time and memory of earlier runs alone")
+    rate = "FLOP/s of another device, to extrapolate the training of what is to do from its counted FLOPs"
+    parser.add_argument("--flops-per-second", type=_positive, metavar="N", help=rate)
+    parser.add_argument("--price", type=_positive, metavar="N", help="of an hour of one device, to extrapolate the cost")
     options, _, choices = parser.parse_composed(arguments)
     if not options.no_probe:
         workers.prepare()  # takes seconds, beside the composition
-    return compose_and_run(choices, lambda configs: _show(configs, not options.no_probe), resizes=True)
+    elsewhere = Elsewhere(options.flops_per_second, options.price)
+    return compose_and_run(choices, lambda configs: _show(configs, not options.no_probe, elsewhere), resizes=True)
 
 
-def _show(configs: "list[RunConfig]", probing: bool) -> int:
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError
+    return value
+
+
+_positive.__name__ = "positive number"  # in the message of argparse
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Another device: its measured or stated FLOP/s, and the price of its hour, in any currency."""
+
+    flops_per_second: float | None = None
+    price: float | None = None
+
+    def lines(self, groups: "list[Group]") -> list[str]:
+        """Time and cost of what is to do; devices that share it divide the time, and the cost stays."""
+        todo = [(one, len(one.open)) for one in groups if one.open]
+        if self.flops_per_second is None:
+            seconds = [one.pace and one.pace.seconds * count for one, count in todo]
+            how = "by the times above"
+        else:
+            seconds = [one.work.flops and one.work.flops * count / self.flops_per_second for one, count in todo]
+            how = f"training alone, at {scaled(self.flops_per_second, 'FLOP/s')}: FLOPs are counted, the rate is given"
+        if not todo or (self.flops_per_second is None and self.price is None):
+            return []
+        if None in seconds:
+            return ["Extrapolated: -, for the time or the FLOPs of some runs are not known"]
+        hours = sum(seconds) / 3600
+        cost = "" if self.price is None else f", {hours * self.price:,.2f} at {self.price:g} an hour"
+        return [wrapped(f"Extrapolated: about {hours:,.1f} h of one device{cost} ({how})", 0)]
+
+
+def _show(configs: "list[RunConfig]", probing: bool, elsewhere: Elsewhere) -> int:
     with live_line("loading torch"):
         from harness.study import forecast, supervisor  # torch: a wrong key is refused before it is loaded
     neighbours = supervisor.Neighbours()
@@ -58,6 +98,7 @@ def _show(configs: "list[RunConfig]", probing: bool) -> int:
                 *(wrapped(note, 2) for note in notes),
                 *([""] if notes else []),
                 *summary(groups, timing, planned[0].config.hardware.workers),
+                *elsewhere.lines(groups),
             ]
         )
     )

@@ -1,13 +1,9 @@
-"""The end of a run: its state, the reason, and the last lines of its log; kept in the record of the run."""
+"""The end of a run: its state, the reason, and the last lines of its log."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from harness import tags
 from harness.processes.ending import Ending
-from harness.study import run_folder
-from harness.tracking import run_log
 from harness.tracking.states import State
 
 INVALID = 2
@@ -49,9 +45,3 @@ def _state(ending: Ending) -> State:
     if ending.code < 0 and not ending.crashed:
         return State.killed
     return State.failed
-
-
-def write(folder: Path, record: dict[str, Any], end: End) -> None:
-    """Adds the end to the record of the run, in its folder."""
-    record[tags.END] = {"state": end.state.value, "reason": end.reason, "lines": list(end.lines), "time": run_log.now_ms()}
-    run_folder.write(folder, record)

@@ -1,11 +1,14 @@
 """The runs of a command that did not finish: when they end the sweep, and how they are summed up."""
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from harness.config.execution import SweepConfig
 from harness.study.end import End
-from harness.study.plan import PlannedRun
 from harness.tracking.states import State
+
+if TYPE_CHECKING:
+    from harness.study.plan import PlannedRun
 
 
 class Failures:
@@ -16,7 +19,7 @@ class Failures:
         self._in_a_row, self._kind = 0, ""
         self.ends: dict[int, End | None] = {}  # by place of the run; None: it needs a pretraining that did not finish
 
-    def add(self, item: PlannedRun, end: End, ran: bool) -> str | None:
+    def add(self, item: "PlannedRun", end: End, ran: bool) -> str | None:
         """Takes the end of one run. Why the sweep must stop now, with the key that says so; None where it goes on."""
         if end.state is not State.finished:
             self.ends[item.place] = end
@@ -34,11 +37,11 @@ class Failures:
             return f"{count} runs in a row ended with the same failure, {self._kind!r} (sweep.same_failures={count})"
         return None
 
-    def skip(self, item: PlannedRun) -> None:
+    def skip(self, item: "PlannedRun") -> None:
         """A run whose pretraining did not finish is not started."""
         self.ends[item.place] = None
 
-    def has(self, item: PlannedRun | None) -> bool:
+    def has(self, item: "PlannedRun | None") -> bool:
         """Whether this run is among them."""
         return item is not None and item.place in self.ends
 

@@ -16,6 +16,7 @@ from harness.hardware import facts
 from harness.processes.ending import Watch
 from harness.study import end, leftovers, other_devices, pieces, run_folder, workers
 from harness.study.end import End
+from harness.study.order import LOOKS_AGAIN_S
 from harness.study.pieces import FoundPieces, Pieces
 from harness.study.plan import PlannedRun
 from harness.study.progress import Progress
@@ -44,11 +45,17 @@ class Command:
     interrupted: threading.Event = field(default_factory=threading.Event)  # by which runs in other threads end
 
 
-def run_unless_done(item: PlannedRun, label: str, command: Command) -> tuple[End, bool]:
-    """The end of the run, and whether it ran now; a run that has a result already is skipped."""
+def run_unless_done(item: PlannedRun, label: str, command: Command, again: bool = False) -> tuple[End, bool] | None:
+    """The end of the run, and whether it ran now; a run that has a result already is skipped.
+
+    None if another command runs it; when it is tried `again`, after it has waited a little for that.
+    """
     try:
         item.folder.mkdir(parents=True, exist_ok=True)
-        with _locked(item.folder, label):
+        with _lease(item, label, again) as is_free:
+            if not is_free:
+                return None
+            _wait_for_worker(item.folder, label)
             done, record = _result_to_keep(item, label), run_log.read_json(item.folder / run_log.RECORD)
             command.pieces.learn(item, record)
             if done is None:
@@ -66,21 +73,35 @@ def run_unless_done(item: PlannedRun, label: str, command: Command) -> tuple[End
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, label: str) -> Iterator[None]:
-    """No other command runs this one, and no worker of an earlier command writes into its folder."""
-    with contextlib.ExitStack() as stack:
+def _lease(item: PlannedRun, label: str, again: bool) -> Iterator[bool]:
+    """Whether this command may run it: it holds the run's lock, which the system takes from a process that ends.
+
+    Within a budget of time it waits for that as long as it takes: what comes next depends on how this run ends.
+    """
+    lock, waits = FileLock(item.folder / paths.LOCK), item.config.sweep.budget_minutes is not None
+    try:
+        lock.acquire(timeout=LOOKS_AGAIN_S if again else 0)
+    except Timeout:
+        if not again:
+            print(f"{label}: another process runs it; waiting{'' if waits else ', other runs go first'}", flush=True)
+        if not waits:
+            yield False
+            return
+        lock.acquire()
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def _wait_for_worker(folder: Path, label: str) -> None:
+    """Until no worker of an earlier command, which was killed, writes into the folder: it may live a moment longer."""
+    for seconds in (SOON_S, -1):
         try:
-            stack.enter_context(FileLock(folder / paths.LOCK, timeout=0))
+            with FileLock(folder / paths.WORKER_LOCK, timeout=seconds):
+                return
         except Timeout:
-            print(f"{label}: another process runs it; waiting", flush=True)
-            stack.enter_context(FileLock(folder / paths.LOCK))
-        for seconds in (SOON_S, -1):  # that of a command that was killed may live a moment longer
-            try:
-                with FileLock(folder / paths.WORKER_LOCK, timeout=seconds):
-                    break
-            except Timeout:
-                print(f"{label}: a worker of an earlier command still writes to {folder}; waiting", flush=True)
-        yield
+            print(f"{label}: a worker of an earlier command still writes to {folder}; waiting", flush=True)
 
 
 def _result_to_keep(item: PlannedRun, label: str) -> State | None:
@@ -133,7 +154,7 @@ def _run(item: PlannedRun, label: str, command: Command) -> End:
         _warn(item, label)
     finally:
         try:
-            end.write(item.folder, record, ended)
+            run_folder.write_end(item.folder, record, ended)
         finally:
             tracked.end(ended.state)
     return ended

@@ -1,4 +1,4 @@
-"""The folder of a run before its worker starts: its config and its record."""
+"""The folder of a run around its worker: its config, and its record with the end."""
 
 import getpass
 import os
@@ -15,6 +15,7 @@ from harness.config.redact import redacted
 from harness.config.resolve import load
 from harness.config.schema import RunConfig, save
 from harness.study import identity
+from harness.study.end import End
 from harness.study.identity import Inputs
 from harness.tracking import run_log
 
@@ -72,6 +73,12 @@ def try_again(folder: Path, run: dict[str, Any]) -> None:
 def write(folder: Path, run: dict[str, Any]) -> None:
     """Replaces the record of a run."""
     run_log.write_json(folder / run_log.RECORD, checksums.with_checksum(run))
+
+
+def write_end(folder: Path, run: dict[str, Any], end: End) -> None:
+    """Adds the end to the record of the run, in its folder."""
+    run[tags.END] = {"state": end.state.value, "reason": end.reason, "lines": list(end.lines), "time": run_log.now_ms()}
+    write(folder, run)
 
 
 def read(folder: Path) -> dict[str, Any]:

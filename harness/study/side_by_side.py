@@ -1,10 +1,11 @@
-"""The runs of a command in order, one after the other or several at once; each starts after the pretraining that it needs."""
+"""The runs of a command in order, one after the other or several at once."""
 
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from harness.study.end import End
+from harness.study.order import Order
 from harness.study.plan import PlannedRun
 
 Outcome = tuple[End, bool]
@@ -13,11 +14,14 @@ Outcome = tuple[End, bool]
 LEAVES_S = 4.0
 """Longest wait for the runs of an interrupted command, which end their workers."""
 
+Runner = Callable[[PlannedRun, bool], Outcome | None]
+"""Runs one; None if another command holds it. The flag: nothing else is left to run, so that it may wait a little for that."""
+
 
 def outcomes(
     planned: Iterable[PlannedRun],
     workers: int,
-    run: Callable[[PlannedRun], Outcome],
+    run: Runner,
     skipped: Callable[[PlannedRun], bool],
     may_continue: Callable[[], bool],
     interrupted: threading.Event,
@@ -27,67 +31,90 @@ def outcomes(
     Nothing starts where `may_continue` is false; runs in other threads are waited for. Where this thread is interrupted,
     `interrupted` is set, by which they end.
     """
-    if workers == 1:  # in this thread
-        for item in planned:
-            if not may_continue():
-                return
-            yield item, (None if skipped(item) else run(item))
-        return
-    crew = _Crew(run)
-    waiting = list(planned)
-    try:
-        while waiting or crew.running:
-            ready = next((item for item in waiting if not _waits(item, waiting, crew.running)), None)
-            if ready is None or not may_continue() or len(crew.running) == workers:
-                if not crew.running:
-                    return
-                yield crew.next_outcome()
-                continue
-            waiting = [item for item in waiting if item is not ready]
-            if skipped(ready):
-                yield ready, None
+    order = Order(planned)
+    crew = _Here(run) if workers == 1 else _Crew(run, interrupted)
+    with crew:
+        while True:
+            ready = order.take() if may_continue() and crew.running < workers else None
+            if ready is not None and skipped(ready.run):
+                order.end(ready.run)
+                yield ready.run, None
+            elif ready is not None:
+                crew.start(ready.run, ready.again)
+            elif crew.running:
+                item, outcome = crew.next_outcome()
+                if outcome is None:
+                    order.put_off(item)
+                else:
+                    order.end(item)
+                    yield item, outcome
             else:
-                crew.start(ready)
-    except BaseException:
-        interrupted.set()
-        crew.leave()
-        raise
+                return
 
 
-def _waits(item: PlannedRun, waiting: list[PlannedRun], running: list[PlannedRun]) -> bool:
-    return item.needs is not None and any(other is item.needs for other in (*waiting, *running))
+class _Here:
+    """Runs in this thread."""
+
+    running = 0
+
+    def __init__(self, run: Runner) -> None:
+        self._run = run
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def start(self, item: PlannedRun, again: bool) -> None:
+        """Runs it to its end."""
+        self._ended, self.running = (item, self._run(item, again)), 1
+
+    def next_outcome(self) -> tuple[PlannedRun, Outcome | None]:
+        """That of the last one."""
+        self.running = 0
+        return self._ended
 
 
 class _Crew:
     """Threads, each of which follows the worker of one run."""
 
-    def __init__(self, run: Callable[[PlannedRun], Outcome]) -> None:
-        self._run = run
-        self._ended: queue.Queue[tuple[PlannedRun, Outcome | BaseException]] = queue.Queue()
+    def __init__(self, run: Runner, interrupted: threading.Event) -> None:
+        self._run, self._interrupted = run, interrupted
+        self._ended: queue.Queue[tuple[PlannedRun, Outcome | BaseException | None]] = queue.Queue()
         self._threads: dict[int, threading.Thread] = {}
-        self.running: list[PlannedRun] = []
 
-    def start(self, item: PlannedRun) -> None:
-        self.running.append(item)
-        self._threads[id(item)] = threading.Thread(target=self._follow, args=(item,), name=item.title, daemon=True)
-        self._threads[id(item)].start()
+    @property
+    def running(self) -> int:
+        """Number of runs that were started and whose outcome was not taken."""
+        return len(self._threads)
 
-    def next_outcome(self) -> tuple[PlannedRun, Outcome]:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Where this thread is interrupted, waits a little for the others; what they start ends with this process anyway."""
+        if kind is not None:
+            self._interrupted.set()
+            for thread in self._threads.values():
+                thread.join(LEAVES_S)
+
+    def start(self, item: PlannedRun, again: bool) -> None:
+        """Runs it in a thread of its own."""
+        thread = threading.Thread(target=self._follow, args=(item, again), name=item.title, daemon=True)
+        self._threads[id(item)] = thread
+        thread.start()
+
+    def next_outcome(self) -> tuple[PlannedRun, Outcome | None]:
         """Waits for the next run to end; raises what it raised."""
         item, outcome = self._ended.get()
-        self.running = [other for other in self.running if other is not item]
         del self._threads[id(item)]
         if isinstance(outcome, BaseException):
             raise outcome
         return item, outcome
 
-    def leave(self) -> None:
-        """Waits a little for the threads; what they start ends with this process in any case."""
-        for thread in self._threads.values():
-            thread.join(LEAVES_S)
-
-    def _follow(self, item: PlannedRun) -> None:
+    def _follow(self, item: PlannedRun, again: bool) -> None:
         try:
-            self._ended.put((item, self._run(item)))
+            self._ended.put((item, self._run(item, again)))
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
             self._ended.put((item, error))

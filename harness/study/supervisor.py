@@ -168,8 +168,8 @@ def _run_each(queue: Queue, runs: int, command: Command, screen: Screen, failure
             labels[id(item)] = f"[{number}/{runs}] {item.title}"
             yield item
 
-    def run(item: PlannedRun) -> side_by_side.Outcome:
-        return run_unless_done(item, labels[id(item)], command)
+    def run(item: PlannedRun, again: bool) -> side_by_side.Outcome | None:
+        return run_unless_done(item, labels[id(item)], command, again)
 
     def needs_what_failed(item: PlannedRun) -> bool:
         return failures.has(item.needs)

@@ -5,12 +5,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness.config.schema import RunConfig
 from harness.errors import InputError
-from harness.tracking.backend import Backend
 from harness.tracking.background import ENDED_S, Background
+
+if TYPE_CHECKING:
+    from harness.config.schema import RunConfig
+    from harness.tracking.backend import Backend
 
 EVERY_S = 10.0
 """Seconds between two calls to a tracker while a worker measures or trains."""
@@ -29,7 +31,7 @@ class Kind:
     backend: str
     advice: str
 
-    def load(self, key: str) -> type[Backend]:
+    def load(self, key: str) -> "type[Backend]":
         """The class; its library takes seconds to import. InputError where that is missing."""
         try:
             return getattr(importlib.import_module(f"harness.tracking.{self.module}"), self.backend)
@@ -54,10 +56,10 @@ class _Sender:
         self._backend, self._studies = kind.load(key), {}
         self.thread = Background(kind.name, kind.advice)
 
-    def send(self, config: RunConfig, call: Callable[[Backend], object]) -> None:
+    def send(self, config: "RunConfig", call: "Callable[[Backend], object]") -> None:
         self.thread.call(lambda: call(self._of(config)))
 
-    def _of(self, config: RunConfig) -> Backend:
+    def _of(self, config: "RunConfig") -> "Backend":
         key = (config.tracking.uri, config.output, config.study)
         if key not in self._studies:
             self._studies[key] = self._backend(*key)
@@ -68,10 +70,10 @@ class _Sender:
 class Trackers:
     """Passes everything on to the trackers that the config chooses. InputError where the package of one is missing."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, config: "RunConfig") -> None:
         self._senders = {kind: _Sender(kind) for kind in KINDS if getattr(config.tracking, kind)}
 
-    def send(self, config: RunConfig, call: Callable[[Backend], object]) -> None:
+    def send(self, config: "RunConfig", call: "Callable[[Backend], object]") -> None:
         """Calls it with every tracker's backend of the config's study, later and in order."""
         for sender in self._senders.values():
             sender.send(config, call)
@@ -98,7 +100,7 @@ class Trackers:
 class TrackedRun:
     """One run on its way to the trackers."""
 
-    def __init__(self, trackers: Trackers, config: RunConfig, record: dict[str, Any], folder: Path) -> None:
+    def __init__(self, trackers: Trackers, config: "RunConfig", record: dict[str, Any], folder: Path) -> None:
         self._trackers, self._config, self._record, self._folder = trackers, config, record, folder
         self._pending: list[dict[str, Any]] = []
         self._last = time.monotonic()

@@ -22,7 +22,7 @@ def ended(compose, output, monkeypatch, capsys):
     def sweep(ends: list[End], *arguments: str) -> tuple[int, list[str], bool, list[str]]:
         started, timed, left = [], [], list(ends)
 
-        def run(item, label, command):
+        def run(item, label, command, again):
             started.append(item.title)
             return left.pop(0), True
 

@@ -1,4 +1,4 @@
-"""Several runs of a command at once: the results of one after the other, in order, and a kill leaves what can go on."""
+"""Several runs at once, of one command or of several: the results of one after the other, and a kill leaves what can go on."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def test_two_run_at_once_and_never_more():
     items, running, most = [Item(str(number)) for number in range(6)], [], []
     lock, both = threading.Lock(), threading.Barrier(2, timeout=60)
 
-    def run(item: Item) -> str:
+    def run(item: Item, again: bool) -> str:
         with lock:
             running.append(item)
             most.append(len(running))
@@ -55,7 +55,7 @@ def test_a_run_starts_after_what_it_needs():
     first, other = Item("pretraining"), Item("other")
     second, ended = Item("task", first), []
 
-    def run(item: Item) -> str:
+    def run(item: Item, again: bool) -> str:
         item.began.set()
         if item is first:
             assert other.began.wait(60), "the other one was not started beside it"
@@ -68,10 +68,31 @@ def test_a_run_starts_after_what_it_needs():
 
 
 @pytest.mark.parametrize("count", [1, 2])
+def test_a_run_of_another_command_comes_last_with_what_needs_it(count):
+    held, free, tried = Item("held"), Item("free"), []
+    needs_held = Item("needs held", held)
+
+    def run(item: Item, again: bool) -> str | None:
+        tried.append((item.title, again))
+        return None if item is held and tried.count((item.title, True)) < 2 else "ran"
+
+    found = order_of([held, needs_held, free], count, run)
+    assert sorted(found) == [("free", "ran"), ("held", "ran"), ("needs held", "ran")]
+    assert tried[0] == ("held", False)
+    assert [one for one in tried if one != ("free", False)] == [
+        ("held", False),
+        ("held", True),
+        ("held", True),
+        ("needs held", False),
+    ]
+    assert tried.index(("free", False)) < tried.index(("held", True))
+
+
+@pytest.mark.parametrize("count", [1, 2])
 def test_what_is_skipped_has_no_outcome_and_nothing_starts_after_a_stop(count):
     items, ran = [Item(str(number)) for number in range(5)], []
 
-    def run(item: Item) -> str:
+    def run(item: Item, again: bool) -> str:
         ran.append(item.title)
         return "ran"
 
@@ -83,7 +104,7 @@ def test_what_is_skipped_has_no_outcome_and_nothing_starts_after_a_stop(count):
 def test_what_a_run_raises_ends_the_others():
     items, interrupted, left = [Item("raises"), Item("waits")], threading.Event(), []
 
-    def run(item: Item) -> str:
+    def run(item: Item, again: bool) -> str:
         item.began.set()
         if item.title == "raises":
             items[1].began.wait(60)
@@ -191,6 +212,26 @@ def test_a_killed_worker_does_not_end_the_other_one(start_harness, small, tmp_pa
     out, err = again.communicate()
     assert again.returncode == 0, out + err
     assert out.count("finished already, skipped") == 1
+
+
+def test_four_commands_share_a_sweep_and_one_that_is_killed_loses_nothing(start_harness, small, tmp_path, runs_of):
+    """Nothing runs twice: every run has one start and one end, and each command waits for those of the others."""
+    command = ["-m", *small, "hardware.threads=1", "seed=range(1,13)", "measure=none", "study=s", "output=out", "report=false"]
+    started = [start_harness(*command) for _ in range(4)]
+    wait_for(lambda: len(list(tmp_path.glob("out/s/*/result.json"))) >= 2 and workers(started[0].pid), started[0])
+    started[0].kill()
+    said = [process.communicate()[0] for process in started]
+    assert [process.returncode for process in started[1:]] == [0, 0, 0], said
+    folders = list(tmp_path.glob("out/s/base-*"))
+    assert len(folders) == 12
+    assert {run_log.result(folder)["status"] for folder in folders} == {"finished"}
+    finished = [line for text in said for line in text.splitlines() if ": finished in " in line]
+    by_run = {line.partition("] ")[2].partition(":")[0] for line in finished}
+    assert len(finished) == len(by_run) >= 11  # the killed command may have ended one that it could not say
+    others = [text.count(": finished in ") for text in said[1:]]
+    assert min(others) >= 1, others  # none stands behind a run of another
+    assert sorted(run.data.tags["seed"] for run in runs_of(tmp_path / "out", "s")) == sorted(str(seed) for seed in range(1, 13))
+    assert {run.info.status for run in runs_of(tmp_path / "out", "s")} == {"FINISHED"}
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(1, 60.0), (2, 40.0), (3, 40.0)])

@@ -1,0 +1,139 @@
+"""A simulated sweep: nothing is lost or doubled whatever is killed, and its figures are those that can be counted by hand."""
+
+import pytest
+from mlflow import MlflowClient
+
+from harness.__main__ import main
+from harness.study import run_folder, simulation
+from harness.study.order import Order
+from harness.study.simulation import Setting, Simulation
+from harness.tracking.mlflow_store import Tracker
+
+CALM = {"spread": 0.0, "look_ms": 0.0}
+
+
+def test_equal_runs_that_divide_evenly_take_the_least_time():
+    outcome = Simulation(Setting(runs=40, workers=10, minutes=2.0, **CALM)).run()
+    assert outcome.makespan_s == outcome.bound_s == pytest.approx(480)
+    assert (outcome.finished, outcome.calls, outcome.looks, outcome.wasted_s) == (40, 1, 40, 0)
+    ends = simulation.CALLS_AT_START + simulation.CALLS_AT_END
+    assert outcome.store_calls == pytest.approx(40 * ends + 40 * 120 / simulation.EVERY_S, rel=0.3)
+
+
+def test_the_command_looks_at_one_run_after_the_other():
+    setting = Setting(runs=100, workers=100, minutes=1.0, spread=0.0, look_ms=1000.0)
+    assert Simulation(setting).run().makespan_s == pytest.approx(100 + 60)
+
+
+def test_runs_wait_for_their_pretraining():
+    setting = Setting(runs=11, workers=11, minutes=1.0, pretrainings=1, **CALM)
+    outcome = Simulation(setting).run()
+    assert outcome.makespan_s == outcome.bound_s == pytest.approx(120)
+
+
+@pytest.mark.parametrize("commands", [1, 7])
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_is_killed_nothing_is_lost_or_doubled(commands, seed):
+    setting = Setting(
+        runs=600,
+        workers=21,
+        commands=commands,
+        pretrainings=9,
+        failing=0.02,
+        killed=0.05,
+        crash_hours=0.5,
+        seed=seed,
+    )
+    outcome = Simulation(setting).run()
+    assert (outcome.lost, outcome.doubled) == (0, 0)
+    assert outcome.finished + outcome.failing == 600
+    assert outcome.crashes > 0
+    assert outcome.killed > 0
+    assert outcome.calls > commands
+    assert outcome.wasted_s > 0
+    assert outcome.makespan_s > outcome.bound_s
+
+
+def test_commands_at_once_take_each_run_once():
+    setting = Setting(runs=400, workers=20, commands=4, minutes=5.0, look_ms=1.0)
+    outcome = Simulation(setting).run()
+    assert (outcome.finished, outcome.doubled, outcome.calls) == (400, 0, 4)
+    assert outcome.makespan_s < 1.25 * outcome.bound_s
+    assert outcome.looks >= 4 * 400
+
+
+def test_an_order_that_loses_runs_is_told(monkeypatch, capsys):
+    take = Order.take
+
+    def losing(self):
+        found = take(self)
+        return take(self) if found is not None and found.run.place == 5 else found
+
+    monkeypatch.setattr(Order, "take", losing)
+    assert main(["simulate", "--runs", "20", "--workers", "2"]) == 1
+    assert "19 finished, 0 can never finish; 1 lost" in capsys.readouterr().out
+
+
+def test_locks_that_do_not_hold_are_told(monkeypatch, capsys):
+    start = Simulation._start
+
+    def start_unlocked(self, command, run):
+        start(self, command, run)
+        run.holder = None
+
+    monkeypatch.setattr(Simulation, "_start", start_unlocked)
+    assert main(["simulate", "--runs", "20", "--workers", "4", "--commands", "4"]) == 1
+    assert "0 lost, 20 finished twice" in capsys.readouterr().out
+
+
+def test_failures_in_a_row_stop_a_call_and_are_counted(capsys):
+    assert main(["simulate", "--runs", "200", "--workers", "1", "--killed", "0.6", "--seed", "3"]) == 0
+    assert "were stopped by failures in a row (sweep.same_failures)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_report_names_what_was_simulated(capsys):
+    assert main(["simulate", "--runs", "1000", "--workers", "10", "--killed", "0.01"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "simulated 1,000 runs on 10 workers: minutes 5, spread 0.5" in printed
+    assert "killed 0.01" in printed
+    assert "0 lost, 0 finished twice" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--runs", "0"], "--runs 0 must be at least 1"),
+        (["--minutes", "nan"], "--minutes nan must be above 0"),
+        (["--minutes", "inf"], "--minutes inf must be above 0 and finite"),
+        (["--killed", "1"], "--killed 1.0 is a share: expected less than 1"),
+        (["--commands", "11"], "--commands 11 must be at most --workers 10"),
+        (["--pretrainings", "1000"], "--pretrainings 1000 less than --runs 1000"),
+        (["--runs", "many"], "argument --runs: invalid int value: 'many'"),
+        (["--walkers", "2"], "unrecognized arguments: --walkers 2"),
+    ],
+)
+def test_wrong_options_are_one_line(arguments, message, capsys):
+    assert main(["simulate", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert message in said
+
+
+def test_calls_of_the_tracking_store_are_those_of_a_real_run(sweep, output, monkeypatch):
+    """What a run sends as it begins and as it ends, without its curves, whose calls the simulation adds by time."""
+    folder, calls = sweep.folder("base"), []
+    record = run_folder.read(folder)
+    tracker = Tracker(None, str(output), "s")
+    tracker.begin(record)  # what a study asks once
+    for name in ("create_run", "log_batch", "log_inputs", "log_artifact", "set_terminated", "search_runs", "update_run"):
+        method = getattr(MlflowClient, name)
+
+        def counted(self, *arguments, method=method, name=name, **options):
+            calls.append(name)
+            return method(self, *arguments, **options)
+
+        monkeypatch.setattr(MlflowClient, name, counted)
+    tracker.begin(record | {"attempt": "another"})
+    at_start = len(calls)
+    tracker.end(record | {"attempt": "another"}, folder, "finished")
+    assert (at_start, len(calls) - at_start) == (simulation.CALLS_AT_START, simulation.CALLS_AT_END), calls
