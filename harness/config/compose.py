@@ -268,7 +268,7 @@ def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunCon
     searched = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir else []
     _store_schema()
     try:
-        with hydra_changes.own_files_checked(), hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
+        with hydra_changes.reading(), hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
             return from_node(hydra.compose("config", [*overrides, *searched]))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise one_line(error) from error

@@ -20,7 +20,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from harness.config import foreign_code, own_files
+from harness.config import foreign_code, hydra_reads, own_files
 from harness.config.sweep import Sweep
 from harness.errors import InputError
 from harness.paths import conf_directory
@@ -40,7 +40,7 @@ def made(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
     """All changes, for the composition of a sweep."""
     with (
         _note_elsewhere(overrides),
-        own_files_checked(),
+        reading(),
         _foreign_code_refused(),
         _hydra_raises(),
         _without_repetition(sweep, overrides),
@@ -51,7 +51,14 @@ def made(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def own_files_checked() -> Iterator[None]:
+def reading() -> Iterator[None]:
+    """What is changed of how Hydra reads files."""
+    with _own_files_checked(), hydra_reads.shared():
+        yield
+
+
+@contextlib.contextmanager
+def _own_files_checked() -> Iterator[None]:
     """While Hydra runs: InputError for a file outside of the shipped ones that is no sound YAML, before it is built."""
     load = ConfigRepository.load_config
 
