@@ -1,8 +1,14 @@
 """Launchers of Hydra's plugins run each job of a sweep in a process of its own; together they are one sweep."""
 
 import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 
 import pytest
+import slurm
+from child_processes import wait_for
 
 from harness import paths
 from harness.config import launched
@@ -34,6 +40,45 @@ def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, r
     assert again.returncode == 0
     assert len(list(output.glob("s/*/result.json"))) == 4
     assert list(planned(output).values()) == [4]
+
+
+@pytest.fixture
+def cluster(tmp_path) -> Iterator[dict[str, str]]:
+    """The environment of a SLURM with two CPUs."""
+    if (reason := slurm.why_not()) is not None:
+        pytest.skip(reason)
+    with slurm.running(tmp_path / "slurm", cpus=2) as environment:
+        yield environment | {"PYTHONPATH": str(paths.conf_directory().parent)}
+
+
+@pytest.mark.slow
+def test_every_run_is_a_job_of_slurm(cluster, start_process, run_module, small, output):
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    jobs = ("hydra/launcher=submitit_slurm", "hydra.launcher.cpus_per_task=1", "hydra.launcher.timeout_min=60")
+    sweep = start_process("-m", "harness", *SWEEP, *jobs, *small, *QUICK, "study=s", f"output={output}", env=cluster)
+    out, err = sweep.communicate()
+    assert sweep.returncode == 0, out + err
+    assert "s: 4 runs: 4 finished" in run_module("harness", "status", "s", "--output", str(output)).stdout
+
+
+@pytest.mark.slow
+def test_jobs_of_slurm_share_a_sweep_and_one_that_is_killed_loses_nothing(cluster, run_module, small, output, tmp_path):
+    """Four jobs of one command, two at a time; the first one is killed while it trains."""
+
+    def ask(*command: str) -> list[str]:
+        return subprocess.run(command, env=cluster, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
+
+    several = ("-m", "model=base,albert", "seed=range(1,7)", "hardware.threads=1")
+    command = [sys.executable, "-m", "harness", *several, *small, *QUICK, "study=s", f"output={output}"]
+    (job,) = ask("sbatch", "--parsable", "--array=0-3", "--cpus-per-task=1", f"--wrap=exec {shlex.join(command)}")
+    wait_for(lambda: list(output.glob("s/*/metrics.jsonl")))
+    ask("scancel", "--signal=KILL", "--full", f"{job}_0")
+    wait_for(lambda: not ask("squeue", "--noheader", f"--jobs={job}"))
+    said = [path.read_text() for path in tmp_path.glob(f"slurm-{job}_*.out")]
+    results = [json.loads(path.read_text())["status"] for path in output.glob("s/*/result.json")]
+    assert results == ["finished"] * 12, said
+    assert 11 <= sum(text.count(": finished in ") for text in said) <= 12, said
+    assert "s: 12 runs: 12 finished" in run_module("harness", "status", "s", "--output", str(output)).stdout
 
 
 def test_a_new_sweep_of_the_same_command_replaces_the_plan(compose, small, output):
