@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import uuid
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -55,16 +56,17 @@ def run(case: Case, count: int, folder: Path, sharded: bool = False) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["rank_cases", "torch._dynamo", "torch.distributed.fsdp"])
-    multiprocessing.start_processes(_rank, (case, count, folder, sharded), nprocs=count, start_method="forkserver")
+    store = folder / f"store-{uuid.uuid4().hex}"  # in what an earlier run has left there, ranks would wait for its ranks
+    multiprocessing.start_processes(_rank, (case, count, folder, sharded, store), nprocs=count, start_method="forkserver")
     return folder
 
 
-def _rank(rank: int, case: Case, count: int, folder: Path, sharded: bool) -> None:
+def _rank(rank: int, case: Case, count: int, folder: Path, sharded: bool, path: Path) -> None:
     torch.set_num_threads(1)
     if count == 1:
         return case(ALONE, folder)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    store = distributed.FileStore(str(folder / f"store-{count}-{sharded}"), count)
+    store = distributed.FileStore(str(path), count)
     distributed.init_process_group("gloo", store=store, rank=rank, world_size=count, timeout=LONGEST_WAIT)
     try:
         case(Ranks(rank, count, sharded), folder)
