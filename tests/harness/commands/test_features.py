@@ -225,6 +225,7 @@ def peaks_kb(folder: Path, ours: Path, *lines: int) -> list[int]:
     return [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("VmHWM")]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_memory_does_not_grow_with_the_input(ours, tmp_path):
     few, many = peaks_kb(tmp_path, ours, 100, 4000)

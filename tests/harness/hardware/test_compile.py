@@ -153,6 +153,7 @@ def test_operators_are_counted_uncompiled():
     assert used.compiling_s() == 0
 
 
+@pytest.mark.slow
 def test_a_worker_without_a_compiler_ends_with_one_line_that_names_the_key(tmp_path: Path):
     environment = os.environ | {"CXX": "no-such-compiler", "PYTHONPATH": str(ROOT), COMPILER_CACHE: str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", UNCOMPILABLE], env=environment, capture_output=True, text=True)

@@ -88,8 +88,9 @@ GRID = [*((name, 64) for name in MODELS), *((name, length) for name in UNLIKE fo
 
 @pytest.mark.parametrize(("name", "length"), GRID)
 def test_count_and_formula_agree(name, length):
+    """Backwards at one length of each; for the LSTM, which is counted step by step, at the short one."""
     shape = variant(name)
-    for backward in (False, True) if length == 64 else (False,):
+    for backward in (False, True) if length == (16 if name == "bilstm" else 64) else (False,):
         count = flops.counted(shape, 2, 1, length, backward)
         assert count == pytest.approx(flops.formula(shape, 2, 1, length, backward), rel=flops.TOLERANCE)
 

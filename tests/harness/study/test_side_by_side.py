@@ -181,7 +181,9 @@ def test_the_number_of_workers_cannot_be_swept(tell):
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none", "tracking=none", "study=s", "output=out"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGTERM, signal.SIGKILL))]
+)
 def test_the_end_of_the_command_ends_both_workers(number, start_harness, small, tmp_path):
     command = ["-m", *small, AT_ONCE, "seed=1,2,3", *ENDLESS]
     process = start_harness(*command)

@@ -26,8 +26,11 @@ def alive(found: list[psutil.Process]) -> list[psutil.Process]:
 
 @pytest.mark.parametrize(
     ("fork", "seconds"),
-    [("0", 0.0), ("0", 1.0), ("1", 0.0)],
-    ids=["new_process_at_once", "while_it_imports", "forked_at_once"],
+    [
+        pytest.param("0", 0.0, marks=pytest.mark.slow, id="new_process_at_once"),
+        pytest.param("0", 1.0, marks=pytest.mark.slow, id="while_it_imports"),
+        pytest.param("1", 0.0, id="forked_at_once"),
+    ],
 )
 def test_killed_command_and_the_next_one_never_have_two_workers(fork, seconds, start_process, small, tmp_path, monkeypatch):
     """The first command is killed so many seconds after its worker has started."""
