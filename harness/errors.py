@@ -15,11 +15,16 @@ def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: lis
 
     `near` are better suggestions than those by spelling.
     """
-    known = sorted(str(choice) for choice in choices)
+    known = sorted(on_one_line(str(choice)) for choice in choices)
     if near is None:
         near = difflib.get_close_matches(str(name), known, n=1)
     hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
     return InputError(f"unknown {kind} {str(name)!r};{hint} choices for `{key}`: {', '.join(known) or 'none'}")
+
+
+def on_one_line(text: str) -> str:
+    """The text, with what a terminal would not print, such as a line break, as Python writes it."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -60,10 +60,12 @@ def main(arguments: list[str], run: Run) -> int:
         _hide_passwords(Path(HydraConfig.get().sweep.dir) / "multirun.yaml")
         try:
             composed = runs_of(node, swept_keys(overrides))
+        except InputError as error:
+            errors.append(error)
+            return
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # otherwise Hydra prints it in its own format
-            errors.append(one_line(error))
-            if errors[-1] is not error:
-                errors[-1].__cause__ = error  # for HYDRA_FULL_ERROR
+            errors.append(mistakes.naming(overrides, one_line(error)))
+            errors[-1].__cause__ = error  # for HYDRA_FULL_ERROR
             return
         launcher = OmegaConf.select(HydraConfig.get(), "launcher._target_")
         if launcher is None:
@@ -79,7 +81,7 @@ def main(arguments: list[str], run: Run) -> int:
         with hydra_changes.made(sweep, overrides), live_line("composing the runs"):
             hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
     except (HydraException, OmegaConfBaseException) as error:
-        raise one_line(error) from error
+        raise mistakes.naming(overrides, one_line(error)) from error
     except (AssertionError, AttributeError, TypeError, ValueError) as error:  # they check little of what is typed
         raise mistakes.of_library(overrides, error) from error
     if errors:

@@ -101,10 +101,10 @@ def _foreign_code_refused() -> Iterator[None]:
 def _note_elsewhere(overrides: list[str]) -> Iterator[None]:
     """The command line of Hydra, whose note on a sweep is written before the sweep is checked: into a folder that is removed.
 
-    Settings of Hydra on the command line, such as those of a launcher plugin, have it in `output`.
+    For a launcher or sweeper that the command line names, it stays in `output`, where their own files are.
     """
     with tempfile.TemporaryDirectory() as folder:
-        is_set = any(re.match(r"\+*hydra\b", override) for override in overrides)
+        is_set = any(re.match(r"\+*hydra[./](launcher|sweep)", override) for override in overrides)
         sys.argv[1:] = overrides if is_set else [*overrides, f"hydra.sweep.dir='{folder}'"]
         try:
             yield

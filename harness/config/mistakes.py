@@ -49,7 +49,23 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
     if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
         return unknown_key(key)
     reason = " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
+    merged = re.fullmatch(r"Error merging override (.*)", text, re.DOTALL)
+    if merged and not merged[1].lstrip("+").startswith(key or " "):  # the key is one inside of the value
+        return InputError(f"{merged[1]}: {reason}")
     return InputError(f"{key}: {reason}" if key and key not in reason else reason)
+
+
+def naming(overrides: list[str], error: InputError) -> InputError:
+    """The error, with what was typed where it names nothing of that: some of OmegaConf name their own insides alone."""
+    text = re.sub(r"^hydra\.overrides\.\w+\[\d+\]: ", "", str(error))
+    keys = [override.lstrip("+~").partition("=")[0] for override in overrides]
+    if any(re.search(rf"(?<![\w.]){re.escape(key)}(?!\w)", text) for key in keys if key) or any(
+        one in text for one in overrides
+    ):
+        return error
+    quoted = re.findall(r"'([^']+)'", text)
+    typed = [override for override in overrides if any(word in override for word in quoted)] or overrides
+    return InputError(f"{' '.join(typed)}: {text}")
 
 
 def unreadable(override: str, message: str) -> InputError:

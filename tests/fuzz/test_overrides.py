@@ -2,6 +2,7 @@
 
 import os
 import re
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,15 +153,19 @@ FOUND = [
     ["++hydra.launcher=0x10"],
     ["~=null"],
     ["-m", "++arm=glob(*)"],
+    ["hydra.run=[null,range(3)]"],
+    ["study=${no.key}"],
+    ["-m", "study='${'"],
+    ["-m", "model.body='${}'"],
     [""],
 ]
-"""Command lines that once ended in a traceback."""
+"""Command lines that once ended in a traceback, or in a line that did not name them."""
 
 
 def is_of_the_shell(words: list[str]) -> bool:
     """Whether a word asks for help, a version, a completion, or another way of composing, which is no override."""
     return any(
-        re.match(r"-(h|-help|-version|sc|-shell|-info|i|-cfg|c|-hydra-help|cp|-config)|hydra\.(help|mode)", one)
+        re.match(r"-(h|-help|-version|sc|-shell|-info|i|-cfg|c|-hydra-help|cp|-config)|\+*hydra\.(help|mode)", one)
         for one in words
     )
 
@@ -168,7 +173,6 @@ def is_of_the_shell(words: list[str]) -> bool:
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path) -> Callable[[list[str]], None]:
     """Tries one command line without running what it plans."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["harness"])
     monkeypatch.setattr(run.workers, "prepare", lambda: None)
     monkeypatch.setattr(run, "_run_study", lambda configs: 0)
@@ -176,10 +180,13 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
     def tried_once(drawn: list[str]) -> None:
         if is_of_the_shell(drawn):
             return
+        folder = tmp_path / uuid.uuid4().hex  # or what one command leaves would be found by all that follow
+        folder.mkdir()
+        monkeypatch.chdir(folder)
         code = main([*BASE, *drawn])
         err = capfd.readouterr().err
         assert code in (0, 2), drawn
-        assert not list(tmp_path.iterdir()), drawn
+        assert not list(folder.iterdir()), drawn
         if code == 2:
             assert re.fullmatch(r"harness: [^\n]+\n", err), (drawn, err)
             assert names_one_of(drawn, err), (drawn, err)
