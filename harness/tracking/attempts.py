@@ -1,11 +1,28 @@
 """Attempts at runs: the processes that make them, and their folders."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+from filelock import FileLock
 
 from harness.tracking import run_log
+
+LOCK = ".tracking.lock"
+"""In the folder of a study: held while a process looks for an attempt in a tracker and adds it."""
+
+
+@contextlib.contextmanager
+def adding(output: str, study: str) -> Iterator[None]:
+    """No other process on this folder adds a run meanwhile. A folder that cannot be written to has none that do."""
+    lock = FileLock(Path(output) / study / LOCK)
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock)
+        yield
 
 
 def folders(output: str) -> dict[str, Path]:

@@ -84,19 +84,21 @@ class Tracker(Backend):
 
     def open(self, record: dict[str, Any]) -> str:
         """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING."""
-        run_id = self.find(record["attempt"])
         role = tags.ROLE_REPLICATE if record["tags"].get(tags.REPLICATE) == "true" else tags.ROLE_RUN
         known = {tags.ROLE: role, **record["tags"], "process": attempts.this_process(), "status": "running"}
         known |= tags.packed(tags.PARAMETERS, record["parameters"])
+        with attempts.adding(self._output, self.study):  # commands that share a sweep all send what a killed one has left
+            run_id = self.find(record["attempt"])
+            if run_id is None:
+                known |= {"attempt": record["attempt"]} | self._pretraining_run(record) | self._parent(record)
+                run = self._client.create_run(self.experiment, record["started"], known, record["name"])
         if run_id is not None:
             self._set_tags(run_id, known | {tags.REASON: ""})
             self._client.update_run(run_id, "RUNNING")
-        else:
-            known |= {"attempt": record["attempt"]} | self._pretraining_run(record) | self._parent(record)
-            run = self._client.create_run(self.experiment, record["started"], known, record["name"])
-            run_id = run.info.run_id
-            self._client.log_batch(run_id, params=[Param(key, value) for key, value in shown.parameters(record).items()])
-            self._client.log_inputs(run_id, datasets=_data_sets(record["parameters"]))
+            return run_id
+        run_id = run.info.run_id
+        self._client.log_batch(run_id, params=[Param(key, value) for key, value in shown.parameters(record).items()])
+        self._client.log_inputs(run_id, datasets=_data_sets(record["parameters"]))
         return run_id
 
     def _parent(self, record: dict[str, Any]) -> dict[str, str]:

@@ -97,7 +97,7 @@ def test_nothing_imports_a_main():
 
 def test_hydra_is_known_to_what_composes_and_to_what_changes_it():
     found = {path for package in PROJECT for path in importers(package, "hydra")}
-    assert found == {"harness/config/compose.py", "harness/config/hydra_changes.py"}
+    assert found == {f"harness/config/{name}.py" for name in ("compose", "hydra_changes", "hydra_reads")}
 
 
 def test_mlflow_is_known_to_one_file_of_harness_and_one_of_reports():

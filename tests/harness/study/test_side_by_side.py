@@ -232,8 +232,11 @@ def test_four_commands_share_a_sweep_and_one_that_is_killed_loses_nothing(start_
     assert len(finished) == len(by_run) >= 11  # the killed command may have ended one that it could not say
     others = [text.count(": finished in ") for text in said[1:]]
     assert min(others) >= 1, others  # none stands behind a run of another
-    assert sorted(run.data.tags["seed"] for run in runs_of(tmp_path / "out", "s")) == sorted(str(seed) for seed in range(1, 13))
-    assert {run.info.status for run in runs_of(tmp_path / "out", "s")} == {"FINISHED"}
+    tracked = runs_of(tmp_path / "out", "s")
+    ended = [run.data.tags["seed"] for run in tracked if run.info.status == "FINISHED"]
+    assert sorted(ended, key=int) == [str(seed) for seed in range(1, 13)]
+    assert {run.info.status for run in tracked} <= {"FINISHED", "KILLED"}  # that of the killed command, tried again by another
+    assert len(tracked) <= 13
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(1, 60.0), (2, 40.0), (3, 40.0)])

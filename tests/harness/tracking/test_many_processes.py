@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowClient
+from harness.tracking.mlflow_store import MlflowClient, Tracker
 
 PROCESSES = 16
 FORKED = """
@@ -36,10 +36,15 @@ codes = [os.waitpid(child, 0)[1] for child in children]
 print(json.dumps({"seconds": time.monotonic() - began, "codes": codes}))
 """
 
+SLOW_TO_LOOK = """
+find = Tracker.find
+Tracker.find = lambda self, attempt: (find(self, attempt), time.sleep(0.5))[0]
+"""
 
-def tracked_at_once(output: Path, folder: Path, begin: int, count: int) -> float:
+
+def tracked_at_once(output: Path, folder: Path, begin: int, count: int, script: str = FORKED) -> float:
     """Seconds that so many processes took to track a run each."""
-    command = [sys.executable, "-c", FORKED, str(output), str(folder), str(begin), str(count)]
+    command = [sys.executable, "-c", script, str(output), str(folder), str(begin), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
@@ -66,3 +71,11 @@ def test_sixteen_processes_lose_nothing_in_a_fresh_store(sweep, tmp_path):
         assert run.data.metrics["eval/score"] == told["eval/score"]
         assert len(client.get_metric_history(run.info.run_id, "finetune/loss")) == points
     assert [path.name for path in output.glob(".mlflow.db.making*")] == []
+
+
+def test_a_run_that_several_processes_send_at_once_is_one(output, sweep, runs_of):
+    """As where commands share a sweep, and each finds a run that was never sent."""
+    Tracker(None, str(output), "many")
+    script = FORKED.replace("attempt{number}", "attempt").replace("\noutput, folder", f"{SLOW_TO_LOOK}\noutput, folder", 1)
+    tracked_at_once(output, sweep.folder("base"), 0, 4, script)
+    assert [run.info.status for run in runs_of(output, "many")] == ["FINISHED"]
