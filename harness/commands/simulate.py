@@ -17,7 +17,7 @@ OPTIONS = {
     "failing": (float, 0, "share of the runs that fail whenever they run"),
     "killed": (float, 0, "chance that the worker of a run is killed"),
     "crash_hours": (float, 0, "mean hours between two crashes of a command; without it none crashes"),
-    "restart_minutes": (float, 0, "until a command that has crashed or stopped is called again"),
+    "restart_minutes": (float, 0, "until a command that crashed, stopped or left runs open is called again"),
     "look_ms": (float, 0, "time of a command for each run that it starts or skips"),
     "lease_seconds": (float, 0, "for which the runs of a crashed command stay locked (90 is usual on NFS)"),
     "seed": (int, 0, "of the simulation"),

@@ -37,7 +37,7 @@ class Setting:
     failing: float = 0.0  # share of the runs that fail whenever they run
     killed: float = 0.0  # chance that the worker of a run is killed on its way
     crash_hours: float | None = None  # mean time between two crashes of a command
-    restart_minutes: float = 5.0  # until a command that crashed is called again
+    restart_minutes: float = 5.0  # until a command that crashed, stopped or left runs open is called again
     look_ms: float = 50.0  # of the command for each run that it starts or skips
     lease_seconds: float = 90.0  # for which its runs stay locked: none on one machine, the lease of the server on NFS
     seed: int = 0
