@@ -31,8 +31,8 @@ def main(arguments: list[str]) -> int:
     """0 where no run was lost or finished twice, else 1; InputError for a number out of its range."""
     parser = Parser(
         "simulate",
-        "Simulates a sweep on many machines with the harness's own order of runs, locks and limits of failures.",
-        "Only the runs are simulated: how long they take, which fail, which workers are killed, which commands crash.",
+        "Simulates a sweep on many machines with the harness's own order of runs and limits of failures.",
+        "Simulated are runs and their locks: how long they take, which fail, which workers are killed, which commands crash.",
     )
     for name, (kind, _, meaning) in OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, type=kind, metavar="N", help=meaning)

@@ -1,6 +1,6 @@
-"""A sweep on many machines, simulated: the order, the breaker and the leases of a real one, on a clock that is counted.
+"""A sweep on many machines, simulated: the order of runs and the limits of failures of a real one, on a clock that is counted.
 
-What is simulated are the runs: how long they take, which fail, whose worker is killed, which command crashes with all its runs.
+Simulated are runs and their locks: how long they take, which fail, whose worker is killed, which command crashes with its runs.
 A command that has ended or crashed is called again, as a user or a batch system does, until none is left that can finish.
 """
 
