@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow chaos mutants lint bench bench-full bench-gpu clean
+.PHONY: demo test test-long test-slow chaos mutants lint bench bench-full bench-gpu clean
 
 demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed
@@ -14,10 +14,13 @@ demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	@echo "Look at the runs: $(BIN)/python -m harness ui"
 
 # A file is run by one process, which makes its fixtures once; in the given order, for the last files are the shortest.
-test: $(INSTALLED)  ## the whole suite but what is marked slow
+test: $(INSTALLED)  ## the suite, but for what is marked long or slow
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-slow: $(INSTALLED)  ## what is marked slow, but the random kills
+test-long: $(INSTALLED)  ## what takes some seconds each; CI runs it after `test`
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'long and not slow'
+
+test-slow: $(INSTALLED)  ## what takes a minute or more, but the random kills
 	$(BIN)/python -m pytest -m slow --ignore=tests/chaos
 
 chaos: $(INSTALLED)  ## a sweep that is killed at random until it is complete; CHAOS_SEED=N repeats the kills

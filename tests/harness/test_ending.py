@@ -41,6 +41,7 @@ def test_the_reason_names_what_ended_the_process(code, reason, tmp_path):
     assert found.out_of_memory == reason.startswith("out of memory")
 
 
+@pytest.mark.long
 def test_memory_that_torch_is_refused_is_the_reason(tmp_path):
     found = ended("import torch; torch.empty(10**15)", tmp_path / "log.txt")
     assert found.out_of_memory

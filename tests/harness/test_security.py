@@ -266,6 +266,7 @@ def test_a_hostile_name_is_one_line(tell, name):
 HARMLESS = "$(touch executed);`touch executed` <img src=x onerror=alert(1)> ../up"
 
 
+@pytest.mark.long
 def test_names_that_a_shell_or_a_page_would_run_stay_names(run_harness, small, output, tmp_path):
     """From the command to the folder, the tracking store, the report and the command that `status` prints."""
     study = HARMLESS.replace("/", "∕")

@@ -81,7 +81,7 @@ def copy_tree(target: Path) -> None:
 
 def run_tests(tree: Path, tests: list[str]) -> tuple[str, str]:
     """Outcome and last lines of pytest, up to the first test that fails."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
     # No bytecode: a changed file of the same size and second would be read from its old one.
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     try:

@@ -184,6 +184,7 @@ def test_help_loads_nothing_heavy(run_python):
     assert run_python("-c", code).stdout == "set()\n"
 
 
+@pytest.mark.long
 def test_report_of_a_file_loads_neither_mlflow_nor_pandas(tracking, typical, run_python):
     tracking.log("base", values=typical())
     code = (
@@ -231,6 +232,7 @@ def test_launches_are_read_from_the_store_and_the_aa_replicate_is_no_arm(trackin
     assert 0 < latency["noise_floor_percent"] < 10
 
 
+@pytest.mark.long
 def test_png_is_every_picture_at_two_pixels_for_one_of_the_page(tracking, typical):
     for seed in (0, 1):
         tracking.log("base", seed, typical())

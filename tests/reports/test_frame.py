@@ -83,6 +83,7 @@ def test_folder_is_that_of_the_attempt(tracking):
     assert found.isna().tolist() == [False, True]
 
 
+@pytest.mark.long
 def test_folder_name_is_the_one_that_the_harness_gives(run_python, tmp_path):
     small = ["scale=tiny", "task=bag", "task.grammar.train_examples=40", "finetune.max_steps=1", "measure=none"]
     small += ["task.grammar.validation_examples=20", "hardware.threads=1", f"output={tmp_path / 'out'}"]

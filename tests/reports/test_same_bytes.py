@@ -3,12 +3,15 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from reports.render import FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "from reports.__main__ import main; raise SystemExit(main(['--format', '{}', '--out', '{}']))"
 
 
+@pytest.mark.long
 def test_every_format_is_the_same_again(tracking, typical, run_python):
     for seed in (0, 1):
         tracking.log_timed("base", [10.0, 10.1, 9.9], seed, typical(1, 0.8 + seed / 100))

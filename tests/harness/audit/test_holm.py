@@ -67,6 +67,7 @@ def test_counts_and_what_explains_are_no_tests():
     assert verdict_of([with_p(0.04), with_p(0.04)], beside) == ["confirmed", "confirmed"]
 
 
+@pytest.mark.long
 def test_of_equal_arms_hardly_an_audit_settles_anything():
     """20 claims of no truth, 5 seeds, 200 audits: 5 % may hold a false verdict; uncorrected it would be 64 %."""
     stream, wrong = np.random.default_rng(0), {True: 0, False: 0}

@@ -84,6 +84,7 @@ def heads_of(out: str) -> dict[str, list[str]]:
     return {name: columns for name, *columns in (re.split(r"\s{2,}", line) for line in table[2:])}
 
 
+@pytest.mark.long
 def test_output_matrix_that_is_the_token_embedding_looks_unlike_one_of_its_own(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(picture, "files", lambda of: {})
     told = ["model=roberta", "scale=base", "--out", str(tmp_path)]

@@ -168,6 +168,7 @@ def test_a_value_that_no_run_can_use_has_a_traceback_too(monkeypatch, capsys):
     assert err.splitlines()[-1] == "harness: finetune.epochs=0.0 must be above 0"
 
 
+@pytest.mark.long
 def test_verbose_shows_the_traceback_and_what_hydra_logs(run_module):
     done = run_module("harness", "task=bag", "finetune.epochs=0", "hydra.verbose=true")
     assert done.returncode == 2
@@ -292,6 +293,7 @@ def test_truncated_parquet_names_the_file(tell, local):
     assert_refused(tell(*on_local(local)), str(path), "not a readable parquet file", "data.root")
 
 
+@pytest.mark.long
 def test_torn_data_is_one_line_in_a_process_too(run_module, local):
     """Where the libraries' own logging has not been captured by a test."""
     path = file_of(local, "train")

@@ -318,6 +318,7 @@ def style():
         yield
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [7, 60])
 def test_no_text_leaves_the_picture_or_covers_its_neighbour(style, count):
     figure = picture.draw(long_sequence(count))

@@ -19,6 +19,7 @@ def said(capsys, *arguments: str) -> tuple[int, str, str]:
     return code, out, err
 
 
+@pytest.mark.long
 def test_tables_of_real_processes_with_and_without_checkpointing(capsys):
     hardware = ["hardware.threads=1", "hardware.products=torch"]  # oneDNN keeps some MB for its kernels
     told = ["scale=mini_bert", "model=base", *hardware, "batch_sizes=[8]", "activation_checkpointing=both"]

@@ -74,6 +74,7 @@ def test_measured_survives_its_way_through_a_file():
     assert from_json(Measured, json.loads(json.dumps(to_json(before)))) == before
 
 
+@pytest.mark.long
 def test_a_real_process_that_asks_for_far_more_than_its_limit_is_refused(compose):
     (cell,) = compose("scale=mini_bert", "task=bag", "hardware.threads=1")
     found = probe(cell, StepRequest(4096, timed_steps=0), limit=20_000_000)  # would hold 14 GB

@@ -31,6 +31,7 @@ def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.long
 def test_command_does_not_import_the_models_of_the_working_directory(foreign):
     done = run_in(foreign, "-m", "harness", "describe", "scale=tiny", "--out", "pictures")
     assert (done.returncode, done.stderr) == (0, "")

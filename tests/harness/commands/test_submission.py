@@ -115,6 +115,7 @@ def test_test_split_has_the_rows_of_the_file(compose, shared_data, tmp_path, nam
         assert len(lines(path)) == glue_submission.ROWS[file] + 1
 
 
+@pytest.mark.long
 def test_archive_holds_the_files_of_all_runs_and_says_what_is_missing(task, tmp_path, run_module):
     for name in ("wnli", "cola"):
         answered(tmp_path / name, task(name), 1)

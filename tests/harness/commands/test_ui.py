@@ -21,6 +21,7 @@ def answers(port: int) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_store_is_served_and_the_table_of_each_study_is_named(sweep, start_harness):
     port = free_port()
     process = start_harness("ui", "--output", str(sweep.output), "--port", str(port))

@@ -43,6 +43,7 @@ def test_every_choice_composes_alone_and_is_what_the_file_says(compose, path):
         assert {key: flat[f"{section}.{key}"] for key in said} == said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", sorted(CONF.glob("experiment/*.yaml")), ids=lambda path: path.stem)
 def test_every_experiment_is_the_sweep_it_says(compose, path):
     cells = compose(f"+experiment={path.stem}", "task=bag", "seed=4")
@@ -62,6 +63,7 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
     assert found == [(*told, 4, path.stem, "bag") for told in wanted]
 
 
+@pytest.mark.long
 def test_enhancements_are_tried_in_every_combination(compose):
     every = {frozenset(chosen) for size in range(5) for chosen in itertools.combinations(SINGLE, size)}
     cells = compose("+experiment=enhancements", "task=bag")

@@ -36,6 +36,7 @@ def test_a_run_is_composed_once_beside_its_published_form(composed):
     assert composed("model=albert", "hydra.mode=RUN") == (["albert"], 2)
 
 
+@pytest.mark.long
 def test_an_experiment_and_a_file_of_the_user_may_sweep(composed, tmp_path):
     assert len(composed("+experiment=length_scaling")[0]) == 4
     Path(tmp_path, "data").mkdir()

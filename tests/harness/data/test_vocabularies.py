@@ -276,6 +276,7 @@ def test_parts_of_other_subsets_that_do_not_fit_are_one_line(languages, more, ex
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.long
 def test_size_is_told_once_before_anything_runs_and_every_language_is_scored(run_harness, settings, tmp_path):
     budget = ["finetune.max_steps=2", "hardware.threads=1", "measure=none", "seed=1,2"]
     done = run_harness("-m", *settings, *budget, "model=mbert")

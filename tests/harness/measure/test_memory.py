@@ -115,6 +115,7 @@ print(json.dumps([peak.kernel, baseline, before, resource.getrusage(resource.RUS
 """
 
 
+@pytest.mark.long
 def test_mark_agrees_with_what_the_system_says_of_a_fresh_process():
     clock = shutil.which("time")
     command = [*([clock, "-v"] if clock else []), sys.executable, "-c", ALLOCATES]

@@ -106,6 +106,7 @@ def test_nodes_of_the_graph_belong_to_the_component_that_made_them():
     assert {node.name() for node in seen} >= set(OF_OPERATOR)
 
 
+@pytest.mark.long
 def test_time_of_a_component_is_told_forward_and_backward(monkeypatch):
     """Layer norms that sleep on both ways; BERT at two layers has five of them."""
     plain, asleep_s = torch.nn.LayerNorm.forward, 0.05

@@ -1,6 +1,9 @@
 """A real sweep within a budget of time."""
 
+import pytest
 
+
+@pytest.mark.long
 def test_what_does_not_fit_is_named_and_a_larger_budget_runs_it(run_harness, tmp_path, small):
     shared = [*small, "finetune.max_steps=2", "measure=none", "tracking=none", f"output={tmp_path / 'out'}", "study=s"]
     sweep = ["-m", *shared, "model=base,albert", "seed=1,2"]

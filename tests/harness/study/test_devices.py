@@ -47,6 +47,7 @@ def kill_a_rank(output: Path) -> None:
     ranks()[-1].kill()
 
 
+@pytest.mark.long
 def test_a_killed_rank_ends_the_run_and_another_number_of_devices_resumes_it(run_harness: Callable, output: Path):
     with ThreadPoolExecutor(1) as beside:
         killed = beside.submit(kill_a_rank, output)
@@ -73,6 +74,7 @@ def test_a_killed_rank_ends_the_run_and_another_number_of_devices_resumes_it(run
     assert (folder / "checkpoints").is_dir()
 
 
+@pytest.mark.long
 def test_a_sweep_over_devices_has_an_arm_for_each_with_the_same_losses(
     small: list[str], run_harness: Callable, output: Path, runs_of: Callable, curve_of: Callable
 ):

@@ -23,6 +23,7 @@ def pretrained_in(output: Path) -> int:
     return len(list(output.glob(f"{paths.PRETRAINED}/*/{paths.WEIGHTS}")))
 
 
+@pytest.mark.long
 def test_before_after_pretrains_each_variant_and_fine_tunes_it(run_harness, tmp_path):
     done = run_harness("+experiment=before_after", *SMALL, *BAG, "model=base,enhanced", f"output={tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr

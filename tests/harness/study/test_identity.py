@@ -201,6 +201,7 @@ def test_swept_key_is_part_of_the_name_where_it_changes_something(compose, sweep
     assert [one.label for one in compose("-m", "task=bag", sweep)] == labels
 
 
+@pytest.mark.long
 def test_objective_is_named_by_what_differs(compose):
     runs = compose("-m", "task=none", "pretrain=mlm", "pretrain.mask_rate=0.3,0.4", "pretrain.static_masks=false,true")
     assert [one.label for one in runs] == [
@@ -211,6 +212,7 @@ def test_objective_is_named_by_what_differs(compose):
     ]
 
 
+@pytest.mark.long
 def test_two_keys_of_one_name_are_told_apart(compose):
     one, two, *_ = compose("-m", "task=bag", "pretrain=mlm", "finetune.learning_rate=1e-3,2e-3", "pretrain.learning_rate=1e-2")
     assert (one.label, two.label) == ("base+mlm learning_rate=0.001", "base+mlm learning_rate=0.002")

@@ -25,6 +25,7 @@ def planned(output) -> dict[str, int]:
     return {command: len(plan["runs"]) for command, plan in plans.items() if command != "crc32"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("launcher", ["joblib", pytest.param("submitit_local", marks=pytest.mark.slow)])
 def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, run_harness, run_module, small, output):
     pytest.importorskip(f"hydra_plugins.hydra_{launcher.removesuffix('_local')}_launcher")

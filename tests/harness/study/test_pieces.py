@@ -36,6 +36,7 @@ def worked(item, folder: Path, found: dict[str, int]) -> list[float]:
     return losses(folder, "pretrain" if item.inputs.data is None else "finetune")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("phase", ["finetune", "pretrain"])
 def test_pieces_do_not_change_the_losses(phase, compose, output):
     pretrained = ["pretrain=mlm_nsp", "pretrain.steps=4", "pretrain.dropout=0", "corpus.documents=60", "pretrain.batch_size=16"]
@@ -66,6 +67,7 @@ def limited(monkeypatch):
     return extra, started
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of another process is limited on Linux alone")
 def test_run_that_is_refused_memory_finishes_in_pieces_and_the_next_one_begins_with_them(limited, run_harness, output, runs_of):
     extra, started = limited

@@ -137,6 +137,7 @@ def losses(output: Path) -> dict[str, list[float]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.skipif(len(psutil.Process().cpu_affinity()) < 2, reason="two workers need two cores")
 def test_results_are_those_of_one_worker_bit_by_bit(run_harness, tmp_path):
     for name, more in (("one", []), ("two", [AT_ONCE])):
@@ -181,6 +182,7 @@ def test_the_number_of_workers_cannot_be_swept(tell):
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none", "tracking=none", "study=s", "output=out"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGTERM, signal.SIGKILL))]
 )
@@ -199,6 +201,7 @@ def test_the_end_of_the_command_ends_both_workers(number, start_harness, small, 
         assert states == ["killed", "killed"]
 
 
+@pytest.mark.long
 def test_a_killed_worker_does_not_end_the_other_one(start_harness, small, tmp_path):
     steps = ["finetune.epochs=1000000", "finetune.max_steps=60", *ENDLESS[2:]]
     command = ["-m", *small, AT_ONCE, "seed=1,2", *steps]
@@ -216,6 +219,7 @@ def test_a_killed_worker_does_not_end_the_other_one(start_harness, small, tmp_pa
     assert out.count("finished already, skipped") == 1
 
 
+@pytest.mark.long
 def test_four_commands_share_a_sweep_and_one_that_is_killed_loses_nothing(start_harness, small, tmp_path, runs_of):
     """Nothing runs twice: every run has one start and one end, and each command waits for those of the others."""
     command = ["-m", *small, "hardware.threads=1", "seed=range(1,13)", "measure=none", "study=s", "output=out", "report=false"]

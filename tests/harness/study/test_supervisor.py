@@ -110,6 +110,7 @@ def test_worker_that_dies_fails_its_cell_and_no_other(run_harness, small, output
     assert done.stderr == ""
 
 
+@pytest.mark.long
 def test_worker_that_stands_still_is_ended_and_the_next_run_goes_on(run_harness, small, output, runs_of):
     """A stopped process ignores the polite signal, too."""
     with ThreadPoolExecutor(1) as beside:
@@ -169,6 +170,7 @@ def interrupted(process: subprocess.Popen, output: Path, times: int) -> tuple[in
     return process.returncode, out, err
 
 
+@pytest.mark.long
 def test_one_interrupt_ends_the_command_and_says_how_to_go_on(start_harness, small, output):
     process = start_harness(*small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
     code, out, err = interrupted(process, output, 1)
@@ -179,6 +181,7 @@ def test_one_interrupt_ends_the_command_and_says_how_to_go_on(start_harness, sma
     assert json.loads(record.read_text())["end"]["state"] == "killed"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="signals that wait are read from /proc")
 def test_a_second_interrupt_ends_the_command_at_once(start_harness, small, output):
     process = start_harness(*small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
@@ -245,6 +248,7 @@ def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_comman
     assert len(curve_of(output, run.info.run_id, "timing/latency_ms")) == 1
 
 
+@pytest.mark.long
 def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(start_harness, run_harness, small, output, runs_of):
     """A worker that lived on would write into the folder that the next command lays out anew."""
     process = start_harness(*small, *ENDLESS, "study=s", f"output={output}")

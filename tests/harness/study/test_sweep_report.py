@@ -23,6 +23,7 @@ def study_of(output: Path):
     return study
 
 
+@pytest.mark.long
 def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harness, sweep_of, output):
     done = run_harness(*sweep_of, "seed=1,2")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -46,6 +47,7 @@ def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harnes
     assert study_of(output).data.tags["mlflow.note.content"] == note
 
 
+@pytest.mark.long
 def test_without_the_arm_base_the_first_arm_of_the_command_is_the_baseline(run_harness, sweep_of, output):
     others = [one for one in sweep_of if not one.startswith("model=")]
     done = run_harness(*others, "model=gpt,albert")
@@ -53,6 +55,7 @@ def test_without_the_arm_base_the_first_arm_of_the_command_is_the_baseline(run_h
     assert "albert against **gpt**" in (output / "reports" / "s" / "report.md").read_text()
 
 
+@pytest.mark.long
 def test_one_arm_alone_has_a_report_of_what_was_measured(run_harness, sweep_of, output):
     others = [one for one in sweep_of if not one.startswith("model=")]
     done = run_harness(*others, "model=albert", "seed=1,2")
@@ -63,6 +66,7 @@ def test_one_arm_alone_has_a_report_of_what_was_measured(run_harness, sweep_of, 
     assert "before and after" not in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("off", [["seed=1,2", "report=false"], ["seed=1"], ["seed=1,2", "tracking=none"]])
 def test_no_report_where_it_is_off_or_there_is_no_sweep_or_no_store(off, run_harness, sweep_of, output):
     done = run_harness(*sweep_of, *off)
@@ -72,6 +76,7 @@ def test_no_report_where_it_is_off_or_there_is_no_sweep_or_no_store(off, run_har
     assert not (output / "reports").exists()
 
 
+@pytest.mark.long
 def test_report_that_fails_is_one_line(run_harness, sweep_of, output):
     (output / "reports").write_text("a file in place of the folder")
     done = run_harness(*sweep_of, "seed=1,2")

@@ -33,6 +33,7 @@ def started(monkeypatch):
         server.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["1", "0"])
 def test_a_study_from_python_forks_its_workers_and_not_its_caller(way, small, output, started, monkeypatch):
     monkeypatch.setenv(processes.FORK, way)

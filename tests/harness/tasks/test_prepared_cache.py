@@ -132,6 +132,7 @@ def test_first_examples_alone_are_taken_where_asked(small_config):
     assert load_table(config, "train").items == load_table(small_config, "train").items[:7]
 
 
+@pytest.mark.long
 def test_processes_side_by_side_make_one_entry(small_config):
     context = multiprocessing.get_context("spawn")
     with context.Pool(2) as pool:

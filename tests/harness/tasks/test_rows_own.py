@@ -165,6 +165,7 @@ def test_long_text_is_read_whole(place):
         assert len(place.table(place.file(kind, [("ab " * 100_000, "pos")])).columns["text"][0]) == 300_000
 
 
+@pytest.mark.long
 def test_long_text_is_cut_at_the_tasks_length(place, compose, tmp_path):
     """With spaces and without: a single word of that length is looked at once."""
     rows = [("ab " * 33_000, "pos"), ("x" * 100_000, "neg")]

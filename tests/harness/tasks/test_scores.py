@@ -148,6 +148,7 @@ for kind in TaskKind:
 """Each kind in a fork of its own, so that none finds what another has imported."""
 
 
+@pytest.mark.long
 def test_a_score_imports_nothing_large_once_its_library_is_loaded(run_python):
     """What is imported while a model trains would count as memory of its training."""
     done = run_python("-c", IMPORTED)

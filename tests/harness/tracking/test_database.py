@@ -37,6 +37,7 @@ def has_content(path: Path) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_a_killed_creation_leaves_nothing_that_breaks_the_next(tmp_path, start_process):
     """MLflow writes the schema in many steps, and a file that has some of them could be neither used nor completed."""
     process = start_process("-c", OPEN, str(tmp_path))
@@ -71,6 +72,7 @@ def test_half_a_store_without_runs_is_kept_aside_and_made_anew(output, statement
         assert connection.execute("select name from sqlite_master").fetchall() == [("made",)]
 
 
+@pytest.mark.long
 def test_processes_that_meet_an_empty_file_at_once_all_open_it(tmp_path, start_process):
     (tmp_path / "mlflow.db").touch()
     several = [start_process("-c", OPEN, str(tmp_path)) for _ in range(3)]

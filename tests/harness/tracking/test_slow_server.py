@@ -47,6 +47,7 @@ def server() -> Iterator[Holding]:
         thread.join()
 
 
+@pytest.mark.long
 def test_a_server_that_holds_every_answer_costs_a_run_nothing_and_sync_sends_it(
     server, run_harness, small, output, runs_of, monkeypatch
 ):

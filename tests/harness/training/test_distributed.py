@@ -58,6 +58,7 @@ def finetuned_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return rank_cases.run(finetuned, 1, tmp_path_factory.mktemp("ranks") / "1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_losses_of_200_steps_are_those_of_one_process(finetuned_alone: Path, tmp_path: Path, count: int):
     """Tagging: the labels of a row vary. Batches of 8 and 2 rows in pieces of 4 and 1 leave ranks without rows."""
@@ -72,6 +73,7 @@ def test_the_losses_of_200_steps_are_those_of_one_process(finetuned_alone: Path,
         assert all(torch.equal(first[name], other[name]) for name in first)
 
 
+@pytest.mark.long
 def test_the_first_rank_evaluates_and_has_the_best_weights(tmp_path: Path):
     best = partial(finetuned, kind=TaskKind.classification, keep_best=KeepBest.validation, max_steps=48, learning_rate=0.03)
     one, two = (rank_cases.run(best, count, tmp_path / str(count)) for count in (1, 2))
@@ -98,6 +100,7 @@ def pretrained_alone(text: tuple[RunConfig, str], tmp_path_factory: pytest.TempP
     return rank_cases.run(partial(pretrained, config=text[0], key=text[1]), 1, tmp_path_factory.mktemp("ranks") / "1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_pretraining_has_the_losses_and_weights_of_one_process(
     text: tuple[RunConfig, str], pretrained_alone: Path, tmp_path: Path, count: int
@@ -114,6 +117,7 @@ def test_a_pretraining_has_the_losses_and_weights_of_one_process(
         )
 
 
+@pytest.mark.long
 def test_sharded_weights_are_trained_as_whole_ones(finetuned_alone: Path, tmp_path: Path):
     """On the first rank the model that is evaluated and kept has the trained weights; the others keep no whole one."""
     several = rank_cases.run(partial(finetuned, max_steps=200), 2, tmp_path, sharded=True)
@@ -131,6 +135,7 @@ STAGES = ((5, 1, False), (10, 2, True), (15, 3, True), (20, 2, False), (22, 2, T
 """Last step, ranks, and whether their weights are sharded."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stages", [STAGES[:2], pytest.param(STAGES, marks=pytest.mark.slow)], ids=["short", "long"])
 def test_any_number_of_ranks_resumes_what_another_left(text: tuple[RunConfig, str], tmp_path: Path, stages: tuple):
     """Whole and sharded checkpoints, read by one process, by ranks with whole weights, and by sharded ones."""
@@ -161,6 +166,7 @@ def variants(ranks: Ranks, folder: Path) -> None:
         rank_cases.finetuned(ranks, folder / name, shape=shape, max_steps=20, **keys)
 
 
+@pytest.mark.long
 def test_models_of_other_shapes_train_as_in_one_process(tmp_path: Path):
     one = rank_cases.run(variants, 1, tmp_path / "one")
     for sharded in (False, True):

@@ -109,6 +109,7 @@ def test_mismatched_rows_are_scored_beside_the_matched_ones(mnli, tmp_path):
     assert "eval/score_mismatched" not in values
 
 
+@pytest.mark.long
 def test_submission_has_the_rows_and_class_names_of_each_file(mnli, tmp_path):
     """A word of each row tells its class, and is learned."""
     config = mnli("finetune.submit=true")

@@ -182,6 +182,7 @@ def test_no_encoder_stands_in_where_two_could(make_run, pretrained):
     assert "no change can be computed" in notes.section_notes(section)[0]
 
 
+@pytest.mark.long
 def test_pretraining_of_another_study_is_followed_once(tracking):
     tracking.log_pretraining(study="older")
     newest = tracking.log_pretraining(study="newer")

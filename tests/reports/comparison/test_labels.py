@@ -157,6 +157,7 @@ def test_unknown_key_of_along_is_one_clear_error(make_run, key: str, message: st
     assert str(refused.value).startswith(f"--along {key}: ")
 
 
+@pytest.mark.long
 def test_along_in_a_real_store(tracking, capsys):
     for dtype in ("fp32", "bf16"):
         for arm in ("base", "albert"):

@@ -89,6 +89,7 @@ def ratio(histories: dict[str, launches.History], name: str) -> launches.Ratio:
     return launches.compared(launches.LATENCY, histories["base"], histories[name])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES)
 def test_equal_arms_are_seldom_told_apart_whenever_a_session_ends(machine: str):
     alarms = 0

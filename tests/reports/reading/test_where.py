@@ -99,6 +99,7 @@ def test_report_is_on_what_fits_alone(tracking, typical, capsys):
     assert not Path("there").exists()
 
 
+@pytest.mark.long
 def test_runs_of_several_studies_meet_where_their_conditions_agree(tracking, typical):
     tracking.log("base", values=typical(score=0.8), study="A")
     tracking.log("albert", values=typical(score=0.7), study="B")

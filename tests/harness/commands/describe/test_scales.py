@@ -31,6 +31,7 @@ def columns(out: str) -> dict[str, list[str]]:
     return {name.removesuffix(" *"): rest for name, *rest in lines[: len(SCALES)]}
 
 
+@pytest.mark.long
 def test_every_scale_has_its_counts_and_factors_against_the_current_one(capsys, compose):
     code, out, _ = said(capsys, "model=albert", "scale=tiny", "measure.length=32")
     assert code == 0

@@ -23,6 +23,7 @@ def said(capsys, *arguments: str) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
+@pytest.mark.long
 def test_profile_prints_a_table_and_writes_values_trace_and_pictures(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = ("--rounds", "1", "--json", "out/profile.json", "--trace", "model=windowed", *TINY, "hardware.threads=1")

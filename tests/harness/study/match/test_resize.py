@@ -53,6 +53,7 @@ def cost(on: MatchOn, config: RunConfig) -> float:
     return flops.counted(shape.config, shape.num_outputs, 1, shape.length, False, shape.head)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("on", [MatchOn.params, MatchOn.flops])
 def test_every_variant_is_matched_or_refused_with_its_nearest_shape(runs, on):
     """A bag of vectors has next to no FLOPs: it alone cannot be matched in them."""
@@ -70,6 +71,7 @@ def test_every_variant_is_matched_or_refused_with_its_nearest_shape(runs, on):
         assert config.matched.get("reached", target) == pytest.approx(cost(on, config), rel=0.02), name
 
 
+@pytest.mark.long
 def test_no_neighbouring_step_is_nearer(runs):
     published = {one.model_name: one for one in runs}
     target = cost(MatchOn.params, published["base"])

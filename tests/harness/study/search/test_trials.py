@@ -155,6 +155,7 @@ def test_the_reported_rows_may_not_choose_epochs_of_trials(compose):
         space.dimensions(compose(*SEARCH, "finetune.keep_best=validation")[0])
 
 
+@pytest.mark.long
 def test_a_real_search_is_resumed(run_harness, tmp_path, small):
     """The second command runs what the first lacks, and nothing twice."""
     arguments = [*small, "finetune.max_steps=3", "search=rate", "study=s", "tracking=none", f"output={tmp_path / 'out'}"]

@@ -140,6 +140,7 @@ def test_peaks_are_not_measured_again(interrupted, launches):
     assert {one.peak_flops_per_s for _, timed in session.runs for one in timed.launches[cells[0].inputs.data]} == {1e9}
 
 
+@pytest.mark.long
 def test_a_command_that_is_killed_while_it_adds_leaves_no_twin(run_harness, small, output, runs_of, monkeypatch):
     command = ["-m", *small, "study=s", "seed=1,2", "model=base", f"output={output}", "measure.repeats=3"]
     add_timing, calls = add._add_timing, []

@@ -249,6 +249,7 @@ def test_where_every_variant_fails_its_replicate_is_not_launched_on(planned, lau
     assert sorted(launches.order) == [(0, "base bag"), (0, "base bag (A/A replicate)")]
 
 
+@pytest.mark.long
 def test_a_real_launch_leaves_times_of_each_pass(compose, output):
     settings = ["measure.rounds=1", "measure.retries=0", "measure.repeats=4", "measure.lengths=[16,9999]"]
     cells = plan(compose("-m", *ARGUMENTS, *settings, "task=bag,order", f"output={output}"))
