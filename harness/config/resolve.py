@@ -128,15 +128,21 @@ def _stated(config: RunConfig) -> TokenizerConfig:
 
 
 def _without_unread(config: RunConfig) -> RunConfig:
-    """Sets what a run without pretraining does not read to its defaults, so that equal runs have equal configs."""
+    """Sets what a run does not read to its defaults, so that equal runs have equal configs."""
     if is_pretrained(config):
-        return config
+        return config if config.pretrain.objective is ObjectiveName.distillation else _without_teacher(config)
     plain = PretrainConfig(length=config.pretrain.length, tokens=DEFAULT_TOKENS, seed=config.seed)
     reads_text = config.tokenizer.trained_on is TrainedOn.corpus
     unread = ("pretrain.",) if reads_text else ("pretrain.", "corpus", "corpus.")
     settings = {key: value for key, value in config.settings.items() if not within(key, unread)}
     corpus = config.corpus if reads_text else CorpusConfig(name="none")
     return replace(config, pretrain=plain, corpus=corpus, settings=settings)
+
+
+def _without_teacher(config: RunConfig) -> RunConfig:
+    """Of a sweep over objectives, the runs that are not taught."""
+    settings = {key: value for key, value in config.settings.items() if key != "pretrain.teacher"}
+    return replace(config, pretrain=replace(config.pretrain, teacher=None), settings=settings)
 
 
 def load(path: Path) -> RunConfig:

@@ -28,3 +28,11 @@ def test_run_without_pretraining_does_not_depend_on_keys_of_one(compose):
     assert replace(resolve(other, FOUND), overrides=plain.overrides) == resolve(plain, FOUND)
     pretrained = [compose("task=bag", "scale=tiny", "pretrain=mlm", rate)[0] for rate in ("seed=0", "pretrain.mask_rate=0.4")]
     assert resolve(pretrained[0], FOUND) != resolve(pretrained[1], FOUND)
+
+
+def test_a_teacher_belongs_to_the_runs_of_a_sweep_that_it_teaches(compose):
+    plain, _ = compose("-m", "pretrain=mlm,rtd", "task=none", "scale=tiny")
+    untaught, taught = compose("-m", "pretrain=mlm,distillation", "pretrain.teacher=RUN", "task=none", "scale=tiny")
+    resolved = resolve(untaught, FOUND)
+    assert (resolved.pretrain, resolved.label) == (resolve(plain, FOUND).pretrain, resolve(plain, FOUND).label)
+    assert resolve(taught, FOUND).pretrain.teacher == "RUN"
