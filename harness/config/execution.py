@@ -19,3 +19,4 @@ class SweepConfig:
     budget_minutes: float | None = number(
         None, above=0
     )  # of all runs together, finished ones included: seeds that do not fit are left out; null: no limit
+    quiet: bool = False  # shows only problems and where the results are; every line is in sweep.log of the study (-q)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from harness import paths, tags
+from harness import console, paths, tags
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.study import identity, run_folder, sweep_report
@@ -47,7 +47,7 @@ class _Study:
         self.trackers.wait()
         for table in filter(None, tables):
             command = "" if self.config.tracking.uri else f" (start python -m harness ui --output {self.config.output} first)"
-            print(f"table: {table}{command}", flush=True)
+            console.result(f"table: {table}{command}")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from harness import console
 from harness.config.redact import redacted
 
 PATIENCE_S = 60.0
@@ -42,7 +43,7 @@ class Background:
         """Prints once that the tracker has failed, if it has."""
         if self._error is not None and not self._said:
             self._said = True
-            print(f"{self.name} is unreachable ({self._error}). {self._advice}".rstrip(), flush=True)
+            console.problem(f"{self.name} is unreachable ({self._error}). {self._advice}".rstrip())
 
     @property
     def is_away(self) -> bool:
