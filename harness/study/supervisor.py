@@ -4,6 +4,7 @@ A worker never talks to MLflow. Where MLflow is unreachable, runs continue, and 
 """
 
 import contextlib
+import functools
 import os
 import shlex
 import signal
@@ -64,25 +65,37 @@ def run_study(configs: list[RunConfig]) -> int:
     workers.prepare()
     neighbours = Neighbours()
     with console.quiet(any(config.sweep.quiet for config in configs)):
+        trackers = functools.cache(lambda: _opened(configs[0]))
         if any(config.search.space for config in configs):
-            configs = trials.tuned(with_sizes(configs), lambda some, heading: _run_trials(some, heading, neighbours))
+
+            def run(some: list[RunConfig], heading: str) -> list[dict[str, Any] | None]:
+                return _run_trials(some, heading, neighbours, trackers)
+
+            configs = trials.tuned(with_sizes(configs), run)
         with live_line("preparing data"):
             planned = plan(configs)
             _refuse_impossible_workers(planned)
-        code = _run_planned(planned, neighbours)
+        code = _run_planned(planned, neighbours, trackers)
         if console.is_quiet():
             for folder in _studies(planned):
                 console.result(f"results: {os.path.relpath(folder)} (what happened: {os.path.relpath(folder / console.LOG)})")
         return code
 
 
-def _run_trials(configs: list[RunConfig], heading: str, neighbours: Neighbours) -> list[dict[str, Any] | None]:
+def _opened(config: RunConfig) -> Trackers:
+    with live_line("opening the trackers"):
+        return Trackers(config)
+
+
+def _run_trials(
+    configs: list[RunConfig], heading: str, neighbours: Neighbours, trackers: Callable[[], Trackers]
+) -> list[dict[str, Any] | None]:
     """The results of trials of a search, in their order; those that have finished are not run again."""
     with live_line("preparing data"):
         folders = [plan([config])[-1].folder for config in configs]
         planned = plan(configs)
         _refuse_impossible_workers(planned)
-    _run_planned(planned, neighbours, heading)
+    _run_planned(planned, neighbours, trackers, heading)
     return [run_log.result(folder) for folder in folders]
 
 
@@ -91,17 +104,16 @@ def _studies(planned: list[PlannedRun]) -> list[Path]:
     return sorted({Path(item.config.output).absolute() / item.config.study for item in planned})
 
 
-def _run_planned(planned: list[PlannedRun], neighbours: Neighbours, heading: str = "") -> int:
-    """0 if all runs finished, 1 if one did not."""
+def _run_planned(planned: list[PlannedRun], neighbours: Neighbours, opened: Callable[[], Trackers], trials_of: str = "") -> int:
+    """0 if all runs finished, 1 if one did not. Others follow the trials of a search, so that no tracker is waited for."""
     if any(item.inputs.data is None for item in planned):
         plateau.references()  # refuses a torn one before anything runs
-    with live_line("opening the trackers"):
-        trackers = Trackers(planned[0].config)
+    trackers = opened()
     with console.logged(_studies(planned)):
-        _announce(planned, heading)
+        _announce(planned, trials_of)
         plan_file.write(planned)
         try:
-            with _terminated_as_interrupt(), tracked(planned, trackers):
+            with _terminated_as_interrupt(), tracked(planned, trackers, waits=not trials_of):
                 return 0 if _run_all(planned, neighbours, trackers) else 1
         except KeyboardInterrupt:
             done = sum(run_log.result(item.folder) is not None for item in planned)

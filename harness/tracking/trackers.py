@@ -104,7 +104,7 @@ class TrackedRun:
         self._trackers, self._config, self._record, self._folder = trackers, config, record, folder
         self._pending: list[dict[str, Any]] = []
         self._last = time.monotonic()
-        trackers.send(config, lambda backend: backend.begin(record))
+        trackers.send(config, lambda backend: backend.begin(record, folder))
 
     def add(self, entries: list[dict[str, Any]]) -> None:
         """Buffers entries of the run's log and sends them every EVERY_S seconds."""

@@ -124,7 +124,7 @@ def test_calls_of_the_tracking_store_are_those_of_a_real_run(sweep, output, monk
     folder, calls = sweep.folder("base"), []
     record = run_folder.read(folder)
     tracker = Tracker(None, str(output), "s")
-    tracker.begin(record)  # what a study asks once
+    tracker.begin(record, folder)  # what a study asks once
     for name in ("create_run", "log_batch", "log_inputs", "log_artifact", "set_terminated", "search_runs", "update_run"):
         method = getattr(MlflowClient, name)
 
@@ -133,7 +133,7 @@ def test_calls_of_the_tracking_store_are_those_of_a_real_run(sweep, output, monk
             return method(self, *arguments, **options)
 
         monkeypatch.setattr(MlflowClient, name, counted)
-    tracker.begin(record | {"attempt": "another"})
+    tracker.begin(record | {"attempt": "another"}, folder)
     at_start = len(calls)
     tracker.end(record | {"attempt": "another"}, folder, "finished")
     assert (at_start, len(calls) - at_start) == (simulation.CALLS_AT_START, simulation.CALLS_AT_END), calls
