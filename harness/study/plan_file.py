@@ -60,4 +60,4 @@ def command() -> str:
 def _entry(item: PlannedRun) -> Entry:
     output = Path(item.config.output).absolute()
     needs = None if item.needs is None else str(item.needs.folder.relative_to(output))
-    return Entry(str(item.folder.relative_to(output)), item.title, is_to_be_timed(item), needs)
+    return Entry(str(item.folder.relative_to(output)), item.title, is_to_be_timed(item) and item.config.sweep.timing, needs)

@@ -177,7 +177,7 @@ def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Tracke
     with Screen(len(planned)) as screen:
         command = Command(trackers, _are_busy(planned, neighbours), screen=screen, workers=count)
         stop, ended = _run_each(queue, len(planned), command, screen, failures)
-        if stop is None:
+        if stop is None and planned[0].config.sweep.timing:
             time_runs(planned, trackers, screen)
     if left := queue.summary():
         console.problem(f"{left}; what is left: {_status(planned)}")
