@@ -130,6 +130,7 @@ def _run(item: PlannedRun, label: str, command: Command) -> End:
         ):
             console.plain(f"{label}: resumes what {other.name} left on other devices")
     tracked = TrackedRun(command.trackers, item.config, record, item.folder)
+    retries = 0
     watchdog, busy = Watchdog(item.config.sweep, item.folder), command.are_busy()
     ended = end.WITH_ITS_COMMAND
     try:
@@ -144,12 +145,19 @@ def _run(item: PlannedRun, label: str, command: Command) -> End:
 
                 ended = _work(item, busy, watchdog, follow)
                 smaller = command.pieces.smaller(item, record) if ended.state is State.out_of_memory else None
-                progress.end(ended.state.text, _metrics(item), _explained(item, ended, smaller), smaller is not None)
-            if smaller is None:
+                retries += (killed := ended.state is State.killed)
+                again = _next(item, smaller, retries if killed else None)
+                progress.end(ended.state.text, _metrics(item), _explained(item, ended, again), tried_again=bool(again))
+            if not again:
                 break
-            record |= _pieces(smaller)
+            if killed:
+                record[tags.RETRIES] = [*record.get(tags.RETRIES, []), ended.reason]
+                leftovers.remove_temporary(item.folder)
+                _wait_for_worker(item.folder, label)
+            else:
+                record |= _pieces(smaller)
             run_folder.try_again(item.folder, record)
-            tracked.forget()
+            tracked.forget(repeated=killed)
         command.pieces.learn(item, record)
         _warn(item, label)
     finally:
@@ -169,10 +177,18 @@ def _metrics(item: PlannedRun) -> dict[str, float]:
     return result["metrics"] if result else {}
 
 
-def _explained(item: PlannedRun, ended: End, smaller: Pieces | None) -> str:
+def _next(item: PlannedRun, smaller: Pieces | None, retry: int | None) -> str:
+    """What is tried next, of a run that was killed this retry; empty where it has ended."""
+    if retry is not None:
+        most = item.config.sweep.retries
+        return f"retry {retry} of {most}" if retry <= most else ""
+    return "" if smaller is None else pieces.text(smaller)
+
+
+def _explained(item: PlannedRun, ended: End, again: str) -> str:
     """Why it did not finish, and what is tried next."""
     log = os.path.relpath(item.folder / run_log.LOG)
-    return f"{ended.reason} (see {log})" if smaller is None else f"{ended.reason}; again, {pieces.text(smaller)}"
+    return f"{ended.reason}; again, {again}" if again else f"{ended.reason} (see {log})"
 
 
 def _warn(item: PlannedRun, label: str) -> None:

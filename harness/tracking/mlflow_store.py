@@ -171,6 +171,7 @@ class Tracker(Backend):
             warning = plateau.warning(result["metrics"], record["parameters"])
             known |= {tags.WARNING: warning} if warning else {}
             links = notes.Links(self.experiment, self._study_run)
+            known |= {tags.RETRIES: len(again)} if (again := record.get(tags.RETRIES)) else {}
             known |= {tags.REASON: end["reason"]} if (end := record.get(tags.END)) and end["reason"] else {}
             known |= (
                 {tags.PIECES: ", ".join(f"{phase} {count}" for phase, count in record[tags.PIECES].items())}

@@ -1,5 +1,7 @@
 """A simulated sweep: nothing is lost or doubled whatever is killed, and its figures are those that can be counted by hand."""
 
+from dataclasses import replace
+
 import pytest
 from mlflow import MlflowClient
 
@@ -52,6 +54,16 @@ def test_whatever_is_killed_nothing_is_lost_or_doubled(commands, seed):
     assert outcome.calls > commands
     assert outcome.wasted_s > 0
     assert outcome.makespan_s > outcome.bound_s
+
+
+def test_runs_that_are_killed_are_run_again_at_once():
+    setting = Setting(runs=300, workers=10, killed=0.2, seed=1)
+    once, again = Simulation(setting).run(), Simulation(replace(setting, retries=9)).run()
+    assert once.calls > 1
+    assert (again.calls, again.finished, again.lost, again.doubled, again.looks) == (1, 300, 0, 0, 300)
+    assert again.killed > 0
+    assert again.wasted_s > 0
+    assert again.makespan_s < once.makespan_s
 
 
 def test_commands_at_once_take_each_run_once():
