@@ -62,6 +62,9 @@ REASON = "reason"
 PIECES = "pieces"
 """Pieces that a batch of training was cut into because the run ran out of memory with fewer; absent for others."""
 
+RETRIES = "retries"
+"""In the record of a run: how its worker was killed, for each time that the same command ran it again. As a tag: how often."""
+
 END = "end"
 """In the record of a run: state, reason, last lines of its log and time of its end."""
 

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
+from harness import console
+
 WIDTH = 100
 """Columns of what is wrapped."""
 
@@ -108,7 +110,7 @@ class LiveLine:
     def __init__(self, text: str) -> None:
         self._text, self._began, self._closed = text, time.monotonic(), threading.Event()
         self._thread = threading.Thread(target=self._rewrite, name="live line", daemon=True)
-        if sys.stderr.isatty():
+        if console.is_live():
             self._thread.start()
 
     def show(self, text: str) -> None:

@@ -80,9 +80,7 @@ def compose_and_run(choices: list[str], run: "Callable[[list[RunConfig]], int]",
     """
     for choice in choices:
         if not resizes and group_of(choice) == "match":
-            raise InputError(
-                f"{choice} has no effect here: expected it with a run or with plan, which names the resized shapes"
-            )
+            raise InputError(f"{choice} has no effect here: expected it with a run, plan or profile")
     from harness.config import compose  # Hydra takes 0.3 s, which --help does not need
 
     return compose.main(choices, run)

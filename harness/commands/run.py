@@ -3,7 +3,8 @@
 import gc
 from typing import TYPE_CHECKING
 
-from harness.config import compose, names
+from harness import console
+from harness.config import command_line, compose, names
 from harness.study import workers
 from harness.terminal import live_line
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 def main(arguments: list[str]) -> int:
     """0 when every run finished, 1 when one failed; InputError for a wrong input."""
     workers.prepare()  # takes seconds, beside the composition
-    return compose.main(arguments, _run_study)
+    with console.quiet(not set(arguments).isdisjoint(command_line.QUIET)):
+        return compose.main(arguments, _run_study)
 
 
 def _run_study(configs: "list[RunConfig]") -> int:

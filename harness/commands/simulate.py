@@ -16,6 +16,7 @@ OPTIONS = {
     "pretrainings": (int, 0, "of the runs, on which all others depend"),
     "failing": (float, 0, "share of the runs that fail whenever they run"),
     "killed": (float, 0, "chance that the worker of a run is killed"),
+    "retries": (int, 0, "times that its command runs such a run again at once, as sweep.retries"),
     "crash_hours": (float, 0, "mean hours between two crashes of a command; without it none crashes"),
     "restart_minutes": (float, 0, "until a command that crashed, stopped or left runs open is called again"),
     "look_ms": (float, 0, "time of a command for each run that it starts or skips"),

@@ -62,7 +62,8 @@ def _line(run: RunStatus, width: int) -> str:
     state = "not timed" if run.is_untimed else run.state
     log = run.folder / "log.txt"
     place = f" (see {os.path.relpath(log)})" if run.state in SHOWN and log.exists() else ""
-    first, why = f"  {run.title:<{width}}  {state:<14}  ", f"{run.reason}{place}"
+    again = f", after {run.retries} {'retry' if run.retries == 1 else 'retries'}" if run.retries else ""
+    first, why = f"  {run.title:<{width}}  {state:<14}  ", f"{run.reason}{again}{place}"
     return wrapped(why, len(first), first) if why else first.rstrip()
 
 

@@ -9,17 +9,23 @@ VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn",
 FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc", "--hydra-help", "--info", "-i")
 """Options of Hydra that users need: those with a value, and those without."""
 
+QUIET, QUIET_KEY = ("--quiet", "-q"), "sweep.quiet=true"
+"""Options of a run, and the setting that they stand for."""
+
 
 def for_hydra(arguments: list[str]) -> list[str]:
     """Options first, because Hydra's parser refuses keys on both sides of an option; InputError for an unknown option."""
     options, overrides, rest = [], [], iter(arguments)
     for argument in rest:
         name, equals, _ = argument.partition("=")
+        if argument in QUIET:
+            overrides.append(QUIET_KEY)
+            continue
         if not argument.startswith("-"):
             overrides.append(_override(argument))
             continue
         if name not in (*VALUED, *FLAGS):
-            raise unknown("option", argument, (*VALUED, *FLAGS), "the command line")
+            raise unknown("option", argument, (*VALUED, *FLAGS, *QUIET), "the command line")
         options.append(argument)
         if name in VALUED and not equals:
             value = next(rest, None)

@@ -19,3 +19,6 @@ class SweepConfig:
     budget_minutes: float | None = number(
         None, above=0
     )  # of all runs together, finished ones included: seeds that do not fit are left out; null: no limit
+    timing: bool = True  # times what has finished; false leaves that to a later command, as where several share a sweep
+    retries: int = number(0, at_least=0)  # times that a run whose worker was killed from outside is run again at once
+    quiet: bool = False  # shows only problems and where the results are; every line is in sweep.log of the study (-q)

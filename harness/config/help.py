@@ -41,7 +41,7 @@ DERIVED = (
 HEAD = """\
 harness: trains and measures variants of BERT-like encoders under equal conditions, and tracks every number in MLflow.
 
-  python -m harness [COMMAND] [-m] [group=choice ...] [key=value ...]
+  python -m harness [COMMAND] [-m] [-q] [group=choice ...] [key=value ...]
 
 Commands (each has a --help)"""
 
@@ -63,6 +63,7 @@ Groups and choices (* is the default); --help GROUP lists the keys of a group, -
 
 TAIL = """
 Any key can be set: model.attention_window=32 finetune.learning_rate=1e-4 seed=7 study=NAME. `--cfg job` prints them all.
+-q (--quiet) shows only problems and where the results are; every line is in sweep.log of the study.
 A run that is finished already is skipped; rerun=true runs it again. --config-dir FOLDER adds your own conf/ files.
 HYDRA_FULL_ERROR=1 or hydra.verbose=true adds the traceback to an error. --version prints the version.
 Tab completion, after installation: eval "$(harness -sc install=bash)"

@@ -274,7 +274,7 @@ class Timing:
 
 def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
     """None where nothing is left to time."""
-    untimed = [item for item in planned if item.inputs.data is not None and item.config.measure.enabled and not _is_timed(item)]
+    untimed = [item for item in planned if session.is_to_be_timed(item) and item.config.sweep.timing and not _is_timed(item)]
     if not untimed:
         return None
     shapes = {session.shape_key(item): item for item in untimed}

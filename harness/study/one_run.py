@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import paths, plateau, processes, tags
+from harness import console, paths, plateau, processes, tags
 from harness.hardware import facts
 from harness.processes.ending import Watch
 from harness.study import end, leftovers, other_devices, pieces, run_folder, workers
@@ -60,7 +60,7 @@ def run_unless_done(item: PlannedRun, label: str, command: Command, again: bool 
             command.pieces.learn(item, record)
             if done is None:
                 return _run(item, label, command), True
-            print(f"{label}: {done} already, skipped (rerun=true runs it again)", flush=True)
+            console.plain(f"{label}: {done} already, skipped (rerun=true runs it again)")
             _warn(item, label)
             its_study = replace(item.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
             command.trackers.send(its_study, lambda backend: backend.agree(record, item.folder))
@@ -68,7 +68,7 @@ def run_unless_done(item: PlannedRun, label: str, command: Command, again: bool 
     except BrokenPipeError:  # of our own output
         raise
     except OSError as error:  # a full disk, a folder that may not be written to: the next run may have more luck
-        print(f"{label}: failed: {error}", flush=True)
+        console.problem(f"{label}: failed: {error}")
         return End(State.failed, f"{type(error).__name__}: {error}"), True
 
 
@@ -83,7 +83,7 @@ def _lease(item: PlannedRun, label: str, again: bool) -> Iterator[bool]:
         lock.acquire(timeout=LOOKS_AGAIN_S if again else 0)
     except Timeout:
         if not again:
-            print(f"{label}: another process runs it; waiting{'' if waits else ', other runs go first'}", flush=True)
+            console.plain(f"{label}: another process runs it; waiting{'' if waits else ', other runs go first'}")
         if not waits:
             yield False
             return
@@ -101,7 +101,7 @@ def _wait_for_worker(folder: Path, label: str) -> None:
             with FileLock(folder / paths.WORKER_LOCK, timeout=seconds):
                 return
         except Timeout:
-            print(f"{label}: a worker of an earlier command still writes to {folder}; waiting", flush=True)
+            console.problem(f"{label}: a worker of an earlier command still writes to {folder}; waiting")
 
 
 def _result_to_keep(item: PlannedRun, label: str) -> State | None:
@@ -111,7 +111,7 @@ def _result_to_keep(item: PlannedRun, label: str) -> State | None:
         return None
     if not all(folder.is_dir() for folder in item.needs_weights):
         key = "pretrain.keep" if item.inputs.data is None else "finetune.keep"
-        print(f"{label}: finished without its weights, which {key} asks for: runs again", flush=True)
+        console.plain(f"{label}: finished without its weights, which {key} asks for: runs again")
         return None
     return None if item.config.rerun else State(result["status"])
 
@@ -128,8 +128,9 @@ def _run(item: PlannedRun, label: str, command: Command) -> End:
             and not item.config.rerun
             and (other := other_devices.take_over(item.folder, item.config, record))
         ):
-            print(f"{label}: resumes what {other.name} left on other devices", flush=True)
+            console.plain(f"{label}: resumes what {other.name} left on other devices")
     tracked = TrackedRun(command.trackers, item.config, record, item.folder)
+    retries = 0
     watchdog, busy = Watchdog(item.config.sweep, item.folder), command.are_busy()
     ended = end.WITH_ITS_COMMAND
     try:
@@ -144,12 +145,19 @@ def _run(item: PlannedRun, label: str, command: Command) -> End:
 
                 ended = _work(item, busy, watchdog, follow)
                 smaller = command.pieces.smaller(item, record) if ended.state is State.out_of_memory else None
-                progress.end(ended.state.text, _metrics(item), _explained(item, ended, smaller))
-            if smaller is None:
+                retries += (killed := ended.state is State.killed)
+                again = _next(item, smaller, retries if killed else None)
+                progress.end(ended.state.text, _metrics(item), _explained(item, ended, again), tried_again=bool(again))
+            if not again:
                 break
-            record |= _pieces(smaller)
+            if killed:
+                record[tags.RETRIES] = [*record.get(tags.RETRIES, []), ended.reason]
+                leftovers.remove_temporary(item.folder)
+                _wait_for_worker(item.folder, label)
+            else:
+                record |= _pieces(smaller)
             run_folder.try_again(item.folder, record)
-            tracked.forget()
+            tracked.forget(repeated=killed)
         command.pieces.learn(item, record)
         _warn(item, label)
     finally:
@@ -169,17 +177,25 @@ def _metrics(item: PlannedRun) -> dict[str, float]:
     return result["metrics"] if result else {}
 
 
-def _explained(item: PlannedRun, ended: End, smaller: Pieces | None) -> str:
+def _next(item: PlannedRun, smaller: Pieces | None, retry: int | None) -> str:
+    """What is tried next, of a run that was killed this retry; empty where it has ended."""
+    if retry is not None:
+        most = item.config.sweep.retries
+        return f"retry {retry} of {most}" if retry <= most else ""
+    return "" if smaller is None else pieces.text(smaller)
+
+
+def _explained(item: PlannedRun, ended: End, again: str) -> str:
     """Why it did not finish, and what is tried next."""
     log = os.path.relpath(item.folder / run_log.LOG)
-    return f"{ended.reason} (see {log})" if smaller is None else f"{ended.reason}; again, {pieces.text(smaller)}"
+    return f"{ended.reason}; again, {again}" if again else f"{ended.reason} (see {log})"
 
 
 def _warn(item: PlannedRun, label: str) -> None:
     """Says so where a pretraining has finished that has not learned as it should."""
     result = run_log.result(item.folder)
     if result and (warning := plateau.warning(result["metrics"], run_folder.read(item.folder)["parameters"])):
-        print(f"{label}: warning: {warning}", flush=True)
+        console.problem(f"{label}: warning: {warning}")
 
 
 def _work(item: PlannedRun, busy: bool, watchdog: Watchdog, follow: Callable[[list[dict[str, Any]]], object]) -> End:

@@ -11,6 +11,7 @@ from filelock import FileLock
 
 from harness import paths
 from harness.config import launched
+from harness.config.command_line import QUIET_KEY
 from harness.config.redact import redacted
 from harness.study.plan import PlannedRun
 from harness.study.timing.session import is_to_be_timed
@@ -51,12 +52,12 @@ def write(planned: Sequence[PlannedRun]) -> None:
 
 
 def command() -> str:
-    """This command, to be called again: without passwords, and without rerun=true, which would run finished runs again."""
-    words = (word for word in sys.argv[1:] if word.lstrip("+") != "rerun=true")
+    """This command, to be called again: without passwords, -q, and rerun=true, which would run finished runs again."""
+    words = (word for word in sys.argv[1:] if word.lstrip("+") not in ("rerun=true", QUIET_KEY))
     return redacted(shlex.join(["python", "-m", "harness", *words]))
 
 
 def _entry(item: PlannedRun) -> Entry:
     output = Path(item.config.output).absolute()
     needs = None if item.needs is None else str(item.needs.folder.relative_to(output))
-    return Entry(str(item.folder.relative_to(output)), item.title, is_to_be_timed(item), needs)
+    return Entry(str(item.folder.relative_to(output)), item.title, is_to_be_timed(item) and item.config.sweep.timing, needs)

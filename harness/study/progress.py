@@ -1,10 +1,10 @@
 """Progress of a run on the console: on a terminal a live line with loss, tokens/s and remaining time, plain lines otherwise."""
 
-import sys
 import time
 from types import TracebackType
 from typing import Any, Self
 
+from harness import console
 from harness.study.screen import Screen
 from harness.terminal import LiveLine
 
@@ -29,16 +29,19 @@ class Progress:
     @property
     def _is_live(self) -> bool:
         """Whether the run has a live line of its own."""
-        return self._alone and sys.stderr.isatty()
+        return self._alone and console.is_live()
+
+    @property
+    def _is_shown(self) -> bool:
+        """Whether a live display shows the run."""
+        return self._screen is not None or self._is_live
 
     def __enter__(self) -> Self:
+        console.plain(f"{self._label}: started", replaced=self._is_shown)
         if self._screen is not None:
             self._bar = self._screen.begin(self._label)
-            return self
-        if not self._is_live:
-            print(f"{self._label}: started", flush=True)
-            return self
-        self._line = LiveLine(f"{self._label}: {self._stage}")
+        elif self._is_live:
+            self._line = LiveLine(f"{self._label}: {self._stage}")
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -55,13 +58,14 @@ class Progress:
         if not shown:
             self._say_sometimes(f"{self._said}, {time.monotonic() - self._began:.0f} s")
 
-    def end(self, status: str, metrics: dict[str, float], reason: str) -> None:
+    def end(self, status: str, metrics: dict[str, float], reason: str, tried_again: bool = False) -> None:
         """One closing line: the headline score, or why it failed."""
         seconds = f"{time.monotonic() - self._began:.0f} s"
         score = f", score {metrics['eval/score']:.4f}" if "eval/score" in metrics else ""
         outcome = f"{status} in {seconds}{score}" if status == "finished" else f"{status}: {reason}"
         self._close()
-        print(f"{self._label}: {outcome}", flush=True)
+        say = console.plain if status == "finished" or tried_again else console.problem
+        say(f"{self._label}: {outcome}")
 
     def _begin(self, entry: dict[str, Any]) -> None:
         resumed = entry["stage"] == self._stage
@@ -93,9 +97,9 @@ class Progress:
             self._line.close()
 
     def _say_sometimes(self, text: str) -> None:
-        if self._screen is None and not self._is_live and time.monotonic() - self._last_line > LINE_EVERY_S:
+        if time.monotonic() - self._last_line > LINE_EVERY_S:
             self._last_line = time.monotonic()
-            print(f"{self._label}: {text}", flush=True)
+            console.plain(f"{self._label}: {text}", replaced=self._is_shown)
 
     def _remaining(self, point: dict[str, Any], seconds: float) -> tuple[str, str]:
         """Step of the stage, and its remaining time where the number of steps is known."""

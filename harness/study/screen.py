@@ -10,6 +10,7 @@ from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from harness import console
 from harness.terminal import duration
 
 
@@ -52,7 +53,7 @@ class Screen:
         self._began: float | None = None
 
     def __enter__(self) -> Self:
-        if sys.stdout.isatty() and sys.stderr.isatty():
+        if console.is_live(sys.stdout, sys.stderr):
             self._bars = _bars()
             self._all = self._bars.add_task("all runs", total=self._left, state=self._text())
             self._bars.start()

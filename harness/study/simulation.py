@@ -36,6 +36,7 @@ class Setting:
     pretrainings: int = 0  # among the runs; each other one needs one of them
     failing: float = 0.0  # share of the runs that fail whenever they run
     killed: float = 0.0  # chance that the worker of a run is killed on its way
+    retries: int = 0  # times that its command runs it again at once (sweep.retries)
     crash_hours: float | None = None  # mean time between two crashes of a command
     restart_minutes: float = 5.0  # until a command that crashed, stopped or left runs open is called again
     look_ms: float = 50.0  # of the command for each run that it starts or skips
@@ -177,19 +178,23 @@ class Simulation:
             command.order.put_off(run)
         self._fill(command)
 
-    def _start(self, command: _Command, run: Run) -> None:
+    def _start(self, command: _Command, run: Run, retries: int = 0) -> None:
         run.holder, command.running[run.place] = command.number, (run, self._now)
         command.started += 1
         is_killed = self._chance.random() < self._setting.killed
         takes = run.seconds * (self._chance.random() if is_killed or run.fails else 1.0)
         self._calls[self._minute()] += CALLS_AT_START
         self._rate[self._minute()] += 1
-        self._at(self._now + takes, self._end, command, run, is_killed)
+        self._at(self._now + takes, self._end, command, run, is_killed, retries)
 
-    def _end(self, command: _Command, run: Run, is_killed: bool) -> None:
+    def _end(self, command: _Command, run: Run, is_killed: bool, retries: int) -> None:
         if not command.alive:
             return  # the command crashed
         self._leave(command, run, is_killed)
+        if is_killed and retries < self._setting.retries:
+            self._outcome.killed += 1
+            self._start(command, run, retries + 1)
+            return
         end = End(State.killed) if is_killed else End(State.failed, f"run {run.place}") if run.fails else End(State.finished)
         run.finishes += end.state is State.finished
         self._outcome.killed += is_killed

@@ -9,6 +9,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from harness import paths, tags
+from harness.terminal import counted
 from harness.tracking import run_log
 from harness.tracking.states import State
 
@@ -25,6 +26,7 @@ class RunStatus:
     state: str  # as it is read
     reason: str  # why it has not finished, or where it is; empty for a finished one
     is_untimed: bool  # it has finished, and its timing is missing
+    retries: int  # times that a command ran it again because its worker was killed
 
     @property
     def is_complete(self) -> bool:
@@ -48,10 +50,11 @@ class CommandStatus:
 
     def counts(self) -> str:
         """`9 finished, 2 not started; 3 of the finished ones are not timed`."""
-        counted = Counter(run.state for run in self.runs)
-        untimed = sum(run.is_untimed for run in self.runs)
-        listed = ", ".join(f"{count} {state}" for state, count in counted.most_common())
-        return listed + (f"; {untimed} finished but not timed" if untimed else "")
+        states = Counter(run.state for run in self.runs)
+        untimed, again = sum(run.is_untimed for run in self.runs), sum(run.retries > 0 for run in self.runs)
+        listed = ", ".join(f"{count} {state}" for state, count in states.most_common())
+        listed += f"; {untimed} finished but not timed" if untimed else ""
+        return listed + (f"; {counted(again, 'run')} killed and run again (sweep.retries)" if again else "")
 
 
 def studies(output: str) -> list[str]:
@@ -78,7 +81,7 @@ def _status(root: Path, entry: dict[str, Any]) -> RunStatus:
         reason = f"it needs the pretraining {Path(entry['needs']).name}"
     finished = state == State.finished.text
     is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
-    return RunStatus(folder, entry["title"], state, reason, is_untimed)
+    return RunStatus(folder, entry["title"], state, reason, is_untimed, len(record.get(tags.RETRIES, [])))
 
 
 def _state_of(folder: Path) -> str:

@@ -4,13 +4,15 @@ A worker never talks to MLflow. Where MLflow is unreachable, runs continue, and 
 """
 
 import contextlib
+import functools
 import os
 import shlex
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from harness import plateau
+from harness import console, plateau
 from harness.config import recipe
 from harness.config.choices import Device
 from harness.config.schema import RunConfig
@@ -48,7 +50,7 @@ class Neighbours:
         self._load.start()
         busy = foreign > BUSY_CPUS
         if busy and not self._were_busy:
-            print(f"other processes keep {foreign:.1f} CPUs busy: threads sleep while they wait for each other", flush=True)
+            console.plain(f"other processes keep {foreign:.1f} CPUs busy: threads sleep while they wait for each other")
         self._were_busy = busy
         return busy
 
@@ -62,50 +64,78 @@ def run_study(configs: list[RunConfig]) -> int:
         device.refuse_missing(config.hardware)
     workers.prepare()
     neighbours = Neighbours()
-    if any(config.search.space for config in configs):
-        configs = trials.tuned(with_sizes(configs), lambda some, heading: _run_trials(some, heading, neighbours))
-    with live_line("preparing data"):
-        planned = plan(configs)
-        _refuse_impossible_workers(planned)
-        torn_runs.set_aside(planned)
-    return _run_planned(planned, neighbours)
+    with console.quiet(any(config.sweep.quiet for config in configs)):
+        trackers = functools.cache(lambda: _opened(configs[0]))
+        if any(config.search.space for config in configs):
+
+            def run(some: list[RunConfig], heading: str) -> list[dict[str, Any] | None]:
+                return _run_trials(some, heading, neighbours, trackers)
+
+            configs = trials.tuned(with_sizes(configs), run)
+        with live_line("preparing data"):
+            planned = plan(configs)
+            _refuse_impossible_workers(planned)
+        code = _run_planned(planned, neighbours, trackers)
+        if console.is_quiet():
+            for folder in _studies(planned):
+                console.result(f"results: {os.path.relpath(folder)} (what happened: {os.path.relpath(folder / console.LOG)})")
+        return code
 
 
-def _run_trials(configs: list[RunConfig], heading: str, neighbours: Neighbours) -> list[dict[str, Any] | None]:
+def _opened(config: RunConfig) -> Trackers:
+    with live_line("opening the trackers"):
+        return Trackers(config)
+
+
+def _run_trials(
+    configs: list[RunConfig], heading: str, neighbours: Neighbours, trackers: Callable[[], Trackers]
+) -> list[dict[str, Any] | None]:
     """The results of trials of a search, in their order; those that have finished are not run again."""
     with live_line("preparing data"):
         folders = [plan([config])[-1].folder for config in configs]
         planned = plan(configs)
         _refuse_impossible_workers(planned)
-        torn_runs.set_aside(planned)
-    print(heading, flush=True)
-    _run_planned(planned, neighbours)
+    _run_planned(planned, neighbours, trackers, heading)
     return [run_log.result(folder) for folder in folders]
 
 
-def _run_planned(planned: list[PlannedRun], neighbours: Neighbours) -> int:
-    """0 if all runs finished, 1 if one did not."""
-    pretrainings = [item for item in planned if item.inputs.data is None]
-    if pretrainings:
+def _studies(planned: list[PlannedRun]) -> list[Path]:
+    """Their folders."""
+    return sorted({Path(item.config.output).absolute() / item.config.study for item in planned})
+
+
+def _run_planned(planned: list[PlannedRun], neighbours: Neighbours, opened: Callable[[], Trackers], trials_of: str = "") -> int:
+    """0 if all runs finished, 1 if one did not. Others follow the trials of a search, so that no tracker is waited for."""
+    if any(item.inputs.data is None for item in planned):
         plateau.references()  # refuses a torn one before anything runs
+    trackers = opened()
+    with console.logged(_studies(planned)):
+        _announce(planned, trials_of)
+        plan_file.write(planned)
+        try:
+            with _terminated_as_interrupt(), tracked(planned, trackers, waits=not trials_of):
+                return 0 if _run_all(planned, neighbours, trackers) else 1
+        except KeyboardInterrupt:
+            done = sum(run_log.result(item.folder) is not None for item in planned)
+            left = f"run the same command again to continue; what is left: {_status(planned)}"
+            console.problem(f"{done} of {len(planned)} runs have ended; {left}")
+            raise
+
+
+def _announce(planned: list[PlannedRun], heading: str) -> None:
+    """Says what is noteworthy of the runs before the first one starts; what is torn is set aside."""
+    console.plain(plan_file.command(), replaced=True)
+    torn_runs.set_aside(planned)
+    if heading:
+        console.plain(heading)
+    pretrainings = [item for item in planned if item.inputs.data is None]
     notes = [*(note for item in planned for note in item.notes), *(recipe.note_on_scale(item.config) for item in pretrainings)]
     for note in dict.fromkeys(filter(None, notes)):
-        print(note, flush=True)
+        console.plain(note)
     if any(item.drops_weights and run_log.result(item.folder) is None for item in planned):
-        print("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them", flush=True)
+        console.plain("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them")
     if len(planned) > 1:
-        print(forecast.opening(planned), flush=True)
-    with live_line("opening the trackers"):
-        trackers = Trackers(planned[0].config)
-    plan_file.write(planned)
-    try:
-        with _terminated_as_interrupt(), tracked(planned, trackers):
-            return 0 if _run_all(planned, neighbours, trackers) else 1
-    except KeyboardInterrupt:
-        done = sum(run_log.result(item.folder) is not None for item in planned)
-        left = f"run the same command again to continue; what is left: {_status(planned)}"
-        print(f"{done} of {len(planned)} runs have ended; {left}", flush=True)
-        raise
+        console.plain(forecast.opening(planned))
 
 
 def _are_busy(planned: list[PlannedRun], neighbours: Neighbours) -> Callable[[], bool]:
@@ -147,14 +177,15 @@ def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Tracke
     with Screen(len(planned)) as screen:
         command = Command(trackers, _are_busy(planned, neighbours), screen=screen, workers=count)
         stop, ended = _run_each(queue, len(planned), command, screen, failures)
-        if stop is None:
+        if stop is None and planned[0].config.sweep.timing:
             time_runs(planned, trackers, screen)
     if left := queue.summary():
-        print(f"{left}; what is left: {_status(planned)}", flush=True)
+        console.problem(f"{left}; what is left: {_status(planned)}")
     if stop is not None:
-        print(f"the sweep stops: {stop}; the same command again runs what is left, and times what has finished", flush=True)
+        console.problem(f"the sweep stops: {stop}; the same command again runs what is left, and times what has finished")
     if failures.ends:
-        print(f"{failures.summary(len(planned), len(planned) - ended - len(queue.left))}; why: {_status(planned)}", flush=True)
+        not_started = len(planned) - ended - len(queue.left)
+        console.problem(f"{failures.summary(len(planned), not_started)}; why: {_status(planned)}")
     return not failures.ends
 
 
@@ -183,7 +214,7 @@ def _run_each(queue: Queue, runs: int, command: Command, screen: Screen, failure
         for item, outcome in outcomes:
             ended += 1
             if outcome is None:
-                print(f"{labels[id(item)]}: skipped: its pretraining did not finish", flush=True)
+                console.problem(f"{labels[id(item)]}: skipped: its pretraining did not finish")
                 failures.skip(item)
                 screen.count(finished=False, ran=False)
                 continue

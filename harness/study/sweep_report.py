@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from harness import paths
+from harness import console, paths
 from harness.config.redact import redacted, whole
 from harness.config.schema import RunConfig
 from harness.terminal import live_line
@@ -34,10 +34,10 @@ def write(config: RunConfig, first: str) -> Path | None:
     with live_line("writing the report"):
         failed = _run(arguments)
     if failed:
-        print(f"no report: {redacted(failed)}", flush=True)
+        console.problem(f"no report: {redacted(failed)}")
         return None
     seconds = f"{time.monotonic() - began:.0f} s"
-    print(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {seconds}, report=false skips it)", flush=True)
+    console.result(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {seconds}, report=false skips it)")
     return folder
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from harness import checksums, tags
+from harness import checksums, console, tags
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.tracking import run_files, run_log
@@ -39,10 +39,10 @@ def _set_aside(folder: Path, weights: bool) -> None:
     torn = run_files.torn(folder, weights)
     if torn:
         names = ", ".join(f"{name} {why}" for name, why in torn.items())
-        print(f"{folder}: {names}: kept as *{checksums.ASIDE}, and the run is made again", flush=True)
+        console.problem(f"{folder}: {names}: kept as *{checksums.ASIDE}, and the run is made again")
         _rename(folder, {*torn, run_log.RECORD, run_log.RESULT})
     elif not _is_timed(folder) and run_files.is_timing_torn(folder):
-        print(f"{folder}: {run_files.TIMING} {run_files.CHANGED}: kept as *{checksums.ASIDE}, and timed again", flush=True)
+        console.problem(f"{folder}: {run_files.TIMING} {run_files.CHANGED}: kept as *{checksums.ASIDE}, and timed again")
         _rename(folder, {run_files.TIMING})
 
 

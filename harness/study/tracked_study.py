@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from harness import paths, tags
+from harness import console, paths, tags
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.study import identity, run_folder, sweep_report
@@ -47,12 +47,15 @@ class _Study:
         self.trackers.wait()
         for table in filter(None, tables):
             command = "" if self.config.tracking.uri else f" (start python -m harness ui --output {self.config.output} first)"
-            print(f"table: {table}{command}", flush=True)
+            console.result(f"table: {table}{command}")
 
 
 @contextmanager
-def tracked(planned: Sequence[PlannedRun], trackers: Trackers) -> Iterator[None]:
-    """Begins each study of the planned runs in all trackers, and ends it, with its report after a sweep that ran anything."""
+def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = True) -> Iterator[None]:
+    """Begins each study of the planned runs in all trackers, and ends it, with its report after a sweep that ran anything.
+
+    Without `waits`, what is on its way then is left to whoever uses the trackers next.
+    """
     called, before = run_folder.source(str(facts.git_state()["git_commit"] or "unknown")), _results(planned)
     groups: dict[tuple[str, str], list[PlannedRun]] = {}
     for item in planned:
@@ -63,12 +66,14 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers) -> Iterator[None]
     status = "killed"
     try:
         yield
-        trackers.wait()
+        if waits:
+            trackers.wait()
         status = "finished"
     finally:
         for study in studies:
             study.close(status, status == "finished" and len(planned) > 1 and _results(planned) != before)
-        trackers.wait(interrupted=status == "killed")
+        if waits or status == "killed":
+            trackers.wait(interrupted=status == "killed")
 
 
 def _results(planned: Sequence[PlannedRun]) -> list[int]:

@@ -11,17 +11,16 @@ from filelock import FileLock
 from harness.tracking import run_log
 
 LOCK = ".tracking.lock"
-"""In the folder of a study: held while a process looks for an attempt in a tracker and adds it."""
+"""In the folder of a run: held while a process looks for it in a tracker and adds it."""
 
 
 @contextlib.contextmanager
-def adding(output: str, study: str) -> Iterator[None]:
-    """No other process on this folder adds a run meanwhile. A folder that cannot be written to has none that do."""
-    lock = FileLock(Path(output) / study / LOCK)
+def adding(folder: Path | None) -> Iterator[None]:
+    """No other process adds the run of this folder meanwhile. One that cannot be written to has none that do."""
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):
-            Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(lock)
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                stack.enter_context(FileLock(folder / LOCK))
         yield
 
 

@@ -19,8 +19,8 @@ class Backend(abc.ABC):
         """Opens the study; `uri` is that of MLflow."""
 
     @abc.abstractmethod
-    def begin(self, record: dict[str, Any]) -> None:
-        """Begins a run, or resumes it."""
+    def begin(self, record: dict[str, Any], folder: Path) -> None:
+        """Begins the run of the folder, or resumes it."""
 
     @abc.abstractmethod
     def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
@@ -37,7 +37,7 @@ class Backend(abc.ABC):
     def send(self, record: dict[str, Any], folder: Path) -> None:
         """Sends a run that has ended from its folder, from its first point to its end."""
         result = run_log.result(folder)
-        self.begin(record)
+        self.begin(record, folder)
         self.curves(record, run_log.Reader(folder).new_entries())
         self.end(record, folder, result["status"] if result else "failed")
 

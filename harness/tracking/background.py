@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from harness import console
 from harness.config.redact import redacted
+from harness.terminal import counted, duration
 
 PATIENCE_S = 60.0
 """Longest wait, at the end, for one call: a database on a busy machine takes most of that to be created."""
@@ -42,7 +44,7 @@ class Background:
         """Prints once that the tracker has failed, if it has."""
         if self._error is not None and not self._said:
             self._said = True
-            print(f"{self.name} is unreachable ({self._error}). {self._advice}".rstrip(), flush=True)
+            console.problem(f"{self.name} {self._error}. {self._advice}".rstrip())
 
     @property
     def is_away(self) -> bool:
@@ -56,7 +58,9 @@ class Background:
         while left and left != before and self._error is None:
             left, before = self._left(fewer_than=left, most_s=min(patience_s, end - time.monotonic())), left
         if left and self._error is None:
-            self._error = "it does not answer"
+            self._error = "is unreachable (it does not answer)"
+            if time.monotonic() >= end:
+                self._error = f"is too slow ({counted(left, 'call')} left after {duration(most_s)})"
         self.say()
 
     def _left(self, fewer_than: float = math.inf, most_s: float = 0.0) -> int:
@@ -72,7 +76,7 @@ class Background:
                 if self._error is None:
                     function()
             except Exception as error:  # noqa: BLE001 - libraries and drivers throw what they like
-                self._error = _one_line(error)
+                self._error = f"is unreachable ({_one_line(error)})"
             finally:
                 self._calls.task_done()
 

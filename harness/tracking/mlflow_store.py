@@ -82,12 +82,15 @@ class Tracker(Backend):
         """Address of the study's table in the UI: on the tracking server, or on a UI that is started for the file."""
         return ui.table(self.experiment, self.uri.rstrip("/") if self.uri.startswith("http") else ui.ADDRESS)
 
-    def open(self, record: dict[str, Any]) -> str:
-        """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING."""
+    def open(self, record: dict[str, Any], folder: Path | None = None) -> str:
+        """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING.
+
+        Another process that adds the run of the folder, too, is waited for.
+        """
         role = tags.ROLE_REPLICATE if record["tags"].get(tags.REPLICATE) == "true" else tags.ROLE_RUN
         known = {tags.ROLE: role, **record["tags"], "process": attempts.this_process(), "status": "running"}
         known |= tags.packed(tags.PARAMETERS, record["parameters"])
-        with attempts.adding(self._output, self.study):  # commands that share a sweep all send what a killed one has left
+        with attempts.adding(folder):  # commands that share a sweep all send what a killed one has left
             run_id = self.find(record["attempt"])
             if run_id is None:
                 known |= {"attempt": record["attempt"]} | self._pretraining_run(record) | self._parent(record)
@@ -124,8 +127,8 @@ class Tracker(Backend):
             self._add_result(run_id, folder, "finished")
             self._set_tags(run_id, record["tags"])
 
-    def begin(self, record: dict[str, Any]) -> None:
-        self._ids[record["attempt"]] = self.open(record)
+    def begin(self, record: dict[str, Any], folder: Path) -> None:
+        self._ids[record["attempt"]] = self.open(record, folder)
 
     def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
         self.log(self._ids[record["attempt"]], entries)
@@ -168,6 +171,7 @@ class Tracker(Backend):
             warning = plateau.warning(result["metrics"], record["parameters"])
             known |= {tags.WARNING: warning} if warning else {}
             links = notes.Links(self.experiment, self._study_run)
+            known |= {tags.RETRIES: len(again)} if (again := record.get(tags.RETRIES)) else {}
             known |= {tags.REASON: end["reason"]} if (end := record.get(tags.END)) and end["reason"] else {}
             known |= (
                 {tags.PIECES: ", ".join(f"{phase} {count}" for phase, count in record[tags.PIECES].items())}

@@ -24,7 +24,7 @@ class TensorBoard(Backend):
     def _folder(self, record: dict[str, Any]) -> Path:
         return self._study / f"{re.sub(r'[^A-Za-z0-9_.+-]+', '_', record['name'])}-{record['attempt'][:8]}"
 
-    def begin(self, record: dict[str, Any]) -> None:
+    def begin(self, record: dict[str, Any], folder: Path) -> None:
         shutil.rmtree(self._folder(record), ignore_errors=True)
         self._open(record)
 

@@ -103,19 +103,24 @@ class TrackedRun:
     def __init__(self, trackers: Trackers, config: "RunConfig", record: dict[str, Any], folder: Path) -> None:
         self._trackers, self._config, self._record, self._folder = trackers, config, record, folder
         self._pending: list[dict[str, Any]] = []
+        self._sent: dict[str, int] = {}  # last step of each curve
+        self._known: dict[str, int] = {}  # those of an earlier worker, whose points come again
         self._last = time.monotonic()
-        trackers.send(config, lambda backend: backend.begin(record))
+        trackers.send(config, lambda backend: backend.begin(record, folder))
 
     def add(self, entries: list[dict[str, Any]]) -> None:
         """Buffers entries of the run's log and sends them every EVERY_S seconds."""
-        self._pending += entries
+        self._pending += [entry for entry in entries if "key" not in entry or not self._is_known(entry)]
         self._trackers.say()
         if time.monotonic() - self._last > EVERY_S:
             self._send()
 
-    def forget(self) -> None:
-        """Drops what has not been sent: the run begins anew."""
-        self._pending = []
+    def forget(self, repeated: bool) -> None:
+        """Drops what has not been sent: the run begins anew, and all its points come again; if `repeated`, the same ones."""
+        self._pending, self._known = [], dict(self._sent) if repeated else {}
+
+    def _is_known(self, point: dict[str, Any]) -> bool:
+        return point["step"] <= self._known.get(point["key"], -1)
 
     def end(self, status: str) -> None:
         """Sends the rest and ends the run with this status."""
@@ -124,5 +129,6 @@ class TrackedRun:
 
     def _send(self) -> None:
         self._last, entries, self._pending = time.monotonic(), self._pending, []
+        self._sent |= {entry["key"]: entry["step"] for entry in entries if "key" in entry}
         if entries:
             self._trackers.send(self._config, lambda backend: backend.curves(self._record, entries))

@@ -32,7 +32,7 @@ class WeightsAndBiases(Backend):
         ):  # wandb would ask on the terminal
             raise wandb.Error("there is no login: call `wandb login`, or set WANDB_MODE=offline")
 
-    def begin(self, record: dict[str, Any]) -> None:
+    def begin(self, record: dict[str, Any], folder: Path) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         settings = wandb.Settings(silent=True, console="off", disable_git=True, save_code=False)
         run = wandb.init(
@@ -64,7 +64,7 @@ class WeightsAndBiases(Backend):
         run.finish(exit_code=0 if status == "finished" else 1)
 
     def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
-        self.begin(record)
+        self.begin(record, folder)
         self._runs[record["attempt"]] = (self._runs[record["attempt"]][0], 0)  # all of these are new
         self.curves(record, entries)
         self.end(record, folder, "finished")

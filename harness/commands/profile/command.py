@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     sweep = [] if set(SWEEP) & set(choices) else ["-m"]  # each column is a run of a sweep
     with tempfile.TemporaryDirectory() as folder:  # Hydra needs one for a sweep
         composed = [*sweep, *with_a_task(choices), f"hydra.sweep.dir={folder}"]
-        return compose_and_run(composed, lambda configs: _profile(configs, options))
+        return compose_and_run(composed, lambda configs: _profile(configs, options), resizes=True)
 
 
 def _profile(configs: "list[RunConfig]", options: argparse.Namespace) -> int:

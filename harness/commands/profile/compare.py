@@ -8,9 +8,11 @@ from typing import Any
 from harness.checkpoints import start
 from harness.commands.profile import conditions, launch, table
 from harness.commands.profile.launch import Column
+from harness.config.choices import MatchOn
 from harness.config.resolve import resolve
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
+from harness.study.match.resize import resized
 from harness.terminal import wrapped
 
 IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")
@@ -18,8 +20,19 @@ IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")
 
 
 def columns_of(composed: list[RunConfig]) -> dict[str, RunConfig]:
-    """Name of a column -> config, as a run of it resolves it."""
-    return labelled([resolve(config, start.read(config)) for config in composed])
+    """Name of a column -> config, as a run of it resolves it, with the vocabulary of its model.
+
+    InputError for a `match` that cannot be reached, or that only a run finds.
+    """
+    if any(config.match.cost is MatchOn.latency for config in composed):
+        raise InputError(
+            "match=latency times the texts of a task: expected match=params, flops or memory here, or plan in place of profile"
+        )
+    return labelled([_resolved(config) for config in resized(composed, _resolved)])
+
+
+def _resolved(config: RunConfig) -> RunConfig:
+    return resolve(config, start.read(config))
 
 
 def profile(configs: dict[str, RunConfig], rounds: int, trace: str | None, values: Path | None) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from harness.commands.profile.launch import Column
 from harness.config.schema import RunConfig
 from harness.hardware import facts
+from harness.study.match.resize import note as match_note
 from harness.terminal import wrapped
 
 COMPILED = (
@@ -43,6 +44,7 @@ def notes(configs: dict[str, RunConfig], measured: dict[str, Column], rounds: in
         f"training step, FLOPs and memory: batch {each(lambda config: config.finetune.batch_size)}",
         *(["ratio: median over rounds of the ratio within a round (lowest to highest)"] if len(configs) > 1 else []),
         *([COMPILED] if any(config.hardware.compile for config in configs.values()) else []),
+        *dict.fromkeys(filter(None, map(match_note, configs.values()))),
         *(_warm_up(label, one) for label, one in measured.items() if "timing" in one.records),
     ]
     return [wrapped(line, 2, "-") for line in lines]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from harness import arms
+from harness import arms, console
 from harness.config.choices import Keep, Sampler
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -130,7 +130,7 @@ def tuned(composed: list[RunConfig], run: Run) -> list[RunConfig]:
     chosen = {key: search.best() for key, search in searches.items()}
     for best in chosen.values():
         shown = " ".join(f"{key}={space.text(value)}" for key, value in json.loads(best.tuned["settings"]).items())
-        print(f"search: {best.label}, {best.task.name}: {shown}", flush=True)
+        console.plain(f"search: {best.label}, {best.task.name}: {shown}")
     return [_as(config, chosen[key_of(config)]) if config.search.space else config for config in composed]
 
 

@@ -1,6 +1,5 @@
 """Progress of a session on the console: on a terminal a line that is renewed every second, few plain lines otherwise."""
 
-import sys
 import threading
 import time
 from types import TracebackType
@@ -8,6 +7,7 @@ from typing import Self
 
 from tqdm import tqdm
 
+from harness import console
 from harness.study.screen import Screen
 
 RENEWED_S, LINE_EVERY_S = 1.0, 15.0
@@ -30,7 +30,7 @@ class Progress:
     def __enter__(self) -> Self:
         if self._screen is not None:
             self._shown = self._screen.begin("timing")
-        elif sys.stderr.isatty():
+        elif console.is_live():
             self._bar = tqdm(bar_format=FORMAT, desc="Timing", leave=False, dynamic_ncols=True)
             self._thread = threading.Thread(target=self._renew, daemon=True)
             self._thread.start()
@@ -53,9 +53,9 @@ class Progress:
             self._shown.advance(what, self._done, self._done + self._left)
         elif self._bar is not None:
             self._bar.set_description_str(f"Timing {what}")
-        elif time.monotonic() - self._last_line > LINE_EVERY_S:
+        if time.monotonic() - self._last_line > LINE_EVERY_S:
             self._last_line = time.monotonic()
-            print(f"Timing {what}", flush=True)
+            console.plain(f"Timing {what}", replaced=self._screen is not None or self._bar is not None)
         self._done, self._left = self._done + 1, self._left - 1
 
     def _renew(self) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harness import arms, paths, tags, tasks
+from harness import arms, console, paths, tags, tasks
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request
@@ -129,7 +129,7 @@ class Session:
         counts = f"{self._counts()}, at most {counted(rounds, 'round')}"
         first = self.kept.rounds
         resumed = f"; resumes at round {first + 1}" if first else ""
-        print(f"Timing {counts} (measure=none skips this; session {self.name}{resumed})", flush=True)
+        console.plain(f"Timing {counts} (measure=none skips this; session {self.name}{resumed})")
         began, done = time.monotonic(), first
         with Progress(sum(max(0, variant.config.measure.rounds - first) for variant in timed), screen) as progress:
             for number in range(first, rounds):
@@ -142,18 +142,17 @@ class Session:
                     self._launch(variant, number)
                 done = number + 1
                 self.kept.end_round(done, {name: one.failed for name, one in self._timed.items() if one.failed})
-        print(f"Timing: {counted(done, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}", flush=True)
+        console.plain(f"Timing: {counted(done, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}")
         for quantity, floor in self._highest().items():
             if floor > HIGHEST_FLOOR:
                 percent, limit = (f"{100 * math.expm1(log):.0f} %" for log in (floor, HIGHEST_FLOOR))
-                print(
+                console.problem(
                     f"Timing: the noise floor of {quantity}, {percent}, is above {limit}: no verdict on it or on training "
-                    "time; time again (rerun=true) on a quieter machine or with more measure.rounds",
-                    flush=True,
+                    "time; time again (rerun=true) on a quieter machine or with more measure.rounds"
                 )
         for variant in timed:
             if variant.failed is not None:
-                print(f"Timing of {variant.title} failed: {variant.failed}", flush=True)
+                console.problem(f"Timing of {variant.title} failed: {variant.failed}")
 
     def _counts(self) -> str:
         replicates = sum(variant.is_aa_replicate for variant in self._timed.values())

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -124,3 +125,23 @@ def test_more_gpus_than_there_are_name_the_key_and_the_number(monkeypatch: pytes
         device.refuse_missing(config)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
     device.refuse_missing(config)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile on CPU needs a C++ compiler: no g++")
+@pytest.mark.parametrize("phase", ["finetune", "pretrain"])
+def test_two_compiled_ranks_have_the_losses_of_two_eager_ones(
+    phase: str, small: list[str], run_harness: Callable, output: Path
+):
+    plain = ["model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0", "measure=none", "hardware.devices=2"]
+    kind = [*TEXT, "pretrain.steps=6"] if phase == "pretrain" else [*small, "finetune.max_steps=6", "tracking=none"]
+    done = run_harness("-m", *kind, *plain, "hardware.compile=true,false", f"output={output}", "study=s")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {}
+    for folder in (path.parent for path in output.glob("*/*/result.json")):
+        entries = run_log.Reader(folder).new_entries()
+        compiled = json.loads((folder / "environment.json").read_text())["compile"]
+        found[compiled] = [entry["value"] for entry in entries if entry.get("key") == f"{phase}/loss"]
+        assert ("s of compiling up to the end of" in (folder / run_log.LOG).read_text()) == compiled
+    assert len(found[True]) == 6
+    assert found[True] == pytest.approx(found[False], rel=1e-4)

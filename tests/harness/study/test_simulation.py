@@ -1,5 +1,7 @@
 """A simulated sweep: nothing is lost or doubled whatever is killed, and its figures are those that can be counted by hand."""
 
+from dataclasses import replace
+
 import pytest
 from mlflow import MlflowClient
 
@@ -52,6 +54,16 @@ def test_whatever_is_killed_nothing_is_lost_or_doubled(commands, seed):
     assert outcome.calls > commands
     assert outcome.wasted_s > 0
     assert outcome.makespan_s > outcome.bound_s
+
+
+def test_runs_that_are_killed_are_run_again_at_once():
+    setting = Setting(runs=300, workers=10, killed=0.2, seed=1)
+    once, again = Simulation(setting).run(), Simulation(replace(setting, retries=9)).run()
+    assert once.calls > 1
+    assert (again.calls, again.finished, again.lost, again.doubled, again.looks) == (1, 300, 0, 0, 300)
+    assert again.killed > 0
+    assert again.wasted_s > 0
+    assert again.makespan_s < once.makespan_s
 
 
 def test_commands_at_once_take_each_run_once():
@@ -124,7 +136,7 @@ def test_calls_of_the_tracking_store_are_those_of_a_real_run(sweep, output, monk
     folder, calls = sweep.folder("base"), []
     record = run_folder.read(folder)
     tracker = Tracker(None, str(output), "s")
-    tracker.begin(record)  # what a study asks once
+    tracker.begin(record, folder)  # what a study asks once
     for name in ("create_run", "log_batch", "log_inputs", "log_artifact", "set_terminated", "search_runs", "update_run"):
         method = getattr(MlflowClient, name)
 
@@ -133,7 +145,7 @@ def test_calls_of_the_tracking_store_are_those_of_a_real_run(sweep, output, monk
             return method(self, *arguments, **options)
 
         monkeypatch.setattr(MlflowClient, name, counted)
-    tracker.begin(record | {"attempt": "another"})
+    tracker.begin(record | {"attempt": "another"}, folder)
     at_start = len(calls)
     tracker.end(record | {"attempt": "another"}, folder, "finished")
     assert (at_start, len(calls) - at_start) == (simulation.CALLS_AT_START, simulation.CALLS_AT_END), calls

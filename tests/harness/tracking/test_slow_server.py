@@ -1,15 +1,26 @@
 """A tracking server that does not answer in time: a run does not wait for it, the end of a command does, and not for ever."""
 
 import contextlib
+import re
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
+from child_processes import wait_for
+from tracking_server import serving
 
+from harness import console, tags
 from harness.commands.sync import sync
+from harness.study import run_folder
 from harness.tracking import run_log
-from harness.tracking.background import Background
+from harness.tracking.background import MOST_S, Background
+from harness.tracking.mlflow_store import MlflowClient, Tracker
+
+SWEEP = ("-m", "finetune.max_steps=4", "measure=none", "seed=1,2", "study=s")
 
 
 class Holding(ThreadingHTTPServer):
@@ -67,3 +78,95 @@ def test_a_server_that_holds_every_answer_costs_a_run_nothing_and_sync_sends_it(
     result = run_log.result(folder)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["eval/score"] == result["metrics"]["eval/score"]
+
+
+def runs_at(uri: str) -> dict[str, tuple[str, float]]:
+    """Seed -> state and score of each run on the server."""
+    client = MlflowClient(uri)
+    study = client.get_experiment_by_name("s")
+    found = client.search_runs([study.experiment_id], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'")
+    return {run.data.tags["seed"]: (run.info.status, run.data.metrics["eval/score"]) for run in found}
+
+
+def scores_in(output: Path) -> dict[str, tuple[str, float]]:
+    """The same of the folders."""
+    folders = [path.parent for path in output.glob("s/*/result.json")]
+    seeds = {folder: run_folder.read(folder)["tags"]["seed"] for folder in folders}
+    return {seed: ("FINISHED", run_log.result(folder)["metrics"]["eval/score"]) for folder, seed in seeds.items()}
+
+
+def test_a_sweep_ends_all_its_runs_before_a_slow_server_has_answered_once(output, small, run_harness):
+    answered: list[int] = []
+
+    def once_all_have_ended(path: str) -> None:
+        wait_for(lambda: len(scores_in(output)) == 2)
+        answered.append(len(scores_in(output)))
+
+    with serving(output / "mlflow.db", once_all_have_ended) as uri:
+        done = run_harness(*small, *SWEEP, f"output={output}", f"tracking.uri={uri}")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "MLflow" not in done.stdout  # all of it arrived
+        assert set(answered) == {2}
+        assert runs_at(uri) == scores_in(output)
+
+
+def test_what_a_server_is_too_slow_for_is_left_to_sync(output, small, run_harness, monkeypatch):
+    monkeypatch.setattr(Background.wait, "__defaults__", (1.0, 60.0))
+    delays = [0.5]
+    with serving(output / "mlflow.db", lambda path: time.sleep(delays[-1])) as uri:
+        done = run_harness(*small, *SWEEP, f"output={output}", f"tracking.uri={uri}")
+        assert done.returncode == 0, done.stdout + done.stderr
+        delays.append(0.0)
+        assert sync(str(output), uri) == 2
+        assert runs_at(uri) == scores_in(output)
+    said = r"MLflow is too slow \(\d+ calls? left after 1 s\)\. Results are kept locally; run `python -m harness sync` later\."
+    assert len(re.findall(said, done.stdout)) == 1, done.stdout
+
+
+def test_a_run_that_a_slow_server_adds_holds_up_no_other(sweep, output, monkeypatch):
+    """As where two commands share a sweep on one server."""
+    first, second = sweep.folder("base"), sweep.folder("enhanced")
+    both = [Tracker(None, str(output), "s") for _ in range(2)]
+    entered, answers = threading.Event(), threading.Event()
+    create = both[0]._client.create_run
+
+    def create_slowly(*arguments: object, **options: object) -> object:
+        entered.set()
+        answers.wait()
+        return create(*arguments, **options)
+
+    monkeypatch.setattr(both[0]._client, "create_run", create_slowly)
+    with ThreadPoolExecutor(2) as beside:
+        held = beside.submit(both[0].begin, run_folder.read(first), first)
+        entered.wait()
+        other = beside.submit(both[1].begin, run_folder.read(second), second)
+        try:
+            other.result(timeout=120)
+            assert not held.done()
+        finally:
+            answers.set()
+        held.result()
+
+
+@pytest.mark.slow
+def test_a_server_that_takes_five_seconds_for_each_request(output, small, run_harness):
+    paths: list[str] = []
+    delays = [5.0]
+
+    def slowly(path: str) -> None:
+        paths.append(path)
+        time.sleep(delays[-1])
+
+    began = time.monotonic()
+    with serving(output / "mlflow.db", slowly) as uri:
+        done = run_harness(*small, *SWEEP, f"output={output}", f"tracking.uri={uri}")
+        whole = time.monotonic() - began
+        log = (output / "s" / console.LOG).read_text()
+        print(f"{whole:.0f} s, {len(paths)} requests; {done.stdout}{log}")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert log.count(": finished in ") == 2
+        delays.append(0.0)
+        if "MLflow is " in done.stdout:
+            assert sync(str(output), uri) == 2
+        assert runs_at(uri) == scores_in(output)
+    assert whole < MOST_S + 120

@@ -66,8 +66,10 @@ def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypa
         (["--rounds", "0"], "--rounds 0 must be at least 1"),
         (["hardware=gpu", "--trace"], "--trace reads the clock of the CPU"),
         (["scale=tiny", "--json", "/dev/null/no"], "--json '/dev/null/no' cannot be written"),
+        (["model=albert", "match=params"], "match=params needs the baseline in the same command: expected model=base"),
+        (["model=base,albert", "match=latency"], "match=latency times the texts of a task: expected match=params, flops or"),
     ],
-    ids=["model", "key", "length", "rounds", "gpu", "json"],
+    ids=["model", "key", "length", "rounds", "gpu", "json", "no baseline", "match=latency"],
 )
 def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch, arguments, told):
     monkeypatch.chdir(tmp_path)
@@ -75,6 +77,22 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert told in err
+
+
+def test_a_matched_variant_is_profiled_in_its_new_shape_beside_the_published_one(capsys, tmp_path, monkeypatch, compose):
+    monkeypatch.chdir(tmp_path)
+    measured = []
+    monkeypatch.setattr(launch, "plan", lambda labels, rounds, traced: [launch.Step(label, 0, ("sizes",)) for label in labels])
+    monkeypatch.setattr(compare.table, "render", lambda columns: measured.append(columns) or "")
+    code, out, err = said(capsys, "--rounds", "1", "model=base,albert", "match=none,params", *TINY, "hardware.threads=1")
+    assert (code, err) == (0, "")
+    parameters = {label: one.values("sizes", "model/params_total")[0] for label, one in measured[0].items()}
+    assert [label.partition(" vocab")[0] for label in parameters] == ["base", "albert", "albert (params as base)"]
+    base, published, resized = parameters.values()
+    assert abs(resized / base - 1) < 0.05 < abs(published / base - 1)
+    assert "- albert (params as base) " in out
+    assert "of base; as published 238 k parameters" in " ".join(out.split())
+    assert not (tmp_path / "multirun").exists()
 
 
 def test_columns_are_named_by_what_differs(compose):

@@ -1,0 +1,102 @@
+"""What a command says, line by line: on the console, and in the log of each study that it runs.
+
+A quiet command shows results and problems alone. Its log has every line, also those that a live display replaces.
+"""
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+LOG = "sweep.log"
+"""In the folder of a study: the lines of all its commands, with time, machine and process."""
+
+REPLACED, PLAIN, RESULT, PROBLEM = logging.DEBUG, logging.INFO, 25, logging.WARNING
+"""Kinds of lines, in the order of what is shown first to go: replaced by a live display, any, where results are, problems."""
+
+
+class _Console(logging.Handler):
+    """Prints: a live screen shows lines above itself, and a reader that has ended is an error as everywhere."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(record.getMessage(), flush=True)
+
+
+class _Log(logging.FileHandler):
+    """The log of a study. One that cannot be written is said once; the runs go on."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            super().emit(record)
+        except OSError:  # it cannot be opened
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of logging
+        _LINES.removeHandler(self)
+        problem(f"{os.path.relpath(self.baseFilename)} cannot be written ({sys.exc_info()[1]}): lines are on the console alone")
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # which was said when the line was written
+            super().close()
+
+
+_LINES, _CONSOLE = logging.Logger(__name__, REPLACED), _Console(PLAIN)
+"""A logger of its own: libraries that configure logging disable the registered ones."""
+_LINES.addHandler(_CONSOLE)
+
+
+def plain(text: str, replaced: bool = False) -> None:
+    """A line on what happens; `replaced`: a live display shows it, so that only the log gets it."""
+    _LINES.log(REPLACED if replaced else PLAIN, text)
+
+
+def result(text: str) -> None:
+    """A line that says where results are."""
+    _LINES.log(RESULT, text)
+
+
+def problem(text: str) -> None:
+    """A line on what did not go as it should."""
+    _LINES.log(PROBLEM, text)
+
+
+@contextlib.contextmanager
+def quiet(chosen: bool) -> Iterator[None]:
+    """Shows only results and problems meanwhile, if that is `chosen`."""
+    before = _CONSOLE.level
+    _CONSOLE.setLevel(RESULT if chosen else before)
+    try:
+        yield
+    finally:
+        _CONSOLE.setLevel(before)
+
+
+def is_quiet() -> bool:
+    """Whether only results and problems are shown."""
+    return _CONSOLE.level > PLAIN
+
+
+def is_live(*streams: TextIO) -> bool:
+    """Whether there may be a live display on these streams, by default on the error stream."""
+    return not is_quiet() and all(stream.isatty() for stream in streams or (sys.stderr,))
+
+
+@contextlib.contextmanager
+def logged(folders: Iterable[Path]) -> Iterator[None]:
+    """Adds all lines meanwhile to the logs in these folders, which are made with the first line."""
+    form = logging.Formatter(f"%(asctime)s {os.uname().nodename}:%(process)d %(message)s", "%Y-%m-%d %H:%M:%S")
+    logs = []
+    for folder in sorted(folders):
+        folder.mkdir(parents=True, exist_ok=True)
+        logs.append(_Log(folder / LOG, encoding="utf-8", delay=True))
+        logs[-1].setFormatter(form)
+        _LINES.addHandler(logs[-1])
+    try:
+        yield
+    finally:
+        for log in logs:
+            _LINES.removeHandler(log)
+            log.close()

@@ -1,0 +1,52 @@
+"""A quiet sweep: problems and where the results are, nothing else; the log of its study has every line."""
+
+import pytest
+
+from harness import console
+from harness.commands import COMMANDS
+from harness.config.command_line import QUIET_KEY, for_hydra
+from harness.study import status
+
+SHORT = ("finetune.max_steps=2", "measure=none", "study=q")
+
+
+@pytest.mark.parametrize("option", ["-q", "--quiet"])
+@pytest.mark.parametrize("place", [0, 1, 2, 4])
+def test_the_option_may_stand_anywhere(option, place):
+    typed = ["-m", "model=base,albert", "--config-dir", "mine", "seed=1"]
+    typed.insert(place if place < 3 else 4, option)
+    found = for_hydra(typed)
+    assert found[:3] == ["-m", "--config-dir", "mine"]
+    assert sorted(found[3:]) == ["model=base,albert", "seed=1", QUIET_KEY]
+
+
+def test_a_sweep_shows_problems_and_where_its_results_are(run_harness, small, output):
+    done = run_harness("-m", *small, "-q", *SHORT, "hardware=cpu,gpu", f"output={output}")
+    assert (done.returncode, done.stderr) == (1, "")
+    problem, summary, results = done.stdout.splitlines()
+    assert ": invalid: hardware.device=cuda" in problem
+    assert summary == f"1 of 2 runs did not finish: 1 invalid; why: python -m harness status q --output {output}"
+    assert results == "results: out/q (what happened: out/q/sweep.log)"
+    log = (output / "q" / console.LOG).read_text()
+    assert "2 runs: 0 done, 2 to do\n" in log
+    assert log.count(": started\n") == 2
+    assert log.count(": finished in ") == 1
+    assert problem in log
+    assert QUIET_KEY not in status.of_study(str(output), "q")[0].command
+    assert not console.is_quiet()
+
+
+def test_a_finished_sweep_says_where_its_results_are(sweep, run_harness):
+    done = run_harness("--quiet", *sweep.arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    (results,) = done.stdout.splitlines()
+    assert results.startswith("results: ")
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"run"}))
+def test_commands_without_it_refuse_it_in_one_line(command, run_harness):
+    needed = ["run"] if command in ("export", "submission") else []
+    done = run_harness(command, *needed, "-q")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "-q" in done.stderr

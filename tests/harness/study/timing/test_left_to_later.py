@@ -1,0 +1,33 @@
+"""A command that leaves the timing to a later one, which trains nothing."""
+
+from harness import tags
+from harness.tracking import run_log
+
+
+def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run_harness, small, output):
+    command = ["-m", *small, "finetune.max_steps=2", "model=base,albert", "study=s", f"output={output}"]
+    first = run_harness(*command, "sweep.timing=false")
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "Timing" not in first.stdout
+    assert run_harness("status", "s", "--output", str(output)).stdout.startswith("s: 2 runs: 2 finished\n")
+    folders = sorted(path.parent for path in output.glob("s/*/result.json"))
+    scores = [run_log.result(folder)["metrics"]["eval/score"] for folder in folders]
+    assert all("inference/peak_memory_bytes" in run_log.result(folder)["metrics"] for folder in folders)
+
+    second = run_harness(*command)
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert second.stdout.count("finished already, skipped") == 2
+    assert ": started" not in second.stdout
+    assert "Timing 2 variants and 1 A/A replicate" in second.stdout
+    runs = sorted(path.parent for path in output.glob("s/*/result.json") if "replicate" not in path.parent.name)
+    assert runs == folders
+    assert [run_log.result(folder)["metrics"]["eval/score"] for folder in folders] == scores
+    assert len({run_log.read_json(folder / "run.json")["tags"][tags.SESSION] for folder in folders}) == 1
+    assert all("inference/latency_ms_p50" in run_log.result(folder)["metrics"] for folder in folders)
+
+
+def test_a_plan_leaves_it_out_too(run_harness, small, output):
+    told = run_harness("plan", "--no-probe", *small, "sweep.timing=false", f"output={output}")
+    assert told.returncode == 0, told.stderr
+    assert "Timing:" not in told.stdout
+    assert "Timing:" in run_harness("plan", "--no-probe", *small, f"output={output}").stdout
