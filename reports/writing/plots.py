@@ -29,6 +29,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
 STYLE = {"svg.hashsalt": "reports", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
 STYLE |= {"text.parse_math": False, "axes.grid": True, "grid.alpha": 0.25}
+STYLE |= {"axes.titley": 1.0}  # no ticks are above a panel: matplotlib need not measure them to place its title
 STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib's own; every text looks up all that are listed
 LOG_RANGE = 5
 """Largest over smallest value from which an axis is logarithmic."""
