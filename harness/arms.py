@@ -15,6 +15,7 @@ from dataclasses import fields
 from models.objectives.config import ObjectiveConfig
 
 Facts = dict[str, str]
+Known = frozenset[tuple[str, str]]
 
 HASH_DIGITS = 8
 """Digits of a hash in tables and labels."""
@@ -86,12 +87,23 @@ def conditions(all_facts: Facts, lifted: Iterable[str]) -> Facts:
 
 def short_hash(some_facts: Facts) -> str:
     """Hexadecimal hash, equal for equal facts."""
-    return hashlib.sha256(json.dumps(some_facts, sort_keys=True).encode()).hexdigest()[:HASH_DIGITS]
+    return _short_hash(known(some_facts))
+
+
+@functools.lru_cache(maxsize=16384)
+def _short_hash(some_facts: Known) -> str:
+    """Runs of one arm or one section share their facts, so that few are hashed."""
+    return hashlib.sha256(json.dumps(dict(some_facts), sort_keys=True).encode()).hexdigest()[:HASH_DIGITS]
+
+
+def known(some_facts: Facts) -> Known:
+    """The same facts as a key of a dictionary, whatever their order."""
+    return frozenset(some_facts.items())
 
 
 def varying(several: Iterable[Facts]) -> list[str]:
     """Keys whose value is not the same in all of these, in order; a key that one of them lacks varies."""
-    everywhere = list(several)
+    everywhere = list({known(some_facts): some_facts for some_facts in several}.values())
     keys = sorted({key for some_facts in everywhere for key in some_facts})
     return [key for key in keys if len({some_facts.get(key) for some_facts in everywhere}) > 1]
 
@@ -141,7 +153,7 @@ def _separating(several: list[Facts]) -> list[str]:
     """The fewest varying keys, best known first, by which all of these differ that differ at all."""
     chosen: list[str] = []
     candidates = sorted(varying(several), key=lambda key: (not key.endswith("_name"), key.startswith("facts."), key))
-    different = {json.dumps(some_facts, sort_keys=True) for some_facts in several}
+    different = {known(some_facts) for some_facts in several}
 
     def groups(keys: list[str]) -> int:
         return len({tuple(some_facts.get(key) for key in keys) for some_facts in several})

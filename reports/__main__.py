@@ -1,6 +1,7 @@
 """`python -m reports`: from the tracking store to `report.md`, `report.html`, pictures and `summary.csv`."""
 
 import argparse
+import gc
 import importlib
 import os
 import re
@@ -10,6 +11,9 @@ from pathlib import Path
 
 from reports.commands import COMMANDS
 from reports.errors import ReportError, unknown
+
+RARELY = (100_000, 50, 50)
+"""Thresholds of garbage collection: of what a report makes, nearly all is kept until it is written."""
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -127,6 +131,7 @@ def leave_out_working_directory() -> None:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(*RARELY)
     leave_out_working_directory()
     from harness.terminal import ends_with_its_reader  # a folder `harness` would be imported before
 

@@ -17,6 +17,7 @@ from filelock import FileLock
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+os.environ["WANDB_ERROR_REPORTING"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # several test processes share the CPUs
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

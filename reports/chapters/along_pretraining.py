@@ -65,7 +65,7 @@ def picture(comparison: Comparison, found: dict[str, dict[str, Line]]) -> Figure
         _draw(panel, lines, styles)
         panel.set_title(title)
     shown = [label for label in labels if any(label in lines for lines in found.values())]
-    legend(figure, [handle(label, styles[label], line=True, marked=True) for label in shown])
+    legend(figure, [handle(styles[label], line=True, marked=True) for label in shown])
     return figure
 
 

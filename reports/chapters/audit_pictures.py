@@ -51,7 +51,7 @@ def panels(readings: list[dict[str, Any]]) -> Figure | None:
     for panel, (kind, ones) in zip(axes, groups.items(), strict=True):
         _panel(panel, ones, styles)
         panel.set_title(KINDS[kind])
-    legend(figure, [handle(one["name"], styles[one["name"]], line=True, marked=True) for one in readings])
+    legend(figure, [handle(styles[one["name"]], line=True, marked=True) for one in readings])
     return figure
 
 

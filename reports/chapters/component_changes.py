@@ -1,5 +1,6 @@
 """Where a variant saves or adds parameters: component, original, variant and change, and a waterfall from one to the other."""
 
+import textwrap
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -7,14 +8,17 @@ from matplotlib.figure import Figure
 
 from harness import metrics
 from reports.comparison.compare import Row, Section
-from reports.writing import formats
+from reports.writing import formats, plots
 from reports.writing.formats import DASH, escape
 from reports.writing.plots import COLOURS, axis_unit
+from reports.writing.short_names import short_names
 
 MOST = 3
 """Variants of a table, and panels of its picture: a row that is read on a page."""
 LOOKS = {"less": (COLOURS[0], None), "more": (COLOURS[1], "////"), "total": ("0.35", None)}
 """Kind of a bar -> colour and hatch: kinds are told apart in grey too."""
+TITLE = 30
+"""Letters of a line of a title above a panel."""
 HEADER = ("variant", "component", "original", "variant's", "change", "percent")
 CHOSEN = "Of {count} variants with another number of parameters, the {most} whose total changes most."
 
@@ -95,13 +99,15 @@ def waterfall(section: Section, phase: str) -> Figure | None:
     parts = [part for part in metrics.PARAMETER_COMPONENTS if any(part in one.changed for one in found)]
     factor, letter = axis_unit("model/params_total", [sum(one.before.values()) for one in found])
     across = len(found)
-    figure = Figure(figsize=(3.3 * across + 1.6, 0.3 * (len(parts) + 2) + 1.1), layout="constrained")
+    short = short_names(row.label for row in section.rows)
+    wide = 3.3 * across + 1.6 + plots.wider([short[section.baseline]])
+    figure = Figure(figsize=(wide, 0.3 * (len(parts) + 2) + 1.1), layout="constrained")
     panels = figure.subplots(1, across, squeeze=False, sharex=True, sharey=True).ravel().tolist()
     for panel, one in zip(panels, found, strict=True):
         _steps(panel, one, parts, factor)
-        panel.set_title(one.label)
+        panel.set_title("\n".join(textwrap.wrap(short[one.label], TITLE)))
         panel.set_xlabel(f"parameters ({letter})")
-    names = [section.baseline, *(metrics.PARAMETER_COMPONENTS[part] for part in parts), "variant"]
+    names = [short[section.baseline], *(metrics.PARAMETER_COMPONENTS[part] for part in parts), "variant"]
     panels[0].set_yticks(range(len(names)), names)
     panels[0].set_ylim(len(names) - 0.4, -0.6)
     panels[0].margins(x=0.22)

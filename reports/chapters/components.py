@@ -15,6 +15,7 @@ from reports.writing import formats, plots, tables
 from reports.writing.chapter import Chapter
 from reports.writing.formats import DASH, escape
 from reports.writing.plots import axis_unit, grid
+from reports.writing.short_names import short_names
 from reports.writing.tables import present
 
 COMPONENTS = """\
@@ -133,8 +134,9 @@ def parameter_bars(panels: list[Group]) -> Figure | None:
     if not panels:
         return None
     tallest = max(len(section.rows) for _, _, section in panels)
-    figure, axes = grid(len(panels), wide=5.2, high=1.5 + 0.27 * tallest, most=2, margin=0)
     counts = [_parts(phase, section) for _, phase, section in panels]
+    wide = 5.2 + plots.wider(name for parts in counts for name in parts)
+    figure, axes = grid(len(panels), wide=wide, high=1.5 + 0.27 * tallest, most=2, margin=0)
     large = _visible(counts)
     for panel, (heading, _, _), parts in zip(axes, panels, counts, strict=True):
         _stack(panel, parts, large)
@@ -148,10 +150,11 @@ def parameter_bars(panels: list[Group]) -> Figure | None:
 
 
 def _parts(phase: str, section: Section) -> dict[str, dict[str, float]]:
-    """Label -> parameters of each component, 0 where it has none; only rows that have components at all."""
+    """Name in the picture -> parameters of each component, 0 where it has none; only rows that have components at all."""
+    short = short_names(row.label for row in section.rows)
     names = {part: f"{phase}/params_component_{part}" for part in metrics.PARAMETER_COMPONENTS}
     return {
-        row.label: {part: row.mean(name) or 0.0 for part, name in names.items()}
+        short[row.label]: {part: row.mean(name) or 0.0 for part, name in names.items()}
         for row in section.rows
         if any(row.values(name) for name in names.values())
     }

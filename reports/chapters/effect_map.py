@@ -12,6 +12,7 @@ from reports.comparison.statistics import Change
 from reports.writing import formats, plots
 from reports.writing.formats import POINTS
 from reports.writing.plots import grid
+from reports.writing.short_names import short_names
 from reports.writing.verdicts import MARKS
 
 LEAST = 1.0
@@ -39,7 +40,7 @@ def heat_map(comparison: Comparison, designs: list[Design]) -> Figure | None:
     if not panels:
         return None
     most = max(len(one.factors) for one, _ in panels)
-    names = max(len(name) for one, _ in panels for name in one.factors) * plots.LEGEND_LETTER + 0.6
+    names = max(len(name) for one, _ in panels for name in short_names(one.factors).values()) * plots.LEGEND_LETTER + 0.6
     figure, axes = grid(len(panels), wide=CELL * most + names, high=0.42 * most + 0.9, most=2, margin=0)
     reach = max(LEAST, *(abs(change.absolute) * POINTS for _, found in panels for change in found.values()))
     titles = plots.panel_names(comparison)
@@ -60,7 +61,7 @@ def _panel(axes: Axes, factors: tuple[str, ...], found: Cells, reach: float) -> 
         dark = _luminance(mesh.to_rgba(change.absolute * POINTS)) < DARK
         axes.text(*place, _text(change), ha="center", va="center", fontsize=8, color="white" if dark else "black")
     axes.set_xticks(range(len(factors)), [f"{place}" for place in range(1, len(factors) + 1)])
-    axes.set_yticks(range(len(factors)), [f"{name}  {place}" for place, name in enumerate(factors, 1)])
+    axes.set_yticks(range(len(factors)), [f"{name}  {place}" for place, name in enumerate(short_names(factors).values(), 1)])
     axes.set_ylim(len(factors) - 0.5, -0.5)
     axes.grid(False)
     axes.tick_params(length=0)

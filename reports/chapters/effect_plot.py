@@ -13,6 +13,7 @@ from reports.writing import findings, formats, plots
 from reports.writing.findings import Effect
 from reports.writing.formats import POINTS, SHARES
 from reports.writing.plots import COLOURS
+from reports.writing.short_names import short_names
 from reports.writing.verdicts import size_text, verdict_text
 
 MARKS = {
@@ -45,11 +46,13 @@ def changes(comparison: Comparison) -> Figure | None:
     if not names or not labels:
         return None
     across, down = min(len(names), ACROSS), math.ceil(len(names) / ACROSS)
-    figure = Figure(figsize=(WIDE * across + 1.2, (ROW * len(labels) + HEAD) * down + 0.4), layout="constrained")
+    short = short_names(comparison.labels)
+    wide = WIDE * across + 1.2 + plots.wider(short[label] for label in labels)
+    figure = Figure(figsize=(wide, (ROW * len(labels) + HEAD) * down + 0.4), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False, sharey=True).ravel().tolist()
     limits = _shared_limits(found)
     for panel, name in zip(panels, names, strict=False):
-        _panel(panel, labels, [one for one in found if one.name == name], limits)
+        _panel(panel, {label: short[label] for label in labels}, [one for one in found if one.name == name], limits)
     for unused in panels[len(names) :]:
         unused.set_visible(False)
     figure.legend(handles=_legend(found), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
@@ -81,10 +84,12 @@ def _shared_limits(found: list[Effect]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _panel(axes: Axes, labels: list[str], here: list[Effect], limits: tuple[float, float]) -> None:
+def _panel(axes: Axes, arms: dict[str, str], here: list[Effect], limits: tuple[float, float]) -> None:
+    """One line for each of the arms, from a label to its name in the picture."""
     axes.axvline(0, color="0.2", linewidth=0.8, zorder=1)
+    rows = {label: row for row, label in enumerate(arms)}
     for effect in here:
-        row = labels.index(effect.label)
+        row = rows[effect.label]
         _band(axes, effect, row)
         _mark(axes, effect, row)
         axes.annotate(
@@ -92,8 +97,8 @@ def _panel(axes: Axes, labels: list[str], here: list[Effect], limits: tuple[floa
         )
     unit = "%" if is_ratio(here[0]) else "points" if here[0].unit in SHARES else here[0].unit
     axes.set_title(f"{here[0].name} ({unit})", loc="left", fontsize=9)
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_yticks(range(len(arms)), list(arms.values()))
+    axes.set_ylim(len(arms) - 0.5, -0.5)
     axes.grid(False, axis="y")
     if is_ratio(here[0]):
         axes.set_xlim(limits)

@@ -15,6 +15,7 @@ from reports.writing import formats, plots, tables
 from reports.writing.chapter import Chapter
 from reports.writing.formats import DASH, POINTS, escape, listed
 from reports.writing.plots import grid
+from reports.writing.short_names import short_names
 from reports.writing.verdicts import size_text
 
 COUNTED = ("model/params_total", "model/flops_forward")
@@ -98,7 +99,8 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
     if not panels:
         return None
     tallest = max(len(lines) for _, lines in panels)
-    figure, axes = grid(len(panels), wide=5.6, high=1.1 + 0.24 * tallest, most=2, margin=0)
+    wide = 5.6 + plots.wider(name for _, lines in panels for name in _row_names(lines))
+    figure, axes = grid(len(panels), wide=wide, high=1.1 + 0.24 * tallest, most=2, margin=0)
     reach = max(abs(end) for _, lines in panels for _, change in lines for end in change.interval) * POINTS * 1.08
     names = plots.panel_names(comparison)
     for panel, (one, lines) in zip(axes, panels, strict=True):
@@ -109,6 +111,10 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
     return figure
 
 
+def _row_names(lines: list[tuple[Effect, Change]]) -> list[str]:
+    return list(short_names(f"{effect.kind}: {effect.name}" for effect, _ in lines).values())
+
+
 def _panel(axes: Axes, lines: list[tuple[Effect, Change]]) -> None:
     axes.axvline(0, color="0.6", linewidth=1)
     for position, (effect, change) in enumerate(lines):
@@ -116,6 +122,6 @@ def _panel(axes: Axes, lines: list[tuple[Effect, Change]]) -> None:
         axes.plot([low, high], [position, position], color="black", linewidth=1.2)
         says = f"{effect.kind}: {effect.name}\n{size_text(change, 'score')}"
         axes.plot(change.absolute * POINTS, position, marker="o", color="black", markersize=4.5, label=says)
-    axes.set_yticks(range(len(lines)), [f"{effect.kind}: {effect.name}" for effect, _ in lines])
+    axes.set_yticks(range(len(lines)), _row_names(lines))
     axes.set_xlabel("score (points)")
     axes.grid(False, axis="y")

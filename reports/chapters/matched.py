@@ -145,10 +145,10 @@ def picture(over: Overall, name: str, found: list[Pair]) -> Figure | None:
         axes, [1.0, *(pair.value(which) / pair.value("target") for pair in shown for which in ("published", "reached"))]
     )
     costs = sorted({KINDS[pair.cost][1] for pair in shown})
-    axes.set(xlabel=f"{' or '.join(costs)}, share of {baseline}", ylabel=metrics.get(name).title)
+    axes.set(xlabel=f"{' or '.join(costs)}, share of {styles[baseline].name}", ylabel=metrics.get(name).title)
     plots.legend(
         figure,
-        [plots.handle(label, styles[label]) for label in (baseline, *(pair.published or pair.matched for pair in shown))],
+        [plots.handle(styles[label]) for label in (baseline, *(pair.published or pair.matched for pair in shown))],
     )
     return figure
 

@@ -79,7 +79,7 @@ def score_against(comparison: Comparison, names: dict[int, str], metric: str) ->
         )
     constants = [line for panel, section in zip(axes, sections, strict=True) for line in _constant(panel, section)]
     drawn = [label for label in comparison.labels if any(row.label == label for rows in panels.values() for row in rows)]
-    legend(figure, [handle(label, styles[label]) for label in drawn] + constants[:1])
+    legend(figure, [handle(styles[label]) for label in drawn] + constants[:1])
     plots.lay_out(figure)  # marks stand side by side in inches
     for panel, rows in zip(axes, panels.values(), strict=True):
         points = [(row.mean(metric) / factor, row.mean(HEADLINE)) for row in rows]
@@ -166,5 +166,5 @@ def loss_curves(comparison: Comparison, names: dict[int, str], curves: Curve) ->
     for panel in axes:
         panel.set_ylim(top=highest, bottom=min(0, *(one.get_ylim()[0] for one in axes)))
     drawn = [label for label in comparison.labels if any(label in means for means in panels.values())]
-    legend(figure, [handle(label, styles[label], line=True) for label in drawn])
+    legend(figure, [handle(styles[label], line=True) for label in drawn])
     return figure

@@ -89,7 +89,7 @@ def masked_loss(comparison: Comparison, names: dict[int, str], study: Study) -> 
             entropy = _entropy(panel, sections[name], drawn) or entropy if measure == LOSS else entropy
         panels[0].set_title(name if len(lines) > 1 else "", loc="left")
     shown = [label for label in comparison.labels if any(label in drawn for part in lines.values() for drawn in part)]
-    legend(figure, [handle(label, styles[label], line=True, marked=True) for label in shown] + entropy)
+    legend(figure, [handle(styles[label], line=True, marked=True) for label in shown] + entropy)
     return figure
 
 
@@ -172,7 +172,7 @@ def training_loss(comparison: Comparison, names: dict[int, str], study: Study) -
         _train(panel, lines, styles)
         panel.set_title(title)
     shown = [label for label in comparison.labels if any(label in lines for lines in panels.values())]
-    legend(figure, [handle(label, styles[label], line=True) for label in shown])
+    legend(figure, [handle(styles[label], line=True) for label in shown])
     return figure
 
 

@@ -107,7 +107,7 @@ def picture(comparison: Comparison, found: dict[str, dict[str, Law]]) -> Figure:
         _draw(panel, laws, styles)
         panel.set_title(title)
     shown = [label for label in labels if any(label in laws for laws in found.values())]
-    legend(figure, [handle(label, styles[label], line=True, marked=True) for label in shown])
+    legend(figure, [handle(styles[label], line=True, marked=True) for label in shown])
     return figure
 
 

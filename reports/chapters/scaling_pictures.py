@@ -33,7 +33,7 @@ def panels(labels: list[str], group: Group) -> Figure | None:
         _panel(panel, group, quantity, rows, styles)
     figure.suptitle(f"{group.section.task}: {group.hardware}", fontsize=10)
     drawn = {label for rows in lines.values() for label in rows}
-    legend(figure, [handle(label, styles[label], line=True, marked=True) for label in labels if label in drawn])
+    legend(figure, [handle(styles[label], line=True, marked=True) for label in labels if label in drawn])
     return figure
 
 

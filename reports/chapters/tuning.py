@@ -123,5 +123,5 @@ def picture(comparison: Comparison, found: list[Tuning]) -> Figure | None:
             panel.plot(numbers, [expected_best(one.scores, number) for number in numbers], label=one.label, **look)
         panel.set(title=task, xlabel="trials", ylabel="expected best score on tuning rows")
         panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    plots.legend(figure, [plots.handle(label, styles[label], line=True, marked=True) for label in labels])
+    plots.legend(figure, [plots.handle(styles[label], line=True, marked=True) for label in labels])
     return figure

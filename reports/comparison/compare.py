@@ -5,18 +5,18 @@ the baseline; a counted metric does not depend on the seed.
 """
 
 import functools
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from harness import arms, metrics, tags
 from harness.paired import Replicate, Spread, geometric_mean, spread
 from reports.comparison import labels as naming
 from reports.comparison import sessions
+from reports.comparison.remembered import remembered
 from reports.comparison.replicates import replicate_order
-from reports.comparison.sessions import Place, Rows, Sessions
+from reports.comparison.sessions import Place, Rows, Sessions, values_of
 from reports.comparison.statistics import Change, change, corrected
 from reports.errors import ReportError, unknown
 from reports.reading.store import Run
@@ -35,25 +35,17 @@ class Row:
     superseded: tuple[Run, ...] = ()  # older runs of the same replicates
     sessions: Sessions = field(default_factory=Sessions)  # of the whole study
 
-    def values(self, metric: str) -> dict[Replicate, float]:
+    @remembered
+    def values(self, metric: str) -> Mapping[Replicate, float]:
         """Of the replicates that have one."""
-        return {replicate: run.metrics[metric] for replicate, run in self.runs.items() if metric in run.metrics}
+        return values_of(self.runs, metric)
 
+    @remembered
     def spread(self, metric: str) -> Spread | None:
         """Over all replicates, or over launches for what these measured; None where no run has the metric.
 
         The mean of what is compared by ratios is geometric: a change is the ratio of two means.
         """
-        if metric not in self._spreads:
-            self._spreads[metric] = self._spread(metric)
-        return self._spreads[metric]
-
-    @functools.cached_property
-    def _spreads(self) -> dict[str, Spread | None]:
-        """Metric -> spread, each computed when it is first read."""
-        return {}
-
-    def _spread(self, metric: str) -> Spread | None:
         values = list(self.values(metric).values())
         if not values:
             return None
@@ -122,14 +114,12 @@ class Section:
 
         All rows of the section are one family of tests.
         """
-        if metric not in self._changes:
-            self._changes[metric] = corrected({other.label: self.single_change(other, metric) for other in self.rows})
-        return self._changes[metric].get(row.label)
+        return self._changes(metric).get(row.label)
 
-    @functools.cached_property
-    def _changes(self) -> dict[str, dict[str, Change | None]]:
-        """Metric -> label -> change, each computed when it is first read."""
-        return {}
+    @remembered
+    def _changes(self, metric: str) -> dict[str, Change | None]:
+        """Label -> change."""
+        return corrected({row.label: self.single_change(row, metric) for row in self.rows})
 
     def single_change(self, row: Row, name: str) -> Change | None:
         """The same, as if it were the only test."""
@@ -154,6 +144,11 @@ class Section:
 
     def seconds(self, row: Row) -> float | None:
         """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
+        return self._seconds(row.label)
+
+    @remembered
+    def _seconds(self, label: str) -> float | None:
+        row = self.row_of(label)
         name = "pretrain/duration_s" if self.is_pretraining else "finetune/duration_s"
         means = [one.mean(name) for one in (self.before, row)]
         pretrained = any(one.pretrain_seed for one in row.runs) and not self.is_pretraining
@@ -161,7 +156,11 @@ class Section:
 
     def against(self, row: Row) -> Rows:
         """The baseline's runs and this row's, as their timings are compared."""
-        return Rows(self.place, self.baseline, self.before.runs if self.before else {}, row.runs)
+        return self._against(row.label)
+
+    @remembered
+    def _against(self, label: str) -> Rows:
+        return Rows(self.place, self.baseline, self.before.runs if self.before else {}, self.row_of(label).runs)
 
 
 @dataclass(frozen=True)
@@ -209,9 +208,9 @@ def compare(study: str, runs: list[Run], baseline: str | None = None, along: Ite
     places = {run.run_id: Place(run.task, arms.short_hash(facts[run.run_id])) for run in done}
     timed = sessions.gather(done, labels, places)
     chosen = choose_baseline(finished, labels, baseline)
-    groups: dict[tuple[str, str], list[Run]] = {}
+    groups: dict[tuple[str, arms.Known], list[Run]] = {}
     for run in finished:
-        groups.setdefault((run.task, json.dumps(facts[run.run_id], sort_keys=True)), []).append(run)
+        groups.setdefault((run.task, arms.known(facts[run.run_id])), []).append(run)
     sections = []
     tasks = list(naming.by_task(finished))
     for group in sorted(groups.values(), key=lambda group: (not group[0].is_pretraining, tasks.index(group[0].task))):

@@ -15,6 +15,7 @@ from harness.metrics import Compared, Metric
 from harness.paired import Difference, Replicate, Spread, geometric_mean, of_differences, spread
 from reports.comparison import launches, sessions, statistics
 from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.remembered import remembered
 from reports.comparison.results import HEADLINE
 from reports.comparison.statistics import Change, Verdict, change, corrected, counted_change, with_floor
 
@@ -32,6 +33,7 @@ class Overall:
         here = {row.label for section in self.sections for row in section.rows}
         return [label for label in self.comparison.labels if label in here]
 
+    @remembered
     def having(self, label: str, name: str) -> list[Section]:
         """Sections in which the arm has a value of the metric."""
         return [one for one in self.sections if (row := one.row_of(label)) and row.values(name)]
@@ -41,6 +43,7 @@ class Overall:
         ours = self.having(self.comparison.baseline, name)
         return [section for section in self.having(label, name) if section in ours]
 
+    @remembered
     def spread(self, label: str, name: str) -> Spread | None:
         """Of the mean over the tasks that the arm has, over replicates or rounds; None without any.
 
@@ -59,10 +62,7 @@ class Overall:
 
     def change(self, label: str, name: str) -> Change | None:
         """Against the baseline, over shared tasks; None for the baseline and where nothing can be paired."""
-        if name not in self._changes:
-            others = [other for other in self.labels if other != self.comparison.baseline]
-            self._changes[name] = corrected({other: self._change(other, name) for other in others})
-        return self._changes[name].get(label)
+        return self._changes(name).get(label)
 
     def worst(self, label: str) -> tuple[Section, Change] | None:
         """The task where the arm's score changed to the worst, and that change; None without a change."""
@@ -70,10 +70,10 @@ class Overall:
         known = [(section, one) for section, one in changes if one]
         return min(known, key=lambda pair: pair[1].absolute, default=None)
 
-    @functools.cached_property
-    def _changes(self) -> dict[str, dict[str, Change | None]]:
-        """Metric -> label -> change, each computed when it is first read."""
-        return {}
+    @remembered
+    def _changes(self, name: str) -> dict[str, Change | None]:
+        """Label -> change."""
+        return corrected({other: self._change(other, name) for other in self.labels if other != self.comparison.baseline})
 
     def _change(self, label: str, name: str) -> Change | None:
         metric, shared = metrics.get(name), self.shared(label, name)
@@ -132,11 +132,13 @@ class Overall:
         return self.comparison.sessions
 
 
+@remembered
 def of_tasks(comparison: Comparison) -> Overall:
-    """Over all tasks."""
+    """Over all tasks; one for each comparison."""
     return Overall(comparison, tuple(one for one in comparison.sections if not one.is_pretraining))
 
 
+@remembered
 def of_pretrainings(comparison: Comparison) -> Overall:
     """Over all pretrainings; where the baseline of the study was not pretrained, nothing has a change."""
     return Overall(comparison, tuple(one for one in comparison.sections if one.is_pretraining))

@@ -11,6 +11,7 @@ from harness.metrics import Direction
 from harness.paired import Replicate, Spread, geometric_mean, spread
 from reports.comparison import launches, statistics
 from reports.comparison.launches import History, Ratio
+from reports.comparison.remembered import remembered
 from reports.comparison.statistics import Change, Verdict, change, with_floor
 from reports.reading.store import Run
 
@@ -88,13 +89,9 @@ class Sessions:
             found.setdefault(times or id(one), []).append(one)
         return list(found.values())
 
+    @remembered
     def pairs(self, session: str) -> list[Pair]:
         """What was timed twice in this session: an arm and its A/A replicate, or else two A/A replicates."""
-        if session not in self._pairs:
-            self._pairs[session] = self._find_pairs(session)
-        return self._pairs[session]
-
-    def _find_pairs(self, session: str) -> list[Pair]:
         found: dict[tuple[Place, str], list[Series]] = {}
         for one in self.of(session):
             found.setdefault((one.place, one.label), []).append(one)
@@ -104,18 +101,17 @@ class Sessions:
         corrected = frozenset(launch for launch in launches.DRIFT if launches.reference_helps(launch, histories))
         return [Pair(first, again, corrected) for first, again in both]
 
+    @remembered
     def typical_reference(self, session: str, launch: str) -> float | None:
         """Log time of the reference workload that values of this session are shown for; None where they are as measured."""
-        if (session, launch) not in self._typical:
-            helps = any(launch in pair.corrected for pair in self.pairs(session))
-            found = launches.typical_reference(launch, (one.history for one in self.of(session))) if helps else None
-            self._typical[session, launch] = found
-        return self._typical[session, launch]
+        helps = any(launch in pair.corrected for pair in self.pairs(session))
+        return launches.typical_reference(launch, (one.history for one in self.of(session))) if helps else None
 
     def levels(self, run: Run, launch: str) -> list[float]:
         """Of every round, on the basis on which this session is compared."""
         return list(launches.levels(launch, run.launches, self.typical_reference(run.session, launch)).values())
 
+    @remembered
     def memory_floor(self, session: str) -> float | None:
         """Largest log ratio of the memory of an arm and its A/A replicate; None where it was not measured twice."""
         peaks = [[one.run.metrics.get(MEMORY_OF_LAUNCHES) for one in (pair.first, pair.second)] for pair in self.pairs(session)]
@@ -123,12 +119,15 @@ class Sessions:
 
     def floor(self, session: str, place: Place, launch: str) -> float | None:
         """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
-        if (session, launch) not in self._floors:
-            floors = [(pair.first.place, pair.floor(launch)) for pair in self.pairs(session)]
-            self._floors[session, launch] = [(where, floor) for where, floor in floors if floor is not None]
-        known = self._floors[session, launch]
+        known = self._floors(session, launch)
         own = [floor for where, floor in known if where == place]
         return max(own or [floor for _, floor in known], default=None)
+
+    @remembered
+    def _floors(self, session: str, launch: str) -> list[tuple[Place, float]]:
+        """Those that are known, and the sections of their arms."""
+        floors = [(pair.first.place, pair.floor(launch)) for pair in self.pairs(session)]
+        return [(where, floor) for where, floor in floors if floor is not None]
 
     @functools.cached_property
     def _by_session(self) -> dict[str, list[Series]]:
@@ -145,21 +144,6 @@ class Sessions:
             if one.is_aa_replicate:
                 found.setdefault((one.session, one.place, one.label), []).append(one.run)
         return found
-
-    @functools.cached_property
-    def _pairs(self) -> dict[str, list[Pair]]:
-        """Session -> what was timed twice, computed when it is first read."""
-        return {}
-
-    @functools.cached_property
-    def _typical(self) -> dict[tuple[str, str], float | None]:
-        """(session, metric of a launch) -> typical reference, each computed when it is first read."""
-        return {}
-
-    @functools.cached_property
-    def _floors(self) -> dict[tuple[str, str], list[tuple[Place, float]]]:
-        """(session, metric of a launch) -> floors and their places, each computed when it is first read."""
-        return {}
 
 
 def gather(runs: Iterable[Run], labels: dict[str, str], places: dict[str, Place]) -> Sessions:
@@ -186,7 +170,7 @@ class Rows:
     before: dict[Replicate, Run]
     after: dict[Replicate, Run]
 
-    @property
+    @functools.cached_property
     def sessions(self) -> list[str]:
         """Each session of these runs once."""
         return list(dict.fromkeys(run.session for run in (*self.before.values(), *self.after.values()) if run.session))
@@ -237,11 +221,12 @@ def _number(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
     if None not in shown:
         earlier, later = (one.mean for one in shown)
         return Change(min(one.n for one in shown), earlier, later - earlier, None, verdict)
-    found = change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric))
+    found = change(metrics.get(metric), values_of(rows.before, metric), values_of(rows.after, metric))
     return Change(found.n, found.baseline_mean, found.absolute, None, verdict) if found else None
 
 
-def _values(runs: dict[Replicate, Run], metric: str) -> dict[Replicate, float]:
+def values_of(runs: dict[Replicate, Run], metric: str) -> dict[Replicate, float]:
+    """Of the replicates that have one."""
     return {replicate: run.metrics[metric] for replicate, run in runs.items() if metric in run.metrics}
 
 
@@ -250,7 +235,7 @@ def _gated(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
 
     Floors of time and throughput count alike: both say how long the same training took.
     """
-    found = change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric))
+    found = change(metrics.get(metric), values_of(rows.before, metric), values_of(rows.after, metric))
     return found if found is None or found.verdict is None else with_floor(found, gating_floor(rows, sessions))
 
 
@@ -269,7 +254,7 @@ def memory_floor(rows: Rows, sessions: Sessions) -> float | None:
 def memory_change(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
     """Paired by seed, above the floor of memory where one is known."""
     floor = memory_floor(rows, sessions)
-    return change(metrics.get(metric), _values(rows.before, metric), _values(rows.after, metric), floor, floor or 0.0)
+    return change(metrics.get(metric), values_of(rows.before, metric), values_of(rows.after, metric), floor, floor or 0.0)
 
 
 def timed_spread(sessions: Sessions, runs: Iterable[Run], metric: str) -> Spread | None:

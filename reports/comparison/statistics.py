@@ -223,10 +223,10 @@ def change(metric: Metric, before: Values, after: Values, floor: float | None = 
     if not pairs:
         return None
     ratio = metric.by_ratio and all(before[one] > 0 and after[other] > 0 for one, other in pairs)
-    scale = _logarithms if ratio else dict
-    found = compare_paired(scale(before), scale(after))
+    earlier, later = (_logarithms(values) if ratio else values for values in (before, after))
+    found = compare_paired(earlier, later)
     clusters = [one.pretrain_seed or other.pretrain_seed for one, other in pairs]
-    mean = spread(group_means(clusters, [scale(before)[one] for one, _ in pairs])).mean
+    mean = spread(group_means(clusters, [earlier[one] for one, _ in pairs])).mean
     base = math.exp(mean) if ratio else mean
     if metric.unit in COUNTED_UNITS:
         floor, step = 0.0, 1.0

@@ -1,11 +1,11 @@
 """What every chapter reads: the comparison, the histories of its metrics, and the options of single chapters."""
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from reports.comparison.compare import Comparison
+from reports.comparison.remembered import remembered
 from reports.reading.store import History, Run, latest
 
 Curve = dict[str, dict[int, float]]
@@ -34,25 +34,15 @@ class Study:
     options: Options = Options()
     output: Path | None = None  # folder with the files of its runs, where that is known
 
-    @functools.cached_property
-    def _known(self) -> dict[str, History]:
-        return {}
-
+    @remembered
     def history(self, metric: str) -> History:
         """All values of a metric by run and step; read once."""
-        if metric not in self._known:
-            self._known[metric] = self.read(metric, self.comparison.runs)
-        return self._known[metric]
+        return self.read(metric, self.comparison.runs)
 
-    @functools.cached_property
-    def _curves(self) -> dict[str, Curve]:
-        return {}
-
+    @remembered
     def curve(self, metric: str) -> Curve:
         """The last value of every step."""
-        if metric not in self._curves:
-            self._curves[metric] = latest(self.history(metric))
-        return self._curves[metric]
+        return latest(self.history(metric))
 
     def curves_of(self, runs: list[Run], metric: str) -> Curve:
         """The same of these runs alone, read whenever it is called: a long curve of thousands of runs takes seconds."""

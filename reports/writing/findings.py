@@ -162,7 +162,12 @@ def _below_constant(comparison: Comparison) -> list[str]:
         return f"{escape(row.label)} on {tables.section_name(comparison, section)}"
 
     low = [name(section, row) for section in comparison.sections for row in section.rows if is_below_constant(row)]
-    return [f"**No better than the constant answer**, which ignores the text: {_first(low)}."] if low else []
+    none = [section for section in comparison.sections if len(section.rows) > 1 and all(map(is_below_constant, section.rows))]
+    said = f"**No better than the constant answer**, which ignores the text: {_first(low)}."
+    if none:
+        tasks = _first(tables.section_name(comparison, section) for section in none)
+        said += f" No arm is better on {tasks}: equal scores there say that none has learned, not that all are as good."
+    return [said] if low else []
 
 
 def _without_evidence(found: list[Effect]) -> list[str]:

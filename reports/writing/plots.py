@@ -6,7 +6,7 @@ colour-blind readers can tell apart, and markers repeat with another period than
 
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -23,12 +23,14 @@ from reports.comparison.compare import Comparison
 from reports.comparison.results import headline
 from reports.writing import marks
 from reports.writing.formats import prefix
+from reports.writing.short_names import short_names
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
 STYLE = {"svg.hashsalt": "reports", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
 STYLE |= {"text.parse_math": False, "axes.grid": True, "grid.alpha": 0.25}
+STYLE |= {"axes.titley": 1.0}  # no ticks are above a panel: matplotlib need not measure them to place its title
 STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib's own; every text looks up all that are listed
 LOG_RANGE = 5
 """Largest over smallest value from which an axis is logarithmic."""
@@ -37,6 +39,8 @@ LOG_TICKS = ((20, (1, 2, 3, 5, 7)), (200, (1, 2, 5)))
 CURVE_POINTS = 200
 LEGEND_ROW, LEGEND_LETTER, LEGEND_MARGIN = 0.18, 0.075, 1.9
 """Inches: height of a line, width of a letter, and the room that a figure has for a legend of one column."""
+ROW_NAME = 30
+"""Letters of the name of a row for which pictures of rows are wide enough."""
 SHIFTS = sorted(
     ((across / 2, up / 2) for across in range(-40, 41) for up in range(-40, 41)),
     key=lambda shift: shift[0] ** 2 + 4 * shift[1] ** 2,
@@ -64,8 +68,9 @@ class Picture(bytes):
 
 @dataclass(frozen=True)
 class ArmStyle:
-    """How one arm is drawn."""
+    """How one arm is drawn; `name` is short enough for a picture."""
 
+    name: str
     colour: str
     marker: str
     line: str
@@ -73,10 +78,11 @@ class ArmStyle:
 
 def arm_styles(labels: list[str]) -> dict[str, ArmStyle]:
     """A style for every label; the first label is the baseline's."""
-    styles = {labels[0]: ArmStyle("black", "*", "-")}
+    short = short_names(labels)
+    styles = {labels[0]: ArmStyle(short[labels[0]], "black", "*", "-")}
     for index, label in enumerate(labels[1:]):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-        styles[label] = ArmStyle(colour, marker, LINES[index // len(COLOURS) % len(LINES)])
+        styles[label] = ArmStyle(short[label], colour, marker, LINES[index // len(COLOURS) % len(LINES)])
     return styles
 
 
@@ -138,6 +144,11 @@ def grid(
     for unused in axes[count:]:
         unused.set_visible(False)
     return figure, axes[:count]
+
+
+def wider(names: Iterable[str]) -> float:
+    """Inches by which a panel is wider for the longest of these names of its rows."""
+    return LEGEND_LETTER * max(0, max(map(len, names), default=0) - ROW_NAME)
 
 
 def scale_axis(axes: Axes, values: list[float]) -> None:
@@ -210,10 +221,10 @@ def axis_unit(metric: str, values: list[float]) -> tuple[float, str]:
     return factor, {"": "count", "k": "thousands", "M": "millions", "G": "billions", "T": "trillions"}[letter]
 
 
-def handle(label: str, arm: ArmStyle, line: bool = False, marked: bool = False) -> Line2D:
+def handle(arm: ArmStyle, line: bool = False, marked: bool = False) -> Line2D:
     """A legend's entry: a marker, or a line, with its marker if `marked`."""
     style = {"linestyle": arm.line if line else "None", "marker": arm.marker if marked or not line else "None"}
-    return Line2D([], [], color=arm.colour, markersize=9 if arm.marker == "*" else 6, label=label, **style)
+    return Line2D([], [], color=arm.colour, markersize=9 if arm.marker == "*" else 6, label=arm.name, **style)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,15 @@ STUDIES = {
     "23 close": close(23),
     "23 huge ranges": huge(23),
     "one far away": [*close(5), (1e12, 0.0)],
+    "names of 120 letters": close(8),
 }
+
+
+def name(study: str, index: int) -> str:
+    """Of the longest all but one letter in the middle are the same."""
+    if study.startswith("names"):
+        return f"{'a_change_' * 6}{index:02d}{'_and_more' * 7}x"
+    return f"a_variant_with_a_long_name_{index:02d}"
 
 
 @pytest.fixture(params=STUDIES)
@@ -51,7 +59,7 @@ def comparison(request: pytest.FixtureRequest, make_run) -> Comparison:
     """Two tasks and two seeds; every fifth arm lacks a task, every seventh its latency."""
     runs = []
     for index, (total, score) in enumerate(STUDIES[request.param]):
-        arm = f"a_variant_with_a_long_name_{index:02d}" if index else "base"
+        arm = name(request.param, index) if index else "base"
         for task, seed in itertools.product(("sst2", "cola"), (0, 1)):
             if task == "cola" and index % 5 == 4:
                 continue
@@ -143,6 +151,18 @@ def test_waterfall(comparison: Comparison):
             assert len({run.metrics[TOTAL] for run in comparison.runs}) == 1
             return
         check(drawn(figure))
+
+
+def test_one_panel_of_long_names(make_run):
+    """The baseline's too, which a waterfall has beside its rows."""
+    names = [f"{'a_change_' * 6}{index:02d}{'_and_more' * 7}" for index in range(3)]
+    parts = [values(1e6 * (1 + index), 0.5) for index in range(3)]
+    counted = [{name: value for name, value in known.items() if name.startswith(TOTAL[:12])} for known in parts]
+    comparison = compare("s", [make_run(name, 0, known) for name, known in zip(names, counted, strict=True)], names[0])
+    with mpl.rc_context(plots.STYLE):
+        check(drawn(effect_plot.changes(comparison)))
+        check(drawn(component_changes.waterfall(comparison.sections[0], "model")))
+        check(drawn(components.parameter_bars(components.groups(comparison))))
 
 
 @pytest.mark.parametrize("changes", [2, 5])

@@ -71,7 +71,6 @@ def the_run(output) -> tuple[dict[str, float], list[dict]]:
 
 
 def test_tensorboard_has_every_point_and_result(run_harness, small, output):
-    pytest.importorskip("tensorboard", reason="the extra [tensorboard] is not installed")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     command = [*small, *SHORT, "tracking=[mlflow,tensorboard]", f"output={output}"]
@@ -91,7 +90,6 @@ def test_tensorboard_has_every_point_and_result(run_harness, small, output):
 
 
 def test_wandb_offline_has_every_point_and_result(run_harness, small, output, monkeypatch):
-    pytest.importorskip("wandb", reason="the extra [wandb] is not installed")
     from wandb.proto import wandb_internal_pb2
     from wandb.sdk.internal.datastore import DataStore
 
@@ -113,7 +111,6 @@ def test_wandb_offline_has_every_point_and_result(run_harness, small, output, mo
 
 
 def test_wandb_without_a_login_is_unreachable_and_stops_nothing(run_harness, small, output, monkeypatch, tmp_path):
-    pytest.importorskip("wandb", reason="the extra [wandb] is not installed")
     for name in ("WANDB_MODE", "WANDB_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))

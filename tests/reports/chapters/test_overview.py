@@ -74,6 +74,22 @@ def test_sentences_say_what_the_tests_carry(result):
     assert cautions == "- **No better than the constant answer**, which ignores the text: base on cola; small on cola."
 
 
+def test_equal_scores_of_arms_that_have_not_learned_are_no_finding(make_run):
+    scores = {"base": (0.5, 0.8), "new": (0.5, 0.8)}
+    runs = [
+        make_run(name, seed, {SCORE: score, "eval/majority_score": 0.5}, task=task)
+        for name, of_tasks in scores.items()
+        for task, score in zip(("cola", "sst2"), of_tasks, strict=True)
+        for seed in (0, 1)
+    ]
+    caution = findings.paragraphs(compare("s", runs))[-1]
+    assert "which ignores the text: base on cola; new on cola. No arm is better on cola: equal scores" in caution
+    one_learned = [*runs, make_run("third", 0, {SCORE: 0.9, "eval/majority_score": 0.5}, task="cola")]
+    assert "No arm is better" not in findings.paragraphs(compare("s", one_learned))[-1]
+    alone = [run for run in runs if run.tags["arm"] == "base"]
+    assert "No arm is better" not in findings.paragraphs(compare("s", alone))[-1]
+
+
 def test_a_count_that_differs_by_less_than_the_margin_is_called_the_same(make_run):
     runs = [make_run(name, values={TOTAL: size}) for name, size in (("base", 1000.0), ("a", 1049.0), ("b", 1051.0))]
     _, arms = findings.paragraphs(compare("s", runs))

@@ -1,0 +1,37 @@
+"""Names that fit into a picture, and never two arms under one name."""
+
+from reports.writing.short_names import LONGEST, short_names
+
+MIDDLES = [f"base {'learning_rate=1e-4 ' * 3}mask_rate=0.{index} {'warmup_share=0.1 ' * 3}end" for index in range(3)]
+
+
+def test_names_that_fit_stay_whole():
+    assert short_names(["base", "b" * LONGEST]) == {"base": "base", "b" * LONGEST: "b" * LONGEST}
+
+
+def test_the_middle_of_a_longer_one_is_left_out():
+    label = "a" * 30 + "b" * 11
+    assert short_names([label]) == {label: "a" * 20 + "…" + "a" * 8 + "b" * 11}
+    assert len(short_names([label])[label]) == LONGEST
+
+
+def test_names_that_would_be_the_same_end_in_a_hash():
+    names = short_names(["base", *MIDDLES])
+    assert len(set(names.values())) == 4
+    assert all(len(names[label]) == LONGEST and " #" in names[label] for label in MIDDLES)
+
+
+def test_a_name_is_the_same_beside_other_names():
+    """Where it needs a hash in two pictures, that is the same one."""
+    assert short_names(MIDDLES)[MIDDLES[0]] == short_names([MIDDLES[2], MIDDLES[0], "base"])[MIDDLES[0]]
+
+
+def test_no_space_stands_beside_what_is_left_out():
+    label = f"{'a' * 19} {'b' * 50} {'c' * 18}"
+    assert short_names([label])[label] == f"{'a' * 19}…{'c' * 18}"
+
+
+def test_a_short_name_that_reads_like_a_shortened_one_is_told_apart():
+    label = "a" * 30 + "b" * 30
+    cut = short_names([label])[label]
+    assert len(set(short_names([label, cut]).values())) == 2
