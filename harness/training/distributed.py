@@ -1,8 +1,8 @@
 """One training in several processes, called ranks, one a device: torch's own DDP, and few collective calls beside it.
 
-Every rank makes the whole batch and trains on its rows of it. Losses are weighted by the counts of the whole batch, and
-gradients are summed over the ranks: batches, order, masks and losses do not depend on the number of ranks. With one rank
-nothing is communicated.
+Every rank trains on its rows of a batch, and of a text reads these alone. Losses are weighted by the counts of the whole
+batch, and gradients are summed over the ranks: batches, order, masks and losses do not depend on the number of ranks. With
+one rank nothing is communicated.
 """
 
 import math
@@ -61,6 +61,10 @@ class Ranks:
         distributed.all_gather(found, torch.tensor(value, dtype=torch.float64))
         values = [one.item() for one in found]
         return None if any(map(math.isnan, values)) else values
+
+    def counted(self, number: float) -> int:
+        """The sum of a whole number over the ranks."""
+        return round(self.summed([torch.tensor(number, dtype=torch.float64)])[0])
 
     def summed(self, losses: list[Tensor]) -> list[float]:
         """Each of the () losses, summed over the ranks."""

@@ -1,5 +1,6 @@
 """Pretraining on running text: objective, budget, evaluation on held-out text, and checkpoints to resume from."""
 
+import itertools
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -234,26 +235,34 @@ class Steps:
     ) -> None:
         self._options, self._objective, self._sequences, self._seed = options, objective, sequences, seed
         self._ranks = ranks
-        first = self.batch(Position(), options.batch_size)
+        first = self.batch(Position(), [range(options.batch_size)])
         self.flops_per_sequence = count_flops(objective, first, options.length) / len(first)
         self._sizes = BatchSizes(options, self.flops_per_sequence)
         self.limit, self.planned, self.end = self._sizes.limit, self._sizes.planned_steps, self._sizes.end
 
     def next_step(self, position: Position) -> Step:
-        """The next batch, as micro-batches; of several ranks each gets its rows of every one."""
+        """The next batch, as micro-batches; of several ranks each reads its rows of every one."""
         options, rows = self._options, self._sizes.rows(position)
-        batch, size = self.batch(position, rows), -(-options.batch_size // options.accumulation)
-        micro_batches, weights = [batch.micro_batch(slice(start, start + size)) for start in range(0, rows, size)], []
-        if self._ranks.count > 1:
-            shares = [self._ranks.share(len(micro_batch)) for micro_batch in micro_batches]
-            weights = [float(share.stop > share.start) for share in shares]
-            micro_batches = [one.micro_batch(not_empty(share)) for one, share in zip(micro_batches, shares, strict=True)]
+        size = -(-options.batch_size // options.accumulation)
+        micro_batches, weights = self._own(position, [range(rows)[start : start + size] for start in range(0, rows, size)])
         tokens = rows * options.length  # there is no padding
         return Step(micro_batches, rows, tokens, tokens, rows * self.flops_per_sequence, weights)
 
-    def batch(self, position: Position, rows: int) -> PretrainBatch:
-        """The next sequences with their masks, the same for all variants of one seed."""
-        ids, epochs = self._sequences.chosen(position.rows, rows)
+    def _own(self, position: Position, pieces: list[range]) -> tuple[list[PretrainBatch], list[float]]:
+        """The rows of each piece that this rank trains on, with the totals of all ranks; a weight of 0 where it has none."""
+        shares = [self._ranks.share(len(piece)) for piece in pieces]
+        weights = [float(share.stop > share.start) for share in shares]
+        own = [piece[not_empty(share)] for piece, share in zip(pieces, shares, strict=True)]
+        batch, ends = self.batch(position, own), itertools.accumulate(map(len, own))
+        parts = [batch.micro_batch(slice(end - len(piece), end)) for piece, end in zip(own, ends, strict=True)]
+        predictions = sum(part.predictions * weight for part, weight in zip(parts, weights, strict=True))
+        totals = {"total_predictions": max(1, self._ranks.counted(predictions)), "total_sequences": sum(map(len, pieces))}
+        return [replace(part, **totals) for part in parts], weights
+
+    def batch(self, position: Position, pieces: list[range]) -> PretrainBatch:
+        """Those of the next sequences, with their masks, the same for all variants of one seed."""
+        chosen = np.concatenate([np.asarray(piece) for piece in pieces])
+        ids, epochs = (numbers[chosen] for numbers in self._sequences.chosen(position.rows, pieces[-1].stop))
         mask_epochs = np.zeros_like(epochs) if self._options.static_masks else epochs
         numbers = zip(ids.tolist(), mask_epochs.tolist(), strict=True)
         seeds = [derive(self._seed, "mask", number, epoch) for number, epoch in numbers]

@@ -10,6 +10,7 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead, Pooler
+from models.losses import IGNORED
 from models.objectives.config import ObjectiveConfig, ObjectiveName, PairKind
 
 
@@ -42,6 +43,11 @@ class PretrainBatch:
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    @property
+    def predictions(self) -> int:
+        """Tokens that are predicted in these sequences."""
+        return int((self.targets != IGNORED).sum())
 
     def micro_batch(self, rows: slice) -> "PretrainBatch":
         """Some of the sequences. The totals stay, so that the losses of all micro-batches add up to the loss of the step."""

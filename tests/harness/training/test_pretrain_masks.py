@@ -1,7 +1,7 @@
 """What pretraining asks and how it is measured: new masks every epoch, and an evaluation without dropout."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from harness.config.texts import CorpusConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
 from harness.measure import flops
+from harness.training.distributed import Ranks
 from harness.training.loop import Position
 from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.pretrain import Steps, build
@@ -36,6 +37,7 @@ SHAPE = ModelConfig(
 class Pretraining(NamedTuple):
     """The parts of a pretraining before its first step."""
 
+    options: PretrainConfig
     objective: Objective
     sequences: sequences.Sequences
     steps: Steps
@@ -65,7 +67,7 @@ def pretraining(tmp_path: Path) -> Callable[..., Pretraining]:
         text = sequences.Sequences(corpus, "train", options.length, None, config.seed)
         masked_lm = MaskedLMEval(options, shape, corpus, Machine(HardwareConfig(threads=1)))
         steps = Steps(options, objective, text, config.seed, flops.of_objective)
-        return Pretraining(objective, text, steps, masked_lm)
+        return Pretraining(options, objective, text, steps, masked_lm)
 
     return make
 
@@ -78,10 +80,18 @@ def masks_by_text(data: PretrainBatch) -> dict[tuple[int, ...], list[int]]:
     return {tuple(text): places[here].tolist() for text, places, here in rows}
 
 
+@dataclass(frozen=True)
+class Counting(Ranks):
+    """A rank without the others, which are said to predict as many tokens."""
+
+    def counted(self, number: float) -> int:
+        return round(number) * self.count
+
+
 def epochs(made: Pretraining) -> list[dict[tuple[int, ...], list[int]]]:
     """What each of the first two passes over the training text predicts."""
     count = len(made.sequences)
-    return [masks_by_text(made.steps.batch(Position(rows=epoch * count), count)) for epoch in (0, 1)]
+    return [masks_by_text(made.steps.batch(Position(rows=epoch * count), [range(count)])) for epoch in (0, 1)]
 
 
 def test_a_sequence_gets_other_masks_in_the_next_epoch(pretraining):
@@ -94,6 +104,23 @@ def test_a_sequence_gets_other_masks_in_the_next_epoch(pretraining):
 def test_static_masks_are_the_same_in_every_epoch_and_those_of_the_first(pretraining):
     dynamic, static = epochs(pretraining()), epochs(pretraining(static_masks=True))
     assert static[0] == static[1] == dynamic[0]
+
+
+def test_each_rank_reads_its_rows_alone_and_together_they_are_the_batch(pretraining, monkeypatch):
+    made = pretraining(accumulation=2)
+    (first, second), read = made.steps.next_step(Position()).micro_batches, []
+    ranks = [Steps(made.options, made.objective, made.sequences, 0, flops.of_objective, Counting(rank, 2)) for rank in (0, 1)]
+    batch = made.sequences.batch
+    monkeypatch.setattr(made.sequences, "batch", lambda ids, epochs: read.append(len(ids)) or batch(ids, epochs))
+    for rank, steps in enumerate(ranks):
+        parts = steps.next_step(Position()).micro_batches
+        for whole, part in zip((first, second), parts, strict=True):
+            assert torch.equal(part.targets, whole.targets[rank : rank + 1])
+            assert torch.equal(part.inputs.input_ids, whole.inputs.input_ids[rank : rank + 1])
+            assert part.total_sequences == whole.total_sequences == ROWS
+            assert part.total_predictions == 2 * sum(one.predictions for one in parts)
+    assert read == [2, 2]
+    assert first.total_predictions == first.predictions + second.predictions
 
 
 @pytest.mark.parametrize("objective", [ObjectiveName.mlm, ObjectiveName.clm], ids=["own head", "probe"])
