@@ -34,7 +34,7 @@ lint: $(INSTALLED)  ## format, style, and the import contracts of pyproject.toml
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
 
-bench: $(INSTALLED)  ## speed against peers, side by side, in under 10 minutes; needs ../shared/data; ARGS='--only finetune'
+bench: $(INSTALLED)  ## speed against peers, side by side, in 10 to 25 minutes; needs ../shared/data; ARGS='--only finetune'
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)
 
 bench-full: $(INSTALLED)  ## the same with more rounds and sizes
