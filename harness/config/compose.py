@@ -80,6 +80,8 @@ def main(arguments: list[str], run: Run) -> int:
     try:
         with hydra_changes.made(sweep, overrides), live_line("composing the runs"):
             hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
+    except launched.JobFailedError:
+        return 1
     except (HydraException, OmegaConfBaseException) as error:
         raise mistakes.naming(overrides, one_line(error)) from error
     except (AssertionError, AttributeError, TypeError, ValueError) as error:  # they check little of what is typed
@@ -93,7 +95,7 @@ def main(arguments: list[str], run: Run) -> int:
 
 def _run_job(run: Run, composed: list[RunConfig]) -> None:
     if run(composed):
-        raise RuntimeError("a run failed; see its log")
+        raise launched.JobFailedError("a run did not finish; see its log")
 
 
 def _refuse_one_name(runs: list[RunConfig]) -> None:

@@ -9,6 +9,10 @@ SWEEP = "HARNESS_SWEEP"
 """Environment variable with the sweep that a job belongs to."""
 
 
+class JobFailedError(Exception):
+    """A run of a job did not finish, which the job has said."""
+
+
 @contextlib.contextmanager
 def job(overrides: list[str], sweep: str) -> Iterator[None]:
     """While the job runs: the command line is that of the sweep, whatever started the process."""

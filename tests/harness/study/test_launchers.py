@@ -26,7 +26,9 @@ def planned(output) -> dict[str, int]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("launcher", ["joblib", pytest.param("submitit_local", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "launcher", ["joblib", *(pytest.param(one, marks=pytest.mark.slow) for one in ("submitit_local", "ray"))]
+)
 def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, run_harness, run_module, small, output):
     pytest.importorskip(f"hydra_plugins.hydra_{launcher.removesuffix('_local')}_launcher")
     command = (*SWEEP, f"hydra/launcher={launcher}", *small, *QUICK, "study=s", f"output={output}")
@@ -41,6 +43,19 @@ def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, r
     assert again.returncode == 0
     assert len(list(output.glob("s/*/result.json"))) == 4
     assert list(planned(output).values()) == [4]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", ["joblib", pytest.param("ray", marks=pytest.mark.slow)])
+def test_a_job_whose_run_fails_ends_the_command_with_code_one_and_no_traceback(launcher, run_module, small, output):
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
+    jobs = ("-q", "-m", "hardware=cpu,gpu", f"hydra/launcher={launcher}")
+    done = run_module("harness", *jobs, *small, *QUICK, "study=s", f"output={output}")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert ": invalid: hardware.device=cuda" in done.stdout + done.stderr
+    assert ": started" not in done.stdout + done.stderr
+    assert len(list(output.glob("s/*/result.json"))) == 1
 
 
 @pytest.fixture
