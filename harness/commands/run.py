@@ -3,10 +3,9 @@
 import gc
 from typing import TYPE_CHECKING
 
-from harness import console
 from harness.config import command_line, compose, names
 from harness.study import workers
-from harness.terminal import live_line
+from harness.terminal import console, live_line
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig

@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import console, paths, plateau, processes, tags
+from harness import paths, plateau, processes, tags
 from harness.hardware import facts
 from harness.processes.ending import Watch
 from harness.study import end, leftovers, other_devices, pieces, run_folder, workers
@@ -22,6 +22,7 @@ from harness.study.plan import PlannedRun
 from harness.study.progress import Progress
 from harness.study.screen import Screen
 from harness.study.watchdog import Watchdog
+from harness.terminal import console
 from harness.tracking import run_log
 from harness.tracking.states import State
 from harness.tracking.trackers import TrackedRun, Trackers

@@ -4,9 +4,8 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from harness import console
 from harness.study.screen import Screen
-from harness.terminal import LiveLine
+from harness.terminal import LiveLine, console
 
 LINE_EVERY_S = 15.0
 """Seconds between plain lines of one run."""

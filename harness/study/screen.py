@@ -10,8 +10,7 @@ from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from harness import console
-from harness.terminal import duration
+from harness.terminal import console, duration
 
 
 class Bar:

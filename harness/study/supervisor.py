@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness import console, plateau
+from harness import plateau
 from harness.config import recipe
 from harness.config.choices import Device
 from harness.config.schema import RunConfig
@@ -27,7 +27,7 @@ from harness.study.screen import Screen
 from harness.study.search import trials
 from harness.study.timing.add import time_runs
 from harness.study.tracked_study import tracked
-from harness.terminal import counted, live_line
+from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
 from harness.tracking.states import State
 from harness.tracking.trackers import Trackers

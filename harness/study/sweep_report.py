@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from harness import console, paths
+from harness import paths
 from harness.config.redact import redacted, whole
 from harness.config.schema import RunConfig
-from harness.terminal import live_line
+from harness.terminal import console, live_line
 
 LONGEST_S = 900.0
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from harness import checksums, console, tags
+from harness import checksums, tags
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
+from harness.terminal import console
 from harness.tracking import run_files, run_log
 
 

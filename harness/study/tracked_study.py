@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from harness import console, paths, tags
+from harness import paths, tags
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.study import identity, run_folder, sweep_report
 from harness.study.plan import PlannedRun
+from harness.terminal import console
 from harness.tracking import run_log
 from harness.tracking.trackers import Trackers
 

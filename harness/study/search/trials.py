@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from harness import arms, console
+from harness import arms
 from harness.config.choices import Keep, Sampler
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.study.search import space
 from harness.study.search.space import Dimension, Settings
-from harness.terminal import counted
+from harness.terminal import console, counted
 
 SCORE = "tune/score"
 RUNGS = 3

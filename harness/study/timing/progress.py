@@ -7,8 +7,8 @@ from typing import Self
 
 from tqdm import tqdm
 
-from harness import console
 from harness.study.screen import Screen
+from harness.terminal import console
 
 RENEWED_S, LINE_EVERY_S = 1.0, 15.0
 """Seconds between two drawings on a terminal, and between two plain lines."""

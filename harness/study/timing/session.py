@@ -20,7 +20,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harness import arms, console, paths, tags, tasks
+from harness import arms, paths, tags, tasks
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request
@@ -31,7 +31,7 @@ from harness.study.screen import Screen
 from harness.study.timing import kept, precision
 from harness.study.timing.kept import KeptSession
 from harness.study.timing.progress import Progress
-from harness.terminal import counted
+from harness.terminal import console, counted
 from harness.tracking import run_log
 
 BASELINE = "base"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness import console
 from harness.commands import COMMANDS
 from harness.config.command_line import QUIET_KEY, for_hydra
 from harness.study import status
+from harness.terminal import console
 
 SHORT = ("finetune.max_steps=2", "measure=none", "study=q")
 

@@ -13,9 +13,10 @@ import pytest
 from child_processes import wait_for
 from tracking_server import serving
 
-from harness import console, tags
+from harness import tags
 from harness.commands.sync import sync
 from harness.study import run_folder
+from harness.terminal import console
 from harness.tracking import run_log
 from harness.tracking.background import MOST_S, Background
 from harness.tracking.mlflow_store import MlflowClient, Tracker

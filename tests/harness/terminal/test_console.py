@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness import console
+from harness.terminal import console
 
 
 def say_all() -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
-from harness import console
+from harness.terminal import console
 
 WIDTH = 100
 """Columns of what is wrapped."""
