@@ -5,6 +5,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from child_processes import wait_for, workers
 
 from harness import tags
@@ -32,6 +33,7 @@ def record_of(output: Path, study: str = "s") -> dict:
     return json.loads(path.read_text())
 
 
+@pytest.mark.long
 def test_a_run_whose_worker_is_killed_runs_again_and_says_how_often(run_harness, small, output, runs_of):
     with ThreadPoolExecutor(1) as beside:
         killed = beside.submit(kill, 1)
@@ -52,6 +54,7 @@ def test_a_run_whose_worker_is_killed_runs_again_and_says_how_often(run_harness,
     )
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_more_often_is_left_to_the_next_command(run_harness, small, output):
     with ThreadPoolExecutor(1) as beside:
         killed = beside.submit(kill, 2)
@@ -67,6 +70,7 @@ def test_a_run_that_is_killed_more_often_is_left_to_the_next_command(run_harness
     assert ", after 1 retry" in " ".join(told.stdout.split())
 
 
+@pytest.mark.long
 def test_a_pretraining_resumes_when_it_is_run_again(run_harness, output, runs_of, curve_of, monkeypatch):
     monkeypatch.setattr(trackers, "EVERY_S", 0.0)  # points are sent before the kill
     with ThreadPoolExecutor(1) as beside:

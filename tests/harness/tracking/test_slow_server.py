@@ -96,6 +96,7 @@ def scores_in(output: Path) -> dict[str, tuple[str, float]]:
     return {seed: ("FINISHED", run_log.result(folder)["metrics"]["eval/score"]) for folder, seed in seeds.items()}
 
 
+@pytest.mark.long
 def test_a_sweep_ends_all_its_runs_before_a_slow_server_has_answered_once(output, small, run_harness):
     answered: list[int] = []
 
@@ -111,6 +112,7 @@ def test_a_sweep_ends_all_its_runs_before_a_slow_server_has_answered_once(output
         assert runs_at(uri) == scores_in(output)
 
 
+@pytest.mark.long
 def test_what_a_server_is_too_slow_for_is_left_to_sync(output, small, run_harness, monkeypatch):
     monkeypatch.setattr(Background.wait, "__defaults__", (1.0, 60.0))
     delays = [0.5]

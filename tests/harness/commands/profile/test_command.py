@@ -79,6 +79,7 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch
     assert told in err
 
 
+@pytest.mark.long
 def test_a_matched_variant_is_profiled_in_its_new_shape_beside_the_published_one(capsys, tmp_path, monkeypatch, compose):
     monkeypatch.chdir(tmp_path)
     measured = []
