@@ -34,6 +34,9 @@ PREFIXED = {"bytes": "B", "FLOP": "FLOP", "parameters": "", "tokens": "tokens", 
 MOST_CHARACTERS = 4000
 """Of a study's description: MLflow keeps 8,000 of a tag."""
 
+TRAINING = "workflowType=machine_learning"
+"""Of an address: without it MLflow's pages are those for language-model apps."""
+
 REPORT_FOLDER = "report"
 """In the files of a study's run."""
 
@@ -51,7 +54,7 @@ class Links:
         """Page of the study's run with its report, in HTML where there is one; with all its files before it is written."""
         page = f"#/experiments/{self.experiment}/runs/{self.study_run}/artifacts"
         names = [f"/{REPORT_FOLDER}/{name}" for name in ("report.html", "report.md") if name in self.files]
-        return self.study_run and f"{page}{names[0] if names else ''}"
+        return self.study_run and f"{page}{names[0] if names else ''}?{TRAINING}"
 
 
 def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, folder: Path, links: Links) -> str:
@@ -109,8 +112,8 @@ def value_text(key: str, value: float) -> str:
 
 def of_study(study: str, plan: Sequence[Mapping[str, str]], command: str, links: Links, report: str | None = None) -> str:
     """What was compared, the beginning of its report, and where the rest is. `plan`: the tags of each planned run."""
-    lines = [f"**{study}**: {_counted(plan)}.", "", *([f"Command: `{command}`", ""] if command else [])]
-    lines += [f"[The whole report]({links.report})", ""] if report and links.report else []
+    link = f" [The whole report]({links.report})" if report and links.report else ""  # the page shows the first line unfolded
+    lines = [f"**{study}**: {_counted(plan)}.{link}", "", *([f"Command: `{command}`", ""] if command else [])]
     lines += [beginning(report)] if report else ["The report is written when a sweep ends: `python -m reports`."]
     return "\n".join(lines)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness import tags
+from harness.tracking.notes import TRAINING
 
 VIEW = "results"
 """Name of the table's view, in the addresses and in the menu Views."""
@@ -26,7 +27,7 @@ COLUMNS = (
 
 def table(experiment: str, address: str = ADDRESS) -> str:
     """Address of the study's table of runs."""
-    return f"{address}/#/experiments/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={VIEW}"
+    return f"{address}/#/experiments/{experiment}/runs?{TRAINING}&viewStateShareKey={VIEW}"
 
 
 def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:

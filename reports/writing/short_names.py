@@ -24,9 +24,16 @@ def short_names(labels: Iterable[str]) -> dict[str, str]:
 def _cut(label: str, end: str = "") -> str:
     if len(label) + len(end) <= LONGEST:
         return label + end
-    left = LONGEST - len(ELLIPSIS) - len(end)
-    head = -(-left // 2)
-    return f"{label[:head].rstrip()}{ELLIPSIS}{label[head - left :].lstrip()}{end}"
+    room = LONGEST - len(ELLIPSIS) - len(end)
+    tail = _last_words(label, room // 2)
+    head = _last_words(label[::-1], room - len(tail))[::-1]
+    return f"{head}{ELLIPSIS}{tail}{end}"
+
+
+def _last_words(text: str, most: int) -> str:
+    """Its last letters, from the begin of a word where that leaves at least half of them."""
+    _, _, words = text[-most - 1 :].partition(" ")
+    return words if 2 * len(words) >= most else text[-most:].lstrip()
 
 
 def _hash(label: str) -> str:
