@@ -94,7 +94,8 @@ def test_wandb_offline_has_every_point_and_result(run_harness, small, output, mo
     from wandb.sdk.internal.datastore import DataStore
 
     monkeypatch.setenv("WANDB_MODE", "offline")
-    assert run_harness(*small, *SHORT, "tracking=wandb", f"output={output}").returncode == 0
+    done = run_harness(*small, *SHORT, "tracking=wandb", f"output={output}")
+    assert (done.returncode, "Weights & Biases" in done.stdout) == (0, False), done.stdout
     (file,) = (output / "wandb").glob("offline-run-*/run-*.wandb")
     store, records = DataStore(), []
     store.open_for_scan(str(file))
