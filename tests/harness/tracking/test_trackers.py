@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from child_processes import wait_for
 
 from harness.tracking import run_log
 from harness.tracking.trackers import KINDS, Trackers
@@ -97,11 +98,16 @@ def test_wandb_offline_has_every_point_and_result(run_harness, small, output, mo
     done = run_harness(*small, *SHORT, "tracking=wandb", f"output={output}")
     assert (done.returncode, "Weights & Biases" in done.stdout) == (0, False), done.stdout
     (file,) = (output / "wandb").glob("offline-run-*/run-*.wandb")
-    store, records = DataStore(), []
-    store.open_for_scan(str(file))
-    while (data := store.scan_data()) is not None:
-        records.append(wandb_internal_pb2.Record.FromString(data))
-    store.close()
+
+    def whole() -> list | None:
+        store, found = DataStore(), []
+        store.open_for_scan(str(file))
+        while (data := store.scan_data()) is not None:
+            found.append(wandb_internal_pb2.Record.FromString(data))
+        store.close()
+        return found if any(one.HasField("exit") for one in found) else None
+
+    records = wait_for(whole)  # the service of wandb writes the last ones a moment after `Run.finish`
     values, points = the_run(output)
     rows = [{item.key or item.nested_key[0]: item.value_json for item in one.history.item} for one in records]
     logged = [(float(row["step"]), float(row["finetune/loss"])) for row in rows if "finetune/loss" in row]
