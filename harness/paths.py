@@ -25,8 +25,9 @@ PLAN = "plan.json"
 SESSION = "session.json"
 """In the folder of a timing session: what it times, and whether that was added to the runs."""
 
-LOCK, WORKER_LOCK = ".lock", ".worker.lock"
-"""In the folder of a run: held by the command that runs it, and by the worker as long as it writes there."""
+LOCK, WORKER_LOCK, TRACKING_LOCK = ".lock", ".worker.lock", ".tracking.lock"
+"""In the folder of a run: held by the command that runs it, by the worker as long as it writes there, and by a process that
+looks for the run in a tracker and adds it."""
 
 RESERVED = (PRETRAINED, "cache", "sessions", "reports", "artifacts", "audit", "tensorboard", "wandb", "mlflow.db")
 """Names in `output` that are taken, so that no study can have them."""

@@ -8,10 +8,8 @@ from pathlib import Path
 import psutil
 from filelock import FileLock
 
+from harness import paths
 from harness.tracking import run_log
-
-LOCK = ".tracking.lock"
-"""In the folder of a run: held while a process looks for it in a tracker and adds it."""
 
 
 @contextlib.contextmanager
@@ -20,7 +18,7 @@ def adding(folder: Path | None) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if folder is not None:
             with contextlib.suppress(OSError):
-                stack.enter_context(FileLock(folder / LOCK))
+                stack.enter_context(FileLock(folder / paths.TRACKING_LOCK))
         yield
 
 

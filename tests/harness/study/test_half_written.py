@@ -14,11 +14,11 @@ def test_a_run_that_starts_again_removes_it(run_harness, small, output):
         path.write_text("{")
     assert run_harness(*command).returncode == 0
     assert (folder / "result.json").exists()
-    assert [path for path in folder.rglob(".*") if path.name not in (".lock", ".worker.lock")] == []
+    assert [path for path in folder.rglob(".*") if path.name not in (".lock", ".worker.lock", ".tracking.lock")] == []
 
 
 def test_nothing_else_is_removed(tmp_path):
-    kept = [".lock", ".worker.lock", "run.json", ".hidden", "metrics.jsonl.1"]
+    kept = [".lock", ".worker.lock", ".tracking.lock", "run.json", ".hidden", "metrics.jsonl.1"]
     for name in (*kept, ".run.json.12"):
         (tmp_path / name).write_text("")
     (tmp_path / ".folder.12").mkdir()

@@ -11,7 +11,7 @@ from small_study import STUDY, results, runs
 from harness import checksums, paths
 from harness.tracking import run_files
 
-NEVER_READ = {paths.LOCK, paths.WORKER_LOCK, "log.txt"}
+NEVER_READ = {paths.LOCK, paths.WORKER_LOCK, paths.TRACKING_LOCK, "log.txt"}
 """Files of a run's folder that no command reads again."""
 
 DAMAGES = {
