@@ -115,7 +115,9 @@ def test_worker_that_stands_still_is_ended_and_the_next_run_goes_on(run_harness,
     """A stopped process ignores the polite signal, too."""
     with ThreadPoolExecutor(1) as beside:
         stopped = beside.submit(lambda: wait_for(lambda: workers(os.getpid()))[0].suspend())
-        done = run_harness("-m", *small, *SHORT, "study=s", "seed=1,2", f"output={output}", "sweep.silent_minutes=0.1")
+        some_seconds = ["finetune.epochs=50", "finetune.max_steps=200"]
+        sweep = ["study=s", "seed=1,2", f"output={output}", "sweep.silent_minutes=0.1"]
+        done = run_harness("-m", *small, *SHORT, *some_seconds, *sweep)
         stopped.result()
     assert done.returncode == 1, done.stdout + done.stderr
     assert "seed 1: timeout: no progress for 0.1 min (sweep.silent_minutes) (see out/s/base-" in done.stdout
