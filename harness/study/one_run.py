@@ -122,14 +122,7 @@ def _run(item: PlannedRun, label: str, command: Command) -> End:
     leftovers.remove_temporary(item.folder)
     record = None if item.config.rerun else run_folder.resumable(item.folder, item.config)
     if record is None:
-        record = run_folder.record(item.config, item.inputs, item.lifted) | _pieces(command.pieces.first(item))
-        run_folder.prepare(item.folder, item.config, record)
-        if (
-            item.inputs.data is None
-            and not item.config.rerun
-            and (other := other_devices.take_over(item.folder, item.config, record))
-        ):
-            console.plain(f"{label}: resumes what {other.name} left on other devices")
+        record = _new_record(item, label, command)
     tracked = TrackedRun(command.trackers, item.config, record, item.folder)
     retries = 0
     watchdog, busy = Watchdog(item.config.sweep, item.folder), command.are_busy()
@@ -167,6 +160,19 @@ def _run(item: PlannedRun, label: str, command: Command) -> End:
         finally:
             tracked.end(ended.state)
     return ended
+
+
+def _new_record(item: PlannedRun, label: str, command: Command) -> dict[str, Any]:
+    """That of a run which begins anew, in its folder; a pretraining begins with what one on other devices has left."""
+    record = run_folder.record(item.config, item.inputs, item.lifted) | _pieces(command.pieces.first(item))
+    run_folder.prepare(item.folder, item.config, record)
+    if (
+        item.inputs.data is None
+        and not item.config.rerun
+        and (other := other_devices.take_over(item.folder, item.config, record))
+    ):
+        console.plain(f"{label}: resumes what {other.name} left on other devices")
+    return record
 
 
 def _pieces(found: Pieces) -> dict[str, Pieces]:

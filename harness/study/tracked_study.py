@@ -55,7 +55,7 @@ class _Study:
 def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = True) -> Iterator[None]:
     """Begins each study of the planned runs in all trackers, and ends it, with its report after a sweep that ran anything.
 
-    Without `waits`, what is on its way then is left to whoever uses the trackers next.
+    Without `waits`, what is on its way then is left to the next wait for the trackers.
     """
     called, before = run_folder.source(str(facts.git_state()["git_commit"] or "unknown")), _results(planned)
     groups: dict[tuple[str, str], list[PlannedRun]] = {}

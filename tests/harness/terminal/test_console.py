@@ -53,9 +53,9 @@ def test_a_log_that_cannot_be_written_is_said_once_and_stops_nothing(tmp_path, c
         console.plain("two")
     out, err = capsys.readouterr()
     assert err == ""
-    one, told, two = out.splitlines()
+    one, problem, two = out.splitlines()
     assert (one, two) == ("one", "two")
-    assert "sweep.log cannot be written (" in told
+    assert "sweep.log cannot be written (" in problem
 
 
 def test_libraries_that_configure_logging_change_nothing(capsys):
