@@ -21,7 +21,10 @@ def serving(store: Path, before: Callable[[str], None]) -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what it imports at its first search
         from mlflow import server
-        from mlflow.server import auth, handlers  # noqa: F401
+        from mlflow.server import handlers
+
+        with contextlib.suppress(ImportError):  # of mlflow[auth], which the server then does without
+            from mlflow.server import auth  # noqa: F401
 
     def application(environ: dict, start: Callable) -> Iterable[bytes]:
         before(environ["PATH_INFO"])

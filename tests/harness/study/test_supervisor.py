@@ -111,16 +111,17 @@ def test_worker_that_dies_fails_its_cell_and_no_other(run_harness, small, output
 
 
 @pytest.mark.long
-def test_worker_that_stands_still_is_ended_and_the_next_run_goes_on(run_harness, small, output, runs_of):
+def test_worker_that_stands_still_is_ended_and_the_next_run_goes_on(start_harness, small, output, runs_of):
     """A stopped process ignores the polite signal, too."""
-    with ThreadPoolExecutor(1) as beside:
-        stopped = beside.submit(lambda: wait_for(lambda: workers(os.getpid()))[0].suspend())
-        some_seconds = ["finetune.epochs=50", "finetune.max_steps=200"]
-        sweep = ["study=s", "seed=1,2", f"output={output}", "sweep.silent_minutes=0.1"]
-        done = run_harness("-m", *small, *SHORT, *some_seconds, *sweep)
-        stopped.result()
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "seed 1: timeout: no progress for 0.1 min (sweep.silent_minutes) (see out/s/base-" in done.stdout
+    some_seconds = ["finetune.epochs=100", "finetune.max_steps=400"]
+    sweep = ["study=s", "seed=1,2", f"output={output}", "sweep.silent_minutes=0.1"]
+    process = start_harness("-m", *small, *SHORT, *some_seconds, *sweep)
+    wait_for(lambda: is_training(output), process)
+    (worker,) = workers(process.pid)
+    worker.suspend()
+    out, err = process.communicate()
+    assert process.returncode == 1, out + err
+    assert "seed 1: timeout: no progress for 0.1 min (sweep.silent_minutes) (see out/s/base-" in out
     runs = {run.data.tags["seed"]: run for run in runs_of(output, "s")}
     assert {seed: (run.info.status, run.data.tags["status"]) for seed, run in runs.items()} == {
         "1": ("FAILED", "timeout"),
