@@ -29,7 +29,8 @@ that all differ by the same are no evidence beyond the size of one item. |
 no floor is known. |
 | ≈ same within X | Counts that differ by less than the margin. Of what is measured: no difference was found, and two \
 one-sided t tests at {level:.0f} % each show that it is below the \
-margin: {margins}. |
+margin: {margins}. That is an interval of {inner:.0f} %, uncorrected, within the margin; the interval shown is wider and may \
+reach beyond it. |
 | ~ not resolved | Neither: the difference may be 0 or above the margin. How many seeds, rounds or pretrainings in all must \
 show one or the other, at the scatter measured, and the minutes that they take; or a floor above the margin, which more of \
 them does not lower. |
@@ -56,6 +57,7 @@ def chapter(study: Study) -> Chapter:
     text = LEGEND.format(
         baseline=escape(study.comparison.baseline),
         level=100 * (1 - CONFIDENCE),
+        inner=100 * (2 * CONFIDENCE - 1),
         fewest=FEWEST_EXACT,
         margins=margins(),
         floor=100 * math.expm1(HIGHEST_FLOOR),
