@@ -1,8 +1,9 @@
 """The sweep of the demo, smaller, as whole processes: `python -m harness -m model=base,albert,windowed` against a script.
 
 The script (sweep_trainer.py) fine-tunes BERT, ALBERT and Longformer with the Trainer on the same rows, with the same steps, in
-one process and without tracking. Ours starts a process for every run and keeps the results in MLflow. In the full form also
-with our timing session, which the script has nothing to set against.
+one process and without tracking. Ours starts a process for every run, as many at once as the script has threads, and keeps the
+results in MLflow; neither renders a report. In the full form also with our timing session, which the script has nothing to
+set against.
 """
 
 import json
@@ -81,7 +82,8 @@ def _ours(output: Path, measuring: str) -> float:
         [
             *("-m", "harness", "-m", "model=base,albert,windowed", f"task={','.join(TASKS)}", f"finetune.max_steps={STEPS}"),
             f"finetune.eval_batch_size={EVAL_BATCH}",
-            *(measuring, f"tokenizer.vocab_file={ours.vocabulary_file()}", f"hardware.threads={ours.THREADS}"),
+            *(measuring, f"tokenizer.vocab_file={ours.vocabulary_file()}"),
+            *(f"hardware.workers={ours.THREADS}", "hardware.threads=1", "report=false"),
             f"output={output}",
         ]
     )
