@@ -14,7 +14,7 @@ from harness.arms import within
 from harness.config import names
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import DeviceSharding, Dtype, Keep, KeepBest, TrainedOn
-from harness.config.execution import ON_FAILURE
+from harness.config.execution import LEASES, ON_FAILURE
 from harness.config.redact import hide
 from harness.config.schema import FinetuneConfig, MeasureConfig, PretrainConfig, RunConfig
 from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
@@ -216,6 +216,8 @@ def refuse_impossible(config: RunConfig) -> None:
             raise InputError(f"{key}={length} must be at most the {config.model.longest_text} of model.max_position_embeddings")
     if config.sweep.on_failure not in ON_FAILURE:
         raise unknown("value", config.sweep.on_failure, ON_FAILURE, "sweep.on_failure")
+    if config.sweep.lease not in LEASES:
+        raise unknown("value", config.sweep.lease, LEASES, "sweep.lease")
     names.refuse_study(config.study)
     for key, text in {"arm": config.arm, "task.name": config.task.name, **config.settings}.items():
         names.refuse_label(key, text)

@@ -8,7 +8,7 @@ charts, which show what is not folded.
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ SAME = (tags.STATUS, tags.SESSION)
 
 VIEWED = 500
 """Runs by which the columns of the study's table are chosen."""
+
+TWICE = ("IntegrityError", "UniqueViolation")
+"""What databases say of a row that is there already, as MLflow passes it on."""
 
 BATCH = 1000
 """Metrics of one call at most."""
@@ -186,7 +189,10 @@ class Tracker(Backend):
         return result
 
     def _set_tags(self, run_id: str, values: dict[str, Any]) -> None:
-        self._client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in values.items()])
+        _again(lambda: self._client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in values.items()]))
+
+    def _set_of_study(self, key: str, value: str) -> None:
+        _again(lambda: self._client.set_experiment_tag(self.experiment, key, value))
 
     def study_run(self) -> str:
         """Id of the one run that holds the study's plan and report, created where there is none."""
@@ -207,7 +213,7 @@ class Tracker(Backend):
         self._set_tags(run_id, {**source, "process": attempts.this_process(), "status": "running", NOTE: note})
         self._client.update_run(run_id, "RUNNING")
         self._client.log_text(run_id, notes.plan_table(plan), "plan.md")
-        self._client.set_experiment_tag(self.experiment, NOTE, note)
+        self._set_of_study(NOTE, note)
 
     def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
         """Ends the study's run with the files of its report, and saves the view of the study's table."""
@@ -222,8 +228,8 @@ class Tracker(Backend):
         runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
         varied = ui.varied_parameters(run.data.params for run in runs)
         view = ui.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
-        self._client.set_experiment_tag(self.experiment, NOTE, note)
-        self._client.set_experiment_tag(self.experiment, ui.VIEW_TAG, view)
+        self._set_of_study(NOTE, note)
+        self._set_of_study(ui.VIEW_TAG, view)
         self._client.set_terminated(run_id, END_STATES[status])
 
     def reap(self) -> int:
@@ -301,6 +307,16 @@ def _data_sets(parameters: dict[str, str]) -> list[DatasetInput]:
         data_set = Dataset(name=name, digest=digest[:36], source_type=kind, source=json.dumps(source))
         found.append(DatasetInput(data_set, [InputTag("mlflow.data.context", use)]))
     return found
+
+
+def _again(call: Callable[[], None]) -> None:
+    """Calls it once more where another process has set the same new tag in the same moment, which MLflow refuses."""
+    try:
+        call()
+    except MlflowException as error:
+        if not any(name in str(error) for name in TWICE):
+            raise
+        call()
 
 
 def _create_database(uri: str) -> None:

@@ -13,6 +13,7 @@ from harness.tracking.background import ENDED_S, Background
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
     from harness.tracking.backend import Backend
+    from harness.tracking.mlflow_leases import Leases
 
 EVERY_S = 10.0
 """Seconds between two calls to a tracker while a worker measures or trains."""
@@ -78,6 +79,10 @@ class Trackers:
         for sender in self._senders.values():
             sender.send(config, call)
 
+    def then(self, call: Callable[[], object]) -> None:
+        """Calls it once MLflow has all that was sent to it before; never where MLflow has failed."""
+        self._senders["mlflow"].thread.call(call)
+
     def wait(self, interrupted: bool = False) -> None:
         """Waits until everything has been sent; not for long where the command was interrupted."""
         for sender in self._senders.values():
@@ -132,3 +137,8 @@ class TrackedRun:
         self._sent |= {entry["key"]: entry["step"] for entry in entries if "key" in entry}
         if entries:
             self._trackers.send(self._config, lambda backend: backend.curves(self._record, entries))
+
+
+def open_leases(uri: str, study: str) -> "Leases":
+    """The leases of a study's runs in this MLflow store. InputError where it does not answer."""
+    return importlib.import_module("harness.tracking.mlflow_leases").Leases(uri, study)

@@ -56,3 +56,11 @@ def test_hours_in_which_the_machine_slept_do_not_count(wait, tmp_path):
 def test_without_limits_nothing_is_complained_of(wait, tmp_path):
     watched = Watchdog(SweepConfig(timeout_minutes=None, silent_minutes=None), tmp_path)
     assert wait(watched, 100_000, step=20) is None
+
+
+def test_a_run_whose_lease_has_expired_is_complained_of(tmp_path):
+    lost = []
+    watched = Watchdog(SweepConfig(), tmp_path, lambda: bool(lost))
+    assert watched.complaint() is None
+    lost.append("the lease")
+    assert watched.complaint() == "its lease has expired: another machine may run it (sweep.lease)"
