@@ -1,12 +1,16 @@
 """Machines that share a tracking server and no folder: each run of a sweep runs on one of them."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from child_processes import wait_for
 from tracking_server import serving
 
 from harness import tags
+from harness.errors import InputError
+from harness.study import leased
+from harness.study.plan import plan
 from harness.tracking.mlflow_store import MlflowClient
 
 LEASED = ("sweep.lease=tracking", "tracking.uri=http://127.0.0.1:9")
@@ -19,24 +23,38 @@ LEASED = ("sweep.lease=tracking", "tracking.uri=http://127.0.0.1:9")
         ([*LEASED, "tracking.mlflow=false"], "needs a store that all machines reach"),
         ([*LEASED, "rerun=true"], "runs nothing again that has finished: leave out rerun=true"),
         ([*LEASED, "sweep.budget_minutes=5"], "has no budget of time: leave it out, or sweep.budget_minutes"),
-        ([*LEASED, "pretrain=mlm", "pretrain.tokens=1000"], "has no pretraining, whose weights stay on one machine"),
-        ([*LEASED, "search=rate_and_batch"], "has no search: every machine would tune anew"),
         ([*LEASED, "-m", "study=s,t"], "has one study: expected one value of `study`"),
-        ([*LEASED], "needs the store http://127.0.0.1:9, which does not answer: "),
     ],
 )
-def test_what_cannot_be_leased_is_refused_in_one_line(overrides, said, run_harness, small, output):
-    done = run_harness(*small, "measure=none", f"output={output}", *overrides)
+def test_what_cannot_be_leased_is_refused(overrides, said, compose, small, output):
+    planned = plan(compose(*small, "measure=none", f"output={output}", *overrides))
+    with pytest.raises(InputError, match=f"^sweep.lease=tracking {said}"):
+        leased.refuse_impossible(planned)
+
+
+def test_a_pretraining_is_refused(compose, small, output):
+    (item,) = plan(compose(*small, "measure=none", f"output={output}", *LEASED))
+    pretraining = replace(item, inputs=replace(item.inputs, data=None))
+    with pytest.raises(InputError, match="has no pretraining, whose weights stay on one machine"):
+        leased.refuse_impossible([pretraining, item])
+
+
+def test_a_search_is_refused(compose, small, output):
+    with pytest.raises(InputError, match=r"^sweep\.lease=tracking has no search"):
+        leased.refuse_search(compose(*small, f"output={output}", *LEASED, "search=rate_and_batch"))
+
+
+def test_a_store_that_does_not_answer_is_named_before_anything_runs(run_harness, small, output):
+    done = run_harness(*small, "measure=none", f"output={output}", *LEASED)
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"harness: sweep.lease=tracking {said}")
+    assert line.startswith("harness: sweep.lease=tracking needs the store http://127.0.0.1:9, which does not answer: ")
     assert not list(output.glob("*/*/run.json"))
 
 
-def test_an_unknown_lease_is_refused(run_harness, small, output):
-    done = run_harness(*small, f"output={output}", "sweep.lease=store")
-    assert done.returncode == 2
-    assert "unknown value 'store'; choices for `sweep.lease`: folder, tracking" in done.stderr
+def test_an_unknown_lease_is_refused(compose, small, output):
+    with pytest.raises(InputError, match=r"unknown value 'store'; choices for `sweep.lease`: folder, tracking"):
+        plan(compose(*small, f"output={output}", "sweep.lease=store"))
 
 
 @pytest.mark.long
