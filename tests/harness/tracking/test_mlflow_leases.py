@@ -75,7 +75,8 @@ def test_a_holder_learns_that_its_lease_has_expired(uri):
     assert not one.is_lost(RUN)
     other._has_expired = lambda lease: True
     assert other.take(RUN, "base, seed 1")
-    wait_for(lambda: one.is_lost(RUN))
+    wait_for(lambda: RUN not in one._held)
+    assert one.is_lost(RUN)
     assert not other.is_lost(RUN)
     other.release(RUN)
     assert one.take(RUN, "base, seed 1")
