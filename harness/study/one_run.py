@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 POLL_S = 0.5
 """Seconds between two reads of a worker's log."""
 
+ASKS_AGAIN_S = 5.0
+"""Seconds between two looks into the store for a run that another machine runs: many may wait."""
+
 SOON_S = 5.0
 """Seconds that are waited for the worker of a killed command before it is said."""
 
@@ -128,7 +131,7 @@ def _run_leased(item: PlannedRun, label: str, command: Command, again: bool) -> 
         return _run(item, label, command), True
     run = identity.fingerprint(item.config, item.inputs)
     if again:
-        command.interrupted.wait(LOOKS_AGAIN_S)
+        command.interrupted.wait(ASKS_AGAIN_S)
     held = leases.result(run) is None and leases.take(run, item.title)
     done = leases.result(run)
     if held and done is None:
