@@ -89,12 +89,16 @@ class Leases:
                 self._client.set_registered_model_tag(self._name(run, self._held[run]), STATE, state.value)
 
     def release(self, run: str) -> None:
-        """Gives the lease back; MlflowException where the store does not answer, and then it expires by itself."""
+        """Gives the lease back; where the store does not answer, it expires by itself."""
         with self._lock:
             term = self._held.pop(run, -1)
-        for one in self._terms(run):
-            if _term(one) <= term:
-                self._client.delete_registered_model(one.name)
+        try:
+            for one in self._terms(run):
+                if _term(one) <= term:
+                    self._client.delete_registered_model(one.name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":  # somebody has deleted it
+                raise _unanswered(error) from error
 
     def result(self, run: str) -> tuple[State, str] | None:
         """State and host of this run, where it has a result in the store or on its way there."""

@@ -126,10 +126,21 @@ def test_a_store_that_is_away_is_named(uri, monkeypatch):
     monkeypatch.setattr(MlflowClient, "search_registered_models", away)
     with pytest.raises(StoreError, match=r"the tracking store that leases runs does not answer: no route to host$"):
         one.take(RUN, "base, seed 1")
-    with pytest.raises(StoreError):
-        one.result(RUN)
+    for call in (one.result, one.release):
+        with pytest.raises(StoreError):
+            call(RUN)
     with pytest.raises(InputError, match=r"sweep\.lease=tracking needs the store sqlite:.* no route to host$"):
         leases(uri)
+
+
+def test_a_lease_that_somebody_has_deleted_is_released(uri, monkeypatch):
+    one = leases(uri)
+    assert one.take(RUN, "base, seed 1")
+    (lease,) = MlflowClient(tracking_uri=uri).search_registered_models()
+    MlflowClient(tracking_uri=uri).delete_registered_model(lease.name)
+    monkeypatch.setattr(one, "_terms", lambda run: [lease])  # found a moment before
+    one.release(RUN)
+    assert leases(uri).take(RUN, "base, seed 1")
 
 
 def test_a_tag_that_two_processes_set_at_once_is_set(tmp_path, monkeypatch):
