@@ -58,8 +58,8 @@ def test_an_unknown_lease_is_refused(compose, small, output):
 
 
 @pytest.mark.long
-def test_two_machines_run_each_run_once_and_take_over_that_of_one_that_dies(start_harness, small, tmp_path):
-    with serving(tmp_path / "mlflow.db", lambda path: None) as uri:
+def test_two_machines_run_each_run_once_and_take_over_that_of_one_that_dies(start_harness, small, output, tmp_path):
+    with serving(output / "mlflow.db", lambda path: None) as uri:
         sweep = ["-m", *small, "finetune.epochs=50", "finetune.max_steps=100", "measure=none", "study=s", "seed=range(1,6)"]
         sweep += ["report=false", "sweep.lease=tracking", f"tracking.uri={uri}"]
         dying = start_harness(*sweep, f"output={tmp_path}/dying")

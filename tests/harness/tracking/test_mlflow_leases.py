@@ -7,7 +7,7 @@ import pytest
 from child_processes import wait_for
 
 from harness.errors import InputError
-from harness.tracking import attempts, database, mlflow_leases
+from harness.tracking import attempts, mlflow_leases
 from harness.tracking.mlflow_leases import Leases, StoreError
 from harness.tracking.mlflow_store import MlflowClient, MlflowException, Tracker
 from harness.tracking.states import State
@@ -17,10 +17,8 @@ RUN = "0f" * 32
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    address = f"sqlite:///{tmp_path}/store.db"
-    database.ready(address, lambda made: MlflowClient(tracking_uri=made).search_experiments())
-    return address
+def uri(output: Path) -> str:
+    return f"sqlite:///{output}/mlflow.db"
 
 
 def leases(uri: str, renewed_s: float = NEVER, expires_s: float = NEVER, study: str = "s") -> Leases:
@@ -143,9 +141,9 @@ def test_a_lease_that_somebody_has_deleted_is_released(uri, monkeypatch):
     assert leases(uri).take(RUN, "base, seed 1")
 
 
-def test_a_tag_that_two_processes_set_at_once_is_set(tmp_path, monkeypatch):
+def test_a_tag_that_two_processes_set_at_once_is_set(output, monkeypatch):
     """MLflow refuses the slower one, where both found that there is none yet."""
-    tracker, refused = Tracker(None, str(tmp_path), "s"), []
+    tracker, refused = Tracker(None, str(output), "s"), []
     at_once = tracker._client.set_experiment_tag
 
     def slower(*arguments: object) -> None:
