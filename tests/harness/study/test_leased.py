@@ -60,7 +60,7 @@ def test_an_unknown_lease_is_refused(compose, small, output):
 @pytest.mark.long
 def test_two_machines_run_each_run_once_and_take_over_that_of_one_that_dies(start_harness, small, output, tmp_path):
     with serving(output / "mlflow.db", lambda path: None) as uri:
-        sweep = ["-m", *small, "finetune.epochs=50", "finetune.max_steps=100", "measure=none", "study=s", "seed=range(1,6)"]
+        sweep = ["-m", *small, "finetune.epochs=50", "finetune.max_steps=100", "measure=none", "study=s", "seed=1,2,3"]
         sweep += ["report=false", "sweep.lease=tracking", f"tracking.uri={uri}"]
         dying = start_harness(*sweep, f"output={tmp_path}/dying")
         wait_for(lambda: list(tmp_path.glob("dying/s/*/metrics.jsonl")), dying)
@@ -72,11 +72,11 @@ def test_two_machines_run_each_run_once_and_take_over_that_of_one_that_dies(star
         ended = [command.communicate() for command in commands]
         assert [command.returncode for command in commands] == [0, 0], ended
         ran = [re.findall(r"seed (\d+): finished in", out) for out, _ in ended]
-        assert sorted(ran[0] + ran[1]) == list("12345")
+        assert sorted(ran[0] + ran[1]) == list("123")
         skipped = [re.findall(r"seed (\d+): finished on \S+, skipped", out) for out, _ in ended]
-        assert [sorted(some + others) for some, others in zip(ran, skipped, strict=True)] == [list("12345")] * 2
+        assert [sorted(some + others) for some, others in zip(ran, skipped, strict=True)] == [list("123")] * 2
         experiment = client.get_experiment_by_name("s")
         condition = f"tags.{tags.ROLE} = '{tags.ROLE_RUN}' and tags.{tags.STATUS} = 'finished'"
         found = client.search_runs([experiment.experiment_id], condition)
-        assert sorted(run.data.tags["seed"] for run in found) == list("12345")
+        assert sorted(run.data.tags["seed"] for run in found) == list("123")
         assert client.search_registered_models() == []
