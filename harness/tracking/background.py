@@ -75,11 +75,12 @@ class Background:
                 if self._error is None:
                     function()
             except Exception as error:  # noqa: BLE001 - libraries and drivers throw what they like
-                self._error = f"is unreachable ({_one_line(error)})"
+                self._error = f"is unreachable ({one_line(error)})"
             finally:
                 self._calls.task_done()
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """The first line of what it says, without passwords."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return redacted(lines[0])[:200]

@@ -3,7 +3,7 @@
 A lease is a registered model, because that is the only thing of which MLflow makes no two with one name. It is called
 `lease.STUDY.RUN.TERM`, the first two in hashes. Who holds the highest term holds the run, renews it while it runs, writes there
 that it has a result, and deletes it once that is in the store. A lease without a result that is not renewed for EXPIRES_S has
-expired, and the next term may be made. That time is measured by the clock of whoever waits: clocks need not agree.
+expired, and the next term may be made. That time is measured by the clock of the process that waits: clocks need not agree.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from harness import tags
 from harness.config.redact import redacted, whole
 from harness.errors import InputError
 from harness.tracking import attempts
+from harness.tracking.background import one_line
 from harness.tracking.mlflow_store import MlflowClient, MlflowException
 from harness.tracking.states import State
 
@@ -53,10 +54,8 @@ class Leases:
         try:
             self._client.search_registered_models(max_results=1)
         except MlflowException as error:
-            reason = redacted(str(error).splitlines()[0])[:200]
-            raise InputError(
-                f"sweep.lease=tracking needs the store {redacted(uri)}, which does not answer: {reason}"
-            ) from error
+            text = f"sweep.lease=tracking needs the store {redacted(uri)}, which does not answer: {one_line(error)}"
+            raise InputError(text) from error
         threading.Thread(target=self._renew, name="leases", daemon=True).start()
 
     def take(self, run: str, title: str) -> bool:
@@ -141,14 +140,13 @@ class Leases:
                     highest = [_term(one) for one in self._terms(run)][-1:]
                     if highest == [term]:
                         self._client.set_registered_model_tag(self._name(run, term), RENEWED, str(count))
-                    elif run in self._held:
-                        with self._lock:
-                            self._lost.add(run)
-                            del self._held[run]
-                except (
-                    MlflowException
-                ):  # a store that is away for a moment: the next renewal comes long before the lease expires
+                        continue
+                except MlflowException:  # the store is away for a moment: many more renewals come before the lease expires
                     continue
+                with self._lock:
+                    if self._held.get(run) == term:  # it was not released meanwhile
+                        del self._held[run]
+                        self._lost.add(run)
 
 
 def _term(lease: Any) -> int:
@@ -156,4 +154,4 @@ def _term(lease: Any) -> int:
 
 
 def _unanswered(error: MlflowException) -> StoreError:
-    return StoreError(f"the tracking store that leases runs does not answer: {redacted(str(error).splitlines()[0])[:200]}")
+    return StoreError(f"the tracking store that leases runs does not answer: {one_line(error)}")
