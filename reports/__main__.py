@@ -96,7 +96,13 @@ def report(options: argparse.Namespace) -> Path:
     comparison = compare_with_first(found, options.baseline, options.along)
     of_chapters = Options(tuple(options.target), options.with_wnli, options.audit or _last_audit())
     reader = found.reader
-    study = Study(comparison, lambda metric, runs: store.read_history(reader, runs, metric), of_chapters, output=reader.output)
+    study = Study(
+        comparison,
+        lambda metric, runs: store.read_history(reader, runs, metric),
+        of_chapters,
+        output=reader.output,
+        forkable=reader.forkable,
+    )
     out = options.out or default_out(found.study)
     files = render.render(study, formats)
     write(files, out)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from reports.apart import DRAWN, Made, can_draw_apart, drawn_apart
 from reports.chapters import CHAPTERS
 from reports.comparison.study import Study
 from reports.errors import ReportError, unknown
@@ -10,7 +11,7 @@ from reports.html.page import page
 from reports.writing import latex, plots
 from reports.writing.chapter import Chapter
 from reports.writing.formats import csv_file, escape
-from reports.writing.summary import COLUMNS, parquet_file, summary
+from reports.writing.summary import COLUMNS, Line, parquet_file, summary
 
 Files = dict[str, bytes]
 """Name -> content."""
@@ -22,6 +23,7 @@ class Report:
 
     study: Study
     chapters: list[Chapter]  # those of CHAPTERS, in their order
+    lines: list[Line]  # results of all arms, for those formats that have them
 
     @property
     def text(self) -> str:
@@ -35,9 +37,9 @@ class Report:
         return {name: content for one in self.chapters for name, content in one.files.items()}
 
     @property
-    def summary(self) -> list[dict[str, object]]:
+    def summary(self) -> list[Line]:
         """Rows of summary.csv and summary.parquet."""
-        return summary(self.study.comparison, [line for one in self.chapters for line in one.summary])
+        return [*self.lines, *(line for one in self.chapters for line in one.summary)]
 
 
 def _markdown(report: Report) -> Files:
@@ -92,5 +94,18 @@ def formats(text: str) -> tuple[str, ...]:
 
 def render(study: Study, formats: Iterable[str] = DEFAULT) -> Files:
     """File name -> content, of all files in these formats."""
-    report = Report(study, [chapter(study) for chapter in CHAPTERS])
-    return {name: content for one in formats for name, content in FORMATS[one](report).items()}
+    names = tuple(formats)
+    if study.forkable and "png" not in names and can_draw_apart():  # PNG files are made from the figures themselves
+        with drawn_apart(study) as drawn:
+            report = _report(study, names, drawn)
+    else:
+        report = _report(study, names)
+    return {name: content for one in names for name, content in FORMATS[one](report).items()}
+
+
+def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Made] | None = None) -> Report:
+    """All chapters; what is `drawn` elsewhere is asked for last."""
+    made = {chapter: chapter(study) for chapter in CHAPTERS if drawn is None or chapter not in DRAWN}
+    lines = summary(study.comparison) if {"csv", "parquet"} & {*names} else []
+    made |= drawn() if drawn else {}
+    return Report(study, [made[chapter] for chapter in CHAPTERS], lines)

@@ -33,6 +33,7 @@ class Study:
     read: Callable[[str, list[Run]], History] = _no_history  # of a metric and runs, from the store
     options: Options = Options()
     output: Path | None = None  # folder with the files of its runs, where that is known
+    forkable: bool = False  # whether a forked process may `read`, too
 
     @remembered
     def history(self, metric: str) -> History:

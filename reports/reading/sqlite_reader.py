@@ -4,6 +4,7 @@ The file is only read. A file whose tables lack one of the columns that are read
 """
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,6 +33,8 @@ RUN_NAME = "mlflow.runName"
 class SqliteReader(Reader):
     """Reads the file at this path; ReportError where it is missing or no tracking store."""
 
+    forkable = True
+
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise ReportError(
@@ -39,11 +42,18 @@ class SqliteReader(Reader):
             )
         self._path = path
         self.output = path.parent
+        self._connections: dict[int, sqlite3.Connection] = {}
         with self._one_line_errors():
-            self._database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
             self._columns = {table: self._columns_of(table) for table in COLUMNS}
         if not (self._columns["experiments"] and self._columns["runs"]):
             raise ReportError(f"{str(path)!r} is not a tracking store; expected an MLflow SQLite file")
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        """That of this process: SQLite allows none to be carried over a fork."""
+        if os.getpid() not in self._connections:
+            self._connections[os.getpid()] = sqlite3.connect(f"file:{quote(str(self._path))}?mode=ro", uri=True)
+        return self._connections[os.getpid()]
 
     @contextlib.contextmanager
     def _one_line_errors(self) -> Iterator[None]:

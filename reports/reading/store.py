@@ -88,6 +88,7 @@ class Reader(abc.ABC):
     """Reads a tracking store; ReportError from any call where the store does not answer. Deleted runs are left out."""
 
     output: Path | None = None  # folder with the files of its runs, where that is known
+    forkable = False  # whether a forked process may go on reading with it
 
     @abc.abstractmethod
     def studies(self) -> dict[str, str]:

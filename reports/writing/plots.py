@@ -65,6 +65,10 @@ class Picture(bytes):
         made.figure = figure
         return made
 
+    def __reduce__(self) -> tuple:
+        """For another process the file alone: figures cannot be pickled."""
+        return bytes, (bytes(self),)
+
 
 @dataclass(frozen=True)
 class ArmStyle:

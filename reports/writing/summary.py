@@ -19,16 +19,15 @@ Line = dict[str, object]
 """Column -> value."""
 
 
-def summary(comparison: Comparison, more: Iterable[Line]) -> list[Line]:
-    """All rows, with `more` at the end; the baseline's own rows have no change."""
-    lines = [
+def summary(comparison: Comparison) -> list[Line]:
+    """The results of all arms; the baseline's own rows have no change."""
+    return [
         line
         for section in comparison.sections
         for row in section.rows
         for metric in RESULTS
         if (line := _line(section, row, metric))
     ]
-    return [*lines, *more]
 
 
 def parquet_file(lines: Iterable[Line]) -> bytes:

@@ -322,7 +322,7 @@ def test_session_is_shown_with_its_aa_replicate_floor_load_and_drift(timed):
 
 
 def test_launches_of_a_run_are_no_rows_of_the_summary(timed):
-    lines = summary(compare("s", [*pair(timed), timed("slow", SLOW)]), [])
+    lines = summary(compare("s", [*pair(timed), timed("slow", SLOW)]))
     assert not any(line["metric"].startswith("timing/") for line in lines)
     latency = next(line for line in lines if (line["arm"], line["metric"]) == ("slow", LATENCY))
     assert latency["verdict"] == "worse"

@@ -1,0 +1,88 @@
+"""Pictures drawn by a second process: the same files, and what goes wrong there is said."""
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from reports import apart, render
+from reports.comparison.compare import compare
+from reports.errors import ReportError
+from reports.read import open_store
+
+
+@pytest.fixture
+def study(make_run, study_of, monkeypatch):
+    monkeypatch.setattr(apart, "can_draw_apart", lambda: True)  # whatever this machine has
+    monkeypatch.setattr(render, "can_draw_apart", lambda: True)
+    runs = [make_run(arm, seed=seed) for arm in ("base", "albert") for seed in (0, 1)]
+    curves = {run.run_id: {step: 1 / step for step in (1, 2, 3)} for run in runs}
+    return replace(study_of(compare("s", runs), {"finetune/loss": curves}), forkable=True)
+
+
+def _in_another_process(monkeypatch, what):
+    """A chapter of pictures that does this where it is drawn by a forked process."""
+    here, drawn = os.getpid(), apart.DRAWN[-1]
+    calls = []
+
+    def chapter(study):
+        if os.getpid() != here:
+            what()
+        calls.append(os.getpid())
+        return drawn(study)
+
+    monkeypatch.setattr(apart, "DRAWN", (*apart.DRAWN[:-1], chapter))
+    monkeypatch.setattr(render, "DRAWN", apart.DRAWN)
+    monkeypatch.setattr(render, "CHAPTERS", tuple(chapter if one is drawn else one for one in render.CHAPTERS))
+    return calls
+
+
+def test_files_are_the_same_byte_for_byte(study, monkeypatch):
+    here = render.render(replace(study, forkable=False))
+    assert "loss.svg" in here
+    calls = _in_another_process(monkeypatch, lambda: None)
+    assert render.render(study) == here
+    assert list(render.render(study)) == list(here)
+    assert calls == []  # not drawn in this process
+
+
+def test_png_files_are_made_by_this_process(study, monkeypatch):
+    calls = _in_another_process(monkeypatch, lambda: None)
+    assert "loss.png" in render.render(study, ("md", "png"))
+    assert calls == [os.getpid()]
+
+
+def test_an_error_of_a_chapter_is_raised_as_it_is(study, monkeypatch):
+    def fails():
+        raise ReportError("what a chapter says")
+
+    _in_another_process(monkeypatch, fails)
+    with pytest.raises(ReportError, match="what a chapter says"):
+        render.render(study)
+
+
+def test_a_killed_process_is_one_line(study, monkeypatch):
+    _in_another_process(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(ReportError, match="the process that draws the pictures was killed, as by a lack of memory"):
+        render.render(study)
+
+
+def test_a_forked_process_has_its_own_connection(tracking, typical):
+    tracking.log_timed("base", [10.0, 10.1, 9.9], 0, typical(1, 0.8))
+    reader = open_store(None)
+    assert reader.forkable
+    database = reader._database
+    run = next(run for number in reader.studies().values() for run in reader.runs(number))
+    expected = reader.history(run.run_id, "timing/latency_ms")
+    read, written = os.pipe()
+    child = os.fork()
+    if not child:
+        same = reader._database is database
+        os.write(written, repr((same, reader.history(run.run_id, "timing/latency_ms") == expected)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 100).decode() == "(False, True)"
+    assert reader._database is database
+    os.close(read)
+    os.close(written)
