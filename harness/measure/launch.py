@@ -32,6 +32,11 @@ class Outcome:
         return Ending(self.code, tuple(last_lines(self.log)), self.oom_kills)
 
 
+def prepare() -> None:
+    """Starts importing what measuring processes need, in a process of its own. Again it does nothing."""
+    processes.serve(WORKER)
+
+
 def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     """Runs the worker in the folder to its end.
 
@@ -43,7 +48,7 @@ def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     save(config, folder / "config.yaml")
     write_json(folder / REQUEST, to_json(request))
     threads = config.measure.threads if request.instruments == TIMING else facts.threads(config.hardware)
-    processes.serve(WORKER)
+    prepare()
     watch = Watch()
     code = processes.run(WORKER, [str(folder)], threads, log)
     measured = from_json(Measured, json.loads(result.read_text())) if result.exists() else Measured()

@@ -25,13 +25,15 @@ def outcomes(
     skipped: Callable[[PlannedRun], bool],
     may_continue: Callable[[], bool],
     interrupted: threading.Event,
+    on_last: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[PlannedRun, Outcome | None]]:
     """Each run with its outcome as soon as it has ended; None for one that `skipped` says is not to be run.
 
     Nothing starts where `may_continue` is false; runs in other threads are waited for. Where this thread is interrupted,
-    `interrupted` is set, by which they end.
+    `interrupted` is set, by which they end. `on_last` is called in this thread when a worker has nothing left to run while
+    another still runs.
     """
-    order = Order(planned)
+    order, free = Order(planned), False
     crew = _Here(run) if workers == 1 else _Crew(run, interrupted)
     with crew:
         while True:
@@ -42,6 +44,9 @@ def outcomes(
             elif ready is not None:
                 crew.start(ready.run, ready.again)
             elif crew.running:
+                if crew.running < workers and not free:
+                    free = True
+                    on_last()
                 item, outcome = crew.next_outcome()
                 if outcome is None:
                     order.put_off(item)

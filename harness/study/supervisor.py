@@ -25,7 +25,7 @@ from harness.study.one_run import Command, run_unless_done
 from harness.study.plan import PlannedRun, plan, with_sizes
 from harness.study.screen import Screen
 from harness.study.search import trials
-from harness.study.timing.add import time_runs
+from harness.study.timing import add as timing
 from harness.study.tracked_study import tracked
 from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
@@ -181,9 +181,9 @@ def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Tracke
     failures, count, queue = Failures(planned[0].config.sweep), planned[0].config.hardware.workers, Queue(planned)
     with Screen(len(planned)) as screen:
         command = Command(trackers, _are_busy(planned, neighbours), screen=screen, workers=count, leases=leases)
-        stop, ended = _run_each(queue, len(planned), command, screen, failures)
+        stop, ended = _run_each(queue, planned, command, screen, failures)
         if stop is None and planned[0].config.sweep.timing:
-            time_runs(planned, trackers, screen)
+            timing.time_runs(planned, trackers, screen)
     if left := queue.summary():
         console.problem(f"{left}; what is left: {_status(planned)}")
     if stop is not None:
@@ -194,14 +194,16 @@ def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Tracke
     return not failures.ends
 
 
-def _run_each(queue: Queue, runs: int, command: Command, screen: Screen, failures: Failures) -> tuple[str | None, int]:
+def _run_each(
+    queue: Queue, planned: list[PlannedRun], command: Command, screen: Screen, failures: Failures
+) -> tuple[str | None, int]:
     """Why the sweep stops, if it does, and how many runs have ended or were skipped."""
     labels: dict[int, str] = {}
     stops: list[str] = []
 
     def labelled() -> Iterator[PlannedRun]:
         for number, item in enumerate(queue, 1):
-            labels[id(item)] = f"[{number}/{runs}] {item.title}"
+            labels[id(item)] = f"[{number}/{len(planned)}] {item.title}"
             yield item
 
     def run(item: PlannedRun, again: bool) -> side_by_side.Outcome | None:
@@ -214,7 +216,9 @@ def _run_each(queue: Queue, runs: int, command: Command, screen: Screen, failure
         return not stops
 
     ended = 0
-    outcomes = side_by_side.outcomes(labelled(), command.workers, run, needs_what_failed, may_continue, command.interrupted)
+    last = functools.partial(timing.prepare, planned)  # a free worker's time is enough for its imports
+    follow = (run, needs_what_failed, may_continue, command.interrupted, last)
+    outcomes = side_by_side.outcomes(labelled(), command.workers, *follow)
     with contextlib.closing(outcomes):
         for item, outcome in outcomes:
             ended += 1

@@ -3,14 +3,21 @@
 from filelock import FileLock
 
 from harness import paths, tags
+from harness.measure import launch
 from harness.measure.records import Launch
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.screen import Screen
 from harness.study.timing import summary
-from harness.study.timing.session import Session, Timed, has_timing, is_measured
+from harness.study.timing.session import Session, Timed, has_timing, is_measured, is_to_be_timed
 from harness.tracking import run_log
 from harness.tracking.trackers import TrackedRun, Trackers
+
+
+def prepare(planned: list[PlannedRun]) -> None:
+    """Starts what a later `time_runs` begins with, where there will be something to time."""
+    if planned[0].config.sweep.timing and any(is_to_be_timed(item) for item in planned):
+        launch.prepare()
 
 
 def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | None = None) -> None:

@@ -27,7 +27,7 @@ def ended(compose, output, monkeypatch, capsys):
             return left.pop(0), True
 
         monkeypatch.setattr(supervisor, "run_unless_done", run)
-        monkeypatch.setattr(supervisor, "time_runs", lambda planned, trackers, screen: timed.append(len(planned)))
+        monkeypatch.setattr(supervisor.timing, "time_runs", lambda planned, trackers, screen: timed.append(len(planned)))
         seeds = ",".join(str(seed) for seed in range(1, 1 + len(ends)))
         sweeps = [] if any(one.startswith("seed=") for one in arguments) else [f"seed={seeds}"]
         configs = compose("-m", *SMALL, "tracking=none", *sweeps, *arguments, f"output={output}")
