@@ -7,23 +7,7 @@ from harness.errors import InputError
 from harness.study.simulation import Outcome, Setting, Simulation
 from harness.terminal import counted, duration, live_line, wrapped
 
-OPTIONS = {
-    "runs": (int, 1, "of the sweep"),
-    "workers": (int, 1, "runs at once, of all commands together"),
-    "commands": (int, 1, "calls of the same command at once on one shared folder, such as one a machine"),
-    "minutes": (float, 0, "median time of a run"),
-    "spread": (float, 0, "standard deviation of the logarithm of that time"),
-    "pretrainings": (int, 0, "of the runs, on which all others depend"),
-    "failing": (float, 0, "share of the runs that fail whenever they run"),
-    "killed": (float, 0, "chance that the worker of a run is killed"),
-    "retries": (int, 0, "times that its command runs such a run again at once, as sweep.retries"),
-    "crash_hours": (float, 0, "mean hours between two crashes of a command; without it none crashes"),
-    "restart_minutes": (float, 0, "until a command that crashed, stopped or left runs open is called again"),
-    "look_ms": (float, 0, "time of a command for each run that it starts or skips"),
-    "lease_seconds": (float, 0, "for which the runs of a crashed command stay locked (90 is usual on NFS)"),
-    "seed": (int, 0, "of the simulation"),
-}
-"""Of each option its type, its smallest value and what it means."""
+OPTIONS = {option.name: option for option in fields(Setting)}
 
 SHARES = ("failing", "killed")
 
@@ -35,7 +19,9 @@ def main(arguments: list[str]) -> int:
         "Simulates a sweep on many machines with the harness's own order of runs and limits of failures.",
         "Simulated are runs and their locks: how long they take, which fail, which workers are killed, which commands crash.",
     )
-    for name, (kind, _, meaning) in OPTIONS.items():
+    for name, option in OPTIONS.items():
+        kind, meaning = int if option.type is int else float, option.metadata["meaning"]
+        meaning += f" (default {option.default:g})" if option.default is not None else ""
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, type=kind, metavar="N", help=meaning)
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     _refuse_impossible(given)
@@ -53,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
 def _refuse_impossible(given: dict[str, float]) -> None:
     for name, value in given.items():
-        least = OPTIONS[name][1]
+        least = OPTIONS[name].metadata["least"]
         option = f"--{name.replace('_', '-')}"
         if name in ("minutes", "crash_hours") and not 0 < value < float("inf"):
             raise InputError(f"{option} {value} must be above 0 and finite")

@@ -8,8 +8,9 @@ import heapq
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, count
+from typing import Any
 
 from harness.config.execution import SweepConfig
 from harness.study.end import End
@@ -24,24 +25,30 @@ CALLS_AT_START, CALLS_AT_END = 4, 11
 MINUTE_S = 60.0
 
 
+def _setting(default: float | None, meaning: str, least: int = 0) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "least": least})
+
+
 @dataclass(frozen=True)
 class Setting:
-    """What is simulated."""
+    """What is simulated; each field says what it means and its smallest value. Durations are log-normal."""
 
-    runs: int = 1000
-    workers: int = 10  # of all commands together
-    commands: int = 1  # on one shared folder
-    minutes: float = 5.0  # median of a run; durations are log-normal
-    spread: float = 0.5  # standard deviation of their logarithm
-    pretrainings: int = 0  # among the runs; each other one needs one of them
-    failing: float = 0.0  # share of the runs that fail whenever they run
-    killed: float = 0.0  # chance that the worker of a run is killed on its way
-    retries: int = 0  # times that its command runs it again at once (sweep.retries)
-    crash_hours: float | None = None  # mean time between two crashes of a command
-    restart_minutes: float = 5.0  # until a command that crashed, stopped or left runs open is called again
-    look_ms: float = 50.0  # of the command for each run that it starts or skips
-    lease_seconds: float = 90.0  # for which its runs stay locked: none on one machine, the lease of the server on NFS
-    seed: int = 0
+    runs: int = _setting(1000, "of the sweep", least=1)
+    workers: int = _setting(10, "runs at once, of all commands together", least=1)
+    commands: int = _setting(1, "calls of the same command at once on one shared folder, such as one a machine", least=1)
+    minutes: float = _setting(5.0, "median time of a run")
+    spread: float = _setting(0.5, "standard deviation of the logarithm of that time")
+    pretrainings: int = _setting(0, "of the runs, on which all others depend")
+    failing: float = _setting(0.0, "share of the runs that fail whenever they run")
+    killed: float = _setting(0.0, "chance that the worker of a run is killed")
+    retries: int = _setting(0, "times that its command runs such a run again at once, as sweep.retries")
+    crash_hours: float | None = _setting(None, "mean hours between two crashes of a command; without it none crashes")
+    restart_minutes: float = _setting(5.0, "until a command that crashed, stopped or left runs open is called again")
+    look_ms: float = _setting(50.0, "time of a command for each run that it starts or skips")
+    lease_seconds: float = _setting(
+        90.0, "for which the runs of a crashed command stay locked (90 is usual on NFS, 0 on one machine)"
+    )
+    seed: int = _setting(0, "of the simulation")
 
 
 @dataclass(eq=False)
