@@ -24,6 +24,7 @@ def test_our_side_trains(phase):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # torch's compiler itself
 def test_everything_runs_with_tiny_shapes():
     rows, problems = gpu.measure("cpu", gpu.TINY, 600)
     assert problems == []
