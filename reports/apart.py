@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
+from harness.processes import end_with_parent
 from reports.chapters import components, effects, pictures, pretraining, scales, scaling
 from reports.comparison.study import Study
 from reports.errors import ReportError
@@ -37,7 +38,8 @@ def drawn_apart(study: Study) -> Iterator[Callable[[], Made]]:
     _studies.append(study)
     gc.freeze()  # else the first collection there would copy all memory
     try:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        fork, parent = multiprocessing.get_context("fork"), (os.getpid(),)
+        with ProcessPoolExecutor(1, fork, initializer=end_with_parent, initargs=parent) as pool:
             drawn = pool.submit(_draw)
             yield lambda: dict(zip(DRAWN, drawn.result(), strict=True))
     except BrokenProcessPool as error:

@@ -81,6 +81,7 @@ def test_reports_know_of_the_project_only_the_contract_and_themselves():
         "harness.paired",
         "harness.paths",
         "harness.plateau",
+        "harness.processes",
         "harness.tags",
         "harness.terminal",
     )

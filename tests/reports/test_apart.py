@@ -2,9 +2,12 @@
 
 import os
 import signal
+import time
 from dataclasses import replace
 
+import psutil
 import pytest
+from child_processes import wait_for
 
 from reports import apart, render
 from reports.comparison.compare import compare
@@ -66,6 +69,25 @@ def test_a_killed_process_is_one_line(study, monkeypatch):
     _in_another_process(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(ReportError, match="the process that draws the pictures was killed, as by a lack of memory"):
         render.render(study)
+
+
+def test_it_ends_with_the_report_that_started_it(study, monkeypatch):
+    read, written = os.pipe()
+
+    def waits():
+        os.write(written, f"{os.getpid()}\n".encode())
+        time.sleep(600)
+
+    _in_another_process(monkeypatch, waits)
+    reporting = os.fork()
+    if not reporting:
+        render.render(study)
+    drawing = int(os.read(read, 20))
+    os.kill(reporting, signal.SIGKILL)
+    os.waitpid(reporting, 0)
+    wait_for(lambda: not psutil.pid_exists(drawing) or psutil.Process(drawing).status() == psutil.STATUS_ZOMBIE)
+    os.close(read)
+    os.close(written)
 
 
 def test_a_forked_process_has_its_own_connection(tracking, typical):
