@@ -32,7 +32,7 @@ from harness.tasks import prepared
 from harness.tasks.batches import padded_shapes
 from harness.terminal import counted, duration
 from harness.tracking import run_log
-from harness.training import pretrain
+from harness.training import pretrain, pretrain_steps
 from harness.training.loop import Position
 from models.heads import on_meta
 
@@ -180,7 +180,7 @@ def _of_pretraining(item: PlannedRun) -> Work:
     config, options = item.config, item.config.pretrain
     corpus = sequences.read(config.output, item.inputs.corpus)
     objective = pretrain.build(config, corpus.vocabulary())
-    steps = pretrain.steps_of(config, corpus, objective, flops.of_objective)
+    steps = pretrain_steps.steps_of(config, corpus, objective, flops.of_objective)
     parameters = size.of_objective(objective)["model/params_total"]
     if options.seconds is not None:
         return Work(parameters, 0, None, options.seconds)

@@ -21,7 +21,7 @@ from torch.profiler import ProfilerActivity, profile
 from harness.hardware.peak_flops import peak_flops_per_s
 from harness.tracking.run_log import RunLog
 from harness.training import finetune as finetuning
-from harness.training.pretrain import Steps
+from harness.training.pretrain_steps import Steps
 from models.heads import build_classifier
 
 DATA, LOGGING, OPTIMISER, CLIPPING, OTHER = "data", "logging", "optimiser", "clipping", "other operators"

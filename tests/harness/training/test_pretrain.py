@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from harness.config.schema import PretrainConfig
 from harness.tracking import run_log
 from harness.training.loop import Position
-from harness.training.pretrain import BatchSizes
+from harness.training.pretrain_steps import BatchSizes
 
 TEXT = [
     "scale=tiny",

@@ -17,7 +17,8 @@ from harness.measure import flops
 from harness.training.distributed import Ranks
 from harness.training.loop import Position
 from harness.training.masked_lm_eval import MaskedLMEval
-from harness.training.pretrain import Steps, build
+from harness.training.pretrain import build
+from harness.training.pretrain_steps import Steps
 from models.losses import IGNORED
 from models.objectives.base import Objective, PretrainBatch
 from models.objectives.config import ObjectiveName

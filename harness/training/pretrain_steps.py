@@ -1,0 +1,121 @@
+"""The steps of a pretraining: its budget, the size of every batch, and its data."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from harness.config.schema import PretrainConfig, RunConfig
+from harness.corpus.sequences import Corpus, Sequences
+from harness.seeds import derive
+from harness.training.distributed import ALONE, Ranks, not_empty
+from harness.training.loop import Limit, Position, Step
+from models.objectives.base import Objective, PretrainBatch
+from models.objectives.build import OBJECTIVES
+
+CountFlops = Callable[[Objective, PretrainBatch, int], int]
+"""FLOPs of forward and backward over a batch of sequences of so many tokens."""
+
+
+def seed_of(config: RunConfig) -> int:
+    """The seed of a pretraining: pretrain.seed, or that of the run."""
+    return config.seed if config.pretrain.seed is None else config.pretrain.seed
+
+
+def steps_of(config: RunConfig, corpus: Corpus, objective: Objective, count_flops: CountFlops, ranks: Ranks = ALONE) -> "Steps":
+    """The steps of the pretraining on the training part of the text."""
+    options, seed = config.pretrain, seed_of(config)
+    pairs = OBJECTIVES[options.objective].segment_pairs
+    return Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed, count_flops, ranks)
+
+
+def limit_of(options: PretrainConfig) -> Limit:
+    """The one budget that is set."""
+    budgets = {"tokens": options.tokens, "step": options.steps, "flops": options.flops, "seconds": options.seconds}
+    ((unit, total),) = ((unit, total) for unit, total in budgets.items() if total is not None)
+    return Limit(unit, total)
+
+
+class BatchSizes:
+    """Sequences per step: the batch grows along the ramp, and the last one is cut to the rest of the budget."""
+
+    def __init__(self, options: PretrainConfig, flops_per_sequence: float) -> None:
+        self._options, self.limit = options, limit_of(options)
+        self.per_sequence = {"tokens": options.length, "flops": flops_per_sequence}.get(self.limit.unit)
+
+    def rows(self, position: Position) -> int:
+        """Sequences of the next step."""
+        options, done = self._options, self.limit.done(position)
+        rows = options.batch_size
+        if options.ramp_from is not None:
+            share = min(1.0, done / self.limit.total / options.ramp_fraction)
+            rows = round(options.ramp_from + (options.batch_size - options.ramp_from) * share)
+        if self.per_sequence is None:
+            return rows
+        return max(1, min(rows, -int(-(self.limit.total - done) // self.per_sequence)))
+
+    def planned_steps(self, position: Position) -> int:
+        """Number of the last step; 0 for a budget in seconds."""
+        if self.limit.unit == "seconds":
+            return 0
+        return int(self.limit.total) if self.limit.unit == "step" else self.end(position).step
+
+    def end(self, position: Position) -> Position:
+        """Where the training ends that goes on from the position; ValueError for a budget in seconds."""
+        if self.limit.unit == "seconds":
+            raise ValueError("nobody knows where a budget in seconds ends")
+        ahead = replace(position)
+        while not self.limit.reached(ahead):
+            rows = self.rows(ahead)
+            tokens = rows * self._options.length
+            ahead.advance(Step([], rows, tokens, tokens, rows * (self.per_sequence or 0)))
+        return ahead
+
+
+class Steps:
+    """The data of every step. It depends only on the position, so a resumed training continues with the same data."""
+
+    def __init__(
+        self,
+        options: PretrainConfig,
+        objective: Objective,
+        sequences: Sequences,
+        seed: int,
+        count_flops: CountFlops,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        self._options, self._objective, self._sequences, self._seed = options, objective, sequences, seed
+        self._ranks = ranks
+        first = self.batch(Position(), [range(options.batch_size)])
+        self.flops_per_sequence = count_flops(objective, first, options.length) / len(first)
+        self._sizes = BatchSizes(options, self.flops_per_sequence)
+        self.limit, self.planned, self.end = self._sizes.limit, self._sizes.planned_steps, self._sizes.end
+
+    def next_step(self, position: Position) -> Step:
+        """The next batch, as micro-batches; of several ranks each reads its rows of every one."""
+        options, rows = self._options, self._sizes.rows(position)
+        size = -(-options.batch_size // options.accumulation)
+        micro_batches, weights = self._own(position, [range(rows)[start : start + size] for start in range(0, rows, size)])
+        tokens = rows * options.length  # there is no padding
+        return Step(micro_batches, rows, tokens, tokens, rows * self.flops_per_sequence, weights)
+
+    def _own(self, position: Position, pieces: list[range]) -> tuple[list[PretrainBatch], list[float]]:
+        """The rows of each piece that this rank trains on, with the totals of all ranks; a weight of 0 where it has none."""
+        shares = [self._ranks.share(len(piece)) for piece in pieces]
+        weights = [float(share.stop > share.start) for share in shares]
+        own = [piece[not_empty(share)] for piece, share in zip(pieces, shares, strict=True)]
+        batch, ends = self.batch(position, own), itertools.accumulate(map(len, own))
+        parts = [batch.micro_batch(slice(end - len(piece), end)) for piece, end in zip(own, ends, strict=True)]
+        predictions = sum(part.predictions * weight for part, weight in zip(parts, weights, strict=True))
+        totals = {"total_predictions": max(1, self._ranks.counted(predictions)), "total_sequences": sum(map(len, pieces))}
+        return [replace(part, **totals) for part in parts], weights
+
+    def batch(self, position: Position, pieces: list[range]) -> PretrainBatch:
+        """Those of the next sequences, with their masks, the same for all variants of one seed."""
+        chosen = np.concatenate([np.asarray(piece) for piece in pieces])
+        ids, epochs = (numbers[chosen] for numbers in self._sequences.chosen(position.rows, pieces[-1].stop))
+        mask_epochs = np.zeros_like(epochs) if self._options.static_masks else epochs
+        numbers = zip(ids.tolist(), mask_epochs.tolist(), strict=True)
+        seeds = [derive(self._seed, "mask", number, epoch) for number, epoch in numbers]
+        return self._objective.make_batch(self._sequences.batch(ids, epochs), seeds)
