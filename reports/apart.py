@@ -6,8 +6,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
 
 from harness.processes import end_with_parent
 from reports.chapters import components, effects, pictures, pretraining, scales, scaling
@@ -19,9 +18,6 @@ DRAWN = (pretraining.chapter, components.chapter, effects.chapter, scales.chapte
 """Chapters that take more time to draw than to compute, and share little of what they compute with others."""
 
 Made = dict[Callable[[Study], Chapter], Chapter]
-
-_studies: list[Study] = []
-"""The study of which a forked process makes chapters: what it reads with cannot be pickled."""
 
 
 def can_draw_apart() -> bool:
@@ -35,19 +31,36 @@ def drawn_apart(study: Study) -> Iterator[Callable[[], Made]]:
 
     ReportError where that process ends before; errors of a chapter are raised as they are.
     """
-    _studies.append(study)
+    fork = multiprocessing.get_context("fork")  # the study is inherited: what it reads with cannot be pickled
+    received, sent = fork.Pipe(duplex=False)
+    process = fork.Process(target=_draw, args=(study, sent, os.getpid()), daemon=True)
     gc.freeze()  # else the first collection there would copy all memory
+    process.start()
+    gc.unfreeze()
+    sent.close()
     try:
-        fork, parent = multiprocessing.get_context("fork"), (os.getpid(),)
-        with ProcessPoolExecutor(1, fork, initializer=end_with_parent, initargs=parent) as pool:
-            drawn = pool.submit(_draw)
-            yield lambda: dict(zip(DRAWN, drawn.result(), strict=True))
-    except BrokenProcessPool as error:
-        raise ReportError("the process that draws the pictures was killed, as by a lack of memory; no report") from error
+        yield lambda: _received(received)
     finally:
-        gc.unfreeze()
-        _studies.pop()
+        received.close()
+        process.kill()
+        process.join()
 
 
-def _draw() -> list[Chapter]:
-    return [chapter(_studies[-1]) for chapter in DRAWN]
+def _draw(study: Study, sent: Connection, parent: int) -> None:
+    end_with_parent(parent)
+    try:
+        made = [chapter(study) for chapter in DRAWN]
+    except Exception as error:  # noqa: BLE001 - raised where it is waited for
+        made = error
+    with contextlib.suppress(BrokenPipeError):  # the report has failed elsewhere
+        sent.send(made)
+
+
+def _received(received: Connection) -> Made:
+    try:
+        made = received.recv()
+    except EOFError as error:
+        raise ReportError("the process that draws the pictures was killed, as by a lack of memory; no report") from error
+    if isinstance(made, Exception):
+        raise made
+    return dict(zip(DRAWN, made, strict=True))

@@ -1,5 +1,6 @@
 """Pictures drawn by a second process: the same files, and what goes wrong there is said."""
 
+import multiprocessing
 import os
 import signal
 import time
@@ -69,6 +70,18 @@ def test_a_killed_process_is_one_line(study, monkeypatch):
     _in_another_process(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(ReportError, match="the process that draws the pictures was killed, as by a lack of memory"):
         render.render(study)
+
+
+def test_an_error_of_this_process_does_not_wait_for_the_pictures(study, monkeypatch):
+    _in_another_process(monkeypatch, lambda: time.sleep(600))
+
+    def fails(study):
+        raise ReportError("another chapter says so")
+
+    monkeypatch.setattr(render, "CHAPTERS", (fails, *render.CHAPTERS))
+    with pytest.raises(ReportError, match="another chapter says so"):
+        render.render(study)
+    assert multiprocessing.active_children() == []
 
 
 def test_it_ends_with_the_report_that_started_it(study, monkeypatch):
