@@ -43,6 +43,7 @@ class Section:
     """Runs of one task under equal conditions: their values by replicate, of `of` and of `against`."""
 
     run: FinishedRun
+    settings: dict[str, str]  # of the model, the same for both arms, which the claim does not name
     values: tuple[dict[Replicate, float], dict[Replicate, float]] = field(default_factory=lambda: ({}, {}))
     constant: list[float] = field(default_factory=list)  # what is reached without reading the text, of each run
 
@@ -82,10 +83,10 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
             silent.append(f"{section.run.tags[tags.TASK]} (both arms solve it)")
             continue
         if found.interval is None or found.interval[0] == found.interval[1]:  # one pair, or ties: no scatter to judge by
-            points.append(Point(sign * found.mean, _where(section.run, found), -math.inf, math.inf))
+            points.append(Point(sign * found.mean, _where(section, found), -math.inf, math.inf))
             continue
         low, high = sorted(sign * end for end in found.interval)
-        points.append(Point(sign * found.mean, _where(section.run, found), low, high, found.freedom))
+        points.append(Point(sign * found.mean, _where(section, found), low, high, found.freedom))
         sds.append(found.error * math.sqrt(found.independent or found.n))
     number = _more_seeds(reading, max(sds)) if sds and max(sds) and reading.margin else seeds_needed(1.0)
     there = {point.where["task"] for point in points}
@@ -109,7 +110,7 @@ def _sections(reading: Score, runs: list[FinishedRun]) -> dict[str, Section]:
         fits = reading.metric in run.metrics and _has(run, needed) and run.tags.get(tags.REPLICATE) != "true"
         if place is None or not fits or (reading.tasks and run.tags.get(tags.TASK) not in reading.tasks):
             continue
-        section = sections.setdefault(json.dumps(_held(run, sides), sort_keys=True), Section(run))
+        section = sections.setdefault(json.dumps(_held(run, sides), sort_keys=True), Section(run, _other_settings(run, sides)))
         section.values[place][_replicate(run)] = run.metrics[reading.metric]
         constant = run.metrics.get(CONSTANT.get(reading.metric, ""))
         section.constant += [] if constant is None else [constant]
@@ -130,18 +131,16 @@ def facts_of(text: str) -> dict[str, str]:
 
 
 def _side(run: FinishedRun, sides: list[dict[str, str]]) -> int | None:
-    """0 for `of`, 1 for `against`; None for a run that is neither or both, or whose model has settings that no arm names."""
+    """0 for `of`, 1 for `against`; None for a run that is neither or both."""
     found = [number for number, facts in enumerate(sides) if _has(run, facts)]
-    if len(found) != 1 or not _model_settings(run) <= {key for facts in sides for key in facts}:
-        return None
-    return found[0]
+    return found[0] if len(found) == 1 else None
 
 
-def _model_settings(run: FinishedRun) -> set[str]:
-    """Keys of the model that the run's arm sets beside its choices, by the arm's label: `base hidden_act=relu`."""
+def _other_settings(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
+    """Keys of the model that no side names and the arm of the run sets, by its label: `base hidden_act=relu`."""
     settings = {word.partition("=")[0] for word in run.tags.get(tags.ARM, "").split()[1:] if "=" in word}
-    keys = {key if "." in key else f"model.{key}" for key in settings}
-    return keys & set(mistakes.known_keys())
+    keys = {key if "." in key else f"model.{key}" for key in settings} & set(mistakes.known_keys())
+    return {key: run.params.get(key, "") for key in sorted(keys) if not any(key in facts for facts in sides)}
 
 
 def _has(run: FinishedRun, facts: Mapping[str, str]) -> bool:
@@ -157,11 +156,12 @@ def plain(value: str) -> str:
 
 
 def _held(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
-    """The facts that must agree."""
+    """The facts that must agree; other settings of the model too where two models differ, whose keys are free."""
     named = {key for facts in sides for key in facts}
     differing = [key for key in named if sides[0].get(key) != sides[1].get(key)]
     free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
-    return {key: value for key, value in arms.facts(run.params).items() if not arms.within(key, free)}
+    held = {key: value for key, value in arms.facts(run.params).items() if not arms.within(key, free)}
+    return held | _other_settings(run, sides)
 
 
 def _replicate(run: FinishedRun) -> Replicate:
@@ -170,11 +170,13 @@ def _replicate(run: FinishedRun) -> Replicate:
     return Replicate(run.tags.get(tags.PRETRAIN_SEED, own), seed)
 
 
-def _where(run: FinishedRun, found: paired.Difference) -> dict[str, object]:
+def _where(section: Section, found: paired.Difference) -> dict[str, object]:
+    run = section.run
     budget = "pretrain" if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else "finetune"
     settings = {key: run.params.get(f"{budget}.{key}") for key in ("max_steps", "epochs", "steps", "tokens", "flops")}
     first = next(((key, value) for key, value in settings.items() if value not in (None, "None")), None)
-    return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **dict([first] if first else []), "pairs": found.n}
+    named = section.settings | dict([first] if first else [])
+    return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **named, "pairs": found.n}
 
 
 def _more_seeds(reading: Score, sd: float) -> int:

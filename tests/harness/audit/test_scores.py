@@ -60,6 +60,17 @@ def test_other_settings_of_the_model_are_another_arm():
     assert point.value == pytest.approx(0.1 + 0.001 / 3)
     (point,) = scores.compare(reading(of="model=gpt model.hidden_act=relu"), RUNS + other).points
     assert point.value == pytest.approx(-0.22, abs=0.01)
+    plain, both = scores.compare(
+        reading(),
+        RUNS
+        + [
+            run(model, seed, score, arm=f"{model} hidden_act=relu", model__hidden_act="relu")
+            for model, score in (("base", 0.4), ("gpt", 0.5))
+            for seed in (1, 2)
+        ],
+    ).points
+    assert (plain.value, plain.where.get("model.hidden_act")) == (pytest.approx(0.1, abs=0.001), None)
+    assert (both.value, both.where["model.hidden_act"]) == (pytest.approx(0.1), "relu")
     swept = [run(model, seed, 0.9, arm=f"{model} learning_rate=1e-3") for model in ("base", "gpt") for seed in (1, 2, 3)]
     (point,) = scores.compare(reading(), swept).points
     assert point.value == 0
