@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: demo test test-long test-slow chaos mutants lint bench bench-full bench-gpu clean
 
 demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
-	$(BIN)/python -m harness -m model=base,albert,windowed hardware.workers=2
+	$(BIN)/python -m harness -m model=base,albert,windowed hardware.workers=2 hardware.dtype=auto
 	@echo
 	@echo "The report:       multirun/reports/default/report.html (and report.md, summary.csv)"
 	@echo "Look at the runs: $(BIN)/python -m harness ui"
