@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from harness import paths
 from harness.config.schema import RunConfig
 from harness.corpus.documents import documents
+from harness.corpus.encode import encoder
 from harness.corpus.text_hash import SPLITS, text_hash
 from harness.data import tokenizer as tokenizers
 from harness.data.cache import write_once
@@ -112,11 +113,11 @@ def token_dtype(vocab_size: int) -> np.dtype:
 def _write_split(tokenizer: "Tokenizer", texts: Iterable[str], path: Path) -> _Counts:
     """Writes the ids and the (documents + 1,) int64 starts of documents; a document without pieces is left out."""
     size = tokenizer.get_vocab_size()
-    counts = _Counts(np.zeros(size, dtype=np.int64))
+    counts, encode = _Counts(np.zeros(size, dtype=np.int64)), encoder(tokenizer)
     with path.with_suffix(".tokens").open("wb") as tokens, path.with_suffix(".documents").open("wb") as starts:
         starts.write(np.zeros(1, dtype="<i8").tobytes())
         for batch in _batches(texts):
-            ids, lengths = _encode(tokenizer, batch)
+            ids, lengths = encode(batch)
             lengths = lengths[lengths > 0]
             tokens.write(ids.astype(token_dtype(size)).tobytes())
             starts.write((counts.tokens + np.cumsum(lengths)).astype("<i8").tobytes())
@@ -139,15 +140,6 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
             batch, characters = [], 0
     if batch:
         yield batch
-
-
-def _encode(tokenizer: "Tokenizer", texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The concatenated ids of all texts, and the number of ids of each text. Lines are tokenised separately, in parallel."""
-    lines = [text.splitlines() for text in texts]
-    encodings = tokenizer.encode_batch_fast([line for part in lines for line in part], add_special_tokens=False)
-    lengths = np.fromiter((len(encoding) for encoding in encodings), dtype=np.int64, count=len(encodings))
-    ids = np.concatenate([np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings])
-    return ids, np.add.reduceat(lengths, np.cumsum([0, *map(len, lines[:-1])]))
 
 
 def _share(pieces: np.ndarray, unknown: int | None) -> float:
