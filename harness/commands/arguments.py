@@ -50,8 +50,13 @@ class Parser(argparse.ArgumentParser):
             [f"--{word}" if f"--{word.partition('=')[0]}" in valued and "=" in word else word for word in given], namespace
         )
 
-    def parse_composed(self, arguments: list[str]) -> tuple[argparse.Namespace, dict[str, str], list[str]]:
-        """Options, the command's own keys, and the rest for Hydra; InputError for an option that nobody knows."""
+    def parse_composed(
+        self, arguments: list[str], groups: Sequence[str] = ()
+    ) -> tuple[argparse.Namespace, dict[str, str], list[str]]:
+        """Options, the command's own keys, and the rest for Hydra.
+
+        InputError for an option that nobody knows and, where the command reads some groups alone, for a key of another one.
+        """
         self.add_argument("--config-dir", "-cd", metavar="DIR", help="adds your own conf/ files")
         options, rest = self.parse_known_args(arguments)
         for option in rest:
@@ -60,6 +65,9 @@ class Parser(argparse.ArgumentParser):
                 raise unknown("option", option, [*known, *SWEEP], self.prog)
         own = {key: value for key, _, value in (word.partition("=") for word in rest) if key in self._keys}
         choices = [word for word in rest if word.partition("=")[0] not in self._keys]
+        for choice in choices:
+            if groups and not choice.startswith("-") and group_of(choice) not in groups:
+                raise unknown("key", group_of(choice), (*self._keys, *groups), "the command line")
         return options, own, [*([f"--config-dir={options.config_dir}"] if options.config_dir else []), *choices]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from harness.checkpoints import find_run
-from harness.commands.arguments import Parser, compose_and_run, group_of
+from harness.commands.arguments import Parser, compose_and_run
 from harness.config.choices import TaskKind
 from harness.errors import InputError, unknown
 
@@ -202,10 +202,7 @@ def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     parser = Parser(
         "predict", "Writes the predictions of a fine-tuned run on new texts.", "hardware= says on what it runs.", KEYS
     )
-    _, own, choices = parser.parse_composed(arguments)
-    for choice in choices:
-        if not choice.startswith("-") and group_of(choice) not in GROUPS:
-            raise unknown("key", group_of(choice), (*KEYS, *GROUPS), "the command line")
+    _, own, choices = parser.parse_composed(arguments, GROUPS)
     return own, choices
 
 

@@ -10,12 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
-
-from harness.config.choices import Device
-
-if TYPE_CHECKING:
-    from harness.hardware.device import Machine
+from typing import Self
 
 POWERCAP = Path("/sys/class/powercap")
 
@@ -43,16 +38,15 @@ class Counter:
         return (after - before + self.wraps_at) * self.joules_per_unit
 
 
-def counters(machine: "Machine") -> list[Counter]:
-    """Counters of the device; none where the machine has none or this user may not read them."""
-    return nvml_counters() if machine.is_cuda else rapl_counters()
+def counters(*, cuda: bool) -> list[Counter]:
+    """Counters of the GPU or of the processor; none where the machine has none or this user may not read them."""
+    return nvml_counters() if cuda else rapl_counters()
 
 
-def kind(device: Device) -> str | None:
-    """Name of the counters that `counters` finds for this device, None where there are none."""
-    if device is Device.cuda:
-        return "NVML" if nvml_counters() else None
-    return "RAPL" if rapl_counters() else None
+def kind(*, cuda: bool) -> str | None:
+    """Name of the counters that `counters` finds, None where there are none."""
+    name = "NVML" if cuda else "RAPL"
+    return name if counters(cuda=cuda) else None
 
 
 def rapl_counters(folder: Path = POWERCAP) -> list[Counter]:

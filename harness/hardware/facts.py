@@ -60,7 +60,9 @@ def environment(config: HardwareConfig) -> dict[str, object]:
         "dtype": config.dtype.value,
         "compile": config.compile,
         "load_average": os.getloadavg()[0],
-        "energy_counter": energy.kind(config.device),  # RAPL or NVML, None where there is none or it cannot be read
+        "energy_counter": energy.kind(
+            cuda=config.device is Device.cuda
+        ),  # RAPL or NVML, None where there is none or it cannot be read
         **git_state(),
     }
 

@@ -110,7 +110,7 @@ def throughput(call: Callable[[Batch], object], batches: list[Batch], machine: M
     unmeasured_ms = time_ms(work, machine)
     passes = max(1, min(PASSES, math.ceil(1e3 * SECONDS_OF_PASSES / unmeasured_ms)))
     beside, milliseconds = [reference.time_ms()], 0.0
-    with energy.EnergyMeter(energy.counters(machine)) as meter:
+    with energy.EnergyMeter(energy.counters(cuda=machine.is_cuda)) as meter:
         for _ in range(passes):
             milliseconds += time_ms(work, machine)
             with meter.paused():

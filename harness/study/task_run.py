@@ -124,7 +124,7 @@ def train_and_evaluate(
     if machine.compiles:
         with baseline.leave_out():
             compile_ahead(training_of(config, model, prepared, cost), Position(), machine)
-    meter = energy.EnergyMeter(energy.counters(machine) if ranks.count == 1 else [])  # counters of one device
+    meter = energy.EnergyMeter(energy.counters(cuda=machine.is_cuda) if ranks.count == 1 else [])  # counters of one device
     with peak_memory(machine, baseline) as peak, meter:
         done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks)
     largest = _gather(peak, ranks)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from harness.commands.arguments import OF_MODEL, Parser, compose_and_run, group_of
 from harness.commands.features.request import KEYS, Request, request_of
-from harness.errors import unknown
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
@@ -24,10 +23,7 @@ def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
         "model=, scale= and enhancement= say which model is expected; hardware= on what it runs.",
         KEYS,
     )
-    _, own, choices = parser.parse_composed(arguments)
-    for choice in choices:
-        if not choice.startswith("-") and group_of(choice) not in GROUPS:
-            raise unknown("key", group_of(choice), (*KEYS, *GROUPS), "the command line")
+    _, own, choices = parser.parse_composed(arguments, GROUPS)
     return own, choices
 
 

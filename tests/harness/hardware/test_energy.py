@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 from child_processes import wait_for
 
-from harness.config.choices import Device
 from harness.config.schema import HardwareConfig
 from harness.hardware import energy, facts
-from harness.hardware.device import Machine
 from harness.hardware.energy import Counter, EnergyMeter, rapl_counters
 
 AROUND = 262_143_328_850
@@ -129,7 +127,7 @@ def test_a_machine_without_a_driver_has_no_gpu_counter(monkeypatch):
 
 def test_a_processor_counts_for_work_on_the_processor(powercap, monkeypatch):
     monkeypatch.setattr(energy, "rapl_counters", lambda: rapl_counters(powercap))
-    assert len(energy.counters(Machine(HardwareConfig(threads=1)))) == 2
+    assert len(energy.counters(cuda=False)) == 2
 
 
 def test_a_run_says_which_counter_its_device_has(powercap, monkeypatch):
@@ -138,7 +136,7 @@ def test_a_run_says_which_counter_its_device_has(powercap, monkeypatch):
     assert facts.environment(HardwareConfig(threads=1))["energy_counter"] == "RAPL"
     monkeypatch.setattr(energy, "rapl_counters", list)
     assert facts.environment(HardwareConfig(threads=1))["energy_counter"] is None
-    assert energy.kind(Device.cuda) is None
+    assert energy.kind(cuda=True) is None
     monkeypatch.setattr(energy, "nvml_counters", lambda: [Counter(lambda: 0, 1e-3)])
-    assert energy.kind(Device.cuda) == "NVML"
-    assert energy.kind(Device.cpu) is None
+    assert energy.kind(cuda=True) == "NVML"
+    assert energy.kind(cuda=False) is None

@@ -75,7 +75,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return does
 
-    monkeypatch.setattr(energy, "counters", lambda machine: [Counter(lambda: total[0], 1.0)])
+    monkeypatch.setattr(energy, "counters", lambda *, cuda: [Counter(lambda: total[0], 1.0)])
     monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: float(total[0])))
     monkeypatch.setattr(finetuning, "step_of", taking(finetuning.step_of, 1))
     monkeypatch.setattr(evaluation, "predict", taking(evaluation.predict, 1000))
@@ -92,7 +92,7 @@ def test_energy_and_time_are_those_of_training_without_any_evaluation(done, keep
 
 
 def test_energy_without_a_counter_is_no_number(done, monkeypatch):
-    monkeypatch.setattr(energy, "counters", lambda machine: [])
+    monkeypatch.setattr(energy, "counters", lambda *, cuda: [])
     assert "finetune/energy_j" not in done(epochs=1).values
 
 
@@ -116,7 +116,7 @@ def test_throughputs_are_totals_of_the_data_set_over_the_time_of_training(done, 
 
 
 def test_costs_are_written_at_every_evaluation_and_end_with_the_whole(done, monkeypatch):
-    monkeypatch.setattr(energy, "counters", lambda machine: [])
+    monkeypatch.setattr(energy, "counters", lambda *, cuda: [])
     seen = done(epochs=3, keep_best=KeepBest.tune)
     evaluations = [seen.steps, 2 * seen.steps, 3 * seen.steps]
     assert list(seen.curves["tune/score"]) == evaluations
