@@ -141,19 +141,27 @@ def group_means(names: Sequence[str], values: Sequence[float]) -> list[float]:
     return [math.fsum(group) / len(group) for group in groups.values()]
 
 
-def _crossed_error(by_pretraining: list[float], by_seed: list[float]) -> tuple[float | None, float | None]:
+def by_pretraining(values: Mapping[Replicate, float]) -> list[float]:
+    """The mean of every pretraining where there are several, else the values of the seeds."""
+    several = len({one.pretrain_seed for one in values}) > 1
+    return group_means([one.pretrain_seed for one in values], list(values.values())) if several else list(values.values())
+
+
+def _crossed_error(of_pretrainings: list[float], of_seeds: list[float]) -> tuple[float | None, float | None]:
     """Error of a mean that varies with the pretraining, and with the fine-tuning that all pretrainings are compared with.
 
     The two variances are added, which counts a part of the noise twice, with Satterthwaite's degrees of freedom, which come
-    second; None where one fine-tuning seed says nothing of its own variance.
+    second, but no more than those of the smaller number of means: a large variance of two means may look small. None where one
+    fine-tuning seed says nothing of its own variance.
     """
-    if len(by_seed) < 2:
+    if len(of_seeds) < 2:
         return None, None
-    errors = [(spread(values).sd ** 2 / len(values), len(values) - 1) for values in (by_pretraining, by_seed)]
+    errors = [(spread(values).sd ** 2 / len(values), len(values) - 1) for values in (of_pretrainings, of_seeds)]
     total = sum(error for error, _ in errors)
     if total == 0:
-        return 0.0, len(by_seed) - 1
-    return math.sqrt(total), total**2 / sum(error**2 / freedom for error, freedom in errors)
+        return 0.0, len(of_seeds) - 1
+    satterthwaite = total**2 / sum(error**2 / freedom for error, freedom in errors)
+    return math.sqrt(total), min(satterthwaite, *(freedom for _, freedom in errors))
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:

@@ -10,6 +10,10 @@ Where = Mapping[str, object]
 """Condition -> its value, such as {"length": 128}."""
 
 
+PAIRS = "pairs"
+"""How many runs a point compares: shown beside its conditions, and none itself."""
+
+
 @dataclass(frozen=True)
 class Point:
     """One value with its 95 % interval, which is the value itself where it is counted."""

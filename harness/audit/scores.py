@@ -6,14 +6,15 @@ Two runs are compared where all facts agree that the claim does not name. Where 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import product
 from statistics import fmean
 
 from scipy.special import nctdtr
 
 from harness import arms, metrics, paired, tags
 from harness.audit.kinds import Relation, Score
-from harness.audit.measured import Measured, Point, conditions
+from harness.audit.measured import PAIRS, Measured, Point, conditions
 from harness.config import mistakes
 from harness.errors import InputError, unknown
 from harness.metrics import Direction
@@ -37,15 +38,22 @@ CONSTANT = {"eval/score": "eval/majority_score", "pretrain/masked_loss": "pretra
 
 POWER, MOST_SEEDS = 0.8, 1000
 
+MOST_NAMED = 2
+"""Settings that are named of sections which differ in nothing else; a resized model differs in more."""
+
+Arms = dict[str, list[FinishedRun]]
+"""Facts of an arm, as JSON -> its runs."""
+
 
 @dataclass
 class Section:
     """Runs of one task under equal conditions: their values by replicate, of `of` and of `against`."""
 
     run: FinishedRun
-    settings: dict[str, str]  # of the model, the same for both arms, which the claim does not name
-    values: tuple[dict[Replicate, float], dict[Replicate, float]] = field(default_factory=lambda: ({}, {}))
-    constant: list[float] = field(default_factory=list)  # what is reached without reading the text, of each run
+    against: FinishedRun
+    settings: dict[str, str]  # that the claim does not name: of the model for both arms, and what tells sections apart
+    values: tuple[dict[Replicate, float], dict[Replicate, float]]
+    constant: list[float]  # what is reached without reading the text, of each run
 
     def has_learned(self, sign: int, margin: float) -> bool:
         """Whether an arm is better than a constant answer; arms that are not say nothing of each other."""
@@ -71,7 +79,7 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
         raise InputError(f"metric: of {reading.metric} neither a higher nor a lower value is better; relation: no_difference")
     sign = -1 if metric.direction is Direction.LOWER else 1
     points, sds, silent = [], [], []
-    for section in _sections(reading, runs).values():
+    for section in _sections(reading, runs):
         of, against = section.values
         found = paired.compare_paired(against, of)
         if found is None:
@@ -101,20 +109,51 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
     )
 
 
-def _sections(reading: Score, runs: list[FinishedRun]) -> dict[str, Section]:
-    """By the facts that agree in each."""
+def _sections(reading: Score, runs: list[FinishedRun]) -> list[Section]:
+    """Of the facts that agree in each, every pair of arms that the two sides have: what is free may differ within a side."""
     sides, needed = [facts_of(text) for text in (reading.of, reading.against)], facts_of(reading.needs)
-    sections: dict[str, Section] = {}
+    found: dict[str, tuple[Arms, Arms]] = {}
     for run in runs:
         place = _side(run, sides)
         fits = reading.metric in run.metrics and _has(run, needed) and run.tags.get(tags.REPLICATE) != "true"
         if place is None or not fits or (reading.tasks and run.tags.get(tags.TASK) not in reading.tasks):
             continue
-        section = sections.setdefault(json.dumps(_held(run, sides), sort_keys=True), Section(run, _other_settings(run, sides)))
-        section.values[place][_replicate(run)] = run.metrics[reading.metric]
-        constant = run.metrics.get(CONSTANT.get(reading.metric, ""))
-        section.constant += [] if constant is None else [constant]
+        held = _held(run, sides)
+        of_side = found.setdefault(json.dumps(held, sort_keys=True), ({}, {}))[place]
+        of_side.setdefault(json.dumps(_facts(run), sort_keys=True), []).append(run)
+    pairs = [pair for arms_of in found.values() for pair in product(*(side.values() for side in arms_of))]
+    sections = [_section(pair, reading.metric, sides) for pair in pairs]
+    _tell_apart(sections)
     return sections
+
+
+def _section(pair: tuple[list[FinishedRun], ...], metric: str, sides: list[dict[str, str]]) -> Section:
+    first = [runs[0] for runs in pair]
+    values = tuple({_replicate(run): run.metrics[metric] for run in runs} for runs in pair)
+    constants = [run.metrics.get(CONSTANT.get(metric, "")) for runs in pair for run in runs]
+    settings = _other_settings(first[0], sides)
+    return Section(first[0], first[1], settings, values, [one for one in constants if one is not None])
+
+
+def _tell_apart(sections: list[Section]) -> None:
+    """Adds to sections that read alike the first settings in which they differ."""
+    alike: dict[str, list[Section]] = {}
+    for section in sections:
+        alike.setdefault(str(_conditions(section)), []).append(section)
+    for group in alike.values():
+        facts = [
+            {key: _of_both(section, key) for key in {**_facts(section.run), **_facts(section.against)}} for section in group
+        ]
+        keys = dict.fromkeys(key for one in facts for key in sorted(one))
+        differing = [key for key in keys if len({one.get(key) for one in facts}) > 1 and not key.startswith("facts.")]
+        for section, one in zip(group, facts, strict=True):
+            section.settings |= {key: one.get(key, "") for key in differing[:MOST_NAMED]}
+
+
+def _of_both(section: Section, key: str) -> str:
+    """`1e-3`, or `194 and 128` where the two arms differ in it."""
+    of_both = [run.params.get(key, "None") for run in (section.run, section.against)]
+    return " and ".join(dict.fromkeys(of_both))
 
 
 def facts_of(text: str) -> dict[str, str]:
@@ -160,8 +199,12 @@ def _held(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
     named = {key for facts in sides for key in facts}
     differing = [key for key in named if sides[0].get(key) != sides[1].get(key)]
     free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
-    held = {key: value for key, value in arms.facts(run.params).items() if not arms.within(key, free)}
+    held = {key: value for key, value in _facts(run).items() if not arms.within(key, free)}
     return held | _other_settings(run, sides)
+
+
+def _facts(run: FinishedRun) -> dict[str, str]:
+    return arms.facts(run.params)
 
 
 def _replicate(run: FinishedRun) -> Replicate:
@@ -171,12 +214,16 @@ def _replicate(run: FinishedRun) -> Replicate:
 
 
 def _where(section: Section, found: paired.Difference) -> dict[str, object]:
+    return {**_conditions(section), PAIRS: found.n}
+
+
+def _conditions(section: Section) -> dict[str, object]:
     run = section.run
     budget = "pretrain" if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else "finetune"
     settings = {key: run.params.get(f"{budget}.{key}") for key in ("max_steps", "epochs", "steps", "tokens", "flops")}
     first = next(((key, value) for key, value in settings.items() if value not in (None, "None")), None)
     named = section.settings | dict([first] if first else [])
-    return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **named, "pairs": found.n}
+    return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **named}
 
 
 def _more_seeds(reading: Score, sd: float) -> int:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 from harness.config import compose
 from harness.config.schema import RunConfig
-from harness.errors import unknown
+from harness.errors import InputError, unknown
 from harness.measure import flops, pretraining_heads, size
 from harness.measure.subject import OUTPUTS
+from models.choices import Body
 from models.config import EncoderConfig
 from models.heads import Classifier, MaskedLMHead, on_meta
 from models.objectives.base import Objective
@@ -65,7 +66,12 @@ def objective_flops(config: RunConfig, length: int) -> int:
 
 
 def visible_pairs(config: EncoderConfig, length: int) -> int:
-    """Pairs (token, token that it sees) in all layers, by what their attention states as its reach."""
+    """Pairs (token, token that it sees) in all layers, by what their attention states as its reach; InputError without one."""
+    if config.body is not Body.transformer or config.global_tokens:
+        raise InputError(
+            f"part: visible_pairs counts layers of attention without global tokens, got body={config.body.value} and "
+            f"global_tokens={config.global_tokens}"
+        )
     pairs = 0
     for block, _ in on_meta(config, OUTPUTS).encoder.layers.execution_order():
         reach = block.attention.receptive_field

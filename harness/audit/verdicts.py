@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from harness.audit.kinds import Reading, Relation
-from harness.audit.measured import Measured, Point, conditions, shown
+from harness.audit.measured import PAIRS, Measured, Point, conditions, shown
 
 
 class Verdict(Enum):
@@ -82,7 +82,7 @@ def holds(reading: Reading, point: Point, claimed: float) -> bool | None:
     if point.open:
         return None
     if reading.relation is Relation.better:
-        return _better(*point.interval, reading.margin)
+        return _better(point, reading.margin)
     if not isinstance(point.value, int | float):
         return point.value == claimed
     low, high = accepted(reading, claimed)
@@ -91,11 +91,12 @@ def holds(reading: Reading, point: Point, claimed: float) -> bool | None:
     return False if point.interval[1] < low or high < point.interval[0] else None
 
 
-def _better(low: float, high: float, margin: float) -> bool | None:
-    """Refuted where nothing better by the margin is left in the interval."""
+def _better(point: Point, margin: float) -> bool | None:
+    """Refuted where nothing better by the margin is left in the interval, which more runs make of every smaller difference."""
+    low, high = point.interval
     if high <= 0 or high < margin:
         return False
-    return True if low > 0 else None
+    return True if low > 0 and point.value >= margin else None
 
 
 def accepted(reading: Reading, claimed: float) -> tuple[float, float]:
@@ -113,7 +114,7 @@ def accepted(reading: Reading, claimed: float) -> tuple[float, float]:
 def where(chosen: list[Point], points: tuple[Point, ...]) -> str:
     """`length ≥ 256`, `batch = 8, 16`, or the conditions of each chosen point, of the conditions that vary."""
     known = dict.fromkeys(key for point in points for key in point.where)
-    keys = [key for key in known if len({str(point.where.get(key)) for point in points}) > 1]
+    keys = [key for key in known if key != PAIRS and len({str(point.where.get(key)) for point in points}) > 1]
     if len(keys) == 1:
         return _range(keys[0], [point.where.get(keys[0]) for point in chosen], [point.where.get(keys[0]) for point in points])
     return "; ".join(conditions({key: point.where[key] for key in keys if key in point.where}) for point in chosen)

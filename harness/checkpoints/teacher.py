@@ -41,11 +41,15 @@ def folder_of(config: RunConfig) -> Path:
 
 
 def content_hash(config: RunConfig) -> str | None:
-    """Hash of the teacher's weights, None without one."""
+    """Hash of the teacher's weights and of its shape, None without one."""
     if config.pretrain.objective is not ObjectiveName.distillation or config.pretrain.teacher is None:
         return None
-    with (Path(config.pretrain.teacher) / native.WEIGHTS).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    folder = Path(config.pretrain.teacher)
+    shape = folder / native.SHAPE if (folder / native.SHAPE).exists() else folder / "config.json"
+    with (folder / native.WEIGHTS).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    digest.update(shape.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def refuse_misfit(config: RunConfig, vocab_size: int) -> None:

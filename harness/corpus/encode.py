@@ -30,7 +30,7 @@ def cuts_at_white_space(tokenizer: Tokenizer) -> bool:
     """
     spec = json.loads(tokenizer.to_str())
     normalizer, cut = spec["normalizer"] or {}, spec["pre_tokenizer"] or {}
-    first, *later = cut["pretokenizers"] if cut.get("type") == "Sequence" else [cut]
+    first, *later = (cut["pretokenizers"] if cut.get("type") == "Sequence" else [cut]) or [{}]
     return (
         normalizer.get("type") == "BertNormalizer"
         and normalizer["clean_text"]

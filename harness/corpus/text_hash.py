@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -51,8 +53,19 @@ def _files(config: RunConfig) -> list[Path] | None:
         return [Path(name) for name in (*corpus.files, *corpus.validation_files)]
     if corpus.source is CorpusSource.data and config.data.source is DataSource.local:
         folder = Path(local_folder(config.data, corpus.folder, "corpus.folder"))
-        return sorted(path for path in folder.rglob("*") if path.is_file())
+        return sorted(_below(folder)) or None
     return None
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Every file below the folder, also through links to other folders, each folder once."""
+    seen: set[str] = set()
+    for here, folders, files in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(here)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        yield from (Path(here) / name for name in files)
 
 
 def _state(path: Path) -> list[object]:

@@ -26,7 +26,7 @@ from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_languages, load_table
 from harness.tasks.synthetic.words import WORDS
 
-PREPARE_VERSION = 5
+PREPARE_VERSION = 6
 """Part of the cache key; increased when the same rows are prepared differently."""
 
 SHAPING = ("kind", "max_length", "stride", "max_answer_length", "answerable_only", "headline", "labels")
@@ -117,6 +117,7 @@ def _key(config: RunConfig, tables: dict[str, Table], more_text: list[str]) -> s
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
     spec |= {key: getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
+    spec |= {"words": WORDS if config.task.grammar is not None else None}  # of which a vocabulary is trained, else of the rows
     digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
     _add_rows(digest, config, tables)
     digest.update(json.dumps(more_text).encode())

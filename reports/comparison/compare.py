@@ -9,9 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from harness import arms, metrics, tags
-from harness.paired import Replicate, Spread, geometric_mean, spread
+from harness.paired import Replicate, Spread, by_pretraining, geometric_mean, spread
 from reports.comparison import labels as naming
 from reports.comparison import sessions
 from reports.comparison.remembered import remembered
@@ -50,8 +51,11 @@ class Row:
         if not values:
             return None
         timed = sessions.timed_spread(self.sessions, self.runs.values(), metric)
+        if timed:
+            return timed
+        means = by_pretraining(self.values(metric))  # of each pretraining, as a change weighs them
         ratio = metrics.get(metric).by_ratio and min(values) > 0
-        return timed or (replace(spread(values), mean=geometric_mean(values)) if ratio else spread(values))
+        return replace(spread(values), mean=geometric_mean(means) if ratio else fmean(means))
 
     def mean(self, metric: str) -> float | None:
         """Over all replicates; None where no run has the metric."""

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from harness import metrics
-from harness.paired import Replicate, group_means, mean_interval
+from harness.paired import by_pretraining, mean_interval
 from reports.comparison import launches
 from reports.comparison.compare import Row
 
@@ -46,9 +46,3 @@ def of_launches(row: Row, metric: str) -> list[float]:
         return []
     newest = max(timed, key=lambda run: row.sessions.names.index(run.session))
     return row.sessions.levels(newest, launches.JUDGED[metric])
-
-
-def by_pretraining(values: dict[Replicate, float]) -> list[float]:
-    """The mean of every pretraining where there are several, else the values of the seeds."""
-    several = len({one.pretrain_seed for one in values}) > 1
-    return group_means([one.pretrain_seed for one in values], list(values.values())) if several else list(values.values())

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness import metrics
+from harness.paired import by_pretraining
 from reports.comparison.compare import Row, Section
-from reports.comparison.estimates import by_pretraining, of_launches
+from reports.comparison.estimates import of_launches
 from reports.comparison.results import headline
 
 DRAWS = 2000

@@ -6,10 +6,15 @@ from pathlib import Path
 
 from reports.comparison.compare import Comparison
 from reports.comparison.remembered import remembered
-from reports.reading.store import History, Run, latest
+from reports.comparison.results import RESULTS
+from reports.reading.store import History, Run, first, latest
 
 Curve = dict[str, dict[int, float]]
 """Run id -> {step: value}, of one metric."""
+
+
+def _curve(metric: str, history: History) -> Curve:
+    return first(history) if metric in RESULTS else latest(history)
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,9 @@ class Study:
 
     @remembered
     def curve(self, metric: str) -> Curve:
-        """The last value of every step."""
-        return latest(self.history(metric))
+        """The last value of every step; of a result the first one, which was evaluated there."""
+        return _curve(metric, self.history(metric))
 
     def curves_of(self, runs: list[Run], metric: str) -> Curve:
         """The same of these runs alone, read whenever it is called: a long curve of thousands of runs takes seconds."""
-        return latest(self.read(metric, runs))
+        return _curve(metric, self.read(metric, runs))

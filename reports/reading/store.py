@@ -177,6 +177,11 @@ def latest(history: History) -> dict[str, dict[int, float]]:
     return {run_id: {step: values[-1] for step, values in steps.items()} for run_id, steps in history.items()}
 
 
+def first(history: History) -> dict[str, dict[int, float]]:
+    """Run id -> {step: its first value}: a run that restores an earlier checkpoint ends with that one's score as its result."""
+    return {run_id: {step: values[0] for step, values in steps.items()} for run_id, steps in history.items()}
+
+
 def with_launches(reader: Reader, runs: list[Run]) -> list[Run]:
     """The same runs, the finished ones of a session with what each of its launches measured."""
     timed = [run for run in runs if run.session is not None and run.status == "finished"]

@@ -164,3 +164,19 @@ def test_differences_that_are_all_equal_have_no_scatter_to_judge_by():
     (point,) = scores.compare(reading(), runs).points
     assert (point.value, *point.interval) == (0, -math.inf, math.inf)
     assert not point.is_test
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_arms_of_one_side_never_share_a_section(turned):
+    """As published and resized: the same model, with other widths, and no setting in the name of the arm."""
+    matched = [run("gpt", seed, 0.5 + seed / 100, arm="gpt (params as base)", model__hidden_size="194") for seed in (1, 2, 3)]
+    published = [replace(one, params=one.params | {"model.hidden_size": "128"}) for one in RUNS]
+    runs = [*published, *matched]
+    found = scores.compare(reading(), runs[::-1] if turned else runs).points
+    values = {point.where["model.hidden_size"]: point.value for point in found}
+    assert values == {"128": pytest.approx(0.1 + 0.001 / 3), "194 and 128": pytest.approx(-0.2)}
+
+
+def test_sections_that_differ_in_a_condition_name_it():
+    runs = [replace(one, params=one.params | {"finetune.learning_rate": rate}) for one in RUNS for rate in ("1e-3", "1e-4")]
+    assert [point.where["finetune.learning_rate"] for point in scores.compare(reading(), runs).points] == ["1e-3", "1e-4"]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from harness.audit.kinds import Reading, Relation
-from harness.audit.measured import Measured, Point
+from harness.audit.measured import PAIRS, Measured, Point
 from harness.audit.verdicts import Settled, Verdict, of_claim, of_reading
 
 
@@ -116,3 +116,20 @@ def test_points_of_studies_with_other_budgets_are_told_apart():
     points = (Point(0.1, {"task": "order", "max_steps": 60}, -0.1, 0.3), Point(0.5, {"task": "order", "epochs": 3}, 0.4, 0.6))
     settled = of_reading(reading("better"), Measured(points))
     assert str(settled) == "holds only where epochs 3; undecided where max_steps 60"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"), [(0.001, 0.011, "undecided"), (0.0032, 0.0088, "refuted"), (0.001, 0.021, "confirmed")]
+)
+def test_better_means_better_by_the_margin(low, high, verdict):
+    found = Measured((Point((low + high) / 2, {}, low, high, 9),), "score")
+    assert of_reading(reading("better", margin=0.01), found).verdict.value == verdict
+
+
+def test_the_number_of_pairs_is_no_condition():
+    points = [
+        Point(value, {"rate": rate, PAIRS: n}, value - 0.01, value + 0.01, 9)
+        for value, rate, n in ((0.1, 1e-3, 5), (-0.1, 1e-4, 3))
+    ]
+    found = of_reading(reading("better", margin=0.01), Measured(tuple(points), "score"))
+    assert (found.verdict, found.text) == (Verdict.HOLDS_WHERE, "rate ≥ 0.001")

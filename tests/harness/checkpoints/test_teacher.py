@@ -9,8 +9,10 @@ from transformers import BertConfig, BertForMaskedLM
 
 from harness.checkpoints import native
 from harness.checkpoints import teacher as teachers
+from harness.config.schema import RunConfig
 from harness.errors import InputError
 from models.batch import Batch
+from models.objectives.config import ObjectiveName
 
 SMALL = [
     "scale=tiny",
@@ -147,3 +149,13 @@ def test_a_teacher_predicts_through_the_mask_decoder_that_it_was_trained_with(tm
         expected = trained.masked_head.read(trained.encoder, batch)[1] if decodes else trained.encoder(batch)
     torch.testing.assert_close(read, expected, rtol=0, atol=1e-6)
     assert torch.equal(read, hidden) is not decodes
+
+
+def test_a_teacher_is_its_weights_and_its_shape(published):
+    config = RunConfig()
+    config.pretrain.objective, config.pretrain.teacher = ObjectiveName.distillation, str(published)
+    before = teachers.content_hash(config)
+    assert teachers.content_hash(config) == before
+    shape = json.loads((published / "config.json").read_text())
+    (published / "config.json").write_text(json.dumps(shape | {"num_attention_heads": 4}))
+    assert teachers.content_hash(config) != before

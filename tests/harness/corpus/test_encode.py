@@ -115,8 +115,16 @@ FIRST = pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), pre_tokenize
         of_words(FIRST),
         of_words(pre_tokenizers.BertPreTokenizer(), clean_text=False),
         of_words(pre_tokenizers.WhitespaceSplit()),
+        of_words(pre_tokenizers.Sequence([])),
     ],
-    ids=["byte-level", "an added piece of two words", "the first word differs", "control characters stay", "no words of BERT"],
+    ids=[
+        "byte-level",
+        "an added piece of two words",
+        "the first word differs",
+        "control characters stay",
+        "no words of BERT",
+        "no words",
+    ],
 )
 def test_other_tokenizers_see_whole_lines(tokenizer):
     assert not encode.cuts_at_white_space(tokenizer)

@@ -96,3 +96,18 @@ def test_generated_text_is_not_kept(tmp_path, reads):
     assert text_hash(config) == text_hash(config)
     assert len(reads) == 4
     assert not paths.text_hashes(config.output).exists()
+
+
+def test_files_behind_a_linked_folder_are_seen_to_change(tmp_path: Path):
+    far, texts = tmp_path / "far", tmp_path / "root" / "texts"
+    far.mkdir()
+    texts.mkdir(parents=True)
+    (texts / "data").symlink_to(far)
+    (far / "again").symlink_to(far)  # a circle
+    corpus = CorpusConfig(name="own", source=CorpusSource.data, folder="texts", validation_split="", validation_share=0.5)
+    config = RunConfig(corpus=corpus, data=DataConfig(DataSource.local, str(tmp_path / "root")), output=str(tmp_path / "out"))
+    hashes = []
+    for number in range(2):
+        pq.write_table(pa.table({"text": [f"{word} {number}" for word in WORDS]}), far / "train-00000-of-00001.parquet")
+        hashes.append(text_hash(config))
+    assert hashes[0] != hashes[1]

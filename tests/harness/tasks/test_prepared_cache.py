@@ -84,6 +84,15 @@ def test_tokenizer_and_length_are_part_of_the_key(small_config, tmp_path):
     assert len(set(keys)) == len(keys)
 
 
+def test_the_same_rows_of_a_generated_task_and_of_files_have_two_keys(small_config):
+    """The vocabulary of a generated task is that of all of them, that of files their own."""
+    task = small_config.task
+    tables = {split: load_table(small_config, split) for split in cache.split_names(small_config)}
+    own = replace(small_config, task=replace(task, grammar=None))
+    assert task.grammar is not None
+    assert cache._key(own, tables, []) != cache._key(small_config, tables, [])
+
+
 def test_vocabulary_counts_by_content_not_by_place(small_config, tmp_path):
     keys = []
     for name in ("one.txt", "two.txt"):

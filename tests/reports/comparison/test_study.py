@@ -26,3 +26,8 @@ def test_curves_of_some_runs_are_read_of_these_alone(make_run):
 
 def test_study_without_a_store_has_no_history(make_run):
     assert Study(compare("s", [make_run()])).curve("finetune/loss") == {}
+
+
+def test_a_score_is_that_of_its_evaluation_also_where_an_earlier_checkpoint_was_restored(make_run):
+    study = Study(compare("s", [make_run()]), lambda metric, runs: {"run1": {7: [0.51], 24: [0.49, 0.51]}})
+    assert study.curve("tune/score") == {"run1": {7: 0.51, 24: 0.49}}
