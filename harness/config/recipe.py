@@ -30,7 +30,8 @@ def note_on_scale(config: RunConfig) -> str | None:
         return None
     return (
         f"pretrain.learning_rate={rate:g} of recipe=small was found up to L{SEEN_DEPTH} H{SEEN_WIDTH}, here "
-        f"L{shape.depth} H{shape.hidden_size}: six layers did not learn at it, at 1e-3 they did; set it, or take recipe=bert"
+        f"L{shape.depth} H{shape.hidden_size}: L6 H128 learned at 1e-3 alone, L4 H256 at neither within 1 M tokens; "
+        "set a lower rate, or take recipe=bert"
     )
 
 
