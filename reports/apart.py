@@ -5,6 +5,7 @@ import gc
 import multiprocessing
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 
@@ -21,8 +22,11 @@ Made = dict[Callable[[Study], Chapter], Chapter]
 
 
 def can_draw_apart() -> bool:
-    """Whether a forked process saves time: on Linux, with a second core."""
-    return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
+    """Whether a forked process is safe and saves time: on Linux, with a second core, and from a process of one thread.
+
+    A lock that another thread holds at the fork, such as that of SQLite's memory, is never released in the forked process.
+    """
+    return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1 and threading.active_count() == 1
 
 
 @contextlib.contextmanager

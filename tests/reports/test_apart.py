@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -40,6 +42,22 @@ def _in_another_process(monkeypatch, what):
     monkeypatch.setattr(render, "DRAWN", apart.DRAWN)
     monkeypatch.setattr(render, "CHAPTERS", tuple(chapter if one is drawn else one for one in render.CHAPTERS))
     return calls
+
+
+def test_a_process_with_other_threads_draws_itself(monkeypatch):
+    """Whatever lock they hold at a fork is held for ever there."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    assert apart.can_draw_apart() == (sys.platform == "linux")
+    monkeypatch.undo()
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    try:
+        assert not apart.can_draw_apart()
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_files_are_the_same_byte_for_byte(study, monkeypatch):
