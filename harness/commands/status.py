@@ -32,7 +32,8 @@ def main(arguments: list[str]) -> int:
     for study, commands in found.items():
         print(_in_short(study, commands) if len(chosen) > 1 else "\n\n".join(_details(study, one) for one in commands))
     if len(chosen) > 1:
-        print("python -m harness status STUDY says why, and which command completes it")
+        where = "" if options.output == parser.get_default("output") else f" --output {shlex.quote(options.output)}"
+        print(f"python -m harness status STUDY{where} says why, and which command completes it")
     return int(any(one.missing for commands in found.values() for one in commands))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,7 @@ def test_several_studies_are_a_line_each(planned, run_harness, output):
     shutil.copytree(output / "s", output / "t")
     done = run_harness("status", "--output", str(output))
     assert done.stdout.splitlines()[:2] == [f"{name}: 0 of 2 planned runs complete, 2 missing" for name in "st"]
+    assert f"status STUDY --output {shlex.quote(str(output))} says why" in done.stdout
 
 
 @pytest.mark.parametrize(
