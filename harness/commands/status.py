@@ -11,7 +11,7 @@ from harness.commands.arguments import Parser
 from harness.errors import InputError, unknown
 from harness.study import status
 from harness.study.status import CommandStatus, RunStatus
-from harness.terminal import wrapped
+from harness.terminal import WIDTH, wrapped
 
 
 def main(arguments: list[str]) -> int:
@@ -65,6 +65,8 @@ def _line(run: RunStatus, width: int) -> str:
     place = f" (see {os.path.relpath(log)})" if run.state in SHOWN and log.exists() else ""
     again = f", after {run.retries} {'retry' if run.retries == 1 else 'retries'}" if run.retries else ""
     first, why = f"  {run.title:<{width}}  {state:<14}  ", f"{run.reason}{again}{place}"
+    if len(first) > WIDTH // 2:
+        return "\n".join([first.rstrip(), *([wrapped(why, 6)] if why else [])])
     return wrapped(why, len(first), first) if why else first.rstrip()
 
 

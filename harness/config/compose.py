@@ -27,6 +27,7 @@ from harness.config.redact import redacted
 from harness.config.resolve import from_node, unchecked
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.config.sweep import Sweep
+from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.terminal import live_line
@@ -90,7 +91,10 @@ def main(arguments: list[str], run: Run) -> int:
         raise errors[0]
     runs = sweep.runs()
     _refuse_one_name(runs)
-    return run(runs) if runs else 0
+    if not runs:  # a launcher plugin ran them
+        return 0
+    refuse_unread_parts(runs, overrides)
+    return run(runs)
 
 
 def _run_job(run: Run, composed: list[RunConfig]) -> None:

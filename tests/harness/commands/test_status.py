@@ -145,3 +145,13 @@ def test_it_loads_neither_torch_nor_mlflow():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
     assert done.stdout == "set()\n"
+
+
+def test_a_long_name_leaves_the_reason_a_line_of_its_own(planned, run_harness, output):
+    (item,) = planned("model.attention_window=8", "model.hidden_dropout_prob=0.25", "model.attention_probs_dropout_prob=0.25")
+    laid_out(item)
+    done = run_harness("status", "s", "--output", str(output))
+    assert (done.returncode, done.stderr) == (1, "")
+    state, reason = done.stdout.splitlines()[2:4]
+    assert state.split() == [*item.title.split(), "killed"]
+    assert reason.strip().startswith("its command was interrupted")

@@ -24,8 +24,11 @@ def test_resolving_the_result_again_changes_nothing(compose, more):
 
 def test_run_without_pretraining_does_not_depend_on_keys_of_one(compose):
     (plain,) = compose("task=bag", "scale=tiny")
-    (other,) = compose("task=bag", "scale=tiny", "pretrain.mask_rate=0.4", "pretrain.seed=7", "corpus.documents=50")
-    assert replace(resolve(other, FOUND), overrides=plain.overrides) == resolve(plain, FOUND)
+    other, _ = compose(
+        *("-m", "pretrain=none,mlm", "task=bag", "scale=tiny"),
+        *("pretrain.mask_rate=0.4", "pretrain.seed=7", "corpus.documents=50"),
+    )
+    assert replace(resolve(other, FOUND), overrides=plain.overrides, swept=plain.swept) == resolve(plain, FOUND)
     pretrained = [compose("task=bag", "scale=tiny", "pretrain=mlm", rate)[0] for rate in ("seed=0", "pretrain.mask_rate=0.4")]
     assert resolve(pretrained[0], FOUND) != resolve(pretrained[1], FOUND)
 

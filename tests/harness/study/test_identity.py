@@ -194,7 +194,6 @@ def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_no
         ("tokenizer.vocab_size=4096,8192", ["base vocab_size=4096", "base"]),
         ("tokenizer=own,bpe", ["base", "base tokenizer=bpe"]),
         ("seed=1,2", ["base", "base"]),
-        ("pretrain.seed=1,2", ["base", "base"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
