@@ -39,13 +39,13 @@ class Position:
     seconds: float = 0.0
     paused_seconds: float = 0.0  # of evaluation, not in `seconds`
 
-    def advance(self, step: "Step") -> None:
-        """Counts one more step."""
-        self.step += 1
-        self.rows += step.rows
-        self.tokens += step.tokens
-        self.padded_tokens += step.padded_tokens
-        self.flops += step.flops
+    def advance(self, step: "Step", times: int = 1) -> None:
+        """Counts so many more steps of this kind."""
+        self.step += times
+        self.rows += times * step.rows
+        self.tokens += times * step.tokens
+        self.padded_tokens += times * step.padded_tokens
+        self.flops += times * step.flops
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,16 @@ class BatchSizes:
         while not self.limit.reached(ahead):
             rows = self.rows(ahead)
             tokens = rows * self._options.length
-            ahead.advance(Step([], rows, tokens, tokens, rows * (self.per_sequence or 0)))
+            step = Step([], rows, tokens, tokens, rows * (self.per_sequence or 0))
+            ahead.advance(step, self._equal_steps(ahead, step))
         return ahead
+
+    def _equal_steps(self, position: Position, step: Step) -> int:
+        """Steps from this one on that are like it; at least one. All but the last ones are, after the ramp."""
+        done = self.limit.done(position)
+        if self._options.ramp_from is not None and done < self.limit.total * self._options.ramp_fraction:
+            return 1
+        return max(1, int((self.limit.total - done) / self.limit.size(step)) - 1)
 
 
 class Steps:

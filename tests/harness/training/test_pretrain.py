@@ -13,6 +13,8 @@ import psutil
 import pytest
 import torch
 from child_processes import wait_for
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from harness.config.schema import PretrainConfig
@@ -78,6 +80,26 @@ def test_the_batch_grows_along_the_ramp_and_the_steps_are_known_before():
     assert sum(sizes) == 100
     assert sizes[-2] == 10
     assert plan.planned_steps(Position()) == len(sizes)
+
+
+@given(
+    st.sampled_from(["tokens", "flops", "steps"]),
+    st.integers(1, 20_000),
+    st.integers(1, 9),
+    st.sampled_from([None, 1, 5]),
+    st.integers(1, 50),
+)
+def test_the_end_is_where_the_steps_lead_one_after_the_other(unit, total, batch, ramp_from, flops):
+    budget = PretrainConfig(**{unit: total}, length=8, batch_size=batch, ramp_from=ramp_from, ramp_fraction=0.3)
+    plan = BatchSizes(budget, flops)
+    sizes = walk(plan, budget, flops)
+    end = plan.end(Position())
+    assert (end.step, end.rows, end.tokens) == (len(sizes), sum(sizes), 8 * sum(sizes))
+
+
+def test_the_end_of_a_large_budget_needs_no_walk():
+    plan = BatchSizes(PretrainConfig(tokens=137e9, length=512, batch_size=256), 1.0)
+    assert plan.planned_steps(Position()) == -(-137_000_000_000 // (512 * 256))
 
 
 def folder_of(output: Path) -> Path:
@@ -206,8 +228,8 @@ def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(finished, r
     (run,) = runs_of(finished, "s")
     folder = folder_of(finished)
     more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=2"]
-    for number, given in enumerate((run.info.run_id, str(folder))):
-        done = run_harness(*more, f"pretrain.from={given}", f"output={finished}", f"study=s{number}", "measure=none")
+    for number, source in enumerate((run.info.run_id, str(folder))):
+        done = run_harness(*more, f"pretrain.from={source}", f"output={finished}", f"study=s{number}", "measure=none")
         assert done.returncode == 0, done.stdout + done.stderr
         (cell,) = runs_of(finished, f"s{number}")
         assert cell.data.tags["arm"] == "base+mlm"
@@ -248,8 +270,10 @@ def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_see
     ],
 )
 def test_wrong_input_is_one_line_and_no_run(run_harness, output, arguments, told):
-    budget = [] if any("=" in a and "steps" in a for a in arguments) else ["pretrain.steps=2"]
-    given = [a for a in TEXT if a.split("=")[0] not in {b.split("=")[0] for b in arguments}]
+    pretrains = any(argument.startswith("pretrain=") for argument in arguments)
+    text = [argument for argument in TEXT if pretrains or not argument.startswith("pretrain.")]
+    budget = ["pretrain.steps=2"] if pretrains and "pretrain.steps=3" not in arguments else []
+    given = [a for a in text if a.split("=")[0] not in {b.split("=")[0] for b in arguments}]
     done = run_harness(*given, "task=bag", *budget, *arguments, f"output={output}")
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
