@@ -113,7 +113,9 @@ def _across(comparison: Comparison, options: argparse.Namespace) -> tuple[list[P
     for name in options.arm:
         if options.baseline is None and name not in old:
             raise unknown(f"arm of {options.against!r}", name, old)
-    pairs = [Pair(name, PREFIX + name, options.baseline or name) for name in chosen if options.baseline or name in old]
+    gone = [] if options.baseline or options.arm else [name for name in old if name not in new]
+    judged = [name for name in [*chosen, *gone] if options.baseline or name in old]
+    pairs = [Pair(name, PREFIX + name, options.baseline or name) for name in judged]
     return pairs, [name for name in chosen if not options.baseline and name not in old]
 
 

@@ -71,8 +71,27 @@ def test_arms_without_a_counterpart_are_named_and_not_judged(log, capsys):
     code, text = gate(capsys, "--study", "old", "--against", "new", "--baseline", "extra", "--max-drop", "1%")
     assert code == 0
     log("other", BEFORE, "third")
-    code, text = gate(capsys, "--study", "third", "--against", "old", "--max-drop", "1%")
-    assert (code, "nothing to judge" in text) == (1, True)
+    code, text = gate(
+        capsys, "--study", "third", "--against", "old", "--baseline", "base", "--max-drop", "1%", "--arm", "other"
+    )
+    assert code == 0
+
+
+def test_a_lost_arm_fails(log, capsys):
+    for arm in ("base", "albert"):
+        log(arm, BEFORE, "old")
+    log("base", BEFORE)
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%")
+    assert (code, "failed: 1 of 2 tests" in text) == (1, True)
+    assert "albert has no finished run of this task: sst2 albert eval/score" in text
+    assert gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%", "--arm", "base")[0] == 0
+
+
+def test_two_studies_without_a_common_arm_fail(log, capsys):
+    log("base", BEFORE, "old")
+    log("other", BEFORE)
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%")
+    assert (code, "Not in 'old', so not judged: other." in text, "failed: 1 of 1 test" in text) == (1, True, True)
 
 
 def test_a_lost_task_fails(log, capsys):
