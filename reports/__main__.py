@@ -10,19 +10,17 @@ import tempfile
 from pathlib import Path
 
 from reports.commands import COMMANDS
+from reports.commands.arguments import Parser
 from reports.errors import ReportError, unknown
 
 RARELY = (100_000, 50, 50)
 """Thresholds of garbage collection: of what a report makes, nearly all is kept until it is written."""
 
 
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line; a wrong option ends with exit code 2."""
-    parser = argparse.ArgumentParser(
-        prog="python -m reports",
-        description="Compare the arms of a study with its baseline.",
-        epilog="Commands: " + "; ".join(f"{name}: {text}" for name, (_, text) in COMMANDS.items()),
-    )
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line; ReportError for a wrong option."""
+    listed = "; ".join(f"{name}: {text}" for name, (_, text) in COMMANDS.items())
+    parser = Parser("", "Compare the arms of a study with its baseline.", f"Commands: {listed}")
     parser.add_argument(
         "--study",
         metavar="NAME",
@@ -40,9 +38,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         default=[],
         help="setting that arms may differ in, such as hardware.dtype or a group such as hardware; may be repeated",
     )
-    parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: multirun/reports/<study>)")
-    parser.add_argument("--uri", help="tracking store (default: the SQLite file multirun/mlflow.db)")
-    parser.add_argument("--audit", metavar="FILE", type=Path, help="verdicts on claims (default: multirun/audit/audit.json)")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: reports/<study> in --output)")
+    of_audit = "verdicts on claims (default: audit/audit.json in --output)"
+    parser.add_argument("--audit", metavar="FILE", type=Path, help=of_audit)
     parser.add_argument("--with-wnli", action="store_true", help="count WNLI in the average over GLUE (default: left out)")
     parser.add_argument(
         "--target",
@@ -53,16 +51,16 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     formats = "what to write, of md, html, csv, latex, parquet, png (default: %(default)s)"
     parser.add_argument("--format", metavar="NAMES", default="md,html,csv", help=formats)
-    return parser.parse_args(arguments)
+    return parser.parse(arguments)
 
 
-def default_out(study: str) -> Path:
+def default_out(study: str, output: str = "multirun") -> Path:
     """A folder for each study, with unusual characters of its name replaced."""
-    return Path("multirun", "reports", re.sub(r"[^\w.-]|^\.+", "_", study))
+    return Path(output, "reports", re.sub(r"[^\w.-]|^\.+", "_", study))
 
 
-def _last_audit() -> Path | None:
-    path = Path("multirun", "audit", "audit.json")
+def _last_audit(output: str) -> Path | None:
+    path = Path(output, "audit", "audit.json")
     return path if path.is_file() else None
 
 
@@ -94,7 +92,7 @@ def report(options: argparse.Namespace) -> Path:
     formats = render.formats(options.format)
     found = read(options.uri, options.study, options.where)
     comparison = compare_with_first(found, options.baseline, options.along)
-    of_chapters = Options(tuple(options.target), options.with_wnli, options.audit or _last_audit())
+    of_chapters = Options(tuple(options.target), options.with_wnli, options.audit or _last_audit(options.output))
     reader = found.reader
     study = Study(
         comparison,
@@ -103,7 +101,7 @@ def report(options: argparse.Namespace) -> Path:
         output=reader.output,
         forkable=reader.forkable,
     )
-    out = options.out or default_out(found.study)
+    out = options.out or default_out(found.study, options.output)
     files = render.render(study, formats)
     write(files, out)
     return out / next(iter(files))
@@ -111,7 +109,7 @@ def report(options: argparse.Namespace) -> Path:
 
 def run(arguments: list[str]) -> int:
     """The exit code of the command that the first argument names, or of a report."""
-    if arguments and not arguments[0].startswith("-"):
+    if arguments and not arguments[0].startswith(("-", "output=")):
         name, *rest = arguments
         if name not in COMMANDS:
             raise unknown("command", name, COMMANDS)

@@ -3,12 +3,12 @@
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from reports.comparison import labels
 from reports.comparison.compare import Comparison, compare
 from reports.errors import ReportError
 from reports.reading import store, where
+from reports.reading.address import default_uri
 from reports.reading.connect import connect
 from reports.reading.store import Reader, Run
 
@@ -22,13 +22,8 @@ class Found:
     runs: list[Run]
 
 
-def default_uri() -> str:
-    """The store that `python -m harness` writes by default."""
-    return f"sqlite:///{Path('multirun', 'mlflow.db').absolute()}"
-
-
 def open_store(uri: str | None) -> Reader:
-    """A reader of the store, by default of `default_uri`; ReportError where there is none."""
+    """A reader of the store, by default of that of `multirun`; ReportError where there is none."""
     return connect(uri or default_uri())
 
 

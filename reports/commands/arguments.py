@@ -1,16 +1,37 @@
-"""Options that several commands have."""
+"""The command lines of the report and its commands: a wrong one is one line, and several have the same options."""
 
 import argparse
+from typing import NoReturn
+
+from reports.errors import ReportError, unknown
+from reports.reading.address import default_uri
 
 
-def parser(command: str, description: str) -> argparse.ArgumentParser:
-    """With the option that says which store is read."""
-    made = argparse.ArgumentParser(prog=f"python -m reports {command}", description=description)
-    made.add_argument("--uri", help="tracking store (default: the SQLite file multirun/mlflow.db)")
-    return made
+class Parser(argparse.ArgumentParser):
+    """Of the report (no name) or of one of its commands; a wrong option is a ReportError in place of the usage."""
+
+    def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
+        prog = f"python -m reports {command}".rstrip()
+        super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
+        self.add_argument("--output", metavar="DIR", default="multirun", help="folder of the runs (default: %(default)s)")
+        self.add_argument("--uri", help="tracking store (default: the SQLite file mlflow.db of --output)")
+
+    def error(self, message: str) -> NoReturn:
+        """One line."""
+        raise ReportError(f"{message}; {self.prog} --help lists the options")
+
+    def parse(self, arguments: list[str]) -> argparse.Namespace:
+        """The options, `uri` being that of the store that is read; `output=DIR` is `--output DIR`, as keys are written."""
+        given = [f"--{word}" if word.startswith("output=") else word for word in arguments]
+        options, rest = self.parse_known_args(given)
+        if rest:
+            raise unknown("option", rest[0], [name for action in self._actions for name in action.option_strings])
+        if options.uri is None:
+            options.uri = default_uri(options.output)
+        return options
 
 
-def add_where(made: argparse.ArgumentParser) -> None:
+def add_where(made: Parser) -> None:
     """Options that say which runs are compared with which, as those of the report."""
     made.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
     made.add_argument(

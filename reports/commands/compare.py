@@ -29,14 +29,14 @@ Part = tuple[str, list[str], list[list[str]]]
 
 def main(given: list[str]) -> int:
     """0, and the comparison on stdout; ReportError where a run is not found or both are the same."""
-    parser = arguments.parser("compare", "What differs between two runs: settings, environment, numbers. No verdict.")
+    parser = arguments.Parser("compare", "What differs between two runs: settings, environment, numbers. No verdict.")
     parser.epilog = ORDER
     for name in ("run_a", "run_b"):
         parser.add_argument(name, metavar=name.upper(), help="id, name, or the beginning of the name of a run's folder")
     parser.add_argument("--study", metavar="NAME", action="append", default=[], help="where to search (default: every study)")
     parser.add_argument("--all", action="store_true", help="show numbers that are equal, too")
     parser.add_argument("--format", choices=FORMATS, default="text", help="(default: text, for a terminal)")
-    options = parser.parse_args(given)
+    options = parser.parse(given)
     reader = open_store(options.uri)
     first, second = (two_runs.find(reader, name, options.study) for name in (options.run_a, options.run_b))
     if first.run_id == second.run_id:

@@ -38,7 +38,7 @@ def main(given: list[str]) -> int:
 
 def parse(given: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = arguments.parser("gate", "Test that arms are not worse than they were; exit code 1 where that is not shown.")
+    parser = arguments.Parser("gate", "Test that arms are not worse than they were; exit code 1 where that is not shown.")
     parser.add_argument("--study", metavar="NEW", required=True, help="study that is judged")
     parser.add_argument("--against", metavar="OLD", help="study that it is judged against (default: itself, with --baseline)")
     parser.add_argument(
@@ -50,7 +50,7 @@ def parse(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--max-memory", metavar="X%", help="more peak memory of inference and of training")
     parser.add_argument("--timing", metavar="METRIC", default=LATENCY, help=f"timing of --max-slowdown (default: {LATENCY})")
     arguments.add_where(parser)
-    return parser.parse_args(given)
+    return parser.parse(given)
 
 
 def limits_of(options: argparse.Namespace) -> list[Limit]:

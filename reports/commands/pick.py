@@ -40,14 +40,14 @@ def main(given: list[str]) -> int:
 
 def parse(given: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = arguments.parser("pick", "Arms that satisfy limits, the best score first; exit code 1 where none does.")
+    parser = arguments.Parser("pick", "Arms that satisfy limits, the best score first; exit code 1 where none does.")
     parser.add_argument("--study", metavar="NAME", action="append", default=[], help="several are joined (default: the newest)")
     for option, (metric, _) in SHORT.items():
         parser.add_argument(option, metavar="N", help=f"limit on {metric}")
     for option in ("--at-least", "--at-most"):
         parser.add_argument(option, metavar="METRIC=N", action="append", default=[], help="in base units; may be repeated")
     arguments.add_where(parser)
-    return parser.parse_args(given)
+    return parser.parse(given)
 
 
 def bounds_of(options: argparse.Namespace) -> list[Bound]:

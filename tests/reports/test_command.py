@@ -147,6 +147,29 @@ def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
     assert "--out 'taken' cannot be written" in refused(capsys, "--out", "taken")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--studdy", "x"], "unknown option '--studdy' (did you mean '--study'?)"),
+        (["--format"], "argument --format: expected one argument; python -m reports --help lists the options"),
+        (["gate", "--max-drop", "1%"], "required: --study; python -m reports gate --help lists the options"),
+        (["pick", "--max-parms", "3"], "unknown option '--max-parms' (did you mean '--max-params'?)"),
+        (["compare"], "required: RUN_A, RUN_B"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(capsys, arguments, told):
+    assert told in refused(capsys, *arguments)
+
+
+def test_the_folder_of_the_runs_is_read_and_written_to(tracking, capsys):
+    tracking.log("base")
+    Path("multirun").rename("elsewhere")
+    assert "no tracking store at" in refused(capsys)
+    for output in (["--output", "elsewhere"], ["output=elsewhere"]):
+        assert main([*output, "--format", "md"]) == 0
+        assert capsys.readouterr().out == "elsewhere/reports/before_after/report.md\n"
+
+
 FULL_DISK = """
 import pathlib, resource
 from reports.__main__ import ReportError, write
