@@ -1,4 +1,4 @@
-"""Weights of a pretraining for fine-tuning: of the same command, or of the run that pretrain.checkpoint names."""
+"""Weights of a pretraining for fine-tuning: of the same command, or of the run that pretrain.from names."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,19 +16,19 @@ from harness.tracking.run_log import RECORD
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
-    """The pretraining that pretrain.checkpoint names: its weights, its tokenizer and its config.
+    """The pretraining that pretrain.from names: its weights, its tokenizer and its config.
 
     InputError for a run that does not exist or saved no weights.
     """
-    folder = find_run.weights_folder(config.pretrain.checkpoint, "pretrain.checkpoint", config.output, config.tracking.uri)
+    folder = find_run.weights_folder(config.pretrain.checkpoint, "pretrain.from", config.output, config.tracking.uri)
     if finetuned.is_finetuned(folder):
         raise InputError(
-            f"pretrain.checkpoint={config.pretrain.checkpoint!r} is a fine-tuning: expected a pretraining to start from"
+            f"pretrain.from={config.pretrain.checkpoint!r} is a fine-tuning: expected a pretraining to start from"
         )
     saved = folder.parent / "config.yaml"
     if not saved.exists():
         raise InputError(
-            f"pretrain.checkpoint={config.pretrain.checkpoint!r}: {saved} is missing: expected the folder of a run"
+            f"pretrain.from={config.pretrain.checkpoint!r}: {saved} is missing: expected the folder of a run"
         )
     if torn := checksums.fault(folder.parent, _record(folder.parent).get("files", {})):
         raise checksums.TornError(f"{folder.parent / torn} is torn or has changed since it was written")

@@ -21,7 +21,7 @@ def read(config: RunConfig) -> Found:
     """
     checkpoint = None
     if config.pretrain.checkpoint is not None and config.model.init_from is not None:
-        raise InputError("pretrain.checkpoint and model.init_from both say what to start from: set one of them")
+        raise InputError("pretrain.from and model.init_from both say what to start from: set one of them")
     if config.pretrain.checkpoint is not None:
         checkpoint = pretrained.checkpoint_of(config)
     elif config.model.init_from is not None:
