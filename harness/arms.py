@@ -54,7 +54,10 @@ BY_CONTENT = (
 )
 """Keys that say where content comes from. The content itself is a fact, under `facts.`: rows, text, weights, tokenizer."""
 
-WITHOUT_EFFECT = ("model.objective", "model.tokenizer.", "finetune.keep", "pretrain.keep", "pretrain.checkpoint_every_s")
+WITHOUT_EFFECT = (
+    *("model.objective", "model.tokenizer.", "model.recipe."),
+    *("finetune.keep", "pretrain.keep", "pretrain.checkpoint_every_s"),
+)
 """Other keys, or groups that end in a dot, without effect on results: what a model states is resolved into other keys."""
 
 NO_FACTS = ("model.vocab_size", "model.pad_token_id", "finetune.submit")

@@ -22,14 +22,10 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     """
     folder = find_run.weights_folder(config.pretrain.checkpoint, "pretrain.from", config.output, config.tracking.uri)
     if finetuned.is_finetuned(folder):
-        raise InputError(
-            f"pretrain.from={config.pretrain.checkpoint!r} is a fine-tuning: expected a pretraining to start from"
-        )
+        raise InputError(f"pretrain.from={config.pretrain.checkpoint!r} is a fine-tuning: expected a pretraining to start from")
     saved = folder.parent / "config.yaml"
     if not saved.exists():
-        raise InputError(
-            f"pretrain.from={config.pretrain.checkpoint!r}: {saved} is missing: expected the folder of a run"
-        )
+        raise InputError(f"pretrain.from={config.pretrain.checkpoint!r}: {saved} is missing: expected the folder of a run")
     if torn := checksums.fault(folder.parent, _record(folder.parent).get("files", {})):
         raise checksums.TornError(f"{folder.parent / torn} is torn or has changed since it was written")
     pretraining, (_, shape) = resolve.load(saved), native.read(folder)

@@ -1,5 +1,7 @@
 """`--help GROUP` and `--help KEY`: types, defaults and comments of the schema, and the choices of `conf/`."""
 
+import functools
+import operator
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +77,10 @@ def _keys(section: str, name: str) -> dict[str, Key]:
 
 
 def _set_by_default(section: str) -> dict[str, Any]:
-    """Values that the files of the default choices give to the keys of a section."""
+    """Values that the files of the default choices give to the keys of a section, which may be within another one."""
+    outer, _, inner = section.partition(".")
+    if inner:
+        return _set_by_default(outer).get(inner, {})
     import yaml  # here: takes 50 ms, and the first page of the help does not need it
 
     values: dict[str, Any] = {}
@@ -88,7 +93,14 @@ def _set_by_default(section: str) -> dict[str, Any]:
         package = PACKAGE.search(text)
         if (package[1] if package else group) == section:
             values |= yaml.safe_load(text) or {}
-    return values
+    return {key: _followed(value) for key, value in values.items()}
+
+
+def _followed(value: Any) -> Any:
+    """The value that `${SECTION.KEY.KEY}` stands for, of the default choices; any other value as it is."""
+    if not isinstance(value, str) or not (path := re.fullmatch(r"\$\{(\w+)\.([\w.]+)\}", value)):
+        return value
+    return functools.reduce(operator.getitem, path[2].split("."), _set_by_default(path[1]))
 
 
 def _files(group: str) -> list[Path]:

@@ -12,11 +12,14 @@ AT_MOST = 3
 FIRST = ("", "model", "finetune", "task", "hardware", "pretrain", "measure")
 """Order in which sections are suggested; the others follow. The empty one is the top level."""
 
+STATED = "model.recipe."
+"""What a scale states of settings that have keys of their own; those are suggested."""
+
 
 def keys(unknown: str, known: Iterable[str]) -> list[str]:
     """Keys that an unknown one may stand for, the likeliest first: `finetune.learning_rate` for `lr`."""
     section, _, name = unknown.strip("+~").rpartition(".")
-    known = sorted(known, key=_place)
+    known = sorted((key for key in known if not key.startswith(STATED)), key=_place)
     siblings = [key for key in known if key.rpartition(".")[0] == section]
     synonyms = {canonical for canonical, others in KEYS.items() if _plain(name) in others.split()}
     found = [key for key in known if key.rpartition(".")[2] in synonyms] or [key for key in known if _last(key) == _plain(name)]

@@ -46,12 +46,21 @@ class StatedTokenizer:
 
 
 @dataclass
+class StatedRecipe:
+    """What a scale states for `recipe=small` (docs/recipes.md): settings that hold for its depth and width."""
+
+    learning_rate: float = number(5e-4, above=0, limit=1000)  # for pretrain.learning_rate
+    initializer_range: float = number(0.02, above=0, limit=100)  # for pretrain.initializer_range
+
+
+@dataclass
 class ModelConfig(EncoderConfig):
     """A variant: its shape, the objective of its paper, and weights to start from; read in `harness/checkpoints/`."""
 
     objective: ObjectiveName = ObjectiveName.mlm_nsp  # what `pretrain=own` means
     init_from: str | None = None  # name on the hub or folder; its config.json gives the shape
     tokenizer: StatedTokenizer = field(default_factory=StatedTokenizer)  # what `tokenizer=own` means
+    recipe: StatedRecipe = field(default_factory=StatedRecipe)  # what differs from scale to scale in `recipe=small`
 
 
 @dataclass

@@ -40,7 +40,7 @@ BASELINE = "base"
 FUTILE_REPEATS = 3
 """Consecutive repeats above the allowed load after which a session stops repeating launches: the load persists."""
 
-NOT_OF_SHAPE = ("model.objective", "model.init_from", "model.tokenizer.")
+NOT_OF_SHAPE = ("model.objective", "model.init_from", "model.tokenizer.", "model.recipe.")
 """Keys of a model, or groups that end in a dot, without effect on its shape."""
 
 

@@ -40,6 +40,7 @@ def test_every_choice_composes_alone_and_is_what_the_file_says(compose, path):
         if group == "tokenizer":  # the default model states none
             default = configs.to_dict(configs.TokenizerConfig())
             said |= {key: default[key] for key, value in said.items() if value is None}
+        said = {key: flat[value[2:-1]] if str(value).startswith("${") else value for key, value in said.items()}
         assert {key: flat[f"{section}.{key}"] for key in said} == said
 
 

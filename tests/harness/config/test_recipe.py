@@ -29,12 +29,14 @@ def test_the_recipe_is_no_matter_where_nothing_is_pretrained(compose):
     [
         (["scale=tiny"], False),
         (["scale=mini_bert"], False),
-        (["scale=mini"], True),
+        (["scale=mini"], False),
+        (["scale=small"], True),
+        (["scale=mini", "model.num_hidden_layers=6"], True),
         (["scale=tiny", "model.num_hidden_layers=4"], True),
         (["scale=tiny", "model.hidden_size=256"], True),
-        (["scale=mini", "recipe=bert"], False),
-        (["scale=mini", "pretrain.learning_rate=1e-3"], False),
-        (["scale=mini", "model.init_from=published", "pretrain.learning_rate=2e-3"], False),
+        (["scale=small", "recipe=bert"], False),
+        (["scale=small", "pretrain.learning_rate=1e-3"], False),
+        (["scale=small", "model.init_from=published", "pretrain.learning_rate=5e-4"], False),
     ],
 )
 def test_models_that_the_recipe_was_not_seen_at_are_named(compose, given, is_said):
@@ -48,3 +50,23 @@ def test_models_that_the_recipe_was_not_seen_at_are_named(compose, given, is_sai
 def test_nothing_is_said_where_nothing_is_pretrained(compose):
     (run,) = compose("task=bag", "scale=base")
     assert note_on_scale(run) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "rate", "initial"),
+    [
+        (["scale=mini_bert"], 2e-3, 0.07),
+        (["scale=mini"], 1e-3, 0.03),
+        (["scale=mini_bert", "model.hidden_size=256", "model.num_hidden_layers=6"], 2e-3, 0.07),  # arms of a scale are equal
+        (["scale=mini", "pretrain.learning_rate=3e-3"], 3e-3, 0.03),
+        (["scale=mini", "recipe=bert"], 3e-4, None),
+    ],
+)
+def test_the_scale_states_its_rate_and_initial_values(compose, given, rate, initial):
+    (run,) = compose("task=none", "pretrain=mlm", *given)
+    assert (run.pretrain.learning_rate, run.pretrain.initializer_range) == (rate, initial)
+
+
+def test_what_a_scale_states_is_no_setting_of_the_arm(compose):
+    stated, other = compose("-m", "task=none", "pretrain=mlm", "scale=mini", "pretrain.learning_rate=1e-3,3e-3")
+    assert (stated.settings, other.settings) == ({}, {"pretrain.learning_rate": "0.003"})
