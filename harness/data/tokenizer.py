@@ -37,17 +37,21 @@ LETTER_STEP = 1e-4
 """Difference between the scores of successive letters that the unigram trainer adds to cover the alphabet."""
 
 
+class TooFewPiecesError(InputError):
+    """The size that is asked for has no room for the alphabet."""
+
+
 def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     """A tokenizer that writes `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with token types 0 and 1.
 
     `texts` may be iterated several times and is not kept in memory. Training is deterministic, also across processes.
-    InputError when the vocabulary file is missing or lacks a special piece.
+    InputError when the vocabulary file is missing or lacks a special piece, TooFewPiecesError for a size below the alphabet.
     """
     if config.file:
         return _read_tokenizer(config)
     if iter(texts) is texts:
         raise TypeError("texts must be iterable several times, got an iterator")
-    tokenizer = _read_vocabulary(config) if config.vocab_file else TRAINED[config.kind](config, texts)
+    tokenizer = _read_vocabulary(config) if config.vocab_file else _train(config, texts)
     tokenizer.add_special_tokens(list(SPECIAL))
     cls, sep = (("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]")))
     tokenizer.post_processor = TemplateProcessing(
@@ -158,6 +162,34 @@ def limited(texts: Iterable[str], characters: int) -> Iterator[str]:
         characters -= len(text)
         if characters <= 0:
             return
+
+
+def _train(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    """TooFewPiecesError in place of a larger vocabulary than asked for: trainers keep the alphabet, whatever the size."""
+    try:
+        tokenizer = TRAINED[config.kind](config, texts)
+    except Exception as error:
+        if "vocabulary is not large enough" not in str(error):  # of the unigram trainer
+            raise
+        raise _too_few(config, _least_unigram(config, texts)) from error
+    if (size := tokenizer.get_vocab_size()) > config.vocab_size:  # nothing was merged
+        raise _too_few(config, _least_unigram(config, texts) if config.kind is TokenizerKind.unigram else size)
+    return tokenizer
+
+
+def _too_few(config: TokenizerConfig, least: int) -> TooFewPiecesError:
+    alphabet = "every byte" if config.kind is TokenizerKind.bpe else "every letter of this text"
+    given = f"tokenizer.vocab_size={config.vocab_size} is too small"
+    return TooFewPiecesError(
+        f"{given}: kind {config.kind.name} keeps {alphabet} and the special pieces; expected at least {least}"
+    )
+
+
+def _least_unigram(config: TokenizerConfig, texts: Iterable[str]) -> int:
+    """Special pieces, letters, the mark of words, and one piece by which the trainer knows that it is done."""
+    normalize = _words_of_bert(Unigram(), config.lowercase).normalizer.normalize_str
+    letters = {letter for text in limited(texts, config.train_characters) for letter in set(normalize(text))}
+    return len(SPECIAL) + len({letter for letter in letters if not letter.isspace()} | {"▁"}) + 1
 
 
 def _words_of_bert(model: WordPiece | Unigram, lowercase: bool) -> Tokenizer:

@@ -69,12 +69,22 @@ def _tokenizers(request: Request, config: RunConfig, train: Iterable[str]) -> It
         yield "this one", built
         settings = replace(settings, file=None, vocab_file=None, vocab_size=built.get_vocab_size())
     for kind in request.kinds if request.named or not exists else ():
-        yield kind, _trained(kind, settings, train)
+        try:
+            yield kind, _trained(kind, settings, train)
+        except tokenizers.TooFewPiecesError as error:
+            if exists:
+                raise InputError(f"kinds: {kind} needs more than the {settings.vocab_size} pieces of this one") from error
+            raise InputError(f"{error}; or leave {kind} out of kinds={','.join(request.kinds)}") from error
 
 
 def _trained(kind: str, settings: TokenizerConfig, train: Iterable[str]) -> Tokenizer:
     if kind == "words":
-        return plain_words(settings, tokenizers.limited(train, settings.train_characters))
+        built = plain_words(settings, tokenizers.limited(train, settings.train_characters))
+        if (least := built.get_vocab_size()) > settings.vocab_size:
+            raise tokenizers.TooFewPiecesError(
+                f"tokenizer.vocab_size={settings.vocab_size} is too small: expected at least {least}"
+            )
+        return built
     return tokenizers.build(replace(settings, kind=TokenizerKind[kind]), train)
 
 

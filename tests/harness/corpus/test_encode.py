@@ -42,7 +42,7 @@ ODD = [
 
 
 def trained(kind: TokenizerKind, lowercase: bool = True) -> Tokenizer:
-    config = TokenizerConfig(kind=kind, vocab_size=200, min_frequency=1, lowercase=lowercase)
+    config = TokenizerConfig(kind=kind, vocab_size=300, min_frequency=1, lowercase=lowercase)
     tokenizer = tokenizers.build(config, [*TEXTS, "".join(ODD)])
     tokenizer.encode_special_tokens = True
     return tokenizer

@@ -31,7 +31,7 @@ def task(tmp_path: Path) -> list[str]:
         lines = (json.dumps({"text": text, "label": label}) for text, label in [*ROWS, *more])
         (tmp_path / f"{split}.jsonl").write_text("\n".join(lines))
     files = [f"task.{split}_file={tmp_path / split}.jsonl" for split in ("train", "validation")]
-    return ["task=own", *files, "task.fields=[text]", "task.labels=[no,yes]", "tokenizer.vocab_size=60"]
+    return ["task=own", *files, "task.fields=[text]", "task.labels=[no,yes]", "tokenizer.vocab_size=270"]
 
 
 def said(capsys, *arguments: str) -> list[str]:
@@ -96,11 +96,11 @@ def test_text_ends_after_so_many_characters():
 def test_kinds_are_trained_to_one_size_and_compared_on_held_out_text(capsys, task):
     lines = said(capsys, *task, "out=made")
     assert lines[0] == "tokenizers on the held-out text of task own: 88 words and punctuation marks in 21 texts"
-    assert lines[1] == "trained on its training text to at most 60 pieces, lower case"
+    assert lines[1] == "trained on its training text to at most 270 pieces, lower case"
     assert max(map(len, lines)) <= 100
     found = rows(lines)
     assert list(found) == list(KINDS)
-    assert int(found["wordpiece"][1]) <= 60
+    assert all(int(found[kind][1]) <= 270 for kind in KINDS)
     assert found["words"][2] == "1.000"
     assert found["words"][-2:] == ["1.1", "%"]  # zzyzx alone, of 88
     assert any(line.startswith("words, unknown: zzyzx (1)") for line in lines)
@@ -111,10 +111,12 @@ def test_kinds_are_trained_to_one_size_and_compared_on_held_out_text(capsys, tas
 def test_one_that_exists_is_shown_alone_or_beside_those_that_are_named(capsys, task):
     build(TokenizerConfig(vocab_size=50, min_frequency=1), [text for text, _ in ROWS]).save("mine.json")
     assert list(rows(said(capsys, *task, "tokenizer.file=mine.json"))) == ["this"]
-    lines = said(capsys, *task, "tokenizer.file=mine.json", "kinds=bpe,words")
-    assert [name.split()[0] for name in rows(lines)] == ["this", "bpe", "words"]
+    lines = said(capsys, *task, "tokenizer.file=mine.json", "kinds=unigram,words")
+    assert [name.split()[0] for name in rows(lines)] == ["this", "unigram", "words"]
     assert lines[1] == "trained on its training text to at most 50 pieces, lower case"
     assert lines[2] == "this one: mine.json"
+    assert main(["tokenizer", *task, "tokenizer.file=mine.json", "kinds=bpe"]) == 2
+    assert "kinds: bpe needs more than the 50 pieces of this one" in capsys.readouterr().err
 
 
 def test_corpus_is_a_text_too(capsys):
@@ -145,6 +147,8 @@ def test_groups_of_the_picture_hold_every_text_once():
         (["task=bag", "run=nowhere"], "run='nowhere' is neither a folder nor the id of a run"),
         (["task=bag", "tokenizer.file=nowhere.json"], "tokenizer.file='nowhere.json' cannot be read"),
         (["-m", "task=bag,order"], "the command line names 2 runs: expected one text"),
+        (["task=bag", "tokenizer.vocab_size=60"], "at least 261; or leave bpe out of kinds=wordpiece,bpe,unigram,words"),
+        (["task=bag", "tokenizer.vocab_size=3", "kinds=words"], "tokenizer.vocab_size=3 is too small: expected at least 5;"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, expected):
