@@ -50,13 +50,18 @@ def refuse_missing(config: HardwareConfig) -> None:
         )
 
 
+def refuse_absent(config: HardwareConfig) -> None:
+    """InputError for a GPU where this machine has none."""
+    if config.device is Device.cuda and not torch.cuda.is_available():
+        raise InputError("hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu")
+
+
 class Machine:
     """The device as a worker uses it."""
 
     def __init__(self, config: HardwareConfig, number: int = 0) -> None:
         """`number` is that of the GPU. InputError if the device is not available."""
-        if config.device is Device.cuda and not torch.cuda.is_available():
-            raise InputError("hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu")
+        refuse_absent(config)
         self.device = torch.device(config.device.value)
         if number > 0 and self.is_cuda:
             self.device = torch.device(config.device.value, number)

@@ -8,7 +8,7 @@ from harness.commands.memory.request import Request
 from harness.config import resolve
 from harness.config.schema import RunConfig
 from harness.errors import InputError
-from harness.hardware import facts
+from harness.hardware import device, facts
 from harness.measure.memory_formula import Parts
 from harness.measure.records import StepRequest, TrainingStepMemory
 from harness.terminal import Row, table, wrapped
@@ -29,12 +29,13 @@ def measured(request: Request, config: RunConfig) -> Iterator[str]:
 
 
 def refuse_impossible(request: Request, config: RunConfig, modes: tuple[bool, ...]) -> None:
-    """InputError for a body without layers to recompute, for a compiled model, and for more memory than is free."""
+    """InputError for a body without layers to recompute, a compiled model, an absent GPU, and more memory than is free."""
     resolve.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
     if config.hardware.compile:
         raise InputError(
             "hardware.compile=true: what autograd keeps is measured of uncompiled models alone, expected hardware.compile=false"
         )
+    device.refuse_absent(config.hardware)
     free = facts.free_bytes(config.hardware)
     if request.fits is not None and free is not None and request.fits > free:
         raise InputError(f"fits={request.fits / 1e9:.3g}GB is more than the {free / 1e9:.3g} GB that are free here: use less")

@@ -12,6 +12,7 @@ from harness.config.choices import MatchOn
 from harness.config.resolve import resolve
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
+from harness.hardware import device
 from harness.study.match.resize import resized
 from harness.terminal import wrapped
 
@@ -38,12 +39,14 @@ def _resolved(config: RunConfig) -> RunConfig:
 def profile(configs: dict[str, RunConfig], rounds: int, trace: str | None, values: Path | None) -> int:
     """Measures all variants, prints the tables, and writes traces to the folder `trace` and raw values to the file `values`.
 
-    0; 1 when something could not be measured; InputError for what cannot be traced or written.
+    0; 1 when something could not be measured; InputError for an absent GPU, and for what cannot be traced or written.
     """
     if trace and any(config.hardware.device.value != "cpu" for config in configs.values()):
         raise InputError("--trace reads the clock of the CPU: expected hardware=cpu")
     if trace and any(config.hardware.compile for config in configs.values()):
         raise InputError("--trace finds no components in a compiled model: expected hardware.compile=false")
+    for config in configs.values():
+        device.refuse_absent(config.hardware)
     folder = None if trace is None else writable_folder(Path(trace))
     traces = {} if folder is None else {label: folder / f"{file_name(label)}.trace.json" for label in configs}
     if values:

@@ -66,6 +66,14 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, told):
     assert told in err
 
 
+def test_an_absent_gpu_is_refused(capsys):
+    if pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("the missing device is there")
+    assert main(["memory", "hardware=gpu"]) == 2
+    told = "harness memory: hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu\n"
+    assert capsys.readouterr() == ("", told)
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("2GB", 2_000_000_000), ("1.5GiB", 3 << 29), ("800 MB", 800_000_000), ("4096", 4096), ("3kb", 3000)],

@@ -79,6 +79,16 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch
     assert told in err
 
 
+def test_an_absent_gpu_is_refused_before_anything_is_measured_or_written(capsys, tmp_path, monkeypatch):
+    if pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("the missing device is there")
+    monkeypatch.chdir(tmp_path)
+    code, out, err = said(capsys, "-m", "hardware=cpu,gpu", "scale=tiny", "--json", "out.json")
+    assert (code, out) == (2, "")
+    assert err == "harness profile: hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.long
 def test_a_matched_variant_is_profiled_in_its_new_shape_beside_the_published_one(capsys, tmp_path, monkeypatch, compose):
     monkeypatch.chdir(tmp_path)
