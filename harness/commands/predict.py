@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from harness.checkpoints import find_run
 from harness.commands.arguments import Parser, compose_and_run
 from harness.config.choices import TaskKind
-from harness.errors import InputError, unknown
+from harness.errors import InputError, on_one_line
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
@@ -126,7 +126,10 @@ def _fields(row: dict[str, Any], task: "TaskConfig", where: str) -> list[str]:
         parts = [name] if name in row else name.split("+")
         for part in parts:
             if part not in row:
-                raise unknown(f"column of {where}:", part, [key for key in row if key], "task.fields of the run")
+                columns = ", ".join(on_one_line(key) for key in row if key) or "none"
+                raise InputError(
+                    f"{where} lacks the column {part!r}, which task {task.name!r} of the run reads; it has: {columns}"
+                )
         values = [row[part] for part in parts]
         texts.append(values[0] if len(values) == 1 else ": ".join(map(str, values)))
     if task.kind is TaskKind.tokens:

@@ -26,10 +26,11 @@ def main(arguments: list[str]) -> int:
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     _refuse_impossible(given)
     setting = Setting(**given)
-    if setting.commands > setting.workers or setting.pretrainings >= setting.runs:
+    if setting.commands > setting.workers:
+        raise InputError(f"--commands {setting.commands} must be at most --workers {setting.workers}")
+    if setting.pretrainings >= setting.runs:
         raise InputError(
-            f"--commands {setting.commands} must be at most --workers {setting.workers}, "
-            f"and --pretrainings {setting.pretrainings} less than --runs {setting.runs}"
+            f"--pretrainings {setting.pretrainings} must be less than --runs {setting.runs}, of which they are a part"
         )
     with live_line("simulating"):
         outcome = Simulation(setting).run()

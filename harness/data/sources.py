@@ -1,5 +1,6 @@
 """The data set of a task, loaded by `datasets`: from the hub, a local folder with its layout, or the user's own files."""
 
+import difflib
 import glob
 import itertools
 import os
@@ -16,7 +17,7 @@ from harness.config.choices import DataSource
 from harness.config.schema import RunConfig
 from harness.config.texts import DataConfig, TaskConfig
 from harness.data import files as own_files
-from harness.errors import InputError, unknown
+from harness.errors import InputError, on_one_line, unknown
 
 OWN_SPLITS = ("train", "validation", "test")
 """Splits with a key `task.SPLIT_file`."""
@@ -203,8 +204,20 @@ def local_folder(data: DataConfig, name: str, key: str) -> str:
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise InputError(f"{key}={name!r} must be the name of a folder below data.root={data.root!r}")
     if not name or not (root / name).is_dir():
-        raise unknown(f"folder of data.root={data.root!r}:", name, (path.name for path in root.iterdir() if path.is_dir()), key)
+        raise _no_folder(data, name, key)
     return str(root / name)
+
+
+def _no_folder(data: DataConfig, name: str, key: str) -> InputError:
+    """Names data.root, with a better one where it is one folder too high or too low, unless the name looks misspelt."""
+    root = Path(data.root)
+    there = sorted(path.name for path in root.iterdir() if path.is_dir())
+    better = [str(path) for path in (*(root / one for one in there), root.parent) if os.path.isdir(path / name)]
+    if not name or (not better and difflib.get_close_matches(name, there)):
+        return unknown(f"folder of data.root={data.root!r}:", name, there, key)
+    hint = f"did you mean data.root={better[0]}? " if better else ""
+    listed = ", ".join(map(on_one_line, there)) or "none"
+    return InputError(f"data.root={data.root!r} has no folder {name!r} ({key}); {hint}folders there: {listed}")
 
 
 def _load_error(config: RunConfig, source: _Source, error: Exception) -> InputError:

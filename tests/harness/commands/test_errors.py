@@ -279,6 +279,17 @@ def test_missing_data_folder_names_those_there(tell, local):
     assert_refused(tell(*on_local(local, "task.folder=gleu")), "gleu", "task.folder", "glue")
 
 
+@pytest.mark.parametrize("typed", [".", "data/glue"])
+def test_data_root_one_folder_too_high_or_too_low_names_the_right_one(tell, local, typed):
+    told = f"data.root='{typed}' has no folder 'glue' (task.folder); did you mean data.root=data? folders there: "
+    assert_refused(tell(*on_local(typed)), told)
+
+
+def test_data_root_without_the_data_names_it_and_what_is_there(tell, local):
+    (local / "glue").rename(local / "other")
+    assert_refused(tell(*on_local(local)), f"data.root='{local}' has no folder 'glue' (task.folder); folders there: other\n")
+
+
 def test_missing_subset_names_those_there(tell, local):
     assert_refused(tell(*on_local(local, "task.subset=sst3")), "sst3", "sst2")
 
