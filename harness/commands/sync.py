@@ -11,6 +11,7 @@ from typing import Any
 from harness import paths, tags
 from harness.checksums import TornError
 from harness.commands.arguments import Parser
+from harness.config import names
 from harness.errors import InputError
 from harness.study import status
 from harness.tracking import database, run_files, run_log
@@ -40,6 +41,10 @@ def sync(output: str, uri: str | None) -> int:
                 tracker.close_study(_plan(records, study), {}, state, written)
     except (MlflowException, database.BrokenStoreError) as error:
         raise InputError(f"MLflow is unreachable: {str(error).splitlines()[0]}") from error
+    except ModuleNotFoundError as error:  # of the database that the address names
+        raise InputError(
+            f"--uri: MLflow needs the module {error.name!r} for this address: install it, or name another"
+        ) from error
     return len(records)
 
 
@@ -77,13 +82,14 @@ def _plan(records: dict[Path, dict[str, Any]], study: str) -> list[dict[str, str
 
 
 def main(arguments: list[str]) -> int:
-    """0; InputError where there are no runs, or MLflow is unreachable."""
+    """0; InputError where the folder is not there, or MLflow is unreachable."""
     parser = Parser("sync", __doc__.splitlines()[0])
     parser.add_argument("--output", default="multirun", help="folder of the runs (multirun)")
     parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
     options = parser.parse_args(arguments)
     if not Path(options.output).is_dir():
         raise InputError(f"--output={options.output!r} is not a folder")
+    names.refuse_address(options.uri, "--uri")
     count = sync(options.output, options.uri)
     print(f"synced {count} run{'s'[: count != 1]}")
     return 0

@@ -11,11 +11,31 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 from harness.config import nearest
 from harness.config.help import DERIVED
 from harness.config.schema import RunConfig
-from harness.errors import InputError, unknown
+from harness.errors import InputError, on_one_line, unknown
 from harness.paths import CLAIMS, REFERENCE, conf_directory
 
 CHOICES = "hydra.runtime.choices."
 """Where Hydra keeps the choice of each group."""
+
+WANTED = {
+    r"could not be converted to Integer": "a whole number",
+    r"could not be converted to Float": "a number",
+    r"is not a valid bool": "true or false",
+    r"is not a ListConfig": "a list, such as {key}=[{value}]",
+    r"Cannot assign \w+ to Dict|Cannot merge DictConfig with ListConfig": "names with values, such as {key}={{NAME:VALUE}}",
+    r"is not Optional": "a value other than null",
+    r"Cannot convert '\w+' to string": "one text",
+    r"is not a subclass of \w+Config": "null, or keys below it: {key}.NAME=VALUE",
+}
+"""What OmegaConf says of a value -> what is expected in its place."""
+
+UNREADABLE = {
+    r"no viable alternative at input (.*)": r"it goes wrong in \1",
+    r"mismatched input '<EOF>' expecting .*": "it ends too early",
+    r"(?:extraneous|mismatched) input (.*?) expecting .*": r"\1 is not expected there",
+    r"token recognition error at: (.*)": r"\1 is not expected there",
+}
+"""What Hydra's parser says of an override -> the same in plain words."""
 
 NO_NAMES = ("null", "true", "false")
 """Words that are values of another type than text."""
@@ -48,11 +68,23 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
         return InputError(f"{key!r} has no default to replace: write +{key}=...")
     if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
         return unknown_key(key)
-    reason = " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
+    reason = _of_value(key, cause) or " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
     merged = re.fullmatch(r"Error merging override (.*)", text, re.DOTALL)
     if merged and not merged[1].lstrip("+").startswith(key or " "):  # the key is one inside of the value
         return InputError(f"{merged[1]}: {reason}")
     return InputError(f"{key}: {reason}" if key and key not in reason else reason)
+
+
+def _of_value(key: str, cause: BaseException) -> str | None:
+    """What was given and what is expected, for a value of a wrong type; None for anything else."""
+    wanted = next((wanted for pattern, wanted in WANTED.items() if re.search(pattern, str(cause))), None)
+    if not key or wanted is None:
+        return None
+    value = getattr(cause, "value", None)
+    typed = {None: "null", True: "true", False: "false"}.get(value) if isinstance(value, bool | None) else str(value)
+    is_known = value is not None or "Optional" in str(cause)
+    given = f"{key}={on_one_line(typed)}" if is_known else key
+    return f"{given} must be {wanted.format(key=key, value=on_one_line(typed))}"
 
 
 def naming(overrides: list[str], error: InputError) -> InputError:
@@ -70,7 +102,14 @@ def naming(overrides: list[str], error: InputError) -> InputError:
 
 def unreadable(override: str, message: str) -> InputError:
     """For an override that Hydra's grammar does not have, from Hydra's own words."""
+    key, _, values = override.partition("=")
+    whole = re.sub(r"(?<=[\[{(])\s*,|^\s*,|,(?=\s*([,\]})]|$))", "", values)
+    is_plain = not re.search(r"['\"\\]", values) and all(values.count(a) == values.count(b) for a, b in ("[]", "{}", "()"))
+    if whole != values and is_plain:
+        return InputError(f"{override!r} has a comma with no value beside it: expected {key}={whole or 'VALUE'}")
     reason = " ".join(re.sub(r"Error parsing override '.*'\n|\s+See https://\S+ for details", "", message).split())
+    for pattern, plain in UNREADABLE.items():
+        reason = re.sub(f"^{pattern}$", plain, reason)
     return InputError(f"{override!r} cannot be read as KEY=VALUE: {reason}; a value with such characters needs quotes")
 
 

@@ -34,10 +34,10 @@ def refuse_label(key: str, text: str) -> None:
         raise InputError(f"{key}={text!r} must be text on one line: it is part of the names of runs")
 
 
-def refuse_address(uri: str | None) -> None:
+def refuse_address(uri: str | None, key: str = "tracking.uri") -> None:
     """InputError for an address of a store without a scheme."""
     if uri is not None and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):
-        raise InputError(f"tracking.uri={uri!r} must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db")
+        raise InputError(f"{key}={uri!r} must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db")
 
 
 def refuse_output(output: str) -> None:

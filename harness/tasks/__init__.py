@@ -30,6 +30,10 @@ def num_outputs(task: TaskConfig) -> int:
 
 def refuse_impossible(task: TaskConfig) -> None:
     """InputError for an invalid task config."""
+    lists = {"fields": task.fields, "labels": task.labels, "scores": task.scores}
+    for key, named in lists.items():
+        if not all(isinstance(name, str) for name in named):
+            raise InputError(f"task.{key}={named} of task {task.name!r} must be a list of names")
     choices = scores.of_kind(task.kind)
     if not task.scores:
         raise InputError(f"task.scores of task {task.name!r} is empty; choices: {', '.join(choices)}")
@@ -46,7 +50,7 @@ def refuse_impossible(task: TaskConfig) -> None:
     for name in task.more_validation:
         if name not in metrics.BESIDE:
             raise unknown("name of an additional validation split", name, metrics.BESIDE, "task.more_validation")
-    for key, named in {"fields": task.fields, "labels": task.labels, "scores": task.scores}.items():
+    for key, named in lists.items():
         if len(set(named)) < len(named):
             raise InputError(f"task.{key}={named} of task {task.name!r} must be different names")
     kind_of(task).refuse_impossible(task)

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import pytest
 from filelock import FileLock
 
 from harness import checksums, paths, tags
@@ -22,6 +23,23 @@ def test_store_that_is_away_is_one_line(run_harness, sweep):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("harness sync: MLflow is unreachable: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("uri", ["foo", ""])
+def test_what_is_no_address_is_one_line(run_harness, output, uri):
+    done = run_harness("sync", "--output", str(output), "--uri", uri)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr
+        == f"harness sync: --uri={uri!r} must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db\n"
+    )
+
+
+def test_address_of_a_database_without_its_module_is_one_line(run_harness, sweep):
+    done = run_harness("sync", "--output", str(sweep.output), "--uri", "mssql+pymssql://host/db")
+    assert (done.returncode, done.stdout) == (2, "")
+    told = "harness sync: --uri: MLflow needs the module 'pymssql' for this address: install it, or name another\n"
+    assert done.stderr == told
 
 
 def test_folder_without_cells_tells_nothing(output):

@@ -23,6 +23,12 @@ def test_doubled_names_are_refused(key, values):
         tasks.refuse_impossible(replace(TASK, **{key: values}))
 
 
+@pytest.mark.parametrize("key", ["labels", "fields", "scores"])
+def test_what_is_no_name_is_refused(key):
+    with pytest.raises(InputError, match=rf"task\.{key}=\[{{'a': 1}}\] of task 'mine' must be a list of names"):
+        tasks.refuse_impossible(replace(TASK, **{key: [{"a": 1}]}))
+
+
 def test_rows_whose_texts_are_all_empty_are_refused():
     refuse_missing_texts([["", ""], ["word", ""]], "train")
     with pytest.raises(InputError, match="train: the texts of all 2 rows are empty"):
