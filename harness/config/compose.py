@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
 from harness.config import hydra_changes, launched, mistakes, names, recipe
+from harness.config.choices import DataSource
 from harness.config.command_line import for_hydra
 from harness.config.redact import redacted
 from harness.config.resolve import from_node, unchecked
@@ -152,6 +153,10 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
     keys = [override.lstrip("+").partition("=")[0] for override in overrides]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]
     recipe.refuse_misfit(config, choices.get("recipe"), keys)
+    if config.data.root is not None and config.data.source is DataSource.hub:
+        raise InputError(
+            f"data.root={config.data.root!r} is read with data=local alone: add data=local, or leave data.root out"
+        )
     if weights is None and config.pretrain.checkpoint is None:
         refuse_unread(config.model, model_keys)
     parts = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]

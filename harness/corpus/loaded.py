@@ -1,6 +1,5 @@
 """Documents of a data set, read in batches of rows: from the hub, or from a local folder with the layout of the hub."""
 
-import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 from harness.config.choices import DataSource
 from harness.config.schema import RunConfig
 from harness.config.texts import CorpusConfig
+from harness.data import hub
 from harness.data.files import torn_parquet
 from harness.data.sources import local_folder, unloadable
 from harness.errors import InputError, unknown
@@ -78,10 +78,11 @@ def _batches(config: RunConfig, split: str, where: str) -> Iterator[dict[str, li
     """Batches of rows; a local folder is streamed, a data set of the hub is downloaded once and memory-mapped."""
     import datasets  # takes 1 s, and prepared data does not need it
 
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are our one line
+    hub.silence(datasets)
     corpus, local = config.corpus, config.data.source is DataSource.local
     path, name = _path(config), _split_name(corpus, split)
+    if not local:
+        hub.refuse_unreachable(datasets, path, where)
     with tempfile.TemporaryDirectory() as empty:  # the library's cache does not notice changed local files
         cache = empty if local else None
         try:
@@ -114,6 +115,6 @@ def _load_error(config: RunConfig, where: str, path: str, error: Exception) -> I
         torn = torn_parquet(Path(path))
         if torn:
             return InputError(f"{where}: {torn} is not a readable parquet file; restore it or change data.root")
-    elif os.environ.get("HF_HUB_OFFLINE") == "1" or "offline" in reason or isinstance(error, ConnectionError):
-        return InputError(f"{where}: the hub cannot be reached for {path!r}; use data=local data.root=FOLDER")
+    elif hub.is_out_of_reach(error):
+        return hub.unreachable(path, where)
     return InputError(f"{where}: {path!r} with corpus.subset={config.corpus.subset!r} cannot be loaded: {reason}")

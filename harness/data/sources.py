@@ -17,6 +17,7 @@ from harness.config.choices import DataSource
 from harness.config.schema import RunConfig
 from harness.config.texts import DataConfig, TaskConfig
 from harness.data import files as own_files
+from harness.data import hub
 from harness.errors import InputError, on_one_line, unknown
 
 OWN_SPLITS = ("train", "validation", "test")
@@ -47,9 +48,10 @@ def load(config: RunConfig, split: str) -> Loaded:
     """The rows of a split; InputError for data that is missing, corrupt or in two splits."""
     import datasets  # takes 1 s, and prepared data does not need it
 
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are our one line
+    hub.silence(datasets)
     part, source = _cut_of(config.task, split)[1], _source(config, split)
+    if source.cached:
+        hub.refuse_unreachable(datasets, source.path, source.where)
     with tempfile.TemporaryDirectory() as empty:  # the library's cache does not notice changed local files
         cache = None if source.cached else empty
         try:
@@ -231,7 +233,6 @@ def _load_error(config: RunConfig, source: _Source, error: Exception) -> InputEr
             return InputError(f"{source.where}: {torn} is not a readable parquet file; restore it or change data.root")
         if "BatchSize" in reason:
             reason = "one of its parquet files has no rows"
-    offline = os.environ.get("HF_HUB_OFFLINE") == "1" or "offline" in reason or isinstance(error, ConnectionError)
-    if source.cached and offline:
-        return InputError(f"{source.where}: the hub cannot be reached for {source.path!r}; use data=local data.root=FOLDER")
+    if source.cached and hub.is_out_of_reach(error):
+        return hub.unreachable(source.path, source.where)
     return InputError(f"{source.where}: {source.path!r} with subset {source.subset or ''!r} cannot be loaded: {reason}")

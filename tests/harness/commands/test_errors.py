@@ -288,6 +288,11 @@ def test_data_root_that_nobody_set(tell):
     assert_refused(tell("task=sst2", "data=local"), "data=local", "set data.root")
 
 
+def test_data_root_without_local_data_is_refused(tell):
+    told = "harness: data.root='/data' is read with data=local alone: add data=local, or leave data.root out\n"
+    assert_refused(tell("task=sst2", "data.root=/data"), told)
+
+
 def test_missing_data_folder_names_those_there(tell, local):
     assert_refused(tell(*on_local(local, "task.folder=gleu")), "gleu", "task.folder", "glue")
 

@@ -236,6 +236,8 @@ def test_hardware_gpu_is_bf16_on_cuda(compose):
 
 
 def test_a_saved_config_loads_equal(compose, tmp_path: Path):
-    (cell,) = compose("task=order", "model=albert", "enhancement=[windowed]", "hardware.dtype=bf16", "data.root=/data")
+    (cell,) = compose(
+        "task=order", "model=albert", "enhancement=[windowed]", "hardware.dtype=bf16", "data=local", "data.root=/data"
+    )
     configs.save(cell, tmp_path / "config.yaml")
     assert resolve.load(tmp_path / "config.yaml") == cell

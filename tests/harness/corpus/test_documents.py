@@ -228,12 +228,12 @@ def test_a_missing_root_is_named(table):
 
 
 def test_a_corpus_without_a_name_on_the_hub_asks_for_a_folder(table):
-    assert "use data=local data.root=FOLDER" in error_of(replace(table(), data=DataConfig()))
+    assert "data=local data.root=FOLDER" in error_of(replace(table(), data=DataConfig()))
 
 
 def test_the_hub_out_of_reach_asks_for_a_folder(table):
     config = replace(table(hub="nobody/nothing-at-all"), data=DataConfig())
-    assert "use data=local data.root=FOLDER" in error_of(config)
+    assert "data=local data.root=FOLDER" in error_of(config)
 
 
 def test_real_documents_are_whole_articles(compose, shared_data):

@@ -1,0 +1,68 @@
+"""A hub that is out of reach is one line at once."""
+
+import socket
+import time
+
+import datasets
+import pytest
+from huggingface_hub import logging
+
+from harness.data import hub
+from harness.errors import InputError
+
+
+@pytest.fixture
+def nobody(monkeypatch, tmp_path) -> str:
+    """The address of a hub where nothing answers, of an empty cache and without a proxy."""
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path))
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    monkeypatch.setattr(datasets.config, "HF_ENDPOINT", address)
+    return address
+
+
+TOLD = "^task 'x': the hub cannot be reached for the data set 'a/b'; data=local data.root=FOLDER reads local folders$"
+
+
+def test_a_hub_where_nothing_answers_is_refused_at_once(nobody):
+    begin = time.monotonic()
+    with pytest.raises(InputError, match=TOLD):
+        hub.refuse_unreachable(datasets, "a/b", "task 'x'")
+    assert time.monotonic() - begin < 2
+
+
+def test_a_name_that_no_server_knows_is_refused(nobody, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "https://hub.invalid")
+    with pytest.raises(InputError, match=TOLD):
+        hub.refuse_unreachable(datasets, "a/b", "task 'x'")
+
+
+def test_a_hub_that_answers_is_accepted(nobody, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(datasets.config, "HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        hub.refuse_unreachable(datasets, "a/b", "task 'x'")
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "all_proxy"])
+def test_the_library_is_left_to_find_its_way_through_a_proxy(nobody, monkeypatch, variable):
+    monkeypatch.setenv(variable, "http://proxy:3128")
+    hub.refuse_unreachable(datasets, "a/b", "task 'x'")
+
+
+def test_what_was_loaded_before_needs_no_hub(nobody, tmp_path):
+    (tmp_path / "a___b").mkdir()
+    hub.refuse_unreachable(datasets, "a/b", "task 'x'")
+
+
+def test_the_library_of_the_hub_says_nothing_of_its_own():
+    before = logging.get_verbosity(), datasets.logging.get_verbosity()
+    try:
+        hub.silence(datasets)
+        assert logging.get_verbosity() == datasets.logging.get_verbosity() == logging.CRITICAL
+    finally:
+        logging.set_verbosity(before[0])
+        datasets.logging.set_verbosity(before[1])
