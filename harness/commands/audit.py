@@ -6,6 +6,7 @@ what is claimed of speed. Prints a table, and writes the record that `python -m 
 
 import argparse
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.commands.arguments import Parser
@@ -13,6 +14,7 @@ from harness.errors import InputError, unknown
 from harness.terminal import live_line, wrapped
 
 if TYPE_CHECKING:
+    from harness.audit.claims import Claim
     from harness.audit.show import Row
 
 KEYS = {
@@ -45,7 +47,7 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, dict[str, str]]:
         "--where", metavar="KEY=VALUE", action="append", default=[], help=f"only rows of this {', '.join(FILTERS)}"
     )
     parser.add_argument("--measure", action="store_true", help="times what is claimed of speed: minutes")
-    parser.add_argument("--output", default="multirun", help="folder of the runs and of the record (multirun)")
+    parser.add_argument("--output", metavar="DIR", help="folder of the runs and of the record (multirun)")
     parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
     options, own, rest = parser.parse_composed(arguments)
     rest = [word for word in rest if not word.startswith("--config-dir=")]
@@ -54,6 +56,9 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, dict[str, str]]:
     for one in options.where:
         if one.partition("=")[0] not in FILTERS:
             raise unknown("key", one.partition("=")[0], FILTERS, "--where")
+    if options.output is not None and not Path(options.output).is_dir():
+        raise InputError(f"--output={options.output!r} is not a folder: expected the one of the runs")
+    options.output = options.output or "multirun"
     return options, own
 
 
@@ -63,8 +68,9 @@ def main(arguments: list[str]) -> int:
     from harness.audit.claims import read_all  # OmegaConf takes 0.1 s, which --help does not need
 
     claims = read_all([name for name in own.get("claims", "").split(",") if name], options.config_dir)
-    from harness.audit import record, run  # torch: a wrong claim is refused before it is loaded
+    from harness.audit import record, run, verdicts  # torch: a wrong claim is refused before it is loaded
 
+    _refuse_unmet(options.where, claims, [verdict.value for verdict in verdicts.Verdict])
     tools = run.instruments(options.config_dir, options.measure, own.get("vocab_file"), options.uri, options.output)
     found = []
     with live_line("auditing") as line:
@@ -79,6 +85,18 @@ def main(arguments: list[str]) -> int:
     print(text(kept, tests))
     print(f"\n{path}")
     return 0
+
+
+def _refuse_unmet(conditions: list[str], claims: "list[Claim]", verdicts: list[str]) -> None:
+    """InputError for a value that no row can have, whatever is measured."""
+    known = {
+        "verdict": set(verdicts),
+        "source": {claim.file.stem for claim in claims},
+        "measure": {reading.measure for claim in claims for reading in claim.readings.values()},
+    }
+    for key, _, value in (one.partition("=") for one in conditions):
+        if value not in known[key]:
+            raise unknown(key, value, known[key], "--where")
 
 
 def _fits(row: "Row", condition: str) -> bool:

@@ -5,7 +5,7 @@ import argparse
 from harness import metrics
 from harness.terminal import table, wrapped
 from reports.commands import arguments
-from reports.comparison.bounds import Bound, Candidate, Checked, Fit, bound_of, candidates, finite
+from reports.comparison.bounds import Bound, Candidate, Checked, Fit, bound_of, candidates, finite, within_range
 from reports.errors import ReportError
 from reports.read import compare_with_any, read
 from reports.writing import formats
@@ -57,7 +57,7 @@ def bounds_of(options: argparse.Namespace) -> list[Bound]:
     for option, (metric, factor) in SHORT.items():
         given = values[option.lstrip("-").replace("-", "_")]
         if given is not None:
-            bounds.append(Bound(metric, factor * finite(option, given)))
+            bounds.append(within_range(f"{option} {given}", Bound(metric, factor * finite(option, given))))
     bounds += [bound_of("--at-most", one, False) for one in options.at_most]
     bounds += [bound_of("--at-least", one, True) for one in options.at_least]
     if not bounds:

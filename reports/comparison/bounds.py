@@ -5,10 +5,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from harness import metrics
 from reports.comparison.compare import Comparison, Section
 from reports.comparison.estimates import Estimate, estimate
 from reports.comparison.results import RESULTS, headline
 from reports.errors import ReportError, unknown
+
+RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
+"""Unit -> its smallest and largest value; of all others 0 and no end."""
 
 
 class Fit(enum.Enum):
@@ -74,7 +78,16 @@ def bound_of(option: str, text: str, at_least: bool) -> Bound:
         raise ReportError(f"{option} {text!r}; expected METRIC=NUMBER, such as eval/score=0.8")
     if name not in RESULTS:
         raise unknown(f"metric in {option}", name, [one for one in RESULTS if one.partition("/")[0] == name.partition("/")[0]])
-    return Bound(name, finite(option, number), at_least)
+    return within_range(f"{option} {text!r}", Bound(name, finite(option, number), at_least))
+
+
+def within_range(given: str, bound: Bound) -> Bound:
+    """The bound; ReportError where no value of its metric is on the other side of it."""
+    least, most = RANGES.get(metrics.get(bound.metric).unit, (0.0, math.inf))
+    if not least <= bound.value <= most:
+        expected = f"between {least:g} and {most:g}" if math.isfinite(most) else f"at least {least:g}"
+        raise ReportError(f"{given}; {bound.metric} is {expected}: expected a limit of that kind")
+    return bound
 
 
 def finite(option: str, text: str) -> float:

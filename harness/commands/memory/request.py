@@ -12,7 +12,7 @@ KEYS = {
     "fits": "memory, such as 2GB: searches the largest batch that stays within it",
 }
 
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ def request_of(values: dict[str, str]) -> Request:
 
 
 def bytes_of(text: str) -> int:
-    """`2GB`, `1.5GiB`, `800 MB` or plain bytes; InputError for anything else."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?i?B?)", text.strip(), re.IGNORECASE)
+    """`2GB`, `1.5GiB` or `800 MB`; InputError for anything else, as a number without a unit."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?i?B)", text.strip(), re.IGNORECASE)
     unit = found[2].upper() if found else None
     if not found or unit not in UNITS or float(found[1]) == 0:
         raise InputError(f"fits={text!r} must be a size above 0 with its unit, such as 800MB, 2GB or 1.5GiB")

@@ -162,15 +162,31 @@ def test_rows_are_filtered(audit):
         (["model=base"], "unknown key 'model'; choices for `audit`: claims, vocab_file"),
         (["--where", "verdct=refuted"], "unknown key 'verdct'; did you mean 'verdict'?"),
         (["claims=true-one", "--where", "verdict=refuted"], "no claim of 1 fits"),
+        (
+            ["--where", "verdict=maybe"],
+            "unknown verdict 'maybe'; choices for `--where`: confirmed, holds only where, not testable",
+        ),
+        (["claims=true-one", "--where", "source=made_upp"], "unknown source 'made_upp'; did you mean 'made_up'?"),
+        (["claims=true-one", "--where", "measure=flops"], "unknown measure 'flops'; choices for `--where`: parameters\n"),
+        (["--output", "nowhere"], "harness audit: --output='nowhere' is not a folder: expected the one of the runs\n"),
         (["--measured"], "unknown option '--measured'"),
     ],
-    ids=["name", "path", "key", "filter", "no row", "option"],
+    ids=["name", "path", "key", "filter", "no row", "verdict", "source", "measure", "output", "option"],
 )
-def test_wrong_input_is_one_line(audit, arguments, expected):
+def test_wrong_input_is_one_line(audit, tmp_path, arguments, expected):
     code, out, err = audit(*arguments)
     assert (code, out) == (2, "")
     assert expected in err
     assert err.count("\n") == 1
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_value_that_no_row_can_have_is_refused_before_anything_is_measured(audit, monkeypatch):
+    from harness.audit import run
+
+    monkeypatch.setattr(run, "measured", lambda *_: pytest.fail("it was measured"))
+    for condition in ("verdict=maybe", "measure=flopps", "source=x"):
+        assert audit("--where", condition)[0] == 2
 
 
 def test_a_model_that_does_not_exist_is_named_with_its_reading(audit, tmp_path):

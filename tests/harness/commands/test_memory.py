@@ -52,12 +52,13 @@ def test_tables_of_real_processes_with_and_without_checkpointing(capsys):
         (["batch_sizes=many"], "batch_sizes='many' must be numbers of at least 1"),
         (["activation_checkpointing=maybe"], "choices for `activation_checkpointing`: both, false, true"),
         (["fits=2XB"], "fits='2XB' must be a size above 0 with its unit"),
+        (["fits=2"], "fits='2' must be a size above 0 with its unit, such as 800MB, 2GB or 1.5GiB\n"),
         (["fits=0GB"], "fits='0GB' must be a size above 0 with its unit"),
         (["fits=900000GB"], "is more than the"),
         (["length=500", "scale=mini_bert"], "measure.length=500 must be at most the 64"),
         (["model=bilstm", "activation_checkpointing=both"], "finetune.activation_checkpointing=true needs layers"),
     ],
-    ids=["model", "zero", "words", "mode", "unit", "nothing", "too much", "too long", "no layers"],
+    ids=["model", "zero", "words", "mode", "unit", "no unit", "nothing", "too much", "too long", "no layers"],
 )
 def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, told):
     code, out, err = said(capsys, *arguments)
@@ -76,7 +77,7 @@ def test_an_absent_gpu_is_refused(capsys):
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("2GB", 2_000_000_000), ("1.5GiB", 3 << 29), ("800 MB", 800_000_000), ("4096", 4096), ("3kb", 3000)],
+    [("2GB", 2_000_000_000), ("1.5GiB", 3 << 29), ("800 MB", 800_000_000), ("4096B", 4096), ("3kb", 3000)],
 )
 def test_sizes_are_read_with_their_units(text, size):
     assert bytes_of(text) == size
