@@ -45,37 +45,51 @@ class EncoderConfig:
     """Names are those of the papers' own configuration files; lengths count tokens, sizes count features."""
 
     # Encoder
-    body: Body = Body.transformer
-    hidden_size: int = number(768, at_least=1, limit=LARGEST_SIZE)
-    num_hidden_layers: int = number(12, needs=LAYERED, at_least=1, limit=MOST_LAYERS)
+    body: Body = Body.transformer  # layers between embeddings and heads
+    hidden_size: int = number(768, at_least=1, limit=LARGEST_SIZE)  # features of a token in every layer
+    num_hidden_layers: int = number(
+        12, needs=LAYERED, at_least=1, limit=MOST_LAYERS
+    )  # layers; depth_fraction says how many of them are there
     depth_fraction: float = number(1.0, needs=LAYERED, above=0, at_most=1)  # share of num_hidden_layers that is there
     num_hidden_groups: int | None = number(
         None, needs=ATTENDING, at_least=1, limit=MOST_LAYERS
     )  # None: as many as layers, nothing is shared (arXiv:1909.11942)
-    sharing: Sharing = needs(Sharing.all, ATTENDING | {"num_hidden_groups": NOT_NULL})
-    initializer_range: float = number(0.02, at_least=0, limit=100)
-    init: Init = Init.flat
+    sharing: Sharing = needs(
+        Sharing.all, ATTENDING | {"num_hidden_groups": NOT_NULL}
+    )  # what the layers of one group have in common
+    initializer_range: float = number(0.02, at_least=0, limit=100)  # standard deviation of the initial values of matrices
+    init: Init = Init.flat  # how that deviation differs between matrices
     # Embeddings
-    vocab_size: int = number(30522, at_least=1, limit=LARGEST_TABLE)
-    max_position_embeddings: int = number(512, at_least=1, limit=LARGEST_TABLE)
+    vocab_size: int = number(
+        30522, at_least=1, limit=LARGEST_TABLE
+    )  # rows of the table of tokens; a run has as many as its tokenizer
+    max_position_embeddings: int = number(
+        512, at_least=1, limit=LARGEST_TABLE
+    )  # rows of the table of positions: tokens of the longest text
     position_offset: int = number(0, at_least=0, limit=LARGEST_TABLE)  # number of the first position
-    type_vocab_size: int = number(2, at_least=0, limit=LARGEST_TABLE)
-    pad_token_id: int = number(0, limit=LARGEST_TABLE)
+    type_vocab_size: int = number(
+        2, at_least=0, limit=LARGEST_TABLE
+    )  # kinds of segments, such as the two texts of a pair; 0: no table of them
+    pad_token_id: int = number(0, limit=LARGEST_TABLE)  # piece that fills up short texts; a run has that of its tokenizer
     embedding_size: int | None = number(
         None, at_least=1, limit=LARGEST_SIZE
     )  # None: hidden_size * embedding_fraction, rounded to a multiple of 8
-    embedding_fraction: float = number(1.0, needs={"embedding_size": (None,)}, above=0, at_most=1)
-    embedding_norm: bool = True
+    embedding_fraction: float = number(
+        1.0, needs={"embedding_size": (None,)}, above=0, at_most=1
+    )  # size of a token's vector, as a share of hidden_size
+    embedding_norm: bool = True  # the sum of the embeddings is normed
     embedding_scale: bool = False  # token vectors times the root of their size (arXiv:1706.03762, section 3.4)
     # Norms and residuals
-    norm: Norm = Norm.layer
-    norm_place: NormPlace = needs(NormPlace.post, ATTENDING)
-    norm_bias: bool = needs(True, {"norm": (Norm.layer,)})
-    layer_norm_eps: float = number(1e-12, at_least=0, limit=1)
-    hidden_dropout_prob: float = number(0.1, at_least=0, below=1)
+    norm: Norm = Norm.layer  # layer norm (arXiv:1607.06450) or root mean square norm (arXiv:1910.07467)
+    norm_place: NormPlace = needs(
+        NormPlace.post, ATTENDING
+    )  # after the residual sum; pre: before attention and feed-forward, and once at the end
+    norm_bias: bool = needs(True, {"norm": (Norm.layer,)})  # layer norms add a learned vector
+    layer_norm_eps: float = number(1e-12, at_least=0, limit=1)  # added to the variance in every norm
+    hidden_dropout_prob: float = number(0.1, at_least=0, below=1)  # of the embeddings and of what each block adds, in training
     # Attention
-    position: Position = Position.learned
-    num_attention_heads: int = number(12, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE)
+    position: Position = Position.learned  # how the model knows the position of a token
+    num_attention_heads: int = number(12, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE)  # heads of each layer
     head_size: int | None = number(
         None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
     )  # features of one head; None: hidden_size / num_attention_heads
@@ -90,10 +104,12 @@ class EncoderConfig:
     global_layer_every: int | None = number(
         None, needs=SELF_ATTENTION, at_least=1, limit=MOST_LAYERS
     )  # layers 0, n, 2n, ... have no window (arXiv:2412.13663)
-    causal: bool = needs(False, SELF_ATTENTION)
+    causal: bool = needs(False, SELF_ATTENTION)  # a token sees itself and those before it alone
     qk_norm: bool = needs(False, SELF_ATTENTION)  # queries and keys of each head are normed (arXiv:2302.05442)
-    attention_probs_dropout_prob: float = number(0.1, needs=ATTENDING, at_least=0, below=1)
-    rotary_theta: float = number(10000.0, needs=ROTARY, above=0, limit=1e15)
+    attention_probs_dropout_prob: float = number(
+        0.1, needs=ATTENDING, at_least=0, below=1
+    )  # dropout of the weights of attention
+    rotary_theta: float = number(10000.0, needs=ROTARY, above=0, limit=1e15)  # base of the wavelengths of rotary positions
     rotary_global_theta: float | None = number(
         None, needs=ROTARY, above=0, limit=1e15
     )  # of the layers that see everything; None: rotary_theta
@@ -114,15 +130,15 @@ class EncoderConfig:
     feed_forward_size: int | None = number(
         None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
     )  # None: intermediate_size, 2/3 of it when gated (arXiv:2002.05202)
-    hidden_act: Activation = Activation.gelu
-    gated_feed_forward: bool = needs(False, ATTENDING)
-    feed_forward_bias: bool = needs(True, ATTENDING)
+    hidden_act: Activation = Activation.gelu  # non-linearity of the feed-forward
+    gated_feed_forward: bool = needs(False, ATTENDING)  # a further matrix gates its inner features (arXiv:2002.05202)
+    feed_forward_bias: bool = needs(True, ATTENDING)  # of its matrices
     # Heads
-    pooling: Pooling = Pooling.cls
+    pooling: Pooling = Pooling.cls  # the vector of a text: of its first token, its last one, or the mean or maximum of all
     pooler: Activation | None = Activation.tanh  # a dense layer with this non-linearity after pooling; None: no such layer
-    pooler_norm: bool = False
-    pooler_bias: bool = needs(True, {"pooler": NOT_NULL})
-    classifier_bias: bool = True
+    pooler_norm: bool = False  # that vector is normed, after the dense layer
+    pooler_bias: bool = needs(True, {"pooler": NOT_NULL})  # of the dense layer
+    classifier_bias: bool = True  # of the output layer
     classifier_dropout: float | None = number(None, at_least=0, below=1)  # None: hidden_dropout_prob
     tie_masked_lm_head: bool = True  # its output matrix is the token embedding
     mask_decoder: bool = needs(

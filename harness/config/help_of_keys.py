@@ -15,10 +15,13 @@ from harness.paths import conf_directory
 PACKAGE = re.compile(r"^# @package (\w+)", re.MULTILINE)
 TOP = "RunConfig"
 
+TYPED = {"pretrain.from": "pretrain.checkpoint"}
+"""Key as it is typed -> key of the schema."""
+
 
 def page(topic: str) -> str:
     """The help of a group or a key; InputError with the nearest name for anything else."""
-    names = topic.split(".")
+    names = TYPED.get(topic, topic).split(".")
     section, key = TOP, None
     for place, name in enumerate(names):
         known = _keys(section, ".".join(names[:place])) if section else {}

@@ -37,10 +37,10 @@ MOST_DEVICES = 4096
 class StatedTokenizer:
     """The tokenizer that a model or scale states, for null keys of `tokenizer`; read in `harness/config/resolve.py`."""
 
-    kind: TokenizerKind | None = None
-    vocab_size: int | None = number(None, at_least=1, limit=LARGEST_TABLE)
-    lowercase: bool | None = None
-    multilingual: bool | None = None
+    kind: TokenizerKind | None = None  # how words are cut into pieces
+    vocab_size: int | None = number(None, at_least=1, limit=LARGEST_TABLE)  # pieces at most
+    lowercase: bool | None = None  # text is read in lower case
+    multilingual: bool | None = None  # it is also trained on the text of task.languages
     vocab_file: str | None = None  # used if neither kind nor size nor another file is set
     file: str | None = None  # likewise
 
@@ -89,7 +89,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     tokens: float | None = number(
         None, at_least=1, limit=1e15
     )  # for example 20e6, the default budget; set at most one of tokens, steps, flops and seconds
-    steps: int | None = number(None, at_least=1)
+    steps: int | None = number(None, at_least=1)  # the budget in optimiser steps
     flops: float | None = number(None, at_least=1, limit=1e30)  # of all forward and backward passes, as counted
     seconds: float | None = number(None, above=0)  # of training alone
     seed: int | None = number(
@@ -99,7 +99,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     batch_size: int = number(32, at_least=1)  # sequences of one optimiser step, at the end of the ramp
     ramp_from: int | None = number(None, at_least=1)  # sequences of the first step; None: no ramp
     ramp_fraction: float = number(0.1, above=0, at_most=1)  # share of the budget that the ramp takes
-    weight_decay: float = number(0.01, at_least=0, limit=1000)
+    weight_decay: float = number(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms
     initializer_range: float | None = number(
         None, above=0, limit=100
     )  # standard deviation of initial values; None: model.initializer_range
@@ -110,7 +110,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     evaluations: int = number(5, at_least=1)  # on held-out text, the last one at the end
     eval_sequences: int = number(256, at_least=1)  # of the held-out text
     probe_steps: int = number(200, at_least=1)  # of a masked-LM head on the frozen encoder, for objectives without one
-    checkpoint_every_s: float = number(60.0, at_least=0)
+    checkpoint_every_s: float = number(60.0, at_least=0)  # seconds between two checkpoints to resume from
     keep: list[float] = field(
         default_factory=list, metadata=numbers(above=0, limit=1e15)
     )  # tokens after which weights are kept, such as [1e6, 5e6], for pretrain.at
@@ -146,7 +146,7 @@ class FinetuneConfig(OptimiserConfig):
 class MeasureConfig:
     """What is measured beside training, and how often; read in `harness/measure/`."""
 
-    enabled: bool = True
+    enabled: bool = True  # false: nothing is measured beside training
     length: int | None = number(
         None, at_least=1
     )  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
@@ -190,7 +190,7 @@ class HardwareConfig:
 class TrackingConfig:
     """Where results are browsed; read in `harness/tracking/`."""
 
-    mlflow: bool = False
+    mlflow: bool = False  # in MLflow, at tracking.uri
     tensorboard: bool = False  # in `output`/tensorboard; the extra [tensorboard]
     wandb: bool = False  # Weights & Biases, in `output`/wandb; the extra [wandb]
     uri: str | None = None  # of MLflow; None: SQLite in `output`

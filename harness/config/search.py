@@ -14,7 +14,7 @@ class SearchConfig:
         default_factory=list
     )  # KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) or KEY=choice(A,B) of each key; empty: no search
     trials: int = number(10, at_least=1, limit=10000)  # of each arm on each task
-    sampler: Sampler = Sampler.random
+    sampler: Sampler = Sampler.random  # how the trials are chosen
     tune_share: float = number(0.1, above=0, below=1)  # of train, which trials are scored on; task.tune_share where that is set
     seed: int = number(1000, at_least=0, limit=LARGEST_SEED)  # of the sampler and of the trials' fine-tuning
     reduction: int | None = number(

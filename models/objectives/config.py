@@ -41,10 +41,10 @@ class PairKind(Enum):
 class ObjectiveConfig:
     """Shares are fractions of 1. The defaults are those of the papers."""
 
-    objective: ObjectiveName = ObjectiveName.none
+    objective: ObjectiveName = ObjectiveName.none  # what is predicted
     # Masks
     mask_rate: float = number(0.15, above=0, below=1)  # share of a sequence's tokens that are predicted
-    masking: Masking = Masking.token
+    masking: Masking = Masking.token  # what is masked as one
     static_masks: bool = False  # a sequence has the same mask in every epoch
     masked_share: float | None = number(
         None, at_least=0, at_most=1
@@ -57,15 +57,15 @@ class ObjectiveConfig:
     generator_fraction: float = number(
         0.25, above=0, below=1
     )  # generator's hidden size, heads and feed-forward against the encoder's
-    detection_weight: float = number(50.0, above=0)
+    detection_weight: float = number(50.0, above=0)  # of its loss, where that of the generator has 1
     # Permutation
     predicted_share: float = number(1 / 6, above=0, below=1)  # last tokens of the order, which are predicted
     # Distillation: weights of the three losses, and the temperature of the teacher's probabilities
     teacher: str | None = None  # a run or its folder, or a published checkpoint
-    temperature: float = number(2.0, above=0)
-    soft_weight: float = number(5.0, at_least=0)
-    masked_weight: float = number(2.0, at_least=0)
-    cosine_weight: float = number(1.0, at_least=0)
+    temperature: float = number(2.0, above=0)  # by which the logits of both are divided
+    soft_weight: float = number(5.0, at_least=0)  # of the distance to the teacher's probabilities
+    masked_weight: float = number(2.0, at_least=0)  # of the masked tokens' own loss
+    cosine_weight: float = number(1.0, at_least=0)  # of the angle between the hidden states of both; 0: their sizes may differ
     # Continuous bag of words
     context: int = number(5, at_least=1)  # tokens to each side
 

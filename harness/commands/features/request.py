@@ -10,7 +10,7 @@ KEYS = {
     "checkpoint": "folder of weights, ours or published, or a name on the hub",
     "input": "text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `",
     "output": "file to write; an older one is replaced",
-    "format": "jsonl, parquet or safetensors (the output's ending, else jsonl)",
+    "format": "jsonl, parquet or safetensors (the output's ending; jsonl where it has none)",
     "layers": "such as [-1,-2,-3,-4], the default; 0 is the embeddings, 1 the first layer, -1 the last",
     "batch_size": "texts of one pass through the model (32)",
     "max_length": "tokens of a text, longer ones are cut (128, or as many as the model takes)",
@@ -52,7 +52,10 @@ def request_of(values: dict[str, str]) -> Request:
     if output.is_dir() or (output.exists() and output.samefile(text)):
         raise InputError(f"output={values['output']!r} is a folder or the input itself: expected another file")
     ending = output.suffix.removeprefix(".")
-    form = values.get("format", ending if ending in FORMATS else "jsonl")
+    form = values.get("format", ending or "jsonl")
+    if "format" not in values and form not in FORMATS:
+        endings = ", ".join(f".{known}" for known in FORMATS)
+        raise InputError(f"output={values['output']!r} ends in {output.suffix!r}: expected {endings}, or format=NAME beside it")
     if form not in FORMATS:
         raise unknown("format", form, FORMATS, "format")
     layers = _layers(values["layers"]) if "layers" in values else None

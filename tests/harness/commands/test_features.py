@@ -284,6 +284,7 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
         ("run=nowhere", "run= and checkpoint= both name weights"),
         ("output=text.txt", "is a folder or the input itself"),
         ("output=nowhere/out.jsonl", "output='nowhere/out.jsonl' cannot be written (No such file or directory)"),
+        ("output=f.npz", "output='f.npz' ends in '.npz': expected .jsonl, .parquet, .safetensors, or format=NAME beside it"),
         ("batch_size=0", "batch_size='0' must be a whole number of at least 1"),
         ("max_length=25", "max_length=25 must be at most the 24 tokens that the model takes"),
         ("bach_size=8", "unknown key 'bach_size'; did you mean 'batch_size'?"),

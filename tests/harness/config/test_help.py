@@ -29,6 +29,11 @@ def test_every_choice_is_listed_with_its_meaning(path):
     assert re.search(rf"^   [ *] {path.stem} +\w.*", HELP, re.MULTILINE), f"{path.name} says in no comment what it is"
 
 
+@pytest.mark.parametrize("line", [line for line in HELP.splitlines() if re.match(r"   [ *] \w", line)])
+def test_no_meaning_breaks_off(line):
+    assert not re.search(r"([;,:(-]|\b(and|or|of|the|a))$", line), line
+
+
 def test_default_choices_are_marked():
     marked = re.findall(r"^   \* (\w+)", HELP, re.MULTILINE)
     assert {"run", "base", "mini", "builtin", "hub", "standard", "quick", "cpu", "mlflow", "own", "none", "small"} == set(
@@ -65,6 +70,20 @@ def keys_of(schema: type, prefix: str = "") -> list[str]:
 KEYS = [key for key in keys_of(RunConfig) if key.partition(".")[0] not in DERIVED]
 
 
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_is_explained(key):
+    _, _, *meaning = page_of(key).splitlines()
+    assert meaning, f"{key} has no comment in the schema"
+    assert re.match(r"  \S", meaning[0])
+
+
+def test_the_name_by_which_a_pretraining_is_typed_has_a_help_too():
+    assert page_of("pretrain.from").splitlines()[::2] == [
+        "pretrain.from=null",
+        *page_of("pretrain.checkpoint").splitlines()[2:],
+    ]
+
+
 def test_every_key_is_in_the_page_of_its_section():
     for section in {key.rpartition(".")[0] for key in KEYS} - {""}:
         listed = re.findall(rf"^  {re.escape(section)}\.(\w+)=", page_of(section), re.MULTILINE)
@@ -96,7 +115,7 @@ def test_group_lists_its_choices_and_keys(capsys):
 def test_keys_of_a_model_are_under_the_headings_of_the_schema():
     page = page_of("model")
     assert re.search(r"^  Attention\n  model\.position=learned ", page, re.MULTILINE)
-    assert re.search(r"^  model\.hidden_size=256 +int$", page, re.MULTILINE), "the default scale is mini"
+    assert re.search(r"^  model\.hidden_size=256 +int +features of a token", page, re.MULTILINE), "the default scale is mini"
 
 
 def test_key_has_its_comment_and_its_choices_have_theirs(capsys):
