@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.commands.arguments import Parser
+from harness.config import names
 from harness.errors import InputError, unknown
 from harness.terminal import live_line, wrapped
 
@@ -59,6 +60,7 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, dict[str, str]]:
     if options.output is not None and not Path(options.output).is_dir():
         raise InputError(f"--output={options.output!r} is not a folder: expected the one of the runs")
     options.output = options.output or "multirun"
+    names.refuse_address(options.uri, "--uri")
     return options, own
 
 

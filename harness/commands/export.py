@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.checkpoints import find_run
 from harness.commands.arguments import Parser
+from harness.config import names
 
 if TYPE_CHECKING:
     from harness.checkpoints.export import Export
@@ -37,6 +38,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", default="multirun", help="folder of the runs, to find an id in (multirun)")
     parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
     options = parser.parse_args(arguments)
+    names.refuse_address(options.uri, "--uri")
     checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
     from harness.checkpoints.export import export  # torch takes 2 s, which --help does not need
 

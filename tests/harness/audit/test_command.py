@@ -169,9 +169,13 @@ def test_rows_are_filtered(audit):
         (["claims=true-one", "--where", "source=made_upp"], "unknown source 'made_upp'; did you mean 'made_up'?"),
         (["claims=true-one", "--where", "measure=flops"], "unknown measure 'flops'; choices for `--where`: parameters\n"),
         (["--output", "nowhere"], "harness audit: --output='nowhere' is not a folder: expected the one of the runs\n"),
+        (
+            ["--uri", "foo"],
+            "harness audit: --uri='foo' must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db",
+        ),
         (["--measured"], "unknown option '--measured'"),
     ],
-    ids=["name", "path", "key", "filter", "no row", "verdict", "source", "measure", "output", "option"],
+    ids=["name", "path", "key", "filter", "no row", "verdict", "source", "measure", "output", "uri", "option"],
 )
 def test_wrong_input_is_one_line(audit, tmp_path, arguments, expected):
     code, out, err = audit(*arguments)

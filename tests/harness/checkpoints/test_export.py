@@ -349,6 +349,7 @@ def test_shape_of_no_family_is_refused_and_leaves_nothing(tokenizer, tmp_path, c
 def test_wrong_inputs_are_refused_in_one_line(tokenizer, tmp_path, capsys):
     assert "is neither a folder nor the id of a run" in refused(capsys, "nowhere")
     assert f"there is no tracking store sqlite:///{tmp_path}" in refused(capsys, "0" * 32, "--output", tmp_path)
+    assert "--uri='foo' must be an address such as http://HOST:5000" in refused(capsys, "0" * 32, "--uri", "foo")
     (tmp_path / "empty").mkdir()
     assert "has no checkpoint/" in refused(capsys, tmp_path / "empty")
     shape = shape_of("base", tokenizer)
