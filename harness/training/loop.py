@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from harness.config.schema import OptimiserConfig
+from harness.config.schema import OptimiserConfig, PretrainConfig
 from harness.hardware.device import Machine
 from harness.seeds import derive
 from harness.tracking.run_log import RunLog, now_ms
@@ -138,9 +138,10 @@ def train(training: Training, optimiser: ClippedAdamW, position: Position, machi
     run_log.stage(training.phase, training.planned_steps)
     curves, clock = Curves(training.phase, run_log, ranks), Clock(machine, position.seconds, ranks)
     layers, loss_of = gradients.layers_of(model), ranks.parallel(model, training.loss)
+    warmup = warmup_fraction(config, training.planned_steps)
     while not limit.reached(position):
         step = training.next_step(position)
-        factor = learning_rate_factor(limit.done(position), limit.total, config.warmup_fraction, limit.size(step))
+        factor = learning_rate_factor(limit.done(position), limit.total, warmup, limit.size(step))
         rate = config.learning_rate * factor
         for group in optimiser.param_groups:
             group["lr"] = rate
@@ -198,6 +199,16 @@ def _dropout_seed(training: Training, step: int) -> int:
     """Another one on every rank: equal masks for different rows would be less random than those of one process."""
     layout = () if training.ranks.first else (training.ranks.rank,)
     return derive(training.seed, "dropout", step, *layout)
+
+
+def warmup_fraction(config: OptimiserConfig, planned_steps: int) -> float:
+    """Share of the budget in which the rate rises: long enough for `warmup_steps` of a pretraining, up to a half.
+
+    Of a budget in seconds, whose steps nobody knows (0), it is that of the config.
+    """
+    if not isinstance(config, PretrainConfig) or not planned_steps:
+        return config.warmup_fraction
+    return max(config.warmup_fraction, min(0.5, config.warmup_steps / planned_steps))
 
 
 def learning_rate_factor(done: float, total: float, warmup_fraction: float, size: float = 1) -> float:

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from harness.config.schema import FinetuneConfig, HardwareConfig
+from harness.config.schema import FinetuneConfig, HardwareConfig, PretrainConfig
 from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.tracking.run_log import Reader, RunLog
 from harness.training.finetune import step_of
-from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, train
+from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, train, warmup_fraction
 from harness.training.optimiser import make_optimiser
 from models.batch import Batch
 from models.config import EncoderConfig
@@ -202,6 +202,36 @@ def test_no_step_has_a_rate_of_zero_or_above_one(steps, fraction):
 )
 def test_budget_is_counted_in_steps(keys, examples, steps):
     assert FinetuneConfig(**keys).planned_steps(examples) == steps
+
+
+@pytest.mark.parametrize(
+    ("config", "planned", "share"),
+    [
+        (PretrainConfig(warmup_fraction=0.1), 1000, 0.1),
+        (PretrainConfig(warmup_fraction=0.1, warmup_steps=500), 10_000, 0.1),  # 1,000 steps are enough
+        (PretrainConfig(warmup_fraction=0.1, warmup_steps=500), 2_000, 0.25),
+        (PretrainConfig(warmup_fraction=0.1, warmup_steps=500), 600, 0.5),  # no more than half of them
+        (PretrainConfig(warmup_fraction=0.1, warmup_steps=500), 0, 0.1),  # a budget in seconds
+        (FinetuneConfig(warmup_fraction=0.2), 1000, 0.2),
+    ],
+)
+def test_a_short_pretraining_has_the_warm_up_that_its_recipe_needs(config, planned, share):
+    assert warmup_fraction(config, planned) == share
+
+
+def test_the_rate_rises_over_as_many_steps_as_were_asked_for(machine, tmp_path):
+    model = Sampling(0)
+    config = PretrainConfig(learning_rate=1.0, warmup_fraction=0.1, warmup_steps=6)
+    rates = []
+    optimiser = make_optimiser(model, config)
+    update = optimiser.update
+    optimiser.update = lambda: (rates.append(optimiser.param_groups[0]["lr"]), update())[1]
+    training = training_on(model, model.step_loss, repeat(next(batches())), 20, config, 0)
+    run_log = RunLog(tmp_path)
+    train(training, optimiser, Position(), machine, run_log)
+    run_log.finish("finished")
+    assert rates[:7] == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1.0, 1.0])
+    assert rates[-1] == pytest.approx(1 / 14)
 
 
 class Sampling(nn.Module):
