@@ -26,7 +26,7 @@ def make(rng: random.Random, config: GrammarConfig) -> Row:
 
 def theory(config: GrammarConfig) -> Theory:
     """The words of the first review are at positions 1 to 6, those of the second up to 13."""
-    return Theory(to_first=Distance(1, 13), to_last=Distance(1, 14), tokens=15, span=12, unreached=0.5, bag=1.0, linear=1.0)
+    return Theory(to_first=Distance(1, 13), to_last=Distance(1, 13), tokens=15, span=12, unreached=0.5, bag=1.0, linear=1.0)
 
 
 def oracle(row: Row, config: GrammarConfig) -> int:

@@ -70,5 +70,10 @@ def is_order_free(model: EncoderConfig) -> bool:
 
 
 def is_linear(model: EncoderConfig) -> bool:
-    """Whether the logits are a weighted count of words: the mean of static vectors with a linear classifier."""
-    return is_order_free(model) and model.body is Body.static and model.pooling is Pooling.mean and model.pooler is None
+    """Whether the logits are a weighted count of words: the mean of static vectors with a linear classifier.
+
+    A norm of the mean is no linear function of it. A norm of word and type together weighs a word in each sentence anew.
+    """
+    normed = model.pooler_norm or (model.embedding_norm and model.type_vocab_size > 1)
+    plain = model.pooler is None and not normed
+    return is_order_free(model) and model.body is Body.static and model.pooling is Pooling.mean and plain

@@ -85,6 +85,8 @@ def _why_open(config: RunConfig, theory: Theory) -> str | None:
         return "the maximum of static vectors shows which words occur, not how often"
     if model.body is Body.static and theory.linear is None:
         return "in a mean of static vectors the deciding word is one of many, theory does not say whether that is learned"
+    if model.body is Body.static and model.pooler is None and not is_linear(model) and theory.linear != theory.ceiling:
+        return "norms make more of static vectors than a weighted count of words, theory does not say how much"
     if limited and config.tokenizer.trained_on is not TrainedOn.task:
         reason = "a word may be several tokens: the tokenizer is not trained on the task"
         return f"has a receptive field of {reach:.0f} tokens, and {reason}"

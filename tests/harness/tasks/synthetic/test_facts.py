@@ -13,7 +13,7 @@ from harness.errors import InputError
 from harness.tasks.synthetic import FAMILIES, generate, theory_of
 from harness.tasks.synthetic.brackets import CLOSING, OPENING
 from harness.tasks.synthetic.pairs import best_linear_accuracy
-from harness.tasks.synthetic.words import SYMBOLS, VERDICTS, WORDS
+from harness.tasks.synthetic.words import BLAME, PRAISE, SYMBOLS, VERDICTS, WORDS
 
 ROWS = 2000
 SHORT = {"length": 24, "train_examples": ROWS, "validation_examples": ROWS}
@@ -154,6 +154,17 @@ def test_what_decides_stands_as_far_away_as_theory_says(rule):
     assert (min(first), max(first)) == (theory.to_first.least, theory.to_first.most)
     assert (min(last), max(last)) == (theory.to_last.least, theory.to_last.most)
     assert (max(spans), max(lengths)) == (theory.span, theory.tokens)
+
+
+def test_the_farthest_words_that_bag_counts_are_as_far_away_as_theory_says():
+    first, last = [], []
+    for row in generate(config(Rule.bag), "train"):
+        tokens = ["[CLS]"] + [word for text in sentences(row) for word in (*text.split(), "[SEP]")]
+        places = [place for place, token in enumerate(tokens) if token in (*PRAISE, *BLAME)]
+        first.append(max(places))
+        last.append(len(tokens) - 1 - min(places))
+    theory = theory_of(config(Rule.bag))
+    assert (max(first), max(last)) == (theory.to_first.most, theory.to_last.most)
 
 
 @pytest.mark.parametrize("rule", Rule)

@@ -74,6 +74,8 @@ def test_attention_without_positions_is_a_bag(verdict):
         (("task=pairs", "finetune.max_steps=5"), "5 steps, fewer than"),
         (("task=brackets",), "2 layers, the known construction has 3"),
         (("task=needle", "model=static"), "theory does not say whether that is learned"),
+        (("task=pairs", "model=static", "model.pooler_norm=true"), "norms make more of static vectors"),
+        (("task=pairs", "model=static", "model.embedding_norm=true", "model.type_vocab_size=2"), "norms make more of"),
         (
             ("task=distance", "model=windowed", "data.validation_examples=10"),
             "too few to show that it cannot: it has a receptive field of 8 tokens",
@@ -146,6 +148,15 @@ def test_models_without_order_give_a_shuffled_text_the_same_vector():
     for config in (tiny(position=Position.none), tiny(**static), tiny(**static, position=Position.none)):
         torch.testing.assert_close(pooled(config, ids), pooled(config, shuffled), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(pooled(tiny(), ids), pooled(tiny(), shuffled), atol=1e-3)
+
+
+def test_one_feature_of_a_normed_mean_tells_equal_pairs_from_others():
+    """A weighted count of words cannot: two equal orthogonal words are a longer vector, so the norm leaves less of the rest."""
+    words, rest = torch.eye(4), torch.tensor([1.0])
+    equal = torch.stack([torch.cat([2 * word, rest]) for word in words])
+    other = torch.stack([torch.cat([words[i] + words[j], rest]) for i in range(4) for j in range(i)])
+    left = [torch.nn.functional.layer_norm(rows, (5,))[:, -1] for rows in (equal, other)]
+    assert left[0].max() < left[1].min()
 
 
 @pytest.mark.slow
