@@ -54,6 +54,7 @@ def _launch(subject: Subject, request: Request, import_s: float) -> list[Launch]
     built, call = time.perf_counter() - started, forward(model, machine)
     text = subject.text(settings.length)
     first_call_ms = time_ms(lambda: call(text), machine)
+    peaks = memory_of_points(model, subject, baseline)  # before the reference workload, whose memory is not the model's
     span, reference = load.ForeignLoad(), Reference(machine)
     batches = [subject.batches_of(key) for key in request.data] or [subject.batches()]
     if machine.compiles:
@@ -61,7 +62,7 @@ def _launch(subject: Subject, request: Request, import_s: float) -> list[Launch]
             call(batch)
     timed = latency(lambda: call(text), settings, machine, reference)
     work = [throughput(call, of_task, machine, reference) for of_task in batches]
-    measured = points(model, subject, baseline)
+    measured = [point(model, subject, *shape, peak) for shape, peak in zip(shapes(subject), peaks, strict=True)]
     foreign_cpus = span.foreign_cpus()
     first = Launch(
         time=now_ms(),
@@ -125,28 +126,35 @@ def throughput(call: Callable[[Batch], object], batches: list[Batch], machine: M
     )
 
 
-def points(model: Classifier, subject: Subject, baseline: Baseline | None) -> list[Point]:
-    """One for each of measure.lengths that the model can read, at batch 1, and for each of measure.batch_sizes."""
+def shapes(subject: Subject) -> list[tuple[int, int]]:
+    """Batch size and length: measure.lengths that the model can read, at batch 1, and measure.batch_sizes."""
     settings, longest = subject.config.measure, subject.config.model.longest_text
-    shapes = [(1, length) for length in settings.lengths if length <= longest]
-    shapes += [(size, settings.length) for size in settings.batch_sizes]
-    return [point(model, subject, size, length, baseline) for size, length in shapes]
+    lengths = [(1, length) for length in settings.lengths if length <= longest]
+    return lengths + [(size, settings.length) for size in settings.batch_sizes]
 
 
-def point(model: Classifier, subject: Subject, size: int, length: int, baseline: Baseline) -> Point:
-    """Latency, throughput and peak memory of texts without padding.
+def memory_of_points(model: Classifier, subject: Subject, baseline: Baseline | None) -> list[int | None]:
+    """Peak bytes of one call of each shape, above the process before the model."""
+    call, peaks = forward(model, subject.machine), []
+    for size, length in shapes(subject):
+        text = subject.text(length, size)
+        if subject.machine.compiles:
+            with baseline.leave_out():
+                call(text)
+        baseline.start()
+        call(text)
+        peaks.append(baseline.peak())
+    return peaks
+
+
+def point(model: Classifier, subject: Subject, size: int, length: int, peak: int | None) -> Point:
+    """Latency and throughput of texts without padding, beside their peak memory.
 
     Throughput is that of a batch with about as many tokens as one of measure.length, so that short texts are
     not slow for being alone; a longer text is such a batch itself.
     """
     settings, machine = subject.config.measure, subject.machine
     call, text = forward(model, machine), subject.text(length, size)
-    if machine.compiles:
-        with baseline.leave_out():
-            call(text)
-    baseline.start()
-    call(text)
-    peak = baseline.peak()
     raw = repeated(lambda: call(text), settings.repeats, settings.seconds_per_length, machine)
     texts, taken = size, raw
     if settings.batch_size * settings.length >= 2 * size * length:

@@ -4,6 +4,7 @@ import pytest
 
 from harness import processes
 from harness.config.choices import Device
+from harness.measure import reference
 from harness.measure.launch import launch
 from harness.measure.memory import SLACK
 from harness.measure.records import Request
@@ -65,6 +66,14 @@ def test_forked_process_measures_the_memory_of_a_new_one(config, tmp_path, monke
         assert forked.kernel == pytest.approx(new.kernel, rel=0.2, abs=8_000_000)
         assert forked.sampled <= forked.kernel + SLACK
         assert forked.kernel + SLACK > weights
+
+
+def test_the_reference_workload_is_in_no_memory_of_a_length_or_batch_size(config, tmp_path):
+    config.measure.repeats, config.measure.lengths, config.measure.batch_sizes = 3, [8, 16], [2]
+    (timed,) = launch(config, Request(("timing",)), tmp_path).measured.timing
+    held = 2 * 4 * reference.ELEMENTS
+    assert [(point.batch_size, point.length) for point in timed.points] == [(1, 8), (1, 16), (2, 16)]
+    assert all(0 < point.peak_memory_bytes < held for point in timed.points), timed.points
 
 
 def test_import_is_timed_once_in_the_process_that_imports(config, tmp_path, monkeypatch):
