@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
-from harness.hardware import facts
 
 PROBE = "harness.hardware.product_probe"
 """Module that measures, in a process of its own, because this one may not have loaded torch."""
+
+THREADS = 1
+"""That multiply on a CPU: several wait for each other, so that beside a busy process both arithmetics are equally slow."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +34,15 @@ def chosen(hardware: HardwareConfig) -> Dtype:
     """`hardware.dtype`, or the faster one of this machine for `auto`; what was measured is printed."""
     if hardware.dtype is not Dtype.auto:
         return hardware.dtype
-    return _faster(hardware.device, facts.threads(hardware))
+    return _faster(hardware.device)
 
 
 @functools.cache
-def _faster(device: Device, threads: int) -> Dtype:
-    found = measured(device, threads)
+def _faster(device: Device) -> Dtype:
+    found = measured(device, THREADS)
     print(
-        f"hardware.dtype=auto is {found.faster.value} here: matrix products at {found.fp32 / 1e9:,.0f} GFLOP/s in fp32, "
-        f"{found.bf16 / 1e9:,.0f} in bf16",
+        f"hardware.dtype=auto is {found.faster.value} here: matrix products of one thread at {found.fp32 / 1e9:,.0f} GFLOP/s "
+        f"in fp32, {found.bf16 / 1e9:,.0f} in bf16",
         file=sys.stderr,
         flush=True,
     )
