@@ -7,8 +7,10 @@ from enum import Enum
 from pathlib import Path
 
 from harness import tasks
+from harness.checkpoints import start
 from harness.commands.describe import architecture, picture, shape_table
 from harness.config import compose
+from harness.config.adopted import started_from
 from harness.config.schema import ModelConfig, RunConfig
 from harness.config.texts import TaskConfig
 from harness.errors import InputError
@@ -27,19 +29,21 @@ FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_width")
 
 
 def describe_all(configs: list[RunConfig], config_dir: str | None, out: Path) -> Iterator[str]:
-    """The description of each variant, once; `config_dir` has choices of the user."""
+    """The description of each variant, once, with the shape of the weights it starts from; `config_dir` is the user's."""
     for config in {(config.label, config.scale_name): config for config in configs}.values():
-        yield describe(config, compose.base_model(config.scale_name, config_dir), out)
+        base = compose.base_model(config.scale_name, config_dir)
+        yield describe(started_from(config, start.checkpoint_of(config)), base, config.scale_name, out)
 
 
-def describe(config: RunConfig, base: ModelConfig, out: Path) -> str:
-    """What is printed of one variant; writes its pictures to `out`."""
+def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path) -> str:
+    """What is printed of one variant beside base at this scale; writes its pictures to `out`."""
     rows = difference(base, config.model)
     differences = table(("key", "base", config.label), rows, "lrr") if rows else "no difference from base"
     parts = parameter_table(base, config.model, config.task)
     written = "\n".join(map(str, write_pictures(config, parts, out)))
     counts = table(("parameters", "base", config.label, "change"), parts, "lrrr")
-    title = f"{config.label} at scale {config.scale_name}"
+    beside = "" if config.scale_name == scale else f", beside base at scale {scale}"
+    title = f"{config.label} at scale {config.scale_name}{beside}"
     shapes_of_all = [shape_table.of_model(config), *added_by_objective(config)]
     return "\n\n".join([title, differences, counts, pretraining_heads(config, base), *shapes_of_all, written])
 

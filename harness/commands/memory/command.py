@@ -33,9 +33,12 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure(configs: "list[RunConfig]", request: Request) -> int:
-    from harness.commands.memory import tables  # torch: a wrong key is refused before it is loaded
+    from harness.checkpoints import start  # torch: a wrong key is refused before it is loaded
+    from harness.commands.memory import tables  # as above
+    from harness.config.resolve import resolve
 
-    for config in {(config.label, config.scale_name): config for config in configs}.values():
+    resolved = [resolve(config, start.read(config)) for config in configs]  # the shape of weights, and the arithmetic of `auto`
+    for config in {(config.label, config.scale_name): config for config in resolved}.values():
         for part in tables.measured(request, config):
             print(part, flush=True)
     return 0

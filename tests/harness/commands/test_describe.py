@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
+from transformers import BertConfig, BertModel
 
 from harness.__main__ import main
 from harness.commands.describe import architecture, picture, tables
@@ -182,13 +183,28 @@ def test_folder_that_cannot_be_written_is_one_line(capsys, tmp_path):
 def test_every_model_can_be_described_to_the_last_parameter(tmp_path, monkeypatch, name):
     seen = []
     monkeypatch.setattr(picture, "files", lambda of: seen.append(of) or {})
-    out = tables.describe(RunConfig(arm=name, scale_name="tiny", model=composed(name)), composed("base"), tmp_path)
+    out = tables.describe(RunConfig(arm=name, scale_name="tiny", model=composed(name)), composed("base"), "tiny", tmp_path)
     lines = out.partition("\nparameters")[2].partition("\n\n")[0].strip().splitlines()[2:]
     rows = {line.split()[0]: line.split()[2].replace(",", "") for line in lines}
     total = int(rows.pop("total"))
     assert int(rows.pop("effective")) >= total
     assert sum(int(value) for value in rows.values() if value != "-") == total == parameters(seen[0])
     picture.draw(seen[0])
+
+
+def test_weights_to_start_from_are_described_with_their_own_shape(capsys, tmp_path):
+    shape = {"vocab_size": 500, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 96}
+    BertModel(BertConfig(**shape, max_position_embeddings=40)).save_pretrained(tmp_path / "weights")
+    (tmp_path / "weights" / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
+    code, out, _ = said(capsys, f"model.init_from={tmp_path / 'weights'}", "scale=mini", "--out", str(tmp_path))
+    rows = dict(line.split(maxsplit=1) for line in out.splitlines() if line.startswith(("hidden_size", "token_embedding")))
+    assert code == 0
+    assert "weights at scale L3-H64, beside base at scale mini" in out
+    assert rows["hidden_size"].split() == ["256", "64"]
+    assert rows["token_embedding"].split()[:2] == [f"{30522 * 256:,}", "32,000"]
+    code, _, err = said(capsys, "scales", f"model.init_from={tmp_path / 'weights'}")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "weights have one scale" in err
 
 
 # The architecture

@@ -8,6 +8,8 @@ from harness.__main__ import main
 from harness.commands.memory import tables
 from harness.commands.memory.probe import Fit, Probe
 from harness.commands.memory.request import bytes_of
+from harness.config.choices import Dtype
+from harness.hardware import faster_dtype
 from harness.measure.flops import StepFlops
 from harness.measure.memory_formula import Parts
 from harness.measure.records import Peak, StepRequest, TrainingStepMemory
@@ -42,6 +44,15 @@ def test_tables_of_real_processes_with_and_without_checkpointing(capsys):
         mfu, hfu = map(float, price[which][-2:])
         assert 0 < mfu < 1
         assert hfu / mfu == pytest.approx(more, rel=0.05)
+
+
+def test_what_is_measured_is_the_config_of_a_run(capsys, monkeypatch):
+    """With the arithmetic that `auto` stands for, so that no row decides anew."""
+    seen = []
+    monkeypatch.setattr(faster_dtype, "chosen", lambda hardware: Dtype.bf16)
+    monkeypatch.setattr(tables, "measured", lambda request, config: seen.append(config) or ["measured"])
+    assert said(capsys, "scale=tiny", "hardware.dtype=auto")[:2] == (0, "measured\n")
+    assert [config.hardware.dtype for config in seen] == [Dtype.bf16]
 
 
 @pytest.mark.parametrize(
