@@ -22,7 +22,7 @@ from harness.config import resolve
 from harness.hardware import facts
 from harness.study import launch
 from harness.study.execute import execute
-from harness.training.distributed import LONGEST_WAIT, join
+from harness.training.distributed import LONGEST_WAIT, join, leave
 
 POLL_S = 0.5
 """Seconds between two looks at the store."""
@@ -99,6 +99,7 @@ def execute_first(folder: Path) -> None:
     threading.Thread(target=_end_with_others, args=(number,), daemon=True).start()
     try:
         execute(folder, join(resolve.load(folder / "config.yaml").hardware, meeting_point(number)))
+        leave()
     except RuntimeError as error:
         if "gloo" in str(error) or isinstance(
             error, distributed.DistError

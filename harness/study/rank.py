@@ -23,6 +23,7 @@ def main(folder: Path, number: int | None = None) -> None:
     ranks = distributed.join(resolve.load(folder / "config.yaml").hardware, store)
     with Path(os.devnull).open("w") as nothing, contextlib.redirect_stdout(sys.stdout if ranks.first else nothing):
         execute(folder, ranks)
+    distributed.leave()
 
 
 if __name__ == "__main__":

@@ -129,6 +129,11 @@ def join(hardware: HardwareConfig, store: distributed.Store | None = None) -> Ra
     return Ranks(rank, count, hardware.sharding is DeviceSharding.full)
 
 
+def leave() -> None:
+    """Ends the threads of the communication: at the exit of the process they would now and then abort it."""
+    distributed.destroy_process_group()
+
+
 def local_rank() -> int:
     """Number of this process among those of its host: that of its GPU."""
     return int(os.environ.get("LOCAL_RANK", "0"))

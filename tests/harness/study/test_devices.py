@@ -10,11 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 from child_processes import wait_for
+from torch import distributed
 
 from harness import tags
-from harness.config.schema import HardwareConfig
+from harness.config.schema import HardwareConfig, save
 from harness.errors import InputError
 from harness.hardware import device
+from harness.study import rank
 from harness.tracking import run_log
 
 TEXT = [
@@ -46,6 +48,20 @@ def kill_a_rank(output: Path) -> None:
     """Kills one that is not the first, once a few steps are done."""
     wait_for(lambda: any(len(losses(path.parent)) > 5 for path in output.glob("pretrained/*/metrics.jsonl")))
     ranks()[-1].kill()
+
+
+def test_a_rank_ends_its_communication_before_it_exits(monkeypatch, compose, tmp_path):
+    """Its threads would abort the process now and then: a run that was complete had failed with SIGABRT."""
+    (config,) = compose("scale=tiny", "task=bag")
+    save(config, tmp_path / "config.yaml")
+    joined = []
+    monkeypatch.setattr(rank, "execute", lambda folder, ranks: joined.append(distributed.is_initialized()))
+    monkeypatch.setattr(rank.hosts, "meeting_point", lambda number: distributed.HashStore())
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    rank.main(tmp_path, 0)
+    assert joined == [True]
+    assert not distributed.is_initialized()
 
 
 @pytest.mark.long
