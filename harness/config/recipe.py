@@ -2,7 +2,7 @@
 
 from omegaconf import OmegaConf
 
-from harness.config.schema import RunConfig
+from harness.config.schema import RunConfig, StatedRecipe
 from harness.errors import InputError
 from harness.paths import conf_directory
 from models.objectives.config import ObjectiveName
@@ -19,26 +19,23 @@ def refuse_misfit(config: RunConfig, recipe: str | None, keys: list[str]) -> Non
 
 
 def note_on_scale(config: RunConfig) -> str | None:
-    """One line on a pretraining with the rate of `recipe=small` of a model that is deeper or wider than where it was found."""
-    shape, rate = config.model, config.pretrain.learning_rate
-    if config.pretrain.objective is ObjectiveName.none or shape.init_from is not None or rate != shape.recipe.learning_rate:
+    """One line on a pretraining of a model that is deeper or wider than those that `recipe=small` of its scale was found at."""
+    shape, stated = config.model, config.model.recipe
+    is_small = config.pretrain.learning_rate == stated.learning_rate
+    if config.pretrain.objective is ObjectiveName.none or shape.init_from is not None or not is_small:
         return None
-    found = _shapes_that_learned(rate)
+    found = _shapes_that_learned(stated)
     if any(shape.depth <= depth and shape.hidden_size <= width for depth, width in found):
         return None
     shapes = " and ".join(f"L{depth} H{width}" for depth, width in found)
-    tried = f"was found at {shapes}" if found else "was tried at no scale"
+    tried = f"were found at {shapes}" if found else "were tried at no scale"
     return (
-        f"pretrain.learning_rate={rate:g} of recipe=small {tried}, here L{shape.depth} H{shape.hidden_size}: "
-        "deeper and wider models need lower rates (docs/recipes.md); set it, or take recipe=bert"
+        f"pretrain.learning_rate={stated.learning_rate:g} and initial values of {stated.initializer_range:g} (recipe=small) "
+        f"{tried}, here L{shape.depth} H{shape.hidden_size}: larger models need lower ones; set them, or take recipe=bert"
     )
 
 
-def _shapes_that_learned(rate: float) -> list[tuple[int, int]]:
-    """Layers and hidden sizes of the scales that state this rate."""
+def _shapes_that_learned(recipe: StatedRecipe) -> list[tuple[int, int]]:
+    """Layers and hidden sizes of the scales that state the same."""
     scales = [OmegaConf.load(path) for path in sorted((conf_directory() / "scale").glob("*.yaml"))]
-    return [
-        (scale.num_hidden_layers, scale.hidden_size)
-        for scale in scales
-        if OmegaConf.select(scale, "recipe.learning_rate") == rate
-    ]
+    return [(scale.num_hidden_layers, scale.hidden_size) for scale in scales if scale.get("recipe") == vars(recipe)]

@@ -56,7 +56,7 @@ def test_nothing_is_said_where_nothing_is_pretrained(compose):
     ("given", "rate", "initial"),
     [
         (["scale=mini_bert"], 2e-3, 0.07),
-        (["scale=mini"], 1e-3, 0.03),
+        (["scale=mini"], 2e-3, 0.03),
         (["scale=mini_bert", "model.hidden_size=256", "model.num_hidden_layers=6"], 2e-3, 0.07),  # arms of a scale are equal
         (["scale=mini", "pretrain.learning_rate=3e-3"], 3e-3, 0.03),
         (["scale=mini", "recipe=bert"], 3e-4, None),
@@ -68,5 +68,5 @@ def test_the_scale_states_its_rate_and_initial_values(compose, given, rate, init
 
 
 def test_what_a_scale_states_is_no_setting_of_the_arm(compose):
-    stated, other = compose("-m", "task=none", "pretrain=mlm", "scale=mini", "pretrain.learning_rate=1e-3,3e-3")
+    stated, other = compose("-m", "task=none", "pretrain=mlm", "scale=mini", "pretrain.learning_rate=2e-3,3e-3")
     assert (stated.settings, other.settings) == ({}, {"pretrain.learning_rate": "0.003"})
