@@ -28,3 +28,6 @@ def main(folder: Path, number: int | None = None) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # the interpreter's end aborts the process where a thread of the communication is still at work

@@ -130,7 +130,7 @@ def join(hardware: HardwareConfig, store: distributed.Store | None = None) -> Ra
 
 
 def leave() -> None:
-    """Ends the threads of the communication: at the exit of the process they would now and then abort it."""
+    """Ends the threads of the communication that nothing holds any more: at the exit of the process they may abort it."""
     distributed.destroy_process_group()
 
 
