@@ -33,11 +33,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure(configs: "list[RunConfig]", request: Request) -> int:
-    from harness.checkpoints import start  # torch: a wrong key is refused before it is loaded
-    from harness.commands.memory import tables  # as above
-    from harness.config.resolve import resolve
+    from harness.commands.memory import tables  # torch: a wrong key is refused before it is loaded
 
-    resolved = [resolve(config, start.read(config)) for config in configs]  # the shape of weights, and the arithmetic of `auto`
+    resolved = map(tables.as_run, configs)
     for config in {(config.label, config.scale_name): config for config in resolved}.values():
         for part in tables.measured(request, config):
             print(part, flush=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from harness.checkpoints import start
 from harness.commands.memory.probe import Fit, Probe, largest, probe
 from harness.commands.memory.request import Request
 from harness.config import resolve
@@ -14,6 +15,11 @@ from harness.measure.records import StepRequest, TrainingStepMemory
 from harness.terminal import Row, table, wrapped
 
 DASH = "-"
+
+
+def as_run(config: RunConfig) -> RunConfig:
+    """As a run resolves it: with the shape of the weights that it starts from, and the arithmetic that `auto` stands for."""
+    return resolve.resolve(config, start.read(config))
 
 
 def measured(request: Request, config: RunConfig) -> Iterator[str]:
