@@ -157,7 +157,7 @@ def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
         (["compare"], "required: RUN_A, RUN_B"),
     ],
 )
-def test_a_wrong_command_line_is_one_line(capsys, arguments, told):
+def test_a_wrong_command_line_is_one_line(tracking, capsys, arguments, told):
     assert told in refused(capsys, *arguments)
 
 
