@@ -1,5 +1,6 @@
 """Paths: the shipped configuration, and results below `output`."""
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -103,3 +104,11 @@ def database_uri(output: str) -> str:
 def artifact_folder(output: str) -> Path:
     """The default folder of tracked files."""
     return Path(output).absolute() / "artifacts"
+
+
+def below(folder: Path) -> list[Path]:
+    """All files and folders below it, sorted, also while others are made and removed: what has gone is left out.
+
+    `Path.rglob` fails where a folder goes while it is read.
+    """
+    return sorted(Path(root, name) for root, folders, files in os.walk(folder) for name in (*folders, *files))

@@ -33,7 +33,7 @@ class Leftover:
 
 def remove_temporary(folder: Path) -> None:
     """Removes what a killed worker left half-written in the folder of a run; to be called under the locks of the run."""
-    for path in list(folder.rglob(".*")):
+    for path in paths.below(folder):
         if TEMPORARY.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
 
@@ -106,7 +106,7 @@ def _temporary(root: Path) -> Iterator[tuple[Path, str]]:
     for path in sorted(root.glob(STORE_TEMPORARY)):
         if time.time() - path.stat().st_mtime > SETTLED_S:
             yield path, "torn: its process was killed"
-    for path in sorted(root.rglob(".*")):
+    for path in paths.below(root):
         parts = TEMPORARY.fullmatch(path.name)
         if parts and path.exists() and _is_abandoned(path, int(parts["process"])):
             yield path, "torn: its process was killed"
@@ -119,5 +119,5 @@ def _is_abandoned(path: Path, process: int) -> bool:
 
 def _size(path: Path) -> int:
     """Bytes, of a folder those of all its files."""
-    files = path.rglob("*") if path.is_dir() else [path]
+    files = paths.below(path) if path.is_dir() else [path]
     return sum(one.lstat().st_size for one in files if not one.is_dir())

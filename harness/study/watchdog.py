@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from harness import paths
 from harness.config.execution import SweepConfig
 
 LONGEST_STEP_S = 30.0
@@ -39,7 +40,7 @@ class Watchdog:
     def _signs(self) -> object:
         """Sizes and times of the files that a working worker changes: its log, its curves, its checkpoints."""
         found = []
-        for path in sorted(self._folder.rglob("*")):
+        for path in paths.below(self._folder):
             try:
                 facts = path.stat()
             except FileNotFoundError:  # renamed meanwhile

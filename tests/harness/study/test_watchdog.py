@@ -1,5 +1,9 @@
 """The watchdog: what counts as progress, and time in which the worker could not work."""
 
+import shutil
+import threading
+from pathlib import Path
+
 import pytest
 
 from harness.config.execution import SweepConfig
@@ -64,3 +68,26 @@ def test_a_run_whose_lease_has_expired_is_complained_of(tmp_path):
     assert watched.complaint() is None
     lost.append("the lease")
     assert watched.complaint() == "its lease has expired: another machine may run it (sweep.lease)"
+
+
+def replace_checkpoints(folder: Path) -> None:
+    """As a pretraining does, again and again: each is built under another name, renamed, and removed later."""
+    for _ in range(200):
+        building = folder / ".step-1.7"
+        (building / "parts").mkdir(parents=True)
+        (building / "weights.safetensors").touch()
+        building.rename(folder / "step-1")
+        shutil.rmtree(folder / "step-1")
+
+
+def test_checkpoints_that_go_while_it_looks_do_not_end_the_run(tmp_path):
+    watched = Watchdog(SweepConfig(), tmp_path)
+    worker = threading.Thread(target=replace_checkpoints, args=(tmp_path / "checkpoints",))
+    worker.start()
+    complaints = []
+    try:
+        while worker.is_alive():
+            complaints.append(watched.complaint())
+    finally:
+        worker.join()
+    assert set(complaints) == {None}
