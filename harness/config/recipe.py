@@ -31,7 +31,7 @@ def note_on_scale(config: RunConfig) -> str | None:
     tried = f"were found at {shapes}" if found else "were tried at no scale"
     return (
         f"pretrain.learning_rate={stated.learning_rate:g} and initial values of {stated.initializer_range:g} (recipe=small) "
-        f"{tried}, here L{shape.depth} H{shape.hidden_size}: larger models need lower ones; set them, or take recipe=bert"
+        f"{tried}, here L{shape.depth} H{shape.hidden_size}: larger models may need lower ones; set them, or take recipe=bert"
     )
 
 
