@@ -148,7 +148,7 @@ def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--studdy", "x"], "unknown option '--studdy' (did you mean '--study'?)"),
         (["--format"], "argument --format: expected one argument; python -m reports --help lists the options"),
@@ -157,8 +157,8 @@ def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
         (["compare"], "required: RUN_A, RUN_B"),
     ],
 )
-def test_a_wrong_command_line_is_one_line(tracking, capsys, arguments, told):
-    assert told in refused(capsys, *arguments)
+def test_a_wrong_command_line_is_one_line(tracking, capsys, arguments, message):
+    assert message in refused(capsys, *arguments)
 
 
 def test_the_folder_of_the_runs_is_read_and_written_to(tracking, capsys):

@@ -25,19 +25,19 @@ def nobody(monkeypatch, tmp_path) -> str:
     return address
 
 
-TOLD = "^task 'x': the hub cannot be reached for the data set 'a/b'; data=local data.root=FOLDER reads local folders$"
+MESSAGE = "^task 'x': the hub cannot be reached for the data set 'a/b'; data=local data.root=FOLDER reads local folders$"
 
 
 def test_a_hub_where_nothing_answers_is_refused_at_once(nobody):
     begin = time.monotonic()
-    with pytest.raises(InputError, match=TOLD):
+    with pytest.raises(InputError, match=MESSAGE):
         hub.refuse_unreachable(datasets, "a/b", "task 'x'")
     assert time.monotonic() - begin < 2
 
 
 def test_a_name_that_no_server_knows_is_refused(nobody, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "https://hub.invalid")
-    with pytest.raises(InputError, match=TOLD):
+    with pytest.raises(InputError, match=MESSAGE):
         hub.refuse_unreachable(datasets, "a/b", "task 'x'")
 
 
