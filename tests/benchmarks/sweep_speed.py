@@ -2,8 +2,8 @@
 
 The script (sweep_trainer.py) fine-tunes BERT, ALBERT and Longformer with the Trainer on the same rows, with the same steps, in
 one process and without tracking. Ours starts a process for every run, as many at once as the script has threads, and keeps the
-results in MLflow; neither renders a report. In the full form also with our timing session, which the script has nothing to
-set against.
+results in MLflow; neither renders a report. Ours also in the faster arithmetic of the machine, as `make demo` trains, and in
+the full form with our timing session, which the script has nothing to set against.
 """
 
 import json
@@ -34,6 +34,7 @@ def measure(quick: bool) -> list[dict[str, Any]]:
         write_settings(Path(folder))
         sides = {
             "ours, measure=none": lambda number: _ours(Path(folder) / f"none-{number}", "measure=none"),
+            "ours, dtype=auto": lambda number: _ours(Path(folder) / f"auto-{number}", "measure=none", "hardware.dtype=auto"),
             "script with Trainer": lambda number: _script(Path(folder)),
         }
         if not quick:
@@ -76,13 +77,13 @@ def shape(config: EncoderConfig) -> dict[str, Any]:
     return keywords
 
 
-def _ours(output: Path, measuring: str) -> float:
+def _ours(output: Path, *overrides: str) -> float:
     """Seconds of the whole command on a fresh output folder."""
     return _seconds(
         [
             *("-m", "harness", "-m", "model=base,albert,windowed", f"task={','.join(TASKS)}", f"finetune.max_steps={STEPS}"),
             f"finetune.eval_batch_size={EVAL_BATCH}",
-            *(measuring, f"tokenizer.vocab_file={ours.vocabulary_file()}"),
+            *(*overrides, f"tokenizer.vocab_file={ours.vocabulary_file()}"),
             *(f"hardware.workers={ours.THREADS}", "hardware.threads=1", "report=false"),
             f"output={output}",
         ]
