@@ -23,6 +23,7 @@ class SweepConfig:
         None, above=0
     )  # of all runs together, finished ones included: seeds that do not fit are left out; null: no limit
     timing: bool = True  # times what has finished; false leaves that to a later command, as where several share a sweep
+    retime: bool = False  # times again what an earlier session has timed, and trains nothing again
     retries: int = number(0, at_least=0)  # times that a run whose worker was killed from outside is run again at once
     lease: str = "folder"  # where a run is claimed for this command: in its folder; tracking: in the tracking store, too
     quiet: bool = False  # shows only problems and where the results are; every line is in sweep.log of the study (-q)

@@ -214,6 +214,8 @@ def refuse_impossible(config: RunConfig) -> None:
         length = attrgetter(key)(config)
         if length > config.model.longest_text:
             raise InputError(f"{key}={length} must be at most the {config.model.longest_text} of model.max_position_embeddings")
+    if config.sweep.retime and not (config.sweep.timing and config.measure.enabled):
+        raise InputError("sweep.retime=true times again: leave out sweep.timing=false and measure=none, or sweep.retime")
     if config.sweep.on_failure not in ON_FAILURE:
         raise unknown("value", config.sweep.on_failure, ON_FAILURE, "sweep.on_failure")
     if config.sweep.lease not in LEASES:

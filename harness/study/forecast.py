@@ -274,7 +274,8 @@ class Timing:
 
 def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
     """None where nothing is left to time."""
-    untimed = [item for item in planned if session.is_to_be_timed(item) and item.config.sweep.timing and not _is_timed(item)]
+    timed = [item for item in planned if session.is_to_be_timed(item) and item.config.sweep.timing]
+    untimed = [item for item in timed if item.config.sweep.retime or not _is_timed(item)]
     if not untimed:
         return None
     shapes = {session.shape_key(item): item for item in untimed}

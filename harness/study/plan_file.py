@@ -20,6 +20,9 @@ from harness.tracking import run_log
 LOCK = ".plan.lock"
 """In the folder of a study: held while its plan is written."""
 
+AGAIN = ("rerun=true", "sweep.retime=true")
+"""Words of a command that repeat finished work."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -52,8 +55,8 @@ def write(planned: Sequence[PlannedRun]) -> None:
 
 
 def command() -> str:
-    """This command, to be called again: without passwords, -q, and rerun=true, which would run finished runs again."""
-    words = (word for word in sys.argv[1:] if word.lstrip("+") not in ("rerun=true", QUIET_KEY))
+    """This command, to be called again: without passwords, -q, and keys that would run or time again what is finished."""
+    words = (word for word in sys.argv[1:] if word.lstrip("+") not in (*AGAIN, QUIET_KEY))
     return redacted(shlex.join(["python", "-m", "harness", *words]))
 
 

@@ -7,6 +7,7 @@
 Records, results and entries have a checksum each. A result holds those of the other files, a record that of the config.
 """
 
+import itertools
 import json
 import os
 import time
@@ -173,6 +174,23 @@ def result(folder: Path) -> dict[str, Any] | None:
     """The result of a run; None if it has none yet. TornError for a torn one."""
     path = folder / RESULT
     return checksums.read(path) if path.exists() else None
+
+
+def drop_later(folder: Path, file: str) -> None:
+    """Takes out of the log and the result of a run what was added with this file after it had ended."""
+    ended = checksums.read(folder / RESULT)
+    text = (folder / LINES).read_bytes()
+    entries = list(itertools.takewhile(lambda entry: entry["time"] <= ended["time"], _entries(text, folder / LINES)))
+    size = sum(map(len, text.splitlines(keepends=True)[: len(entries)]))
+    if size == len(text):
+        return
+    kept = {entry["result"] for entry in entries if "result" in entry}
+    for part in ("metrics", "steps"):
+        ended[part] = {key: value for key, value in ended[part].items() if key in kept}
+    ended["files"] = {name: sums for name, sums in ended["files"].items() if name != file}
+    ended["files"][LINES] = [size, checksums.of_file(folder / LINES, size)]
+    write_json(folder / RESULT, checksums.with_checksum(ended))  # it holds for the longer log as well
+    os.truncate(folder / LINES, size)
 
 
 def records(output: str) -> dict[Path, dict[str, Any]]:

@@ -20,7 +20,7 @@ by their reference, so that a slow phase of the machine cancels, where that lowe
 *reference*). A timing differs only where its own interval leaves 0 out and it changed by more than the floor; a floor above
 {highest:.0f} % supports no verdict. A session ends when its A/A replicates are precise enough; no other change decides that.
 Trainings are not interleaved: their times and rates are paired by seed and must exceed both floors."""
-SIDE_BY_SIDE = "run them in one command with the baseline, `python -m harness -m model=...,... rerun=true`"
+SIDE_BY_SIDE = "run them in one command with the baseline, `python -m harness -m model=...,... sweep.retime=true`"
 COLUMNS = {launches.LATENCY: "latency", launches.THROUGHPUT: "throughput"}
 
 

@@ -186,7 +186,7 @@ def _without_evidence(found: list[Effect]) -> list[str]:
         sentences.append(
             f"The noise floor is up to {max(floors):,.0f} %, which two timings of the same arm may differ by: "
             "too much for a verdict on times. "
-            "Time them again with `rerun=true` while nothing else runs."
+            "Time them again while nothing else runs: `sweep.retime=true` trains nothing again."
         )
     elif open_:
         names = listed(dict.fromkeys(one.name for one in open_), most=None)

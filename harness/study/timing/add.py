@@ -1,5 +1,7 @@
 """Times the finished runs of a command, and adds what was measured to them."""
 
+import uuid
+
 from filelock import FileLock
 
 from harness import paths, tags
@@ -21,7 +23,7 @@ def prepare(planned: list[PlannedRun]) -> None:
 
 
 def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | None = None) -> None:
-    """Times the finished runs that have no timing yet, and adds it to them; a failed launch leaves a run without."""
+    """Times the finished runs that are to be timed, and adds it to them; a failed launch leaves a run as it was."""
     for item in planned:
         if is_measured(item) and not has_timing(item) and (item.folder / summary.FILE).exists():
             _add_timing(item, *summary.read(item.folder), trackers)  # an earlier command was killed while it added this
@@ -35,8 +37,29 @@ def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | No
                 _track_replicate(item, timed, session.name, trackers)
         for item, timed in session.runs:
             if timed.failed is None:
+                is_new = _supersede(item, session.name)
                 _add_timing(item, session.name, timed.launches[item.inputs.data], trackers)
+                if is_new:
+                    _send(item, trackers)
         session.kept.finish()
+
+
+def _supersede(item: PlannedRun, session: str) -> bool:
+    """Makes a run that another session has timed a new attempt, whose timing is still to be added; whether it did."""
+    with FileLock(item.folder / paths.LOCK):
+        if not (is_measured(item) and has_timing(item)):
+            return False
+        record = run_folder.read(item.folder)
+        if record["tags"].pop(tags.SESSION) == session:
+            return False
+        # of two attempts reports count the one that started later
+        run_folder.write(item.folder, record | {"attempt": uuid.uuid4().hex, "started": record["started"] + 1})
+        return True
+
+
+def _send(item: PlannedRun, trackers: Trackers) -> None:
+    record = run_folder.read(item.folder)
+    trackers.send(item.config, lambda backend: backend.agree(record, item.folder))
 
 
 def _add_timing(item: PlannedRun, session: str, launches: list[Launch], trackers: Trackers) -> None:
@@ -46,6 +69,7 @@ def _add_timing(item: PlannedRun, session: str, launches: list[Launch], trackers
             return
         record, result = run_folder.read(item.folder), run_log.result(item.folder)
         record["tags"][tags.SESSION] = session
+        run_log.drop_later(item.folder, summary.FILE)  # of another session, or of a command that was killed here
         reader = run_log.Reader(item.folder)
         reader.new_entries()
         log = summary.write(item.folder, session, launches, result["metrics"].get("model/flops_forward"))

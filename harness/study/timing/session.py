@@ -63,7 +63,7 @@ class Timed:
 
 
 class Session:
-    """The launches of one command: the variants of its finished runs that have no timing yet, and the A/A replicates."""
+    """The launches of one command: the variants of its finished runs that are to be timed, and the A/A replicates."""
 
     def __init__(self, planned: list[PlannedRun]) -> None:
         self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
@@ -74,7 +74,7 @@ class Session:
         measured = [item for item in planned if is_measured(item)]
         self.runs: list[tuple[PlannedRun, Timed]] = []
         self.replicates: list[tuple[PlannedRun, Timed]] = []
-        untimed = [item for item in measured if not has_timing(item)]
+        untimed = [item for item in measured if item.config.sweep.retime or not has_timing(item)]
         for item in untimed:
             self.runs.append((item, self._launched_for(item)))
         for item in baselines(measured, untimed):
@@ -148,7 +148,7 @@ class Session:
                 percent, limit = (f"{100 * math.expm1(log):.0f} %" for log in (floor, HIGHEST_FLOOR))
                 console.problem(
                     f"Timing: the noise floor of {quantity}, {percent}, is above {limit}: no verdict on it or on training "
-                    "time; time again (rerun=true) on a quieter machine or with more measure.rounds"
+                    "time; the same command with sweep.retime=true on a quieter machine times again, and trains nothing"
                 )
         for variant in timed:
             if variant.failed is not None:
