@@ -206,6 +206,6 @@ def _tracker_agrees(uri: str, output: Path) -> None:
     assert len(records) == len(list(output.glob(f"chaos/*/{paths.LOCK}"))) == RUNS
     for run in finished:
         (folder,) = (path for path, one in records.items() if one["attempt"] == run.data.tags["attempt"])
-        told = run_log.result(folder)["metrics"]
-        assert all(run.data.metrics[key] == value for key, value in told.items() if key in run.data.metrics)
-        assert run.data.metrics["eval/score"] == told["eval/score"]
+        results = run_log.result(folder)["metrics"]
+        assert all(run.data.metrics[key] == value for key, value in results.items() if key in run.data.metrics)
+        assert run.data.metrics["eval/score"] == results["eval/score"]

@@ -148,9 +148,9 @@ def answered(kind: Kind, content: bytes, folder: Path) -> None:
     folder.mkdir()
     for name, beside in (*kind.beside, (kind.name, content)):
         (folder / name).write_bytes(beside)
-    told = refusal(kind, folder / kind.name)
+    line = refusal(kind, folder / kind.name)
     named = (kind.name, str(folder), "corpus 'own'", "task 'own'", "task.")
-    assert told is None or ("\n" not in told and any(name in told for name in named)), told
+    assert line is None or ("\n" not in line and any(name in line for name in named)), line
     assert sorted(path.name for path in folder.iterdir()) == sorted({kind.name, *dict(kind.beside)})
 
 

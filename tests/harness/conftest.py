@@ -133,11 +133,11 @@ def sweep(once: Callable, store_template: Path) -> Sweep:
             patch.setattr(sys, "argv", ["harness"])
             code = main([*common, f"output={folder / 'out'}"])
         assert code == 0, text.getvalue()
-        (folder / "told.txt").write_text(text.getvalue())
+        (folder / "printed.txt").write_text(text.getvalue())
 
     folder = once("sweep", make)
     output = folder / "out"
-    return Sweep(output, [*common, f"output={output}"], (folder / "told.txt").read_text())
+    return Sweep(output, [*common, f"output={output}"], (folder / "printed.txt").read_text())
 
 
 @pytest.fixture(scope="session")

@@ -108,7 +108,7 @@ def test_components_add_up_and_nothing_is_shared(name):
 
 
 @pytest.mark.parametrize(
-    ("body", "change", "told"),
+    ("body", "change", "key"),
     [
         (Body.lstm, {"attention_window": 8}, "attention_window=8"),
         (Body.lstm, {"position": Position.rotary}, "position=rotary"),
@@ -120,8 +120,8 @@ def test_components_add_up_and_nothing_is_shared(name):
         (Body.encoder_decoder, {"num_hidden_groups": 1}, "num_hidden_groups=1"),
     ],
 )
-def test_key_that_a_body_cannot_follow_is_refused(body, change, told):
-    with pytest.raises(ValueError, match=f"model.body={body.value} cannot be combined with model.{told}"):
+def test_key_that_a_body_cannot_follow_is_refused(body, change, key):
+    with pytest.raises(ValueError, match=f"model.body={body.value} cannot be combined with model.{key}"):
         EncoderConfig(body=body, **change)
 
 

@@ -165,8 +165,8 @@ def resolved(config: EncoderConfig) -> EncoderConfig:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_variant_says_what_the_published_config_says(name):
-    family, told, unread = PUBLISHED[name]
-    given = getattr(transformers, f"{family}Config")(**told).to_dict()
+    family, settings, unread = PUBLISHED[name]
+    given = getattr(transformers, f"{family}Config")(**settings).to_dict()
     files = [OmegaConf.load(ROOT / "conf" / f"{file}.yaml") for file in ("scale/base", f"model/{name}")]
     variant = merged(*files, unread)
     assert resolved(variant) == resolved(config_of(given))

@@ -127,9 +127,9 @@ def broken(folder: Path, how: str) -> None:
 )
 def test_tensors_that_do_not_fit_are_named(compose, published, how, named):
     broken(published, how)
-    with pytest.raises(InputError, match=rf"model\.init_from=.*{how}: .*{named}") as told:
+    with pytest.raises(InputError, match=rf"model\.init_from=.*{how}: .*{named}") as error:
         plan([cell_of(compose, published)])
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_more_pieces_than_token_embeddings_are_refused(compose, published):

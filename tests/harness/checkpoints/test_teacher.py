@@ -93,20 +93,20 @@ def test_a_published_teacher_answers_as_its_makers_model(published):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (["pretrain.length=64"], "reads 40 tokens at most, pretrain.length=64 is more"),
         (["tokenizer.vocab_file=other.txt"], "the tokenizer 5"),
     ],
 )
-def test_a_teacher_that_does_not_fit_is_told_in_one_line(run_harness, output, published, tmp_path, given, told):
+def test_a_teacher_that_does_not_fit_is_told_in_one_line(run_harness, output, published, tmp_path, given, message):
     (tmp_path / "other.txt").write_text("\n".join(PIECES[:5]))
     arguments = [a for a in SMALL if a.split("=")[0] not in {b.split("=")[0] for b in given}]
     command = [*arguments, *given, "pretrain=distillation", f"pretrain.teacher={published}", f"output={output}"]
     done = run_harness(*command)
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
-    assert told in line
+    assert message in line
 
 
 def test_a_misfit_is_told_before_a_sweep_whose_other_objective_shares_the_text(run_harness, output, published, tmp_path):

@@ -88,8 +88,8 @@ def heads_of(out: str) -> dict[str, list[str]]:
 @pytest.mark.long
 def test_output_matrix_that_is_the_token_embedding_looks_unlike_one_of_its_own(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(picture, "files", lambda of: {})
-    told = ["model=roberta", "scale=base", "--out", str(tmp_path)]
-    tied, own = (heads_of(said(capsys, *told, *more)[1]) for more in ([], ["model.tie_masked_lm_head=false"]))
+    common = ["model=roberta", "scale=base", "--out", str(tmp_path)]
+    tied, own = (heads_of(said(capsys, *common, *more)[1]) for more in ([], ["model.tie_masked_lm_head=false"]))
     assert tied["masked_head.output"] == [TIED, TIED, "="]
     assert own["masked_head.output"] == [TIED, "38,603,520", "new"]
     assert tied["masked_head"] == own["masked_head"] == ["622,650", "642,393", "+3.2 %"]
@@ -101,9 +101,9 @@ def test_output_matrix_that_is_the_token_embedding_looks_unlike_one_of_its_own(c
 
 def test_heads_are_those_of_the_configured_objective_or_the_reason_why_not(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(picture, "files", lambda of: {})
-    told = ["scale=tiny", "pretrain=cbow", "--out", str(tmp_path)]
-    assert heads_of(said(capsys, *told, "model=static")[1])["lm_head.output"] == ["-", TIED, "-"]
-    _, out, _ = said(capsys, *told, "model=base")
+    common = ["scale=tiny", "pretrain=cbow", "--out", str(tmp_path)]
+    assert heads_of(said(capsys, *common, "model=static")[1])["lm_head.output"] == ["-", TIED, "-"]
+    _, out, _ = said(capsys, *common, "model=base")
     assert "no pretraining heads: pretrain.objective=cbow cannot be combined with model.body=transformer" in out
 
 
@@ -156,18 +156,18 @@ def test_own_models_and_scales_are_found(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["model=albrt"], "unknown model 'albrt'; did you mean 'albert'?"),
         (["model.hidden_sise=8"], "unknown key 'model.hidden_sise'; did you mean 'model.hidden_size'?"),
         (["model.attention_window=7"], "model.attention_window=7 must be even"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, arguments, told):
+def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, arguments, message):
     code, out, err = said(capsys, *arguments, "--out", str(tmp_path / "never"))
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert told in err
+    assert message in err
     assert not (tmp_path / "never").exists()
 
 

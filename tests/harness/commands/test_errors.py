@@ -289,8 +289,8 @@ def test_data_root_that_nobody_set(tell):
 
 
 def test_data_root_without_local_data_is_refused(tell):
-    told = "harness: data.root='/data' is read with data=local alone: add data=local, or leave data.root out\n"
-    assert_refused(tell("task=sst2", "data.root=/data"), told)
+    message = "harness: data.root='/data' is read with data=local alone: add data=local, or leave data.root out\n"
+    assert_refused(tell("task=sst2", "data.root=/data"), message)
 
 
 def test_missing_data_folder_names_those_there(tell, local):
@@ -299,8 +299,8 @@ def test_missing_data_folder_names_those_there(tell, local):
 
 @pytest.mark.parametrize("typed", [".", "data/glue"])
 def test_data_root_one_folder_too_high_or_too_low_names_the_right_one(tell, local, typed):
-    told = f"data.root='{typed}' has no folder 'glue' (task.folder); did you mean data.root=data? folders there: "
-    assert_refused(tell(*on_local(typed)), told)
+    message = f"data.root='{typed}' has no folder 'glue' (task.folder); did you mean data.root=data? folders there: "
+    assert_refused(tell(*on_local(typed)), message)
 
 
 def test_data_root_without_the_data_names_it_and_what_is_there(tell, local):

@@ -264,7 +264,7 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
 
 
 @pytest.mark.parametrize(
-    ("argument", "told"),
+    ("argument", "message"),
     [
         (
             "layers=[-1,-6]",
@@ -293,8 +293,8 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
         ("scale=tiny", "has hidden_size=16, but the model that is named has 128"),
     ],
 )
-def test_wrong_inputs_are_told_in_one_line(argument, told, refused):
-    assert told in refused(argument)
+def test_wrong_inputs_are_told_in_one_line(argument, message, refused):
+    assert message in refused(argument)
 
 
 def test_keys_that_shape_no_vector_may_differ_and_the_width_of_heads_may_not():

@@ -24,8 +24,8 @@ def said(capsys, *arguments: str) -> tuple[int, str, str]:
 @pytest.mark.long
 def test_tables_of_real_processes_with_and_without_checkpointing(capsys):
     hardware = ["hardware.threads=1", "hardware.products=torch"]  # oneDNN keeps some MB for its kernels
-    told = ["scale=mini_bert", "model=base", *hardware, "batch_sizes=[8]", "activation_checkpointing=both"]
-    code, out, _ = said(capsys, *told)
+    command = ["scale=mini_bert", "model=base", *hardware, "batch_sizes=[8]", "activation_checkpointing=both"]
+    code, out, _ = said(capsys, *command)
     assert code == 0
     assert all(fact in out for fact in ("base at scale mini_bert", "64 tokens", "fp32", "1 threads", "AdamW"))
     rows = [line.split() for line in out.splitlines()]
@@ -56,7 +56,7 @@ def test_what_is_measured_is_the_config_of_a_run(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["model=albrt"], "unknown model 'albrt'; did you mean 'albert'?"),
         (["batch_sizes=[0,4]"], "batch_sizes='[0,4]' must be numbers of at least 1"),
@@ -71,19 +71,19 @@ def test_what_is_measured_is_the_config_of_a_run(capsys, monkeypatch):
     ],
     ids=["model", "zero", "words", "mode", "unit", "no unit", "nothing", "too much", "too long", "no layers"],
 )
-def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, told):
+def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, message):
     code, out, err = said(capsys, *arguments)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert told in err
+    assert message in err
 
 
 def test_an_absent_gpu_is_refused(capsys):
     if pytest.importorskip("torch").cuda.is_available():
         pytest.skip("the missing device is there")
     assert main(["memory", "hardware=gpu"]) == 2
-    told = "harness memory: hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu\n"
-    assert capsys.readouterr() == ("", told)
+    message = "harness memory: hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu\n"
+    assert capsys.readouterr() == ("", message)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_the_price_is_told_against_the_same_batch_without():
 
 def test_utilisation_of_the_model_and_of_the_device_are_held_against_the_measured_peak():
     """4 GFLOP were done in 0.1 s where a product does 100 GFLOP/s, of which the model needs 3."""
-    told = replace(row(True, 1_000_000, 0.1, 4 * 10**9), peak_flops_per_s=100e9)
-    assert tables.price_table([told]).splitlines()[-1].split()[-2:] == ["0.300", "0.400"]
-    too_slow = replace(told, peak_flops_per_s=35e9)
+    priced = replace(row(True, 1_000_000, 0.1, 4 * 10**9), peak_flops_per_s=100e9)
+    assert tables.price_table([priced]).splitlines()[-1].split()[-2:] == ["0.300", "0.400"]
+    too_slow = replace(priced, peak_flops_per_s=35e9)
     assert tables.price_table([too_slow]).splitlines()[-1].split()[-2:] == ["0.857", "-"]
 
 

@@ -27,9 +27,9 @@ def test_done_and_open_runs_are_told_apart_and_nothing_runs(run_harness, output)
 def test_wrong_input_is_one_line(capsys):
     assert main(["plan", "model=bse"]) == 2
     assert main(["plan", "--probe", "model=base"]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 2
-    assert all(line.startswith("harness plan: ") for line in told)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("harness plan: ") for line in lines)
 
 
 class Run:

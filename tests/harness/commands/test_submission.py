@@ -65,12 +65,12 @@ def test_every_task_of_glue_has_its_files(task):
     ],
 )
 def test_answer_is_written_as_the_file_wants_it(task, tmp_path, name, value, text):
-    told = task(name)
-    path = answered(tmp_path, told, value)
+    config = task(name)
+    path = answered(tmp_path, config, value)
     assert path == tmp_path / "submission" / f"{ENTRIES[name][0]}.tsv"
     header, *rows = lines(path)
     assert header == ["index", "prediction"]
-    assert rows == [[str(row), text] for row in range(glue_submission.ROWS[told.submission])]
+    assert rows == [[str(row), text] for row in range(glue_submission.ROWS[config.submission])]
 
 
 def test_rows_stand_in_the_order_of_their_ids(task, tmp_path):
@@ -100,10 +100,10 @@ def test_task_of_no_benchmark_is_refused(task):
 
 
 def test_unknown_file_names_the_nearest(task):
-    told = task("cola")
-    told.submission = "MNLI"
+    config = task("cola")
+    config.submission = "MNLI"
     with pytest.raises(InputError, match="did you mean 'MNLI-m'"):
-        glue_submission.splits(told)
+        glue_submission.splits(config)
 
 
 @pytest.mark.parametrize("name", ["cola", "sst2", "mrpc", "stsb", "rte", "wnli", "qnli"])

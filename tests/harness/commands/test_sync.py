@@ -38,8 +38,8 @@ def test_what_is_no_address_is_one_line(run_harness, output, uri):
 def test_address_of_a_database_without_its_module_is_one_line(run_harness, sweep):
     done = run_harness("sync", "--output", str(sweep.output), "--uri", "mssql+pymssql://host/db")
     assert (done.returncode, done.stdout) == (2, "")
-    told = "harness sync: --uri: MLflow needs the module 'pymssql' for this address: install it, or name another\n"
-    assert done.stderr == told
+    message = "harness sync: --uri: MLflow needs the module 'pymssql' for this address: install it, or name another\n"
+    assert done.stderr == message
 
 
 def test_folder_without_cells_tells_nothing(output):
@@ -49,9 +49,9 @@ def test_folder_without_cells_tells_nothing(output):
 def test_sweep_told_to_another_store_is_the_same_there(sweep, output, runs_of, curve_of):
     shutil.copytree(sweep.output / "sweep", output / "sweep")
     assert sync(str(output), None) == 3  # the A/A replicate is one of them
-    told, known = ({run.info.run_name: run for run in runs_of(folder, "sweep")} for folder in (output, sweep.output))
-    assert told.keys() == known.keys()
-    for name, run in told.items():
+    sent, known = ({run.info.run_name: run for run in runs_of(folder, "sweep")} for folder in (output, sweep.output))
+    assert sent.keys() == known.keys()
+    for name, run in sent.items():
         assert run.data.metrics == known[name].data.metrics
         assert run.data.params == known[name].data.params
         assert run.data.tags["fingerprint"] == known[name].data.tags["fingerprint"]

@@ -61,7 +61,7 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
     own = {model: OmegaConf.load(CONF / "model" / f"{model}.yaml").get("objective", "mlm_nsp") for model in models}
     pairs = [(model, own[model] if objective == "own" else objective) for model in models for objective in objectives]
     wanted = [pair for pair in pairs for _ in range(others)]
-    assert found == [(*told, 4, path.stem, "bag") for told in wanted]
+    assert found == [(*dimensions, 4, path.stem, "bag") for dimensions in wanted]
 
 
 @pytest.mark.long
@@ -115,7 +115,7 @@ def test_an_override_that_changes_nothing_is_not_in_the_name(compose):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (["finetune=none", "measure=none"], "finetune=none measure=none leave nothing to do"),
         (["measure.lengths=[64,0]"], r"measure\.lengths=\[64, 0\] must be different numbers of at least 1"),
@@ -126,8 +126,8 @@ def test_an_override_that_changes_nothing_is_not_in_the_name(compose):
     ],
     ids=["nothing", "lengths", "batch_sizes", "rounds", "retries", "foreign_cpus"],
 )
-def test_measuring_that_cannot_be_meant_is_refused(compose, given, told):
-    with pytest.raises(InputError, match=told):
+def test_measuring_that_cannot_be_meant_is_refused(compose, given, message):
+    with pytest.raises(InputError, match=message):
         compose("task=bag", *given)
 
 

@@ -86,9 +86,9 @@ def batch(rows: int, length: int, seed: int = 0, masked: bool = True) -> Batch:
 def training(model: SequenceClassifier, shapes: list[tuple[int, bool]]) -> Training:
     """A step with dropout for each length, with a mask or without."""
     given = iter([batch(4, length, seed, masked) for seed, (length, masked) in enumerate(shapes)])
-    limit, told = Limit("step", len(shapes)), FinetuneConfig(batch_size=4, learning_rate=3e-3)
+    limit, config = Limit("step", len(shapes)), FinetuneConfig(batch_size=4, learning_rate=3e-3)
     loss = lambda asked: model.loss(model(asked), asked.labels)  # noqa: E731
-    return Training(model, loss, lambda _: step_of(next(given), 1), limit, len(shapes), "finetune", told, 0)
+    return Training(model, loss, lambda _: step_of(next(given), 1), limit, len(shapes), "finetune", config, 0)
 
 
 def losses(folder: Path, key: str = "finetune/loss") -> list[float]:
@@ -120,12 +120,12 @@ def test_time_to_compile_is_told_of_compiled_models_alone():
     assert timing.compile_s(1003.0, latency, machine(False)) is None
 
 
-@pytest.mark.parametrize("told", [[], ["b"]], ids=["no_variant", "one_variant"])
-def test_a_profile_has_a_row_of_time_to_compile_where_a_variant_compiles(told: list[str], launch_of: Callable):
-    launches = {label: launch_of(0, [1.0], compile_s=7.0 if label in told else None) for label in "ab"}
+@pytest.mark.parametrize("compiled", [[], ["b"]], ids=["no_variant", "one_variant"])
+def test_a_profile_has_a_row_of_time_to_compile_where_a_variant_compiles(compiled: list[str], launch_of: Callable):
+    launches = {label: launch_of(0, [1.0], compile_s=7.0 if label in compiled else None) for label in "ab"}
     text = table.render({label: Column({"timing": {0: launch}}) for label, launch in launches.items()})
     rows = [line.split() for line in text.splitlines() if line.startswith("time to compile")]
-    assert rows == [["time", "to", "compile", "s", "-", "7", "-"]] * len(told)
+    assert rows == [["time", "to", "compile", "s", "-", "7", "-"]] * len(compiled)
     assert "(time to compile" not in text.partition(table.MISSING)[2]
 
 
@@ -141,9 +141,9 @@ def test_the_compiler_finds_an_empty_cache_and_the_old_one_afterwards(monkeypatc
 def test_instruments_that_need_operators_refuse_compiled_models(capsys):
     assert main(["profile", "--trace", "out", "hardware.compile=true"]) == 2
     assert main(["memory", "hardware.compile=true"]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 2
-    assert all("expected hardware.compile=false" in line for line in told)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all("expected hardware.compile=false" in line for line in lines)
 
 
 def test_operators_are_counted_uncompiled():
@@ -207,8 +207,8 @@ def _ahead_leaves_no_trace(used: Machine, model: SequenceClassifier) -> None:
 @pytest.mark.slow
 @needs_compiler
 def test_a_compiled_cell_finishes_with_the_losses_of_an_uncompiled_one(output: Path, small: list[str], run_harness: Callable):
-    told = ["-m", *small, "measure.rounds=1", "hardware.compile=true,false", "model=windowed", "study=c", f"output={output}"]
-    done = run_harness(*told)
+    command = ["-m", *small, "measure.rounds=1", "hardware.compile=true,false", "model=windowed", "study=c", f"output={output}"]
+    done = run_harness(*command)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {}
     for folder in (output / "c").glob("windowed-*"):

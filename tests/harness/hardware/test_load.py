@@ -93,12 +93,12 @@ def test_a_clock_of_zero_is_no_clock(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("told", "others_on_it"),
+    ("reported", "others_on_it"),
     [(["10", "11", "12"], 2), (["10"], 0), ([], None), (["11"], None), (["10", "[N/A]"], None)],
     ids=["two-others", "alone", "nobody", "foreign-numbers", "no-number"],
 )
-def test_others_on_the_gpu_are_counted_where_own_ones_are_told(told, others_on_it):
-    assert others(told, {10, 20}) == others_on_it
+def test_others_on_the_gpu_are_counted_where_own_ones_are_told(reported, others_on_it):
+    assert others(reported, {10, 20}) == others_on_it
 
 
 def test_no_gpu_has_no_processes():

@@ -1,4 +1,4 @@
-"""The peak is that of products that ran, and a utilisation above it is told, not hidden."""
+"""The peak is that of products that ran, and a utilisation above it is reported, not hidden."""
 
 from collections.abc import Callable
 
@@ -37,8 +37,8 @@ def takes(monkeypatch) -> Callable[[Callable[[int], float]], list[int]]:
 
 def test_peak_is_that_of_a_product_of_known_flops_and_time(machine, takes):
     takes(lambda size: {512: 0.004, 1024: 0.002}.get(size, 0.05))
-    told = peak_flops.peak_flops_per_s(machine, seconds=0.4)
-    assert told == pytest.approx(2 * 1024**3 / 0.002)
+    peak = peak_flops.peak_flops_per_s(machine, seconds=0.4)
+    assert peak == pytest.approx(2 * 1024**3 / 0.002)
 
 
 @pytest.mark.parametrize(

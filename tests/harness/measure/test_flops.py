@@ -201,8 +201,8 @@ def test_a_cell_tells_flops_at_every_length_that_the_model_reads(tmp_path):
     run_log = RunLog(tmp_path)
     task_run._write_lengths(config, 2, SequenceClassifier, run_log)
     run_log.finish("finished")
-    told = {(entry["key"], entry["step"]): entry["value"] for entry in Reader(tmp_path).new_entries()}
-    assert {step for _, step in told} == {16, 64}
+    points = {(entry["key"], entry["step"]): entry["value"] for entry in Reader(tmp_path).new_entries()}
+    assert {step for _, step in points} == {16, 64}
     for length in (16, 64):
-        assert told["scaling/flops_forward", length] == flops.counted(shape, 2, 1, length, False)
-        assert told["scaling/flops_train_step", length] == flops.counted(shape, 2, 1, length, True)
+        assert points["scaling/flops_forward", length] == flops.counted(shape, 2, 1, length, False)
+        assert points["scaling/flops_train_step", length] == flops.counted(shape, 2, 1, length, True)

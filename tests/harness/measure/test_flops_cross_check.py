@@ -26,9 +26,9 @@ HEAD = 2 * 768 * OUTPUTS
 
 def profiled(model: nn.Module, *given: object) -> tuple[int, int]:
     """FLOPs of the products, and of everything that the profiler counts."""
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), profile(activities=[ProfilerActivity.CPU], with_flops=True) as told:
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), profile(activities=[ProfilerActivity.CPU], with_flops=True) as recorded:
         model(*given)
-    events = [event for event in told.events() if event.flops]
+    events = [event for event in recorded.events() if event.flops]
     return sum(event.flops for event in events if event.name in PRODUCTS), sum(event.flops for event in events)
 
 

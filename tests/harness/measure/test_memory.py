@@ -137,8 +137,8 @@ def test_a_peak_below_the_weights_is_an_error_with_both_numbers():
 
 
 def test_a_cell_logs_both_instruments(sweep):
-    told = json.loads((sweep.folder("base") / "result.json").read_text())["metrics"]
+    results = json.loads((sweep.folder("base") / "result.json").read_text())["metrics"]
     for phase in ("inference", "finetune"):
-        kernel, sampled = told[f"{phase}/peak_memory_bytes"], told[f"{phase}/sampled_peak_memory_bytes"]
-        assert told["model/weights_bytes"] <= kernel + SLACK
+        kernel, sampled = results[f"{phase}/peak_memory_bytes"], results[f"{phase}/sampled_peak_memory_bytes"]
+        assert results["model/weights_bytes"] <= kernel + SLACK
         assert 0 < sampled <= kernel + SLACK

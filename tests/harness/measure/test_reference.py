@@ -11,7 +11,7 @@ from harness.measure.reference import CALLS, Reference
 def test_it_runs_on_one_thread_and_puts_the_threads_back(monkeypatch):
     machine, seen = Machine(HardwareConfig(threads=2)), []
     timed = reference.time_ms
-    monkeypatch.setattr(reference, "time_ms", lambda *told: seen.append(torch.get_num_threads()) or timed(*told))
+    monkeypatch.setattr(reference, "time_ms", lambda *arguments: seen.append(torch.get_num_threads()) or timed(*arguments))
     try:
         assert Reference(machine).time_ms() > 0
         assert (seen, torch.get_num_threads()) == ([1] * 2 * CALLS, 2)

@@ -62,9 +62,9 @@ def test_a_finished_replicate_tells_the_pace_and_nothing_is_probed(compose, run_
     assert group.pace.seconds > found["finetune/duration_s"]
     assert group.pace.source == "1 earlier run"
     planned = plan(compose("-m", *SMALL, *arguments, "seed=1,2,3", "model=base,albert", f"output={output}"))
-    told = forecast.opening(planned)
-    assert told.startswith("6 runs: 1 done, 5 to do, about ")
-    assert told.endswith(" for 2 of them by earlier runs")
+    line = forecast.opening(planned)
+    assert line.startswith("6 runs: 1 done, 5 to do, about ")
+    assert line.endswith(" for 2 of them by earlier runs")
     (folder,) = (path.parent for path in output.glob("default/*/run.json"))
     lines = (folder / "metrics.jsonl").read_text()
     (folder / "metrics.jsonl").write_text(

@@ -53,7 +53,7 @@ def test_two_run_at_once_and_never_more():
 
 @pytest.mark.parametrize(("count", "calls"), [(2, 1), (1, 0)])
 def test_a_worker_that_is_free_before_the_end_is_told_once(count, calls):
-    items, told, alone = [Item(str(number)) for number in range(4)], [], threading.Event()
+    items, began_before, alone = [Item(str(number)) for number in range(4)], [], threading.Event()
 
     def run(item: Item, again: bool) -> str:
         item.began.set()
@@ -62,11 +62,11 @@ def test_a_worker_that_is_free_before_the_end_is_told_once(count, calls):
         return f"ran {item.title}"
 
     def on_last() -> None:
-        told.append([item.title for item in items if item.began.is_set()])
+        began_before.append([item.title for item in items if item.began.is_set()])
         alone.set()
 
     assert len(order_of(items, count, run, on_last=on_last)) == 4
-    assert told == [["0", "1", "2", "3"]] * calls
+    assert began_before == [["0", "1", "2", "3"]] * calls
 
 
 def test_a_run_starts_after_what_it_needs():

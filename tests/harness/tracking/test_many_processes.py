@@ -47,9 +47,9 @@ def tracked_at_once(output: Path, folder: Path, begin: int, count: int, script: 
     command = [sys.executable, "-c", script, str(output), str(folder), str(begin), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["codes"] == [0] * count, done.stderr
-    return told["seconds"]
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer["codes"] == [0] * count, done.stderr
+    return answer["seconds"]
 
 
 @pytest.mark.slow
@@ -63,12 +63,12 @@ def test_sixteen_processes_lose_nothing_in_a_fresh_store(sweep, tmp_path):
     (study,) = client.search_experiments()
     runs = client.search_runs([study.experiment_id], max_results=1000)
     assert sorted(run.info.run_name for run in runs) == sorted(f"run {number}" for number in range(2 * PROCESSES + 1))
-    told = run_log.result(folder)["metrics"]
+    results = run_log.result(folder)["metrics"]
     points = sum(entry.get("key") == "finetune/loss" for entry in run_log.Reader(folder).new_entries())
     for run in runs:
         assert run.info.status == "FINISHED"
-        assert all(told[key] == value for key, value in run.data.metrics.items() if key in told)
-        assert run.data.metrics["eval/score"] == told["eval/score"]
+        assert all(results[key] == value for key, value in run.data.metrics.items() if key in results)
+        assert run.data.metrics["eval/score"] == results["eval/score"]
         assert len(client.get_metric_history(run.info.run_id, "finetune/loss")) == points
     assert [path.name for path in output.glob(".mlflow.db.making*")] == []
 

@@ -124,10 +124,10 @@ def test_a_sweep_on_a_server_with_postgresql_is_complete(server, run_harness, sm
     assert sorted(by_attempt) == sorted(record["attempt"] for record in records.values())
     assert len(runs) == 4
     for folder, record in records.items():
-        run, told = by_attempt[record["attempt"]], run_log.result(folder)["metrics"]
+        run, results = by_attempt[record["attempt"]], run_log.result(folder)["metrics"]
         assert run.info.status == "FINISHED"
-        assert all(told[key] == value for key, value in run.data.metrics.items() if key in told)
-        assert run.data.metrics["eval/score"] == told["eval/score"]
+        assert all(results[key] == value for key, value in run.data.metrics.items() if key in results)
+        assert run.data.metrics["eval/score"] == results["eval/score"]
         losses = [entry["value"] for entry in run_log.Reader(folder).new_entries() if entry.get("key") == "finetune/loss"]
         assert [point.value for point in client.get_metric_history(run.info.run_id, "finetune/loss")] == losses
         kept = {entry.path for entry in client.list_artifacts(run.info.run_id)}

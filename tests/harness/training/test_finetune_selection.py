@@ -74,15 +74,15 @@ def prepared(config: RunConfig) -> Prepared:
 def trained(config: RunConfig, prepared: Prepared, machine: Machine, tmp_path: Path) -> Callable[..., tuple]:
     """Trains a small model that keeps the best by this split; the model, its run_log, and the result's values."""
 
-    def train(keep_best: KeepBest, given: Prepared | None = None, told: RunConfig = config, **budget: object) -> tuple:
-        told = replace(told, finetune=replace(told.finetune, keep_best=keep_best, **budget))
+    def train(keep_best: KeepBest, given: Prepared | None = None, settings: RunConfig = config, **budget: object) -> tuple:
+        settings = replace(settings, finetune=replace(settings.finetune, keep_best=keep_best, **budget))
         shape = EncoderConfig(
             vocab_size=prepared.vocab_size, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
         )
-        model = build_classifier(shape, kind_of(told.task).num_outputs(told.task), 0)
+        model = build_classifier(shape, kind_of(settings.task).num_outputs(settings.task), 0)
         run_log = Watching(tmp_path / f"run{len(list(tmp_path.iterdir()))}", model)
         try:
-            finetune(told, model, given or prepared, machine, run_log, flops.of_training(model))
+            finetune(settings, model, given or prepared, machine, run_log, flops.of_training(model))
         finally:
             run_log.finish("finished")
         return model, run_log, json.loads((run_log.folder / "result.json").read_text())["metrics"]
@@ -177,19 +177,19 @@ def test_undefined_scores_choose_nothing(trained, config, prepared):
     flat = {name: getattr(prepared, name) for name in ("train", "tune")}
     flat = {name: replace(split, labels=split.labels.astype("float32")) for name, split in flat.items()}
     flat["tune"].labels[:] = 1
-    told = replace(config, task=task)
-    model, run_log, values = trained(KeepBest.tune, replace(prepared, **flat), told)
+    changed = replace(config, task=task)
+    model, run_log, values = trained(KeepBest.tune, replace(prepared, **flat), changed)
     assert (run_log.evaluations, values) == ({}, {})
-    assert same(weights(model), weights(trained(KeepBest.none, replace(prepared, **flat), told)[0]))
+    assert same(weights(model), weights(trained(KeepBest.none, replace(prepared, **flat), changed)[0]))
 
 
 @pytest.mark.parametrize(("keep_best", "evaluations"), [(KeepBest.none, 0), (KeepBest.tune, 2), (KeepBest.validation, 0)])
 def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, machine, tmp_path, keep_best, evaluations):
     """So that learning rates can be chosen by it; once at the end where nothing evaluates these rows before."""
-    told = replace(config, finetune=replace(config.finetune, keep_best=keep_best, epochs=2))
-    told = replace(told, measure=replace(told.measure, enabled=False))
+    changed = replace(config, finetune=replace(config.finetune, keep_best=keep_best, epochs=2))
+    changed = replace(changed, measure=replace(changed.measure, enabled=False))
     run_log = RunLog(tmp_path)
-    task_run.run(told, Inputs(data=cache.prepare(told)), machine, run_log)
+    task_run.run(changed, Inputs(data=cache.prepare(changed)), machine, run_log)
     run_log.finish("finished")
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert 0 <= values["tune/score"] <= 1
@@ -206,8 +206,8 @@ def test_choosing_by_tuning_rows_without_any_is_one_line(compose, small, tmp_pat
 
 @pytest.mark.parametrize("keep_best", KeepBest)
 def test_run_says_what_it_was_selected_on(config, keep_best):
-    told = replace(config, finetune=replace(config.finetune, keep_best=keep_best))
-    described = identity.describe(told, Inputs(data="0"), [])
+    changed = replace(config, finetune=replace(config.finetune, keep_best=keep_best))
+    described = identity.describe(changed, Inputs(data="0"), [])
     assert described["tags"]["selected_on"] == keep_best.value
     assert described["parameters"]["finetune.keep_best"] == keep_best.value
-    assert "selected_on" not in identity.describe(told, Inputs(corpus="0"), [])["tags"]
+    assert "selected_on" not in identity.describe(changed, Inputs(corpus="0"), [])["tags"]

@@ -72,8 +72,8 @@ def mnli(compose: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     settings += ["finetune.epochs=12", "finetune.batch_size=8", "finetune.learning_rate=3e-3"]
 
     def config(*more: str) -> RunConfig:
-        (told,) = compose(*settings, *more)
-        return replace(told, output=str(tmp_path / "out"), data=replace(told.data, root=str(tmp_path / "root")))
+        (composed,) = compose(*settings, *more)
+        return replace(composed, output=str(tmp_path / "out"), data=replace(composed.data, root=str(tmp_path / "root")))
 
     return config
 
@@ -146,7 +146,7 @@ def test_one_command_prepares_both_where_only_one_submits(mnli):
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         (["task=bag", "finetune.submit=true"], "finetune.submit=true needs a task of GLUE: task 'bag' has no task.submission"),
         (
@@ -159,11 +159,11 @@ def test_one_command_prepares_both_where_only_one_submits(mnli):
         ),
     ],
 )
-def test_what_cannot_be_done_is_one_line_before_any_run(mnli, settings, told):
+def test_what_cannot_be_done_is_one_line_before_any_run(mnli, settings, message):
     config = mnli(*settings)
     with pytest.raises(InputError) as error:
         plan.plan([config])
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert not list(Path(config.output).glob("*/*/run.json"))
 

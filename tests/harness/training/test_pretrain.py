@@ -217,9 +217,9 @@ def test_two_commands_at_once_train_once_and_both_go_on(quick, start_harness, ou
     more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=2"]
     arguments = [*quick, *more, "measure=none", "pretrain.seed=5", "study=s", f"output={output}"]
     both = [start_harness(*arguments, f"seed={seed}") for seed in (1, 2)]
-    told = [process.communicate()[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], told
-    assert sum("pretraining, seed 5: another process runs it; waiting" in text for text in told) == 1
+    printed = [process.communicate()[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], printed
+    assert sum("pretraining, seed 5: another process runs it; waiting" in text for text in printed) == 1
     assert sorted(run.data.tags["task"] for run in runs_of(output, "s")) == ["bag", "bag", "pretraining"]
 
 
@@ -252,7 +252,7 @@ def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_see
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (
             ["pretrain=mlm", "pretrain.tokens=1e4", "pretrain.steps=3"],
@@ -269,7 +269,7 @@ def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_see
         (["pretrain=mlm", "pretrain.mask_rate=1.5"], "pretrain.mask_rate=1.5 must be above 0 and below 1"),
     ],
 )
-def test_wrong_input_is_one_line_and_no_run(run_harness, output, arguments, told):
+def test_wrong_input_is_one_line_and_no_run(run_harness, output, arguments, message):
     pretrains = any(argument.startswith("pretrain=") for argument in arguments)
     text = [argument for argument in TEXT if pretrains or not argument.startswith("pretrain.")]
     budget = ["pretrain.steps=2"] if pretrains and "pretrain.steps=3" not in arguments else []
@@ -277,7 +277,7 @@ def test_wrong_input_is_one_line_and_no_run(run_harness, output, arguments, told
     done = run_harness(*given, "task=bag", *budget, *arguments, f"output={output}")
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
-    assert told in line
+    assert message in line
     assert not list(output.glob("*/*/run.json"))
 
 

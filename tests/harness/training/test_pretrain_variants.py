@@ -42,19 +42,19 @@ def batch_of(objective, name: ObjectiveName):
     return objective.make_batch(Batch(ids, types, labels=torch.arange(B) % 2 if pairs else None), list(range(B)))
 
 
-def built(told, shape):
+def built(options, shape):
     teacher = None
-    if told.objective is ObjectiveName.distillation:
+    if options.objective is ObjectiveName.distillation:
         encoder = Encoder(shape)
         teacher = Teacher(encoder, MaskedLMHead(shape, encoder.embeddings.token_embedding))
-    return build(told, shape, VOCABULARY, 0, teacher)
+    return build(options, shape, VOCABULARY, 0, teacher)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_variant_takes_a_step_by_its_own_objective(compose, model):
-    told, shape = shape_of(compose, model, "own")
-    objective = built(told, shape).train()
-    data = batch_of(objective, told.objective)
+    options, shape = shape_of(compose, model, "own")
+    objective = built(options, shape).train()
+    data = batch_of(objective, options.objective)
     assert flops.of_objective(objective, data, T) > 0
     assert size.of_objective(objective)["model/params_total"] == sum(p.numel() for p in objective.parameters())
     torch.manual_seed(0)
@@ -68,9 +68,9 @@ def test_every_variant_takes_a_step_by_its_own_objective(compose, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_variant_can_be_trained_by_masked_tokens(compose, model):
-    told, shape = shape_of(compose, model, "mlm")
-    objective = built(told, shape).train()
-    data = batch_of(objective, told.objective)
+    options, shape = shape_of(compose, model, "mlm")
+    objective = built(options, shape).train()
+    data = batch_of(objective, options.objective)
     assert flops.of_objective(objective, data, T) > 0
     objective(data).backward()
     assert objective.masked_head is not None
@@ -78,9 +78,9 @@ def test_every_variant_can_be_trained_by_masked_tokens(compose, model):
 
 def test_who_has_no_layers_or_two_directions_has_objectives_of_its_own(compose):
     for model, objective in (("static", "cbow"), ("bilstm", "bidirectional_lm")):
-        told, shape = shape_of(compose, model, "own")
-        assert told.objective.value == objective
+        options, shape = shape_of(compose, model, "own")
+        assert options.objective.value == objective
         assert shape.body in (Body.static, Body.lstm)
-    told, _ = shape_of(compose, "base", "cbow")
+    options, _ = shape_of(compose, "base", "cbow")
     with pytest.raises(ValueError, match=r"cannot be combined with model\.body=transformer"):
-        refuse_misfit(told, shape_of(compose, "base", "cbow")[1])
+        refuse_misfit(options, shape_of(compose, "base", "cbow")[1])

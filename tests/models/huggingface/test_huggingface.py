@@ -94,12 +94,12 @@ def batch_of(family: Family, padding: int) -> Batch:
 
 def theirs(family: Family, model: transformers.PreTrainedModel, batch: Batch) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Hidden states and logits, the latter None for a model without a head."""
-    told = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask.long(), "output_hidden_states": True}
+    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask.long(), "output_hidden_states": True}
     if family.types:
-        told["token_type_ids"] = batch.token_type_ids
+        inputs["token_type_ids"] = batch.token_type_ids
     if family.name == "Longformer":
-        told["global_attention_mask"] = torch.zeros_like(batch.input_ids).index_fill(1, torch.tensor([0]), 1)
-    given = model(**told)
+        inputs["global_attention_mask"] = torch.zeros_like(batch.input_ids).index_fill(1, torch.tensor([0]), 1)
+    given = model(**inputs)
     return list(given.hidden_states), getattr(given, "logits", None)
 
 

@@ -217,8 +217,8 @@ def test_classification_reaches_all_but_the_mask_vector():
 
 
 def published() -> EncoderConfig:
-    told = OmegaConf.load(ROOT / "conf" / "model" / "xlnet.yaml")
-    return merged(told)
+    variant = OmegaConf.load(ROOT / "conf" / "model" / "xlnet.yaml")
+    return merged(variant)
 
 
 def test_published_dimensions_count_to_the_last_weight():

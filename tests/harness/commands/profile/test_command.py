@@ -58,7 +58,7 @@ def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["model=albrt"], "unknown model 'albrt'; did you mean 'albert'?"),
         (["model.hidden_sise=8"], "unknown key 'model.hidden_sise'; did you mean 'model.hidden_size'?"),
@@ -71,12 +71,12 @@ def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypa
     ],
     ids=["model", "key", "length", "rounds", "gpu", "json", "no baseline", "match=latency"],
 )
-def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch, arguments, told):
+def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     code, out, err = said(capsys, *arguments)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert told in err
+    assert message in err
 
 
 def test_an_absent_gpu_is_refused_before_anything_is_measured_or_written(capsys, tmp_path, monkeypatch):

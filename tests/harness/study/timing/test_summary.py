@@ -54,30 +54,30 @@ def test_throughput_is_total_work_over_total_time(machine, split, monkeypatch, m
         now[0] += 1000 * microseconds * (batch.tokens + 7)
 
     calls = []
-    told = timing.throughput(call, batches, machine, Quiet())
-    over = len(told.reference_ms) - 1
+    measured = timing.throughput(call, batches, machine, Quiet())
+    over = len(measured.reference_ms) - 1
     assert (over, len(calls)) == (passes, (passes + 1) * len(batches))
-    assert (told.tokens, told.samples) == (over * len(split.ids), over * len(split))
-    assert told.seconds == pytest.approx(over * sum(batch.tokens + 7 for batch in batches) * microseconds / 1e6)
-    assert told.padded_tokens == over * sum(batch.input_ids.numel() for batch in batches) > told.tokens
+    assert (measured.tokens, measured.samples) == (over * len(split.ids), over * len(split))
+    assert measured.seconds == pytest.approx(over * sum(batch.tokens + 7 for batch in batches) * microseconds / 1e6)
+    assert measured.padded_tokens == over * sum(batch.input_ids.numel() for batch in batches) > measured.tokens
 
 
 def test_rates_and_padding_fit_together(launch_of):
     launches = [launch_of(0, [1.0, 2.0], seconds=1.0), launch_of(1, [3.0, 4.0], seconds=3.0)]
-    told = summary.values(launches)
-    assert told["inference/tokens_per_s"] * 4.0 == pytest.approx(600)
-    assert told["inference/samples_per_s"] * 4.0 == pytest.approx(20)
-    assert told["inference/padded_tokens_per_s"] * (1 - told["inference/padding_share"]) == pytest.approx(
-        told["inference/tokens_per_s"]
+    found = summary.values(launches)
+    assert found["inference/tokens_per_s"] * 4.0 == pytest.approx(600)
+    assert found["inference/samples_per_s"] * 4.0 == pytest.approx(20)
+    assert found["inference/padded_tokens_per_s"] * (1 - found["inference/padding_share"]) == pytest.approx(
+        found["inference/tokens_per_s"]
     )
-    assert told["inference/padding_share"] == pytest.approx(0.25)
-    assert told["setup/build_s"] == pytest.approx(0.15)
+    assert found["inference/padding_share"] == pytest.approx(0.25)
+    assert found["setup/build_s"] == pytest.approx(0.15)
 
 
 def test_quantiles_are_of_all_calls_and_never_cross():
-    told = summary.percentiles([float(value) for value in range(100, -1, -1)])
+    found = summary.percentiles([float(value) for value in range(100, -1, -1)])
     prefix = "inference/latency_ms_"
-    assert told == {prefix + "min": 0.0, prefix + "p50": 50.0, prefix + "p90": 90.0, prefix + "p99": 99.0}
+    assert found == {prefix + "min": 0.0, prefix + "p50": 50.0, prefix + "p90": 90.0, prefix + "p99": 99.0}
     stream = np.random.default_rng(0)
     for size in (1, 2, 30):
         values = list(summary.percentiles(stream.lognormal(size=size).tolist()).values())
@@ -85,15 +85,15 @@ def test_quantiles_are_of_all_calls_and_never_cross():
 
 
 def test_slow_calls_move_the_upper_percentiles_and_not_the_median():
-    told = summary.percentiles([1.0] * 9 + [91.0])
-    values = [told[f"inference/latency_ms_{name}"] for name in ("min", "p50", "p90", "p99")]
+    found = summary.percentiles([1.0] * 9 + [91.0])
+    values = [found[f"inference/latency_ms_{name}"] for name in ("min", "p50", "p90", "p99")]
     assert values == pytest.approx([1.0, 1.0, 10.0, 82.9])
 
 
 def test_one_launch_has_no_interval_and_no_counter_no_energy(launch_of):
-    told = summary.values([launch_of(0, [1.0, 2.0])])
-    assert told["inference/latency_ms_p50_low"] is told["inference/latency_ms_p50_high"] is None
-    assert told["inference/energy_j_per_token"] is None
+    found = summary.values([launch_of(0, [1.0, 2.0])])
+    assert found["inference/latency_ms_p50_low"] is found["inference/latency_ms_p50_high"] is None
+    assert found["inference/energy_j_per_token"] is None
 
 
 def test_energy_is_joules_over_real_tokens(launch_of):
@@ -119,7 +119,7 @@ def test_run_log_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path, lau
     run_log = summary.write(tmp_path, "session", launches)
     entries = [entry for entry in Reader(tmp_path).new_entries() if "key" in entry]
     points = [(entry["key"], entry["step"], entry["value"]) for entry in entries]
-    assert [told for told in points if told[0] == "timing/latency_ms"] == [
+    assert [point for point in points if point[0] == "timing/latency_ms"] == [
         ("timing/latency_ms", 0, 3.0),
         ("timing/latency_ms", 1, 4.0),
     ]
@@ -141,12 +141,12 @@ def test_utilisation_is_achieved_over_peak_and_left_out_above_one_and_without_a_
 def test_calls_come_in_blocks_with_the_reference_around_each(machine):
     order: list[str] = []
     reference = SimpleNamespace(time_ms=lambda: order.append("reference") or 1.0)
-    told = timing.latency(lambda: order.append("call"), MeasureConfig(repeats=12), machine, reference)
+    measured = timing.latency(lambda: order.append("call"), MeasureConfig(repeats=12), machine, reference)
     timed = order[order.index("reference") :]
-    assert timed.count("reference") == timing.BLOCKS + 1 == len(told.reference_ms)
-    assert timed.count("call") == 12 == len(told.raw_ms)
+    assert timed.count("reference") == timing.BLOCKS + 1 == len(measured.reference_ms)
+    assert timed.count("call") == 12 == len(measured.raw_ms)
     assert timed[0] == timed[-1] == "reference"
-    assert order.index("reference") == told.warm_up.calls
+    assert order.index("reference") == measured.warm_up.calls
 
 
 def test_slow_calls_are_timed_fewer_times_but_never_fewer_than_the_fewest(machine):
