@@ -14,6 +14,9 @@ from reports.errors import ReportError, unknown
 RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
 """Unit -> its smallest and largest value; of all others 0 and no end."""
 
+USUAL = ("eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes", "model/params_total")
+"""Metrics to name where nothing is like what was given."""
+
 
 class Fit(enum.Enum):
     """Whether a limit is kept; UNSURE where the interval crosses it, where there is one value only, or none."""
@@ -77,7 +80,8 @@ def bound_of(option: str, text: str, at_least: bool) -> Bound:
     if not equals:
         raise ReportError(f"{option} {text!r}; expected METRIC=NUMBER, such as eval/score=0.8")
     if name not in RESULTS:
-        raise unknown(f"metric in {option}", name, [one for one in RESULTS if one.partition("/")[0] == name.partition("/")[0]])
+        same_group = [one for one in RESULTS if one.partition("/")[0] == name.partition("/")[0]]
+        raise unknown(f"metric in {option}", name, same_group or [one for one in RESULTS if name in one] or USUAL)
     return within_range(f"{option} {text!r}", Bound(name, finite(option, number), at_least))
 
 
