@@ -15,7 +15,7 @@ RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
 """Unit -> its smallest and largest value; of all others 0 and no end."""
 
 USUAL = ("eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes", "model/params_total")
-"""Metrics to name where nothing is like what was given."""
+"""Metrics to name where a name has no known group."""
 
 
 class Fit(enum.Enum):
@@ -81,7 +81,7 @@ def bound_of(option: str, text: str, at_least: bool) -> Bound:
         raise ReportError(f"{option} {text!r}; expected METRIC=NUMBER, such as eval/score=0.8")
     if name not in RESULTS:
         same_group = [one for one in RESULTS if one.partition("/")[0] == name.partition("/")[0]]
-        raise unknown(f"metric in {option}", name, same_group or [one for one in RESULTS if name in one] or USUAL)
+        raise unknown(f"metric in {option}", name, same_group or [one for one in USUAL if name in one] or USUAL)
     return within_range(f"{option} {text!r}", Bound(name, finite(option, number), at_least))
 
 

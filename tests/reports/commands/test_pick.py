@@ -106,7 +106,7 @@ def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
         (["--at-most", "eval/score=-2"], "--at-most 'eval/score=-2'; eval/score is between -1 and 1"),
         (["--at-least", "eval/score"], "--at-least 'eval/score'; expected METRIC=NUMBER"),
         (["--at-least", "eval/scor=1"], "unknown metric in --at-least 'eval/scor' (did you mean 'eval/score'?)"),
-        (["--at-least", "score=1"], "unknown metric in --at-least 'score' (did you mean 'eval/score'?); choices: eval/"),
+        (["--at-least", "score=1"], "unknown metric in --at-least 'score' (did you mean 'eval/score'?); choices: "),
         (["--at-most", "sst2=1"], "unknown metric in --at-most 'sst2'; choices: eval/score, inference/latency_ms_p50, "),
         (["--at-most", "timing/latency_ms=1"], "unknown metric in --at-most 'timing/latency_ms'"),
         (["--max-params", "1", "--study", "empty"], "study 'empty' has no finished run to pick from"),
