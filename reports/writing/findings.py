@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import fmean
 
 from harness import metrics, tags
 from harness.metrics import Compared
@@ -152,9 +153,10 @@ def _of_metrics(found: list[Effect]) -> list[str]:
 
 
 def is_below_constant(row: Row) -> bool:
-    """Whether the arm scores no better than the answer that ignores the text."""
-    score, constant = row.mean(HEADLINE), row.mean(MAJORITY)
-    return score is not None and constant is not None and score <= constant
+    """Whether the arm scores no better than the answer that ignores the text: its mean, or at least half of its replicates."""
+    scores, constants = row.values(HEADLINE), row.values(MAJORITY)
+    gains = [score - constants[replicate] for replicate, score in scores.items() if replicate in constants]
+    return bool(gains) and (fmean(gains) <= 0 or 2 * sum(gain > 0 for gain in gains) <= len(gains))
 
 
 def _below_constant(comparison: Comparison) -> list[str]:

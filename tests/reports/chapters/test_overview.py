@@ -90,6 +90,17 @@ def test_equal_scores_of_arms_that_have_not_learned_are_no_finding(make_run):
     assert "No arm is better" not in findings.paragraphs(compare("s", alone))[-1]
 
 
+@pytest.mark.parametrize(
+    ("scores", "marked"),
+    [([0.81, 0.81, 0.812], True), ([0.82, 0.8, 0.82], False), ([0.9, 0.81, 0.81], True), ([0.7, 0.811, 0.812], True)],
+    ids=["two_of_three_are_constant", "one_is_not_better", "one_has_learned", "the_mean_is_below"],
+)
+def test_an_arm_whose_replicates_mostly_give_the_constant_answer_is_marked(make_run, scores, marked):
+    runs = [make_run("base", seed, {SCORE: score, "eval/majority_score": 0.81}) for seed, score in enumerate(scores)]
+    ((row,),) = (section.rows for section in compare("s", runs).sections)
+    assert findings.is_below_constant(row) == marked
+
+
 def test_a_count_that_differs_by_less_than_the_margin_is_called_the_same(make_run):
     runs = [make_run(name, values={TOTAL: size}) for name, size in (("base", 1000.0), ("a", 1049.0), ("b", 1051.0))]
     _, arms = findings.paragraphs(compare("s", runs))
