@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import InputError
 from harness.paths import REFERENCE, conf_directory
 
-LOSS, ENTROPY = "pretrain/masked_loss", "pretrain/unigram_entropy"
+LOSS, ENTROPY, PROBE = "pretrain/masked_loss", "pretrain/unigram_entropy", "pretrain/probe_steps"
 
 SHARE = 0.93
 """Of the unigram entropy: a masked loss above it is on the plateau. A bag of the words around reaches about 0.98."""
@@ -21,8 +21,8 @@ KEYS = ("seeds", "torch", "curve", "of")
 
 
 def is_on(metrics: dict[str, float]) -> bool:
-    """Whether a finished pretraining with these metrics is on the plateau; False where it was not evaluated."""
-    return LOSS in metrics and ENTROPY in metrics and metrics[LOSS] > SHARE * metrics[ENTROPY]
+    """Whether a finished pretraining with these metrics is on the plateau; False without a masked-LM head of its own."""
+    return LOSS in metrics and ENTROPY in metrics and not metrics.get(PROBE) and metrics[LOSS] > SHARE * metrics[ENTROPY]
 
 
 def warning(metrics: dict[str, float], parameters: Mapping[str, str], folder: Path | None = None) -> str | None:

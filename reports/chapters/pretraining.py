@@ -14,7 +14,7 @@ from reports.writing import before_after, formats, plots, tables
 from reports.writing.chapter import Chapter
 from reports.writing.formats import escape, listed
 
-PROBE, OVERLAP = "pretrain/probe_steps", "corpus/overlap"
+OVERLAP = "corpus/overlap"
 BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}
 """Key of a budget -> its unit."""
 UNSET = ("None", "null", "")
@@ -158,7 +158,7 @@ def _heads(section: Section) -> list[str]:
     """Which head predicts the masked tokens of each row."""
     heads: dict[float, list[str]] = {}
     for row in section.rows:
-        for steps in dict.fromkeys(row.values(PROBE).values()):
+        for steps in dict.fromkeys(row.values(plateau.PROBE).values()):
             heads.setdefault(steps, []).append(row.label)
     return [f"{_head(steps)}: {listed(labels, most=None)}." for steps, labels in sorted(heads.items())]
 
@@ -186,7 +186,8 @@ def _losses(section: Section) -> list[str]:
     if len(objectives) < 2:
         return []
     return [
-        f"Training losses of different objectives ({listed(objectives, most=None)}) are not compared; held-out masked loss is."
+        f"Training losses of different objectives ({listed(objectives, most=None)}) are not compared; held-out masked loss is "
+        "between arms with their own heads, and between arms with probes."
     ]
 
 

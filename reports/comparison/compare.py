@@ -15,6 +15,7 @@ from harness import arms, metrics, tags
 from harness.paired import Replicate, Spread, by_pretraining, geometric_mean, spread
 from reports.comparison import labels as naming
 from reports.comparison import sessions
+from reports.comparison.heads import judged_with_one_head
 from reports.comparison.remembered import remembered
 from reports.comparison.replicates import replicate_order
 from reports.comparison.sessions import Place, Rows, Sessions, values_of
@@ -137,6 +138,7 @@ class Section:
         else:
             item = self.item(row) if metric.unit == "score" else None
             found = change(metric, before.values(name), row.values(name), item, item or 0.0)
+            found = judged_with_one_head(found, name, before.runs.values(), row.runs.values())
         return replace(found, seconds=self.seconds(row)) if found and not found.by_round else found
 
     def item(self, row: Row) -> float | None:

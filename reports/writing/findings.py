@@ -103,7 +103,7 @@ def paragraphs(comparison: Comparison) -> list[str]:
     """Markdown: what was compared, a list of findings, and a list of what to be careful of."""
     found = effects(comparison)
     sentences = _of_arms(comparison, found) if len(comparison.labels) <= MOST + 1 else _of_metrics(found)
-    cautions = [*_below_constant(comparison), *_without_evidence(found), *_unfinished(comparison)]
+    cautions = [*_below_constant(comparison), *_without_evidence(found), *_by_probe(found), *_unfinished(comparison)]
     lists = ["\n".join(f"- {line}" for line in lines) for lines in (sentences, cautions) if lines]
     return [compared(comparison), *lists]
 
@@ -194,6 +194,17 @@ def _without_evidence(found: list[Effect]) -> list[str]:
         names = listed(dict.fromkeys(one.name for one in open_), most=None)
         sentences.append(f"No verdict on {names}: not timed side by side with the baseline, or no noise floor is known.")
     return sentences
+
+
+def _by_probe(found: list[Effect]) -> list[str]:
+    """Whose masked loss is not compared, and why."""
+    labels = [escape(one.label) for one in found if one.metric == LOSS and one.change.verdict is Verdict.OPEN]
+    if not labels:
+        return []
+    return [
+        f"No verdict on the held-out masked loss of {listed(labels, most=MOST)}: one side's is of the objective's own head, "
+        "the other's of a probe, a head trained for some steps on the frozen encoder."
+    ]
 
 
 def _unfinished(comparison: Comparison) -> list[str]:
