@@ -41,6 +41,7 @@ def main(requests: socket.socket, parent: int, module: str, imports: list[str]) 
     """Serves until the end of the socket; in a forked process, runs the worker."""
     processes.end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when Ctrl-C is pressed
+    os.chdir("/")  # the caller's folder may be gone before the imports end; workers are told theirs
     worker = importlib.import_module(module)
     gc.disable()  # collections take a sixth of the time of imports
     for name in imports:

@@ -254,3 +254,20 @@ def test_process_whose_parent_has_ended_already_does_not_begin(tmp_path):
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"process {ended.pid}, which started this one, has ended\n"
+
+
+@pytest.mark.long
+def test_a_server_whose_folder_goes_while_it_imports_forks_workers(module, servers, tmp_path, monkeypatch):
+    """A command may end before what was imported for its next worker, and its folder with it."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    processes.serve(module, "torch._inductor.config")
+    monkeypatch.chdir(tmp_path)
+    gone.rmdir()
+    (tmp_path / "run").mkdir()
+    with (tmp_path / "log").open("w") as log:
+        worker = processes.start(module, [str(tmp_path / "run")], 1, log)
+        assert isinstance(worker, processes.Forked)
+        assert worker.wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()
+    assert json.loads((tmp_path / "run" / "facts.json").read_text())["folder"] == str(tmp_path)
