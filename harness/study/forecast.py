@@ -126,14 +126,16 @@ def kind_of(item: PlannedRun) -> tuple[str, ...]:
 
 
 def earlier(outputs: Iterable[str]) -> dict[tuple[str, ...], Pace]:
-    """Kind of a run -> the medians of its finished runs in these folders, each of one uninterrupted attempt."""
+    """Kind of a run -> the medians of its finished runs in these folders, each trained in one uninterrupted attempt."""
     found: dict[tuple[str, ...], list[tuple[float, float | None]]] = {}
     for folder in (path.parent for output in outputs for path in Path(output).glob(f"*/*/{run_log.RECORD}")):
         with contextlib.suppress(TornError):  # the command that ran it says so, and makes it again
             result, record = run_log.result(folder), run_folder.read(folder)
-            if result is None or result["status"] != "finished" or _was_resumed(folder):
-                continue
             known = record["tags"]
+            if result is None or result["status"] != "finished" or known.get(tags.REPLICATE) == "true":
+                continue  # an A/A replicate trains nothing: its record lasts milliseconds
+            if _was_resumed(folder) or record.get(tags.RETRIES):
+                continue
             named = (known[tags.ARM], known[tags.SCALE], known[tags.TASK])
             kind = (*named, arms.short_hash(arms.facts(record["parameters"])), known["hardware"])
             found.setdefault(kind, []).append(((result["time"] - record["started"]) / 1000, _memory(result["metrics"])))

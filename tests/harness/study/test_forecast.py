@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.study import forecast
+from harness import tags
+from harness.study import forecast, run_folder
 from harness.study.forecast import Group, Pace, Timing, Work
 from harness.study.plan import plan
 from harness.tracking import run_log
@@ -75,6 +76,21 @@ def test_a_finished_replicate_tells_the_pace_and_nothing_is_probed(compose, run_
     assert forecast.earlier({str(output)}) != {}
     other = in_one_group(compose, output, *arguments, "finetune.batch_size=8")
     assert other.pace is None  # other work: nothing is known of it
+
+
+def test_neither_a_second_timing_nor_a_run_that_was_killed_once_tells_a_pace(compose, output):
+    """A second timing of the baseline has its kind and trains nothing; a retry begins with the time of the killed worker."""
+    (item,) = plan(compose(*SMALL, *BAG, "measure=none", f"output={output}"))
+    took = {"run": (60, {}), "replicate": (0, {}), "killed": (600, {tags.RETRIES: ["signal 9"]})}
+    for name, (seconds, more) in took.items():
+        record = run_folder.record(item.config, item.inputs, item.lifted) | more
+        record["tags"] |= {tags.REPLICATE: "true"} if name == "replicate" else {}
+        folder = item.folder.with_name(name)
+        run_folder.prepare(folder, item.config, record)
+        log = run_log.RunLog(folder)
+        log.finish("finished", record["started"] + 1000 * seconds)
+    (pace,) = forecast.earlier({str(output)}).values()
+    assert pace == Pace(60.0, None, "1 earlier run")
 
 
 @pytest.mark.long
