@@ -166,12 +166,15 @@ def announced(composed: list[RunConfig]) -> str | None:
         return None
     for config in searches.values():
         space.dimensions(config)
-    trials = sum(config.search.trials for config in searches.values())
+    fewest = sum(config.search.trials for config in searches.values())
+    most = sum(config.search.trials * rungs_of(config) for config in searches.values())
+    runs = counted(fewest, "run") if most == fewest else f"{fewest:,} to {most:,} runs"  # a trial may end at any budget
     config = next(iter(searches.values()))
     share = config.task.tune_share or config.search.tune_share
-    what = f"{counted(config.search.trials, 'trial')} of each of {counted(len(searches), 'arm')}, on each task,"
+    arms_of = {(config.study, config.label, config.scale_name) for config in searches.values()}
+    what = f"{counted(config.search.trials, 'trial')} of each of {counted(len(arms_of), 'arm')}, on each task,"
     return (
-        f"search: {what} come first, {counted(trials, 'run')} in all without measurements, trained on "
+        f"search: {what} come first, {runs} in all without measurements, trained on "
         f"{100 * (1 - share):g} % of the rows of train and scored on the others; the table is of the settings given"
     )
 

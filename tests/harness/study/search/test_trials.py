@@ -107,6 +107,13 @@ def test_successive_halving_ends_most_trials_early(runs):
     assert sum(json.loads(found[0].tuned["short"])) == 20 - counts[2]
 
 
+@pytest.mark.parametrize(("reduction", "runs"), [(None, "60 runs"), (3, "60 to 180 runs")])
+def test_what_is_announced_counts_arms_once_and_every_budget_of_a_trial(compose, reduction, runs):
+    composed = compose("-m", "search=rate_and_batch", "scale=tiny", "task=bag,order,pairs", "model=base,albert", "seed=1,2")
+    said = trials.announced(changed(composed, reduction=reduction))
+    assert said.startswith(f"search: 10 trials of each of 2 arms, on each task, come first, {runs} in all")
+
+
 def test_a_failed_trial_has_no_score_and_is_never_the_best(runs):
     some = [one for one in changed(runs, trials=4) if one.model_name == "base"]
     every = Runner()
