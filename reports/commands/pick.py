@@ -134,5 +134,6 @@ def _reason(checked: Checked) -> str:
     if checked.fit is Fit.UNSURE:
         return f"crosses the limit ({task})"
     unit, over = metrics.get(bound.metric).unit, -bound.margin(found)
-    size = formats.difference(over, unit) if unit in formats.SHARES else formats.percent(100 * over / abs(bound.value))
+    in_units = unit in formats.SHARES or not bound.value  # nothing is a share of 0
+    size = formats.difference(over, unit) if in_units else formats.percent(100 * over / abs(bound.value))
     return f"{size.lstrip('+')} {'below' if bound.at_least else 'above'} the limit ({task})"

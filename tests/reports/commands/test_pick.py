@@ -58,6 +58,13 @@ def test_one_value_that_is_trained_or_timed_is_unsure_and_a_count_is_exact(log, 
     assert groups(pick(capsys, "--max-params", "2e6")[1]) == {"Fits": ["base"]}
 
 
+def test_a_limit_of_nothing_is_missed_by_the_value_itself(log, capsys):
+    log("base", 0.9)
+    code, text = pick(capsys, "--max-params", "0", "--at-most", "finetune/duration_s=0")
+    assert (code, groups(text)) == (1, {"Does not fit": ["base"]})
+    assert "parameters: 1.43 M above the limit (sst2)" in text
+
+
 def test_the_worst_task_counts_and_missing_ones_are_said(log, capsys):
     log("base", 0.9)
     log("base", 0.6, task="rte")
