@@ -49,8 +49,8 @@ class Evidence:
     """What a verdict is computed from; `found`, `margin` and `floor` are logarithms where `ratio`.
 
     A difference up to the floor is none: one item of the validation set, or what equal things may differ by; None if unknown.
-    `timing`: there is no verdict without a floor, or with one above HIGHEST_FLOOR. `counted`: what is below the margin is the
-    same, for nothing scatters.
+    `timing`: there is no verdict without a floor, or with one above HIGHEST_FLOOR. `counted`: what is
+    the same is asked before what is different; nothing scatters but with the seed, or with a budget in seconds.
     """
 
     direction: Direction
@@ -84,15 +84,18 @@ class Evidence:
             return Verdict.OPEN
         if found.mean == 0 and floor == 0:
             return Verdict.EQUAL
-        if self.counted and abs(found.mean) < self.margin:
+        if self.counted and abs(found.mean) < self.margin and (found.error is None or self._is_inside()):
             return Verdict.SAME
         if found.error is None:
             above = abs(found.mean) > (self.margin if floor is None else floor)
             return judge(self.direction, found.mean, False) if above else Verdict.NOT_RESOLVED
         if abs(found.mean) > (floor or 0.0) and factor * found.t_test_p() <= LEVEL and self._exact_agrees():
             return judge(self.direction, found.mean, True)
-        inside = max(found.t_test_p(-self.margin, 1), found.t_test_p(self.margin, -1)) <= LEVEL
-        return Verdict.SAME if inside and (floor or 0.0) <= self.margin else Verdict.NOT_RESOLVED
+        return Verdict.SAME if self._is_inside() and (floor or 0.0) <= self.margin else Verdict.NOT_RESOLVED
+
+    def _is_inside(self) -> bool:
+        """Whether two one-sided tests show it within the margin."""
+        return max(self.found.t_test_p(-self.margin, 1), self.found.t_test_p(self.margin, -1)) <= LEVEL
 
     def _exact_agrees(self) -> bool:
         found = self.found

@@ -38,6 +38,23 @@ def test_a_report_shows_a_rise_from_below_zero_as_a_rise(make_run):
     assert "(+200.0 %)" in tables.before_after(section)
 
 
+FLOPS = "pretrain/flops"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ((649.8e9, 635.0e9), (641.3e9, 592.6e9), Verdict.NOT_RESOLVED),  # what 12 s happened to reach: -4 %, interval ± 33 %
+        ((650e9, 640e9), (656e9, 645e9), Verdict.SAME),  # with the padding of each seed
+        ((650e9, 650e9), (656e9, 656e9), Verdict.SAME),
+        ((650e9, 650e9), (700e9, 700e9), Verdict.WORSE),
+    ],
+)
+def test_flops_that_scatter_are_the_same_where_tests_show_it(before: tuple, after: tuple, verdict: Verdict):
+    sides = ({Replicate(str(seed), str(seed)): one for seed, one in enumerate(values)} for values in (before, after))
+    assert change(metrics.get(FLOPS), *sides).verdict is verdict
+
+
 def test_an_interval_that_no_number_holds_is_infinite():
     """Two seeds of a noisy time, as one of hundreds of arms."""
     metric = metrics.get("finetune/duration_s")
