@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from child_processes import PATIENCE_S
 from torch.utils.benchmark import Timer
 
 from harness.config.schema import HardwareConfig, MeasureConfig
@@ -161,8 +162,8 @@ def test_clock_agrees_with_that_of_torch(machine):
     left, right = torch.randn(256, 256), torch.randn(256, 256)
     ours, theirs = [], []
     timer = Timer("torch.mm(left, right)", globals={"left": left, "right": right, "torch": torch}, num_threads=1)
-    ends = time.monotonic() + 20
+    ends = time.monotonic() + PATIENCE_S
     while len(ours) < 60 or (not 0.9 < min(ours) / min(theirs) < 1.1 and time.monotonic() < ends):
         ours.append(min(latency.time_ms(lambda: torch.mm(left, right), machine) for _ in range(20)))
-        theirs.append(timer.timeit(20).median * 1e3)
+        theirs.append(min(timer.timeit(1).median for _ in range(20)) * 1e3)
     assert 0.9 < min(ours) / min(theirs) < 1.1
