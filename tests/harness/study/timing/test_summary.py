@@ -163,7 +163,7 @@ def test_clock_agrees_with_that_of_torch(machine):
     ours, theirs = [], []
     timer = Timer("torch.mm(left, right)", globals={"left": left, "right": right, "torch": torch}, num_threads=1)
     ends = time.monotonic() + PATIENCE_S
-    while len(ours) < 60 or (not 0.9 < min(ours) / min(theirs) < 1.1 and time.monotonic() < ends):
+    while len(ours) < 10 or (not 0.9 < min(ours) / min(theirs) < 1.1 and time.monotonic() < ends):
         ours.append(min(latency.time_ms(lambda: torch.mm(left, right), machine) for _ in range(20)))
         theirs.append(min(timer.timeit(1).median for _ in range(20)) * 1e3)
     assert 0.9 < min(ours) / min(theirs) < 1.1
