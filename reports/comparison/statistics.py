@@ -205,13 +205,18 @@ Key = TypeVar("Key")
 
 
 def corrected(changes: Mapping[Key, Change | None]) -> dict[Key, Change | None]:
-    """A family: the changes of all arms of one table in one metric, with p and intervals for that number of tests (Holm)."""
-    tests = {key: one for key, one in changes.items() if one and one.evidence and one.evidence.is_test}
-    factors = holm([one.evidence.found.t_test_p() for one in tests.values()])
-    again = {
-        key: replace(of_evidence(one.evidence, one.baseline_mean, factor), by_round=one.by_round, seconds=one.seconds)
-        for (key, one), factor in zip(tests.items(), factors, strict=True)
-    }
+    """A family: the changes of all arms of one table in one metric, with p and intervals for that number of tests (Holm).
+
+    Those that no test decides, such as times without a noise floor, are another one: their intervals are read like others.
+    """
+    known = {key: one for key, one in changes.items() if one and one.evidence and one.evidence.found.error is not None}
+    again = {}
+    for decided in (True, False):
+        family = {key: one for key, one in known.items() if one.evidence.is_test is decided}
+        factors = holm([one.evidence.found.t_test_p() for one in family.values()])
+        for (key, one), factor in zip(family.items(), factors, strict=True):
+            found = of_evidence(one.evidence, one.baseline_mean, factor)
+            again[key] = replace(found, by_round=one.by_round, seconds=one.seconds)
     return {key: again.get(key, one) for key, one in changes.items()}
 
 

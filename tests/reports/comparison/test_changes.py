@@ -8,7 +8,7 @@ from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate
 from reports.comparison.compare import compare
-from reports.comparison.statistics import Verdict, change, corrected
+from reports.comparison.statistics import Verdict, change, corrected, with_floor
 from reports.writing import formats, tables
 
 MATTHEWS = "eval/matthews"
@@ -63,3 +63,18 @@ def test_an_interval_that_no_number_holds_is_infinite():
     assert changes[0].interval == (pytest.approx(-changes[0].baseline_mean), math.inf)
     assert changes[0].verdict is Verdict.NOT_RESOLVED
     assert formats.difference(changes[0].absolute, "s", changes[0].interval) == "0 [−3, +∞] s"
+
+
+@pytest.mark.parametrize("floor", [0.01, None])
+def test_intervals_are_corrected_for_the_arms_with_and_without_a_verdict(floor: float | None):
+    """Without a noise floor a time has no verdict; its interval is as wide as that of another."""
+    metric = metrics.get("finetune/duration_s")
+    sides = [
+        {Replicate("", str(seed)): time for seed, time in enumerate(times)} for times in ((4.0, 4.1, 4.3), (5.0, 5.3, 5.2))
+    ]
+    alone = with_floor(change(metric, *sides), floor)
+    (first, second) = corrected({"a": alone, "b": alone}).values()
+    assert first == second
+    assert first.factor == 2.0
+    assert first.p == pytest.approx(2 * alone.p)
+    assert first.interval[0] < alone.interval[0] < alone.interval[1] < first.interval[1]
