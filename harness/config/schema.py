@@ -97,7 +97,9 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     )  # None: that of the run; set it to share a pretraining between seeds
     length: int | None = number(None, at_least=8)  # tokens of a sequence; None: 128, or as many as the model takes
     batch_size: int = number(32, at_least=1)  # sequences of one optimiser step, at the end of the ramp
-    warmup_steps: int = number(0, at_least=0, limit=1e12)  # the rate rises at least so long, in the first half of the steps
+    warmup_steps: int = number(
+        0, at_least=0, limit=1e12
+    )  # the rate rises at least so long, in the first half of the steps; not with a budget in seconds, whose steps nobody knows
     ramp_from: int | None = number(None, at_least=1)  # sequences of the first step; None: no ramp
     ramp_fraction: float = number(0.1, above=0, at_most=1)  # share of the budget that the ramp takes
     weight_decay: float = number(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms

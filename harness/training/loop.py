@@ -212,8 +212,11 @@ def warmup_fraction(config: OptimiserConfig, planned_steps: int) -> float:
 
 
 def learning_rate_factor(done: float, total: float, warmup_fraction: float, size: float = 1) -> float:
-    """Factor of the learning rate for a step of `size` after `done` of `total`: linear warm-up, linear decay to 0."""
-    warmup = math.ceil(total * warmup_fraction)
+    """Factor of the learning rate for a step of `size` after `done` of `total`: linear warm-up, linear decay to 0.
+
+    A warm-up of steps is a whole number of them; one of seconds, whose steps have no known size (0), is not rounded.
+    """
+    warmup = math.ceil(total * warmup_fraction) if size else total * warmup_fraction
     if done < warmup:
         return min(1.0, (done + size) / warmup)
     return max(0.0, (total - done) / max(size, total - warmup))

@@ -185,6 +185,12 @@ def test_schedule_without_warm_up_starts_at_the_full_rate():
     assert [learning_rate_factor(step, 4, 0.0) for step in range(4)] == [1, 3 / 4, 2 / 4, 1 / 4]
 
 
+@pytest.mark.parametrize("total", [0.5, 5.0, 12.0])
+def test_a_budget_in_seconds_rises_over_its_share_of_them(total):
+    shares = [learning_rate_factor(share * total, total, 0.1, size=0) for share in (0.05, 0.1, 0.55, 0.991)]
+    assert shares == pytest.approx([0.5, 1.0, 0.5, 0.01])
+
+
 @pytest.mark.parametrize(("steps", "fraction"), [(1, 0.1), (1, 1.0), (7, 1.0), (100, 0.06)])
 def test_no_step_has_a_rate_of_zero_or_above_one(steps, fraction):
     assert all(0 < learning_rate_factor(step, steps, fraction) <= 1 for step in range(steps))
