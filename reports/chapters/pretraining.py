@@ -85,8 +85,12 @@ def _on_plateau(section: Section) -> list[str]:
 def _outside(section: Section) -> list[str]:
     """What was said of runs that left the plateau, but not as their reference did."""
     runs = {f"{row.label}, seed {run.replicate.pretrain_seed}": run for row in section.rows for run in row.runs.values()}
-    said = {name: run.tags[tags.WARNING] for name, run in runs.items() if tags.WARNING in run.tags}
-    return [f"**{escape(name)}**: {escape(text)}." for name, text in said.items() if not plateau.is_on(runs[name].metrics)]
+    said = {
+        name: run.tags[tags.WARNING]
+        for name, run in runs.items()
+        if tags.WARNING in run.tags and not plateau.is_on(run.metrics) and not run.metrics.get(plateau.PROBE)
+    }
+    return [f"**{escape(name)}**: {escape(text)}." for name, text in said.items()]
 
 
 def _from_plateau(comparison: Comparison, section: Section) -> list[str]:

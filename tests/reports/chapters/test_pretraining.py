@@ -80,7 +80,8 @@ def test_the_masked_loss_of_a_probe_has_no_verdict_against_that_of_a_trained_hea
     """Nor does it say that a model has not learned: an objective without masked tokens has learned something else."""
     probe = {"pretrain/probe_steps": 200.0}
     runs = [pretrained(seed=seed, ends=ended(5.0 + seed / 100)) for seed in (0, 1, 2)]
-    runs += [pretrained("base+clm", seed, ended(7.0 + seed / 100, probe)) for seed in (0, 1, 2)]
+    warned = {"warning": "still on the unigram plateau"}  # of a run by an earlier version
+    runs += [pretrained("base+clm", seed, ended(7.0 + seed / 100, probe), **warned) for seed in (0, 1, 2)]
     runs += [pretrained("base+rtd", seed, ended(6.5 + seed / 90, probe)) for seed in (0, 1, 2)]
     result = comparing.compare("s", runs, "base+mlm")
     section = result.sections[0]
