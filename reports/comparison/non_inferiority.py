@@ -117,7 +117,7 @@ def _unpaired(comparison: Comparison, section: Section, row: Row, name: str) -> 
     if section.before is None:
         others = [one for one in comparison.sections if one.task == section.task and one.row_of(section.baseline)]
         if not others:
-            return "the other side has no finished run of this task"
+            return f"the other side has no finished run of {section.baseline} on this task"
         there = others[0].facts
         keys = [
             f"{key} ({section.facts.get(key, UNSET)} here, {there.get(key, UNSET)} there)"

@@ -152,9 +152,12 @@ def test_without_pairs_there_is_nothing_to_judge(make_run):
     elsewhere = [*base, *arm(make_run, "new", [0.8, 0.8], task="rte")]
     found = non_inferiority.tests(compare("s", elsewhere), [Pair("new", "new", "base")], [DROP])
     assert [(one.section.task, one.outcome, one.reason) for one in found] == [
-        ("rte", Outcome.NOT_JUDGED, "the other side has no finished run of this task"),
+        ("rte", Outcome.NOT_JUDGED, "the other side has no finished run of base on this task"),
         ("sst2", Outcome.NOT_JUDGED, "new has no finished run of this task"),
     ]
+    renamed = arm(make_run, "base learning_rate=0.1", [0.8, 0.8], task="rte")  # the task ran there, with another setting
+    again = non_inferiority.tests(compare("s", [*elsewhere, *renamed]), [Pair("new", "new", "base")], [DROP])
+    assert [one.reason for one in again] == [one.reason for one in found]
     unscored = only([*base, make_run("new", 0, {}), make_run("new", 1, {})])
     assert unscored.reason == "eval/score was not measured here"
 
