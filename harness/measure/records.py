@@ -77,6 +77,7 @@ class Point:
     raw_ms: list[float]
     tokens_per_s: float
     peak_memory_bytes: int | None
+    of_sizes: bool = False  # one of measure.batch_sizes, which may be 1, not of measure.lengths
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ def _launch(subject: Subject, request: Request, import_s: float) -> list[Launch]
     timed = latency(lambda: call(text), settings, machine, reference)
     work = [throughput(call, of_task, machine, reference) for of_task in batches]
     measured = [point(model, subject, *shape, peak) for shape, peak in zip(shapes(subject), peaks, strict=True)]
+    lengths = len(measured) - len(settings.batch_sizes)
+    measured = [replace(one, of_sizes=number >= lengths) for number, one in enumerate(measured)]
     foreign_cpus = span.foreign_cpus()
     first = Launch(
         time=now_ms(),

@@ -104,7 +104,7 @@ def _log_launch(launch: Launch, run_log: RunLog) -> None:
 
 
 def _log_point(point: Point, time_ms: int, run_log: RunLog) -> None:
-    if point.batch_size != 1:
+    if point.of_sizes or point.batch_size != 1:
         run_log.sample("batching/latency_ms", point.batch_size, median(point.raw_ms), time_ms)
         run_log.sample("batching/tokens_per_s", point.batch_size, point.tokens_per_s, time_ms)
         return

@@ -69,10 +69,11 @@ def test_forked_process_measures_the_memory_of_a_new_one(config, tmp_path, monke
 
 
 def test_the_reference_workload_is_in_no_memory_of_a_length_or_batch_size(config, tmp_path):
-    config.measure.repeats, config.measure.lengths, config.measure.batch_sizes = 3, [8, 16], [2]
+    config.measure.repeats, config.measure.lengths, config.measure.batch_sizes = 3, [8, 16], [1, 2]
     (timed,) = launch(config, Request(("timing",)), tmp_path).measured.timing
     held = 2 * 4 * reference.ELEMENTS
-    assert [(point.batch_size, point.length) for point in timed.points] == [(1, 8), (1, 16), (2, 16)]
+    assert [(point.batch_size, point.length) for point in timed.points] == [(1, 8), (1, 16), (1, 16), (2, 16)]
+    assert [point.of_sizes for point in timed.points] == [False, False, True, True]
     assert all(0 < point.peak_memory_bytes < held for point in timed.points), timed.points
 
 

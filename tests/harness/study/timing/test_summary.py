@@ -130,6 +130,15 @@ def test_run_log_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path, lau
     run_log.finish("finished")
 
 
+def test_a_batch_of_one_text_is_no_second_measurement_of_its_length(tmp_path, launch_of):
+    length = Point(batch_size=1, length=64, raw_ms=[5.0], tokens_per_s=10.0, peak_memory_bytes=3)
+    size = replace(length, raw_ms=[6.0], of_sizes=True)
+    summary.write(tmp_path, "session", [launch_of(0, [2.0], points=[length, size])]).close()
+    entries = [entry for entry in Reader(tmp_path).new_entries() if "key" in entry]
+    points = {(entry["key"], entry["step"], entry["value"]) for entry in entries if entry["key"].endswith("latency_ms")}
+    assert points == {("timing/latency_ms", 0, 2.0), ("scaling/latency_ms", 64, 5.0), ("batching/latency_ms", 1, 6.0)}
+
+
 def test_utilisation_is_achieved_over_peak_and_left_out_above_one_and_without_a_count(capsys, launch_of):
     launches = [launch_of(0, [2.0, 2.0]), launch_of(1, [2.0, 2.0])]
     assert summary.values(launches, 500_000)["inference/mfu"] == pytest.approx(500_000 / 2e-3 / 1e9)
