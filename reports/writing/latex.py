@@ -23,6 +23,7 @@ SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r
 SPECIAL |= {"^": r"\textasciicircum{}", "~": r"$\sim$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 SPECIAL |= {'"': "''", "`": r"\textasciigrave{}", "−": "$-$", "–": "--", "±": r"$\pm$", "×": r"$\times$", "≈": r"$\approx$"}
 SPECIAL |= {"≤": r"$\leq$", "≥": r"$\geq$", "→": r"$\rightarrow$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "\u00a0": "~"}
+SPECIAL |= {"†": r"$\dagger$", "‡": r"$\ddagger$", "∞": r"$\infty$", "…": r"\ldots{}"}
 SPECIAL |= {"▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$", "△": r"$\vartriangle$", "▽": r"$\triangledown$"}
 ACCENTED = "àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßœ"
 """Letters that LaTeX has in its own fonts; other ones are written as U+4E2D."""

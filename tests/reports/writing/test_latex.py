@@ -1,5 +1,6 @@
 """The tables for a paper: LaTeX compiles them, no column leaves the page, and names are text."""
 
+import math
 import re
 import shutil
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 import tools
 
+from reports.chapters import tuning
+from reports.chapters.glue import SELECTED
 from reports.comparison.compare import compare
 from reports.render import render
 from reports.writing import formats, latex
@@ -22,7 +25,7 @@ OPEN = re.compile(r"\\(begin|end)\{(\w+)\}")
 CELLS = [
     "900.7 k<br>−73.8 % ▲ better",
     "0.985<br>[−10.6, +1.5] points ▽ worse?",
-    "– ± × ≈ ≤ ≥ → ↑ ↓",
+    "– ± × ≈ ≤ ≥ → ↑ ↓ † ‡ ∞ …",
     "MMMM WWWW mmmm wwww %%%%",
 ]
 CELLS += ["over and over again, " * 12, "[a]<br>*"]
@@ -105,8 +108,9 @@ def test_tables_below_the_third_heading_are_left_out():
 
 
 def test_every_mark_of_the_report_is_known():
-    shown = {*"".join(MARKS.values()), *"−±×≤≥→", formats.DASH, formats.MINUS}
-    assert not [mark for mark in shown if latex.escape(mark).startswith("[U+")]
+    shown = {*"".join(MARKS.values()), *"−±×≤≥→", formats.DASH, formats.MINUS, SELECTED, formats.plain(math.inf, 1)}
+    shown |= {*tuning.FAILED.partition(" ")[0]}
+    assert not [mark for mark in shown if "[U+" in latex.escape(mark)]
 
 
 def test_document_compiles_and_nothing_leaves_the_page(document, tmp_path: Path):
