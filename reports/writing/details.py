@@ -46,6 +46,11 @@ SENTENCES = (
     ((P50,), "Latency is that of batch size 1{length}{launches}{threads}."),
     (ENDS, "In brackets is the 95 % interval of p50."),
     (
+        ("inference/latency_ms_p90",),
+        "Percentiles are of all calls, as measured; the latency compared above is the mean of the launches' medians, corrected "
+        "by the reference workload where that lowers their scatter.",
+    ),
+    (
         ("inference/first_call_ms", "setup/build_s", "setup/import_s"),
         "First call and times to build and to import are medians over launches, each a new process.",
     ),
