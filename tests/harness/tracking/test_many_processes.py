@@ -73,6 +73,7 @@ def test_sixteen_processes_lose_nothing_in_a_fresh_store(sweep, tmp_path):
     assert [path.name for path in output.glob(".mlflow.db.making*")] == []
 
 
+@pytest.mark.long
 def test_a_run_that_several_processes_send_at_once_is_one(output, sweep, runs_of):
     """As where commands share a sweep, and each finds a run that was never sent."""
     Tracker(None, str(output), "many")

@@ -90,6 +90,7 @@ def test_tensorboard_has_every_point_and_result(run_harness, small, output):
     assert {path.name for path in folder.iterdir()} == before
 
 
+@pytest.mark.long
 def test_wandb_offline_has_every_point_and_result(run_harness, small, output, monkeypatch):
     from wandb.proto import wandb_internal_pb2
     from wandb.sdk.internal.datastore import DataStore

@@ -194,6 +194,7 @@ def untouched(ranks: Ranks, folder: Path) -> None:
     assert torch.equal(model.used.bias.grad, torch.full((2,), float(ranks.count)))
 
 
+@pytest.mark.long
 def test_a_parameter_that_no_loss_reaches_has_no_gradient_so_it_does_not_decay(tmp_path: Path):
     for count in (1, 2):
         rank_cases.run(untouched, count, tmp_path)
