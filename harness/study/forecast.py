@@ -280,10 +280,11 @@ def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
     untimed = [item for item in timed if item.config.sweep.retime or not _is_timed(item)]
     if not untimed:
         return None
-    shapes = {session.shape_key(item): item for item in untimed}
+    baselines = session.baselines(timed, untimed)  # launched twice, also where an earlier session has timed them
+    shapes = {session.shape_key(item): item for item in (*untimed, *baselines)}
     settings = [item.config.measure for item in shapes.values()]
     rounds = max(one.min_rounds for one in settings), max(one.rounds for one in settings)
-    replicates = len(session.baselines(untimed, untimed))
+    replicates = len({session.shape_key(item) for item in baselines})
     return Timing(len(shapes), replicates, rounds, _launch_s(next(iter(shapes.values()))) if probing else None)
 
 

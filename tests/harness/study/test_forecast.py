@@ -8,6 +8,7 @@ from harness import tags
 from harness.study import forecast, run_folder
 from harness.study.forecast import Group, Pace, Timing, Work
 from harness.study.plan import plan
+from harness.study.timing import session
 from harness.tracking import run_log
 
 SMALL = ["scale=tiny", "hardware.threads=1"]
@@ -143,3 +144,19 @@ def test_timing_counts_shapes_once_and_replicates(compose, output):
     assert Timing(2, 1, (4, 5), 1.5).seconds() == (18.0, 22.5)
     untimed = plan(compose(*SMALL, *BAG, "measure=none", f"output={output}"))
     assert forecast.timing(untimed, probing=False) is None
+
+
+def test_timing_counts_the_launches_of_the_session(compose, output):
+    """Tasks of one shape share their A/A replicate; a baseline that was timed earlier is launched again beside what is new."""
+    arguments = [*SMALL, *BAG, "task=bag,order", "model=base,albert", f"output={output}"]
+    planned = plan(compose("-m", *arguments))
+    found = forecast.timing(planned, probing=False)
+    assert (found.variants, found.replicates) == (2, 1)
+    for item in planned:
+        record = run_folder.record(item.config, item.inputs, item.lifted)
+        record["tags"] |= {tags.SESSION: "earlier"} if item.config.label == "base" else {}
+        run_folder.prepare(item.folder, item.config, record)
+        run_log.RunLog(item.folder).finish("finished", record["started"])
+    found, launched = forecast.timing(planned, probing=False), session.Session(planned)
+    assert (found.variants, found.replicates) == (2, 1)
+    assert launched._counts() == "2 variants and 1 A/A replicate"
