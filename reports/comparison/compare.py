@@ -137,7 +137,8 @@ class Section:
             found = sessions.memory_change(self.sessions, self.against(row), name)
         else:
             item = self.item(row) if metric.unit == "score" else None
-            found = change(metric, before.values(name), row.values(name), item, item or 0.0)
+            reached = self.runs[0].has_budget_of_time
+            found = change(metric, before.values(name), row.values(name), item, item or 0.0, reached)
             found = judged_with_one_head(found, name, before.runs.values(), row.runs.values())
         return replace(found, seconds=self.seconds(row)) if found and not found.by_round else found
 

@@ -99,7 +99,7 @@ class Overall:
             item = math.fsum(items) / len(items) if items else None  # one item in every task
             found = change(metric, before, after, item, item or 0.0)
         else:
-            found = change(metric, before, after)
+            found = change(metric, before, after, reached=shared[0].runs[0].has_budget_of_time)
             earlier, later = ([run for side in sides for run in getattr(side, name).values()] for name in ("before", "after"))
             found = judged_with_one_head(found, metric.name, earlier, later)
         if found and metric.compared is Compared.ABOVE_FLOOR and found.verdict:

@@ -220,10 +220,13 @@ def corrected(changes: Mapping[Key, Change | None]) -> dict[Key, Change | None]:
     return {key: again.get(key, one) for key, one in changes.items()}
 
 
-def change(metric: Metric, before: Values, after: Values, floor: float | None = None, step: float = 0.0) -> Change | None:
+def change(
+    metric: Metric, before: Values, after: Values, floor: float | None = None, step: float = 0.0, reached: bool = False
+) -> Change | None:
     """Of one metric; None where no pair of replicates has both.
 
-    `floor` and `step`, the smallest difference that the metric can show, are in the scale of the comparison.
+    `floor` and `step`, the smallest difference that the metric can show, are in the scale of the comparison. `reached`: what
+    is counted is what a budget of time happened to reach, so that one pair says nothing of the next.
     """
     if metric.deterministic:
         return _counted_change(metric, before, after)
@@ -240,7 +243,7 @@ def change(metric: Metric, before: Values, after: Values, floor: float | None = 
         floor, step = 0.0, 1.0
     elif ratio:
         step = max(step, PAGE / base if metric.unit == "bytes" else CLOCK)
-    margin, counted = margin_of(metric.margin, base, ratio), metric.unit in COUNTED_UNITS
+    margin, counted = margin_of(metric.margin, base, ratio), metric.unit in COUNTED_UNITS and not reached
     evidence = Evidence(metric.direction, scattered(found, step), margin, floor, ratio, counted=counted)
     return of_evidence(evidence, base)
 

@@ -41,6 +41,11 @@ class Run:
         return self.tags.get(tags.TASK) == tags.PRETRAINING_TASK
 
     @property
+    def has_budget_of_time(self) -> bool:
+        """Whether it is a pretraining of so many seconds: its tokens and FLOPs are what these happened to reach."""
+        return self.is_pretraining and self.params.get("pretrain.seconds", "None") != "None"
+
+    @property
     def session(self) -> str | None:
         """The series of launches in which it was timed."""
         return self.tags.get(tags.SESSION) or None

@@ -8,6 +8,7 @@ from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate
 from reports.comparison.compare import compare
+from reports.comparison.overall import of_pretrainings
 from reports.comparison.statistics import Verdict, change, corrected, with_floor
 from reports.writing import formats, tables
 
@@ -53,6 +54,16 @@ FLOPS = "pretrain/flops"
 def test_flops_that_scatter_are_the_same_where_tests_show_it(before: tuple, after: tuple, verdict: Verdict):
     sides = ({Replicate(str(seed), str(seed)): one for seed, one in enumerate(values)} for values in (before, after))
     assert change(metrics.get(FLOPS), *sides).verdict is verdict
+
+
+@pytest.mark.parametrize(("budget", "verdict"), [("tokens", Verdict.SAME), ("seconds", Verdict.DIRECTION_BETTER)])
+def test_one_pretraining_of_so_many_seconds_shows_no_equal_flops(pretrained, budget: str, verdict: Verdict):
+    params = {"pretrain.tokens": "None", f"pretrain.{budget}": "12.0"}
+    runs = [pretrained(arm, 0, {FLOPS: flops}, params) for arm, flops in (("base+mlm", 650e9), ("albert+mlm", 640e9))]
+    study = compare("s", runs, "base+mlm")
+    (section,) = study.sections
+    assert section.change(section.rows[1], FLOPS).verdict is verdict
+    assert of_pretrainings(study).change("albert+mlm", FLOPS).verdict is verdict
 
 
 def test_an_interval_that_no_number_holds_is_infinite():
