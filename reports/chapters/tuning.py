@@ -23,6 +23,7 @@ The runs of this report are trained on all rows, with the seeds of the study. Co
 `--baseline '{baseline}'`. The expected best score on those rows after n trials is exact for independent draws from the scores
 of the trials (arXiv:1909.03004): where it still rises, more trials would help, and arms are to be compared at equal n."""
 DEPENDENT = "A dash: the trials followed earlier scores, or some ended early, so that they are no independent draws."
+WHOLE = "In brackets: trials that had the whole budget. The others ended early, so that equal trials are no equal cost."
 FAILED = "‡ Trials that diverged or failed count with the lowest score of the others."
 CAPTION = "Expected best score on the tuning rows against the number of trials"
 
@@ -36,6 +37,7 @@ class Tuning:
     settings: dict[str, float]
     found: tuple[float | None, ...]  # scores of the trials
     is_independent: bool
+    whole: int  # trials that had the whole budget
 
     @property
     def scores(self) -> list[float]:
@@ -55,6 +57,7 @@ def chapter(study: Study) -> Chapter:
         return Chapter()
     files = plots.drawn({"tuning.svg": plots.draw(picture, study.comparison, found)})
     notes = [DEPENDENT] if not all(one.is_independent for one in found) else []
+    notes += [WHOLE] if any(one.whole < len(one.found) for one in found) else []
     notes += [FAILED] if any(None in one.found for one in found) else []
     intro = INTRO.format(baseline=next((one.label for one in found if one.label.startswith("base")), found[0].label))
     parts = [
@@ -80,7 +83,7 @@ def _tuning(comparison: Comparison, section: Section, label: str, run: Run) -> T
     independent = run.params.get("search.sampler") == "random" and not any(
         early and score is not None for early, score in zip(short, scores, strict=True)
     )
-    return Tuning(label, section_name(comparison, section), settings, tuple(scores), independent)
+    return Tuning(label, section_name(comparison, section), settings, tuple(scores), independent, short.count(False))
 
 
 def table(comparison: Comparison, found: list[Tuning]) -> str:
@@ -103,7 +106,8 @@ def _cells(one: Tuning | None, columns: list[int]) -> list[str]:
     shown = ", ".join(f"{key.rpartition('.')[2]}={value:.3g}" for key, value in one.settings.items())
     values = [one.expected(number) for number in columns]
     texts = [DASH if value is None else formats.value(value, "score") for value in values]
-    return [escape(shown), f"{len(one.found)}{' ‡' if None in one.found else ''}", *texts]
+    whole = f" ({one.whole})" if one.whole < len(one.found) else ""
+    return [escape(shown), f"{len(one.found)}{whole}{' ‡' if None in one.found else ''}", *texts]
 
 
 def picture(comparison: Comparison, found: list[Tuning]) -> Figure | None:

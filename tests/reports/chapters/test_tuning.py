@@ -54,9 +54,11 @@ def test_trials_that_are_no_independent_draws_have_a_dash(chapter):
     )
     found = rows(made)
     assert found["albert (tuned)"][2:] == ["2", "–", "–"]
-    assert found["shared (tuned)"][2:] == ["2", "–", "–"]
+    assert found["shared (tuned)"][2:] == ["2 (1)", "–", "–"]
     assert found["swiglu (tuned)"][2:] == ["2 ‡", "0.500", "0.500"]
     assert tuning.DEPENDENT in made.paragraphs
+    assert tuning.WHOLE in made.paragraphs
+    assert tuning.WHOLE not in chapter(base=tuned([0.5, 0.9])).paragraphs
     assert tuning.FAILED in made.paragraphs
 
 
