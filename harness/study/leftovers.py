@@ -1,5 +1,6 @@
 """Files below the folder of all results that no run needs any more."""
 
+import contextlib
 import re
 import shutil
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from harness import paths
+from harness.checksums import TornError
 from harness.study.status import is_held
 from harness.tracking import run_log
 from harness.tracking.states import State
@@ -88,7 +90,11 @@ def _texts(root: Path) -> Iterable[str]:
 def _sessions(root: Path) -> Iterator[tuple[Path, str]]:
     """Launches of sessions that nothing resumes: what they measured is in the folders of the runs."""
     for path in sorted((root / "sessions").glob("*")):
-        state = run_log.read_json(path / paths.SESSION)
+        try:
+            state = run_log.read_json(path / paths.SESSION)
+        except TornError:
+            yield path, "torn"
+            continue
         if state.get("done", True):
             yield path, "launches of an old timing session"
 
@@ -96,9 +102,10 @@ def _sessions(root: Path) -> Iterator[tuple[Path, str]]:
 def _checkpoints(root: Path) -> Iterator[tuple[Path, str]]:
     """A run that has a result is not resumed."""
     for path in sorted(root.glob(f"*/*/{paths.CHECKPOINTS}")):
-        result = run_log.result(path.parent)
-        if result is not None and result["status"] == State.finished:
-            yield path, "checkpoints to resume a run that has finished"
+        with contextlib.suppress(TornError):  # such a run is made again
+            result = run_log.result(path.parent)
+            if result is not None and result["status"] == State.finished:
+                yield path, "checkpoints to resume a run that has finished"
 
 
 def _temporary(root: Path) -> Iterator[tuple[Path, str]]:

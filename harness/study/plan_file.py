@@ -45,7 +45,7 @@ def write(planned: Sequence[PlannedRun]) -> None:
         folder = Path(output).absolute() / study
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / LOCK):
-            known = run_log.read_json(folder / paths.PLAN)
+            known = run_log.read_or_set_aside(folder / paths.PLAN)
             mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": launched.sweep(), "runs": entries}
             before = known.get(command(), {})
             if mine["sweep"] is not None and before.get("sweep") == mine["sweep"]:

@@ -9,12 +9,14 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from harness import paths, tags
+from harness.checksums import TornError
+from harness.errors import InputError
 from harness.terminal import counted
 from harness.tracking import run_log
 from harness.tracking.states import State
 
-RUNNING, NOT_STARTED = "running", "not started"
-"""States of runs that have not ended, beside those of `State`."""
+RUNNING, NOT_STARTED, TORN = "running", "not started", "torn"
+"""States of runs that have not ended, or whose files cannot be read, beside those of `State`."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ def studies(output: str) -> list[str]:
 def of_study(output: str, study: str) -> list[CommandStatus]:
     """What each command of the study planned, oldest first."""
     root = Path(output).absolute()
-    plans = run_log.read_json(root / study / paths.PLAN)
+    try:
+        plans = run_log.read_json(root / study / paths.PLAN)
+    except TornError as error:
+        raise InputError(f"{error}; the next command of study {study!r} keeps it aside and writes a new one") from error
     found = [
         CommandStatus(command, plan["folder"], plan["time"], [_status(root, entry) for entry in plan["runs"]])
         for command, plan in plans.items()
@@ -74,6 +79,13 @@ def of_study(output: str, study: str) -> list[CommandStatus]:
 
 
 def _status(root: Path, entry: dict[str, Any]) -> RunStatus:
+    try:
+        return _read_status(root, entry)
+    except TornError as error:  # the same command makes the run again
+        return RunStatus(root / entry["folder"], entry["title"], TORN, str(error), is_untimed=False, retries=0)
+
+
+def _read_status(root: Path, entry: dict[str, Any]) -> RunStatus:
     folder = root / entry["folder"]
     record, result = run_log.read_json(folder / run_log.RECORD), run_log.result(folder)
     state, reason = _state(folder, record, result)

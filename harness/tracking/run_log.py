@@ -60,6 +60,22 @@ def read_json(path: Path) -> dict[str, Any]:
     return checksums.read(path) if path.exists() else {}
 
 
+def read_or_set_aside(path: Path) -> dict[str, Any]:
+    """As `read_json`, of a file that can be made anew: a torn one is kept aside, which is printed, as if there were none."""
+    try:
+        return read_json(path)
+    except TornError as error:
+        set_aside(path, str(error))
+        return {}
+
+
+def set_aside(path: Path, why: str) -> None:
+    """Renames the file to a free name that says so, and prints why."""
+    kept = checksums.aside(path)
+    path.rename(kept)
+    print(f"{why}; {path.name} is kept as {kept.name}", flush=True)
+
+
 def now_ms() -> int:
     """Milliseconds since the epoch, as MLflow counts time."""
     return int(time.time() * 1000)

@@ -135,7 +135,7 @@ def _counted(keys: dict[str, int], variant: RunConfig, baseline: RunConfig) -> F
 def _timed(ladder: Ladder, variant: RunConfig, baseline: RunConfig, key: str) -> Found:
     """Measured, or as kept; the search begins where FLOPs are equal."""
     path = Path(variant.output).absolute() / variant.study / KEPT
-    kept = run_log.read_json(path)
+    kept = run_log.read_or_set_aside(path)
     if key in kept:
         return Found(**kept[key])
     with live_line(f"timing shapes of {variant.label}"):

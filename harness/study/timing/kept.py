@@ -10,6 +10,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from harness import paths
+from harness.checksums import TornError
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.measure.records import Launch, from_json, to_json
@@ -67,13 +68,27 @@ class KeptSession:
 def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> KeptSession | None:
     """The newest session under the same conditions that has all of these shapes and that no command holds, if there is one."""
     for path in sorted((Path(output).absolute() / "sessions").glob(f"*/{paths.SESSION}"), reverse=True):
-        kept = KeptSession(output, path.parent.name)
+        kept = _whole(output, path.parent.name)
+        if kept is None:
+            continue
         has_all = all({*keys} <= {*kept.state["shapes"].get(name, [])} for name, keys in shapes.items())
         if kept.state["done"] or kept.state["conditions"] != conditions or not has_all:
             continue
         with contextlib.suppress(Timeout), kept.held():
             return kept
     return None
+
+
+def _whole(output: str, name: str) -> KeptSession | None:
+    """The session; None where one of its files is torn: it is set aside, because a round without a launch pairs nothing."""
+    folder = paths.session_folder(output, name)
+    try:
+        for path in folder.glob(f"*/*/{COUNTED}"):
+            run_log.read_json(path)
+        return KeptSession(output, name)
+    except TornError as error:
+        run_log.set_aside(folder / paths.SESSION, f"{error}: the session is not resumed")
+        return None
 
 
 def conditions(config: RunConfig) -> dict[str, str]:

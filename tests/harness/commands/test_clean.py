@@ -82,6 +82,14 @@ def test_it_is_removed_and_the_rest_stays(results, run_harness):
     assert (again.returncode, again.stdout) == (0, f"nothing to remove in {out}\n")
 
 
+def test_torn_files_do_not_stop_it(results):
+    out, goes, stays = results
+    (out / "sessions" / "open" / paths.SESSION).write_text("{")
+    (out / "s" / "base-1" / "result.json").write_text("{")
+    found = {one.path for one in leftovers.find(out)}
+    assert found == goes - {out / "s" / "base-1" / "checkpoints"} | {out / "sessions" / "open"}
+
+
 def test_a_dry_run_lists_sizes_largest_first_and_removes_nothing(results, run_harness):
     out, goes, _ = results
     done = run_harness("clean", "--output", str(out), "--dry-run")

@@ -72,6 +72,30 @@ def test_every_state_is_named_with_its_reason_and_the_command_that_completes_it(
     assert "rerun=true" in lines[-1]
 
 
+def test_a_run_whose_files_are_torn_is_one_of_the_missing(planned, run_harness, output):
+    whole, torn, without = planned("seed=1,2,3")
+    for item in (whole, torn, without):
+        laid_out(item, status="finished", session=True)
+    (torn.folder / "run.json").write_text("{")
+    (without.folder / "result.json").write_text("{")
+    done = run_harness("status", "s", "--output", str(output))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines()[0] == "s: 3 runs: 2 torn, 1 finished"
+    assert "python -m harness -m seed=1,2,3" in done.stdout
+
+
+def test_a_torn_plan_is_kept_aside_by_the_next_command(planned, run_harness, output, capsys):
+    planned("seed=1,2")
+    (output / "s" / paths.PLAN).write_text("{")
+    done = run_harness("status", "s", "--output", str(output))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "the next command of study 's' keeps it aside" in done.stderr
+    planned("seed=3")
+    assert f"{paths.PLAN} is kept as {paths.PLAN}.torn" in capsys.readouterr().out
+    assert run_harness("status", "s", "--output", str(output)).stdout.startswith("s: 1 run: 1 not started\n")
+
+
 def test_a_complete_study_is_said_to_be(planned, run_harness, output):
     for item in planned("seed=1,2"):
         laid_out(item, status="finished", session=True)

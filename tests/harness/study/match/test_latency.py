@@ -65,6 +65,16 @@ def test_what_was_timed_once_is_not_timed_again(runs, timed):
     assert timed[0] == launches > 0
 
 
+def test_a_torn_file_of_shapes_is_kept_aside_and_they_are_timed_again(runs, timed, tmp_path):
+    resize.resized(runs, resolved)
+    (kept,) = tmp_path.rglob(resize.KEPT)
+    kept.write_text("{")
+    launches = timed[0]
+    resize.resized(runs, resolved)
+    assert timed[0] > launches
+    assert kept.with_name(f"{resize.KEPT}.torn").read_text() == "{"
+
+
 def test_noise_beyond_the_tolerance_is_refused_and_nothing_kept(runs, monkeypatch, tmp_path):
     stream = random.Random(1)
     monkeypatch.setattr(latency, "_launch", lambda config: latency.Timed(10 * (1 + stream.uniform(0, 3)), 4.0))

@@ -110,7 +110,7 @@ def test_a_variant_that_failed_stays_out_of_its_session(planned, launches):
     assert failed.failed.startswith("RuntimeError: no such device")
 
 
-@pytest.mark.parametrize("change", ["machine", "code", "more_shapes", "done", "held"])
+@pytest.mark.parametrize("change", ["machine", "code", "more_shapes", "done", "held", "torn", "torn_launch"])
 def test_another_session_is_begun_where_that_one_cannot_go_on(interrupted, planned, launches, monkeypatch, change):
     cells, before = interrupted
     if change == "machine":
@@ -121,6 +121,10 @@ def test_another_session_is_begun_where_that_one_cannot_go_on(interrupted, plann
         cells = planned(ROUNDS[0] + ",windowed", *ROUNDS[1:])
     elif change == "done":
         before.kept.finish()
+    elif change == "torn":
+        (before.kept.folder / paths.SESSION).write_text("{")
+    elif change == "torn_launch":
+        next(before.kept.folder.glob(f"*/*/{kept.COUNTED}")).write_text("{")
     if change == "held":
         with before.kept.held():
             session = Session(cells)
