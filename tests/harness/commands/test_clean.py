@@ -83,7 +83,7 @@ def test_it_is_removed_and_the_rest_stays(results, run_harness):
 
 
 def test_torn_files_do_not_stop_it(results):
-    out, goes, stays = results
+    out, goes, _ = results
     (out / "sessions" / "open" / paths.SESSION).write_text("{")
     (out / "s" / "base-1" / "result.json").write_text("{")
     found = {one.path for one in leftovers.find(out)}
