@@ -21,10 +21,10 @@ test-long: $(INSTALLED)  ## what takes some seconds each; CI runs it after `test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'long and not slow'
 
 test-slow: $(INSTALLED)  ## what takes a minute or more, but the random kills
-	$(BIN)/python -m pytest -m slow --ignore=tests/chaos
+	$(BIN)/python -m pytest --timeout=0 -m slow --ignore=tests/chaos
 
 chaos: $(INSTALLED)  ## a sweep that is killed at random until it is complete; CHAOS_SEED=N repeats the kills
-	$(BIN)/python -m pytest -s -m slow tests/chaos
+	$(BIN)/python -m pytest --timeout=0 -s -m slow tests/chaos
 
 mutants: $(INSTALLED)  ## small wrong changes that the tests must notice; ARGS='--only models/' or ARGS=--check-stale
 	$(BIN)/python tests/mutants/run.py $(ARGS)

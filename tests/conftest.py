@@ -1,4 +1,4 @@
-"""What every test runs under: no network, one thread, files in memory, processes that end with the test, an empty store."""
+"""What every test runs under: no network, one thread, processes that end with the test, an empty store."""
 
 import contextlib
 import gc
@@ -26,10 +26,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a suite in the backgrou
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
-
-IN_MEMORY, ROOM = Path("/dev/shm"), 2 << 30
-if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free >= ROOM:  # SQLite waits for a disk at every commit
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
 @pytest.hookimpl(wrapper=True)

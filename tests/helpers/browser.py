@@ -5,10 +5,10 @@ https://chromedevtools.github.io/devtools-protocol/
 
 import base64
 import contextlib
-import io
 import itertools
 import json
 import os
+import select
 import shutil
 import subprocess
 import time
@@ -24,7 +24,7 @@ OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usa
 CHROMIUM_READS, CHROMIUM_WRITES = 3, 4
 """File descriptors of the pipes in the browser's process."""
 PATIENCE_S, EVERY_S = 120.0, 0.5
-"""How long a page may take to fill itself, and how often it is looked at."""
+"""How long a page may take to fill itself and the browser to answer, and how often a page is looked at."""
 CACHE = Path(__file__).resolve().parents[2] / ".cache"
 AXE = CACHE / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -43,7 +43,7 @@ def _message(thrown: dict[str, Any]) -> str:
 class Page:
     """One tab. What its console reports is collected in `errors`, uncaught exceptions in `exceptions` too."""
 
-    def __init__(self, to_browser: BinaryIO, from_browser: io.BufferedReader):
+    def __init__(self, to_browser: BinaryIO, from_browser: BinaryIO):
         self._to, self._from, self._numbers, self._session = to_browser, from_browser, itertools.count(1), None
         self._rest = b""
         self._events: list[dict[str, Any]] = []
@@ -67,8 +67,12 @@ class Page:
         return answer["result"]
 
     def _receive(self) -> dict[str, Any]:
+        end = time.monotonic() + PATIENCE_S
         while b"\0" not in self._rest:
-            content = self._from.read1()
+            if not select.select([self._from], [], [], max(0.0, end - time.monotonic()))[0]:
+                self._to.close()  # a page whose process has crashed never answers: what follows fails at once
+                raise RuntimeError(f"the browser has said nothing for {PATIENCE_S:.0f} s")
+            content = os.read(self._from.fileno(), 1 << 16)
             if not content:
                 raise RuntimeError("the browser has ended")
             self._rest += content

@@ -197,10 +197,12 @@ def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(run_harnes
     monkeypatch.setattr(trackers, "ENDED_S", PATIENCE_S)  # a database on a busy machine is slow
 
     def end() -> psutil.Process:
-        wait_for(lambda: is_training(output))
-        (worker,) = workers(os.getpid())
-        _thread.interrupt_main(signal.SIGTERM)  # as if the signal had come; nothing where nobody waits for it
-        return worker
+        try:
+            wait_for(lambda: is_training(output))
+            (worker,) = workers(os.getpid())
+            return worker
+        finally:  # or the run would never end
+            _thread.interrupt_main(signal.SIGTERM)  # as if the signal had come; nothing where nobody waits for it
 
     with ThreadPoolExecutor(1) as beside:
         ended = beside.submit(end)
