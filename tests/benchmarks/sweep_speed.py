@@ -25,20 +25,25 @@ from models.config import EncoderConfig
 
 HERE = Path(__file__).resolve().parent
 TASKS = ("bag", "order", "distance")
-STEPS, EVAL_BATCH = 16, 64
+QUICK_STEPS, EVAL_BATCH = 16, 64
+"""Steps of every run in the quick form, where starting takes most of the time; the full one trains as long as the demo."""
 
 
 def measure(quick: bool) -> list[dict[str, Any]]:
     """Seconds of every side, and how many times as fast ours is."""
     with tempfile.TemporaryDirectory() as folder:
-        write_settings(Path(folder))
+        steps = write_settings(Path(folder), QUICK_STEPS if quick else None)
+
+        def ours_with(name: str, *overrides: str) -> rounds.Side:
+            return lambda number: _ours(Path(folder) / f"{name}-{number}", f"finetune.max_steps={steps}", *overrides)
+
         sides = {
-            "ours, measure=none": lambda number: _ours(Path(folder) / f"none-{number}", "measure=none"),
-            "ours, dtype=auto": lambda number: _ours(Path(folder) / f"auto-{number}", "measure=none", "hardware.dtype=auto"),
+            "ours, measure=none": ours_with("none", "measure=none"),
+            "ours, dtype=auto": ours_with("auto", "measure=none", "hardware.dtype=auto"),
             "script with Trainer": lambda number: _script(Path(folder)),
         }
         if not quick:
-            sides["ours, with timing session"] = lambda number: _ours(Path(folder) / f"timed-{number}", "measure.rounds=1")
+            sides["ours, with timing session"] = ours_with("timed", "measure.rounds=1")
         values = rounds.interleaved(sides, 1 if quick else 3)
     ratios = [
         rounds.times_as_fast_by_time(one, values["script with Trainer"], f"{name} / script with Trainer")
@@ -48,22 +53,24 @@ def measure(quick: bool) -> list[dict[str, Any]]:
     return ratios + [rounds.row(name, one, "s") for name, one in values.items()]
 
 
-def write_settings(folder: Path) -> None:
-    """What the script reads: shapes, arguments, and the rows of each task."""
+def write_settings(folder: Path, steps: int | None) -> int:
+    """What the script reads: shapes, arguments, and the rows of each task. The steps of every run; None: those of the demo."""
     (folder / "rows").mkdir()
     shapes = {}
     for name in ("base", "albert", "windowed"):
         config = ours.composed(f"model={name}", "task=bag", output=str(folder / "cache"))
         shapes[name] = shape(replace(config.model, vocab_size=ours.PIECES))
-    arguments = peers.settings(config.finetune) | {"max_steps": STEPS, "per_device_eval_batch_size": EVAL_BATCH}
-    vocabulary = {"vocabulary": str(ours.vocabulary_file()), "pieces": ours.PIECES}
-    (folder / "settings.json").write_text(json.dumps(vocabulary | {"shapes": shapes, "arguments": arguments}))
     for task in TASKS:
         config = ours.composed(f"task={task}", output=str(folder / "cache"))
         splits = {split: load_table(config, split).columns for split in ("train", "validation")}
         names = dict(zip(("text", "text_pair"), config.task.fields, strict=False)) | {"labels": config.task.label}
         rows = {split: {name: list(columns[column]) for name, column in names.items()} for split, columns in splits.items()}
         (folder / "rows" / f"{task}.json").write_text(json.dumps(rows))
+        steps = steps or config.finetune.planned_steps(len(rows["train"]["labels"]))  # equal for all three
+    arguments = peers.settings(config.finetune) | {"max_steps": steps, "per_device_eval_batch_size": EVAL_BATCH}
+    vocabulary = {"vocabulary": str(ours.vocabulary_file()), "pieces": ours.PIECES}
+    (folder / "settings.json").write_text(json.dumps(vocabulary | {"shapes": shapes, "arguments": arguments}))
+    return steps
 
 
 def shape(config: EncoderConfig) -> dict[str, Any]:
@@ -81,7 +88,7 @@ def _ours(output: Path, *overrides: str) -> float:
     """Seconds of the whole command on a fresh output folder."""
     return _seconds(
         [
-            *("-m", "harness", "-m", "model=base,albert,windowed", f"task={','.join(TASKS)}", f"finetune.max_steps={STEPS}"),
+            *("-m", "harness", "-m", "model=base,albert,windowed", f"task={','.join(TASKS)}"),
             f"finetune.eval_batch_size={EVAL_BATCH}",
             *(*overrides, f"tokenizer.vocab_file={ours.vocabulary_file()}"),
             *(f"hardware.workers={ours.THREADS}", "hardware.threads=1", "report=false"),
