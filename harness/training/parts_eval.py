@@ -1,4 +1,4 @@
-"""What an objective trains beside masked tokens, on held-out text: segment pairs, and the detector of replaced tokens.
+"""What an objective trains beside masked tokens, on held-out text: segment pairs, the detector of replaced tokens, next tokens.
 
 Inputs are made as in training, masks included, from fixed seeds: the same for all runs with the same settings of masking.
 Replaced tokens are sampled from each run's own generator.

@@ -74,7 +74,7 @@ class Objective(nn.Module, ABC):
     """An encoder and the heads that are trained with it. Subclasses are final, or abstract with two final ones."""
 
     segment_pairs: ClassVar[PairKind | None] = None  # how the two segments of a sequence are made; None: it has one
-    has_parts: ClassVar[bool] = False  # whether it trains anything beside predicted tokens
+    has_parts: ClassVar[bool] = False  # whether it trains anything beside masked tokens
     encoder: Encoder
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Objective(nn.Module, ABC):
         """() loss in nats; the losses of the micro-batches of a step add up to the loss of the step."""
 
     def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
-        """Name of a part that is trained beside predicted tokens -> how well it is done; samples as `forward` does."""
+        """Name of what is trained beside masked tokens -> how well it is done; samples as `forward` does."""
         return {}
 
     @abstractmethod

@@ -8,10 +8,10 @@ from models.batch import Batch
 from models.config import Body, EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
-from models.objectives.base import Objective, PretrainBatch, Vocabulary, refuse_combinations
+from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary, refuse_combinations
 from models.objectives.causal import count, one_sided, without_special
 from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.masked_lm import prediction_loss
+from models.objectives.masked_lm import at_positions, prediction_loss, scored
 from models.recurrent import Recurrent
 
 
@@ -23,6 +23,8 @@ class BidirectionalLM(Objective):
     share embeddings and head. In the input matrices of upper layers the columns of the other direction get no gradient; they
     keep their initial values until fine-tuning. A transformer runs twice instead, behind a mask for each direction.
     """
+
+    has_parts = True
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -58,6 +60,10 @@ class BidirectionalLM(Objective):
         if isinstance(self.encoder.layers, Recurrent):
             return torch.cat(separate_directions(self.encoder.layers, self.encoder.embeddings(batch)), dim=1)
         return torch.cat([self.encoder(one_sided(batch, backward)) for backward in (True, False)], dim=1)
+
+    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
+        """What it is trained on: next and previous tokens."""
+        return {"two_sided": scored(self.lm_head, at_positions(self.states(batch.inputs), batch.positions), batch.targets)}
 
     def flops(self, length: int) -> int:
         passes = 1 if isinstance(self.encoder.layers, Recurrent) else 2

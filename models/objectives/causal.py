@@ -10,9 +10,9 @@ from models.config import Body, EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
 from models.losses import IGNORED
-from models.objectives.base import Objective, PretrainBatch, Vocabulary, refuse_combinations
+from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary, refuse_combinations
 from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.masked_lm import prediction_loss
+from models.objectives.masked_lm import at_positions, prediction_loss, scored
 
 
 class CausalLM(Objective):
@@ -20,6 +20,8 @@ class CausalLM(Objective):
 
     A bidirectional architecture is trained behind a causal mask, so that the architecture is the only difference.
     """
+
+    has_parts = True
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -51,6 +53,10 @@ class CausalLM(Objective):
         """(B, T) -> (B, T, D), each from its own token and those before it."""
         already_causal = self.encoder.config.causal or self.encoder.config.body is Body.static
         return self.encoder(batch if already_causal else one_sided(batch, backward=True))
+
+    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
+        """What it is trained on: the perplexity of a language model is e to this loss."""
+        return {"next_token": scored(self.lm_head, at_positions(self.states(batch.inputs), batch.positions), batch.targets)}
 
     def flops(self, length: int) -> int:
         return self.encoder.flops(length) + (length - 1) * self.lm_head.flops()

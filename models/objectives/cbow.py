@@ -14,9 +14,9 @@ from models.config import Body, EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
 from models.losses import IGNORED
-from models.objectives.base import Objective, PretrainBatch, Vocabulary, refuse_combinations
+from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary, refuse_combinations
 from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.masked_lm import at_positions
+from models.objectives.masked_lm import at_positions, scored
 from models.objectives.masking import num_predictions, sample_positions, with_targets
 
 
@@ -26,6 +26,8 @@ class ContinuousBagOfWords(Objective):
     Positions are sampled as for masked tokens, so that a step has as many predictions: scoring the vocabulary at every
     position would be the whole cost of a model without layers. Nothing is masked: the mean leaves its own position out.
     """
+
+    has_parts = True
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -63,6 +65,10 @@ class ContinuousBagOfWords(Objective):
         per_position = (-1, 2 * context)
         number = counted.unflatten(1, per_position).sum(dim=2).clamp(min=1)
         return vectors.unflatten(1, per_position).sum(dim=2) / number[..., None]
+
+    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
+        """What it is trained on: tokens from their neighbours."""
+        return {"centre": scored(self.lm_head, self.means(batch), batch.targets)}
 
     def flops(self, length: int) -> int:
         return self.encoder.flops(length) + num_predictions(self._config.mask_rate, length) * self.lm_head.flops()

@@ -14,6 +14,9 @@ from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabul
 from models.objectives.config import ObjectiveConfig
 from models.objectives.masking import masked_batch, num_predictions
 
+LOGITS = 1 << 24
+"""Logits of an evaluation at a time: 64 MiB."""
+
 
 class MaskedLM(Objective):
     """Predicts the original tokens at the masked positions (arXiv:1810.04805, section 3.1)."""
@@ -54,8 +57,16 @@ def prediction_loss(head: MaskedLMHead, hidden: Tensor, batch: PretrainBatch) ->
 def evaluate(encoder: Encoder, head: MaskedLMHead, batch: PretrainBatch) -> Evaluation:
     """How well the head predicts the targets from the encoder's vectors."""
     _, read = head.read(encoder, batch.inputs)
-    logits = head(at_positions(read, batch.positions)).float().flatten(0, 1)
-    targets = batch.targets.flatten()
-    used = targets != IGNORED
-    summed = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum").item()
-    return Evaluation(summed, int((logits.argmax(dim=-1) == targets)[used].sum()), int(used.sum()))
+    return scored(head, at_positions(read, batch.positions), batch.targets)
+
+
+@torch.no_grad()
+def scored(head: MaskedLMHead, vectors: Tensor, targets: Tensor) -> Evaluation:
+    """How well the head predicts (B, K) targets, those that are IGNORED left out, from (B, K, D) vectors."""
+    rows = max(1, LOGITS // (targets.shape[1] * head.output.out_features))
+    loss, correct = 0.0, 0
+    for some, expected in zip(vectors.split(rows), targets.split(rows), strict=True):
+        logits, wanted = head(some).float().flatten(0, 1), expected.flatten()
+        loss += F.cross_entropy(logits, wanted, ignore_index=IGNORED, reduction="sum").item()
+        correct += int((logits.argmax(dim=-1) == wanted)[wanted != IGNORED].sum())
+    return Evaluation(loss, correct, int((targets != IGNORED).sum()))

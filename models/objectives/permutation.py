@@ -10,9 +10,9 @@ from models.config import Body, EncoderConfig, Position
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
 from models.losses import IGNORED
-from models.objectives.base import Objective, PretrainBatch, Vocabulary, refuse_combinations
+from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary, refuse_combinations
 from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.masked_lm import prediction_loss
+from models.objectives.masked_lm import at_positions, prediction_loss, scored
 from models.objectives.masking import num_predictions
 
 BY_POSITION_IDS = (Position.learned, Position.sinusoidal, Position.rotary, Position.relative)
@@ -26,6 +26,8 @@ class PermutationLM(Objective):
     the paper are one row here: T content tokens and K appended queries, which have their target's position but not its token.
     A query is the learned vector of relative attention, or [MASK] where the architecture has none.
     """
+
+    has_parts = True
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -74,6 +76,10 @@ class PermutationLM(Objective):
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         return prediction_loss(self.lm_head, self.encoder(batch.inputs), batch)
+
+    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
+        """What it is trained on: tokens from those that are earlier in a random order."""
+        return {"permuted": scored(self.lm_head, at_positions(self.encoder(batch.inputs), batch.positions), batch.targets)}
 
     def flops(self, length: int) -> int:
         queries = num_predictions(self._share, length)

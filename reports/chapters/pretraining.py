@@ -182,6 +182,10 @@ def _parts(section: Section) -> list[str]:
     if detection:
         found = ": what counts is the share of replaced tokens that it finds" if replaced else ""
         notes.append(f"Detector of replaced tokens: one that never says replaced has a high accuracy, too{found}.")
+    if any(row.values(name) for row in section.rows for name in tables.OWN):
+        notes.append(
+            "Losses on other tokens than masked ones are those of one objective each, in nats; perplexity is e to them."
+        )
     return notes
 
 

@@ -24,9 +24,10 @@ MEASURES = (
 )
 OF_PRETRAINING = ("model/params_total", "pretrain/tokens", "pretrain/flops", "pretrain/duration_s", "pretrain/tokens_per_s")
 PARTS = ("pretrain/pair_accuracy", "pretrain/detection_accuracy", "pretrain/replaced_accuracy")
-"""What objectives train beside masked tokens."""
-OF_PRETRAINING += ("pretrain/peak_memory_bytes", LOSS, ACCURACY, *PARTS)
-"""Columns of a pretraining; `pretrain/loss` is an objective's own and compares with no other."""
+OWN = ("pretrain/next_token_loss", "pretrain/permuted_loss", "pretrain/two_sided_loss", "pretrain/centre_loss")
+"""What objectives train beside masked tokens, and in their place."""
+OF_PRETRAINING += ("pretrain/peak_memory_bytes", LOSS, ACCURACY, *PARTS, *OWN)
+"""Columns of a pretraining; `pretrain/loss` is on training text, and compares with no other objective."""
 DIFFERENCES = """\
 Differences, arm minus {baseline}, paired by seed (launches by round; times, rates and memories in percent): mean [t interval],
 verdict, p of the t test, number of pairs. p and interval are corrected for the number of arms in a column (Holm), so that

@@ -72,6 +72,7 @@ BY_NAME = {
     "pretrain/masked_accuracy": "higher",
     "pretrain/pair_accuracy": "higher",
     "pretrain/detection_loss": "lower",
+    "pretrain/next_token_loss": "lower",
     "eval/score": "higher",
     "eval/loss": "lower",
 }

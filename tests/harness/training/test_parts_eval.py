@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 from harness import metrics
 from harness.config.choices import CorpusSource
@@ -15,6 +17,10 @@ from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
 from harness.training.parts_eval import PartsEval
 from harness.training.pretrain import build
+from models.batch import Batch
+from models.config import Body, Position
+from models.objectives import masked_lm
+from models.objectives.causal import one_sided
 from models.objectives.config import ObjectiveName
 
 SHAPE = ModelConfig(
@@ -27,6 +33,12 @@ SHAPE = ModelConfig(
     attention_probs_dropout_prob=0.5,
 )
 PAIR = {"pretrain/pair_loss", "pretrain/pair_accuracy"}
+OWN = {
+    ObjectiveName.clm: "next_token",
+    ObjectiveName.plm: "permuted",
+    ObjectiveName.bidirectional_lm: "two_sided",
+}
+"""What replaces masked tokens."""
 DETECTOR = {f"pretrain/{part}_{what}" for part in ("detection", "replaced") for what in ("loss", "accuracy")}
 
 
@@ -36,21 +48,21 @@ def made(tmp_path: Path) -> Callable:
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(300))]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
 
-    def make(objective: ObjectiveName, documents: int = 4, length: int = 32):
+    def make(objective: ObjectiveName, documents: int = 4, length: int = 32, shape: ModelConfig = SHAPE):
         words = [f"w{number}" for number in range(300)]
         texts = [" ".join(words[start : start + 50]) for start in range(0, 300, 50)]
         (tmp_path / "a.txt").write_text("\n\n".join(texts))
         (tmp_path / "b.txt").write_text("\n\n".join(texts[:documents]))
         files = {"files": [str(tmp_path / "a.txt")], "validation_files": [str(tmp_path / "b.txt")]}
         config = RunConfig(
-            model=SHAPE,
+            model=shape,
             corpus=CorpusConfig(name="own", source=CorpusSource.files, **files),
             tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt")),
             pretrain=PretrainConfig(objective=objective, steps=2, length=length, batch_size=3),
             output=str(tmp_path / "out"),
         )
         corpus = sequences.read(config.output, prepare.prepare(config))
-        config = replace(config, model=replace(SHAPE, vocab_size=corpus.vocab_size))
+        config = replace(config, model=replace(shape, vocab_size=corpus.vocab_size))
         return build(config, corpus.vocabulary()), PartsEval(config.pretrain, corpus, Machine(HardwareConfig(threads=1)))
 
     return make
@@ -63,6 +75,7 @@ def made(tmp_path: Path) -> Callable:
         (ObjectiveName.mlm_nsp, PAIR),
         (ObjectiveName.mlm_sop, PAIR),
         (ObjectiveName.rtd, DETECTOR),
+        *((objective, {f"pretrain/{part}_loss", f"pretrain/{part}_accuracy"}) for objective, part in OWN.items()),
     ],
     ids=lambda value: value.value if isinstance(value, ObjectiveName) else "",
 )
@@ -73,7 +86,31 @@ def test_each_part_has_its_declared_metrics(made, objective, expected):
     assert all(metrics.check(name, value) == value for name, value in scores.items())
 
 
-@pytest.mark.parametrize("objective", [ObjectiveName.mlm_sop, ObjectiveName.rtd], ids=lambda name: name.value)
+def test_words_between_their_neighbours_are_scored(made):
+    model, evaluation = made(ObjectiveName.cbow, shape=replace(SHAPE, body=Body.static, position=Position.none))
+    assert evaluation.measure(model).keys() == {"pretrain/centre_loss", "pretrain/centre_accuracy"}
+
+
+def test_loss_on_next_tokens_is_that_of_a_plain_shift(made, monkeypatch):
+    """Also where few logits fit at a time."""
+    model, evaluation = made(ObjectiveName.clm)
+    scores = evaluation.measure(model)
+    every = np.arange(len(evaluation._held_out))
+    ids = evaluation._held_out.batch(every, np.zeros_like(every)).input_ids
+    logits = model.lm_head(model.encoder(one_sided(Batch(ids), backward=True)))[:, :-1]
+    counted = ids[:, 1:] > 4  # special tokens are the first five
+    assert counted.sum() > 100
+    expected = F.cross_entropy(logits[counted], ids[:, 1:][counted]).item()
+    assert scores["pretrain/next_token_loss"] == pytest.approx(expected, rel=1e-5)
+    correct = (logits.argmax(-1) == ids[:, 1:])[counted].float().mean().item()
+    assert scores["pretrain/next_token_accuracy"] == pytest.approx(correct, rel=1e-6)
+    monkeypatch.setattr(masked_lm, "LOGITS", 1)
+    assert evaluation.measure(model) == pytest.approx(scores, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "objective", [ObjectiveName.mlm_sop, ObjectiveName.rtd, ObjectiveName.plm], ids=lambda name: name.value
+)
 def test_two_evaluations_agree_and_leave_the_random_stream(made, objective):
     model, evaluation = made(objective)
     torch.manual_seed(1)
