@@ -4,6 +4,7 @@ A file holds one day of one machine. A benchmark that runs again on that day rep
 """
 
 import importlib.metadata
+import itertools
 import json
 import os
 import re
@@ -15,6 +16,8 @@ from typing import Any
 from harness.config.choices import Device
 from harness.config.schema import HardwareConfig
 from harness.hardware import facts
+from harness.hardware.device import Machine
+from harness.hardware.peak_flops import peak_flops_per_s
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "datasets", "numpy", "mlflow")
 
@@ -37,6 +40,10 @@ CACHE = "BENCHMARK_CACHE"
 
 THREADS = min(2, facts.cores())
 """CPU threads of all sides."""
+
+PEAK, ALIKE = "peak_gflops", 1.25
+"""The fastest float32 matrix product on THREADS threads, in 10^9 FLOP/s, and how far two peaks of one machine may be apart:
+rented processors of one name differ by a factor of two."""
 
 TOLERANCE = 0.05
 """A median that is worse by less is no regression, even if the ranges are apart."""
@@ -80,21 +87,43 @@ def _version(package: str) -> str | None:
         return None
 
 
+def peak_gflops() -> float:
+    """That of this processor, now."""
+    machine = Machine(HardwareConfig(threads=THREADS))
+    machine.use_threads()
+    return peak_flops_per_s(machine) / 1e9
+
+
+def are_alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two descriptions of hardware can be of one machine; one without a peak is like others without."""
+    peaks = one.get(PEAK), other.get(PEAK)
+    if None in peaks:
+        return peaks[0] is peaks[1]
+    return max(peaks) <= ALIKE * min(peaks)
+
+
 def file_name(hardware: dict[str, Any], day: str) -> str:
     """The hardware in small letters, and the day."""
     text = f"{hardware['processor']} {hardware['cores']} cores"
     return f"{re.sub(r'[^a-z0-9]+', '-', text.lower()).strip('-')}-{day}"
 
 
-def write(folder: Path, measured: Rows, form: str, missing: Sequence[str] = (), config: HardwareConfig | None = None) -> str:
+def write(
+    folder: Path,
+    measured: Rows,
+    form: str,
+    missing: Sequence[str] = (),
+    config: HardwareConfig | None = None,
+    peak: float | None = None,
+) -> str:
     """Adds the figures to the file of today, in a quick or full form, and returns the table as Markdown.
 
-    `missing` names what could not be measured this time, and why.
+    `missing` names what could not be measured this time, and why; `peak` is that of `peak_gflops`.
     """
     hardware, day = machine(config or HardwareConfig()), date.today().isoformat()
-    path = folder / f"{file_name(hardware, day)}.json"
+    hardware |= {} if peak is None else {PEAK: round(peak, 1)}
     before = last_figures(folder, hardware)
-    table = json.loads(path.read_text()) if path.exists() else {"benchmarks": {}}
+    path, table = _of_today(folder / file_name(hardware, day), hardware)
     commit = facts.git_state()
     table |= {"hardware": hardware, "date": day, "versions": versions(), "missing": list(missing)}
     for name, rows in measured.items():
@@ -107,11 +136,25 @@ def write(folder: Path, measured: Rows, form: str, missing: Sequence[str] = (), 
     return text
 
 
+def _of_today(stem: Path, hardware: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """The file of this machine and what it holds already; another machine of the same name has a file of its own."""
+    path = stem.with_name(f"{stem.name}.json")
+    numbers = itertools.count(2)
+    while path.exists():
+        table = json.loads(path.read_text())
+        if are_alike(table["hardware"], hardware):
+            return path, table
+        path = stem.with_name(f"{stem.name}-{next(numbers)}.json")
+    return path, {"benchmarks": {}}
+
+
 def last_figures(folder: Path, hardware: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     """(benchmark, name) -> the newest figure of the same hardware so far, with its date and form."""
     found = {}
     for path in sorted(folder.glob(f"{file_name(hardware, '')}*.json")):
         table = json.loads(path.read_text())
+        if not are_alike(table["hardware"], hardware):
+            continue
         for benchmark, part in table["benchmarks"].items():
             for row in part["rows"]:
                 found[benchmark, row["name"]] = row | {"date": table["date"], "form": part["form"]}
@@ -132,8 +175,9 @@ def markdown(table: dict[str, Any], before: dict[tuple[str, str], dict[str, Any]
     """The table, each figure beside the last one of the same hardware; regressions are named first."""
     hardware = table["hardware"]
     packages = ", ".join(f"{name} {version or '–'}" for name, version in table["versions"].items())
+    peak = f", {hardware[PEAK]:,.0f} GFLOP/s in fp32" if PEAK in hardware else ""
     lines = [
-        f"# Benchmarks on {hardware['processor']}, {hardware['cores']} cores, {table['date']}",
+        f"# Benchmarks on {hardware['processor']}, {hardware['cores']} cores{peak}, {table['date']}",
         "",
         f"{packages}.",
         "",

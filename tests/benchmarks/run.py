@@ -54,6 +54,7 @@ def main() -> int:
         options.here.write_text(json.dumps(importlib.import_module(BENCHMARKS[name]).measure(not options.full)))
         return 0
     measured, failed, names, started = {}, [], options.only or list(BENCHMARKS), time.monotonic()
+    peak = results.peak_gflops()
     with tempfile.TemporaryDirectory() as cache:
         for number, name in enumerate(names, 1):
             print(f"[{number}/{len(names)}] {name}, after {_clock(time.monotonic() - started)}", flush=True)
@@ -65,7 +66,8 @@ def main() -> int:
             else:
                 measured[name] = rows
     print(f"{len(names)} benchmarks in {_clock(time.monotonic() - started)}", flush=True)
-    print(results.write(options.output, measured, "full" if options.full else "quick", failed))
+    peak = max(peak, results.peak_gflops())  # another process may have been busy at one of both times
+    print(results.write(options.output, measured, "full" if options.full else "quick", failed, peak=peak))
     return 1 if failed else 0
 
 

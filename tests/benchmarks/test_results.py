@@ -84,6 +84,32 @@ def test_other_hardware_is_not_compared(tmp_path, hardware, monkeypatch):
     assert text.rstrip().endswith("| – |")
 
 
+@pytest.mark.parametrize(("peak", "compared"), [(400.0, True), (330.0, True), (216.0, False), (None, False)])
+def test_a_machine_of_the_same_name_and_another_peak_is_not_compared(peak, compared, tmp_path, hardware):
+    hardware("2026-11-20")
+    results.write(tmp_path, {"finetune": [figure()]}, "quick", peak=400.0)
+    hardware("2026-11-21")
+    text = results.write(tmp_path, {"finetune": [figure(value=0.1, low=0.1, high=0.1)]}, "quick", peak=peak)
+    assert ("Regressions" in text) == compared
+    assert text.rstrip().endswith("| 2 x |" if compared else "| – |")
+
+
+def test_two_machines_of_one_name_have_a_file_each_on_the_same_day(tmp_path, hardware):
+    hardware("2026-11-21")
+    for peak in (400.0, 200.0, 210.0):
+        results.write(tmp_path, {"finetune": [figure(value=peak)]}, "quick", peak=peak)
+    values = {path.stem[-12:]: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    peaks = {
+        name: (table["hardware"]["peak_gflops"], table["benchmarks"]["finetune"]["rows"][0]["value"])
+        for name, table in values.items()
+    }
+    assert peaks == {"s-2026-11-21": (400.0, 400.0), "2026-11-21-2": (210.0, 210.0)}
+
+
+def test_the_peak_is_measured():
+    assert results.peak_gflops() > 1
+
+
 @pytest.mark.parametrize(
     ("now", "unit", "expected"),
     [
