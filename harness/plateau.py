@@ -13,6 +13,9 @@ from harness.paths import REFERENCE, conf_directory
 
 LOSS, ENTROPY, PROBE = "pretrain/masked_loss", "pretrain/unigram_entropy", "pretrain/probe_steps"
 
+MASKED = (LOSS, "pretrain/masked_accuracy")
+"""Of a trained head or of a probe, which do not compare with each other: a probe is trained for some hundred steps."""
+
 SHARE = 0.93
 """Of the unigram entropy: a masked loss above it is on the plateau. A bag of the words around reaches about 0.98."""
 

@@ -19,6 +19,7 @@ from harness.config import mistakes
 from harness.errors import InputError, unknown
 from harness.metrics import Direction
 from harness.paired import Replicate
+from harness.plateau import MASKED, PROBE
 from harness.tracking.run_log import FinishedRun
 
 PARAMETERS = {"model": "model_name", "scale": "scale_name", "pretrain": "pretrain.objective", "task": "task.name"}
@@ -55,6 +56,11 @@ class Section:
     values: tuple[dict[Replicate, float], dict[Replicate, float]]
     constant: list[float]  # what is reached without reading the text, of each run
 
+    @property
+    def has_one_head(self) -> bool:
+        """Whether the masked tokens of both arms are predicted by trained heads, or by probes."""
+        return bool(self.run.metrics.get(PROBE)) == bool(self.against.metrics.get(PROBE))
+
     def has_learned(self, sign: int, margin: float) -> bool:
         """Whether an arm is better than a constant answer; arms that are not say nothing of each other."""
         if not self.constant:
@@ -83,6 +89,9 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
         of, against = section.values
         found = paired.compare_paired(against, of)
         if found is None:
+            continue
+        if reading.metric in MASKED and not section.has_one_head:
+            silent.append(f"{section.run.tags[tags.TASK]} (masked tokens of one arm are predicted by a probe)")
             continue
         if not section.has_learned(sign, reading.margin):
             silent.append(f"{section.run.tags[tags.TASK]} (no arm is better than a constant answer)")

@@ -184,7 +184,7 @@ def _parts(section: Section) -> list[str]:
         notes.append(f"Detector of replaced tokens: one that never says replaced has a high accuracy, too{found}.")
     if any(row.values(name) for row in section.rows for name in tables.OWN):
         notes.append(
-            "Losses on other tokens than masked ones are those of one objective each, in nats; perplexity is e to them."
+            "Losses on other tokens than masked ones compare arms of one objective and its settings; perplexity is e to them."
         )
     return notes
 

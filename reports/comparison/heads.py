@@ -2,18 +2,13 @@
 
 from collections.abc import Iterable
 
-from harness.plateau import LOSS, PROBE
+from harness.plateau import MASKED, PROBE
 from reports.comparison.statistics import Change, Verdict
 from reports.reading.store import Run
 
-MASKED = (LOSS, "pretrain/masked_accuracy")
-
 
 def judged_with_one_head(found: Change | None, name: str, before: Iterable[Run], after: Iterable[Run]) -> Change | None:
-    """The change, without a verdict where the metric is of masked tokens and the two sides have other heads.
-
-    A probe is a head that was trained for some hundred steps: its loss is far above that of one trained all along.
-    """
+    """The change, without a verdict where the metric is of masked tokens and the two sides have other heads."""
     if found is None or name not in MASKED:
         return found
     heads = [{run.metrics[PROBE] for run in side if PROBE in run.metrics} for side in (before, after)]

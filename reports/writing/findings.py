@@ -7,6 +7,7 @@ from statistics import fmean
 
 from harness import metrics, tags
 from harness.metrics import Compared
+from harness.plateau import PROBE
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Row, Section
 from reports.comparison.overall import Overall
@@ -24,7 +25,7 @@ OF_TASKS = {
     "finetune/tokens_per_s": "training throughput",
 }
 """Metric over all tasks -> its name in the overview."""
-OF_PRETRAININGS = {"pretrain/flops": "pretraining FLOPs", LOSS: "held-out masked loss"}
+OF_PRETRAININGS = {name: metrics.get(name).title for name in ("pretrain/flops", LOSS, *tables.OWN)}
 MOST = 6
 """Arms beyond which a sentence is said of a metric, not of an arm; names of one list."""
 
@@ -103,7 +104,12 @@ def paragraphs(comparison: Comparison) -> list[str]:
     """Markdown: what was compared, a list of findings, and a list of what to be careful of."""
     found = effects(comparison)
     sentences = _of_arms(comparison, found) if len(comparison.labels) <= MOST + 1 else _of_metrics(found)
-    cautions = [*_below_constant(comparison), *_without_evidence(found), *_by_probe(found), *_unfinished(comparison)]
+    cautions = [
+        *_below_constant(comparison),
+        *_without_evidence(found),
+        *_by_probe(comparison, found),
+        *_unfinished(comparison),
+    ]
     lists = ["\n".join(f"- {line}" for line in lines) for lines in (sentences, cautions) if lines]
     return [compared(comparison), *lists]
 
@@ -196,15 +202,31 @@ def _without_evidence(found: list[Effect]) -> list[str]:
     return sentences
 
 
-def _by_probe(found: list[Effect]) -> list[str]:
-    """Whose masked loss is not compared, and why."""
-    labels = [escape(one.label) for one in found if one.metric == LOSS and one.change.verdict is Verdict.OPEN]
-    if not labels:
-        return []
-    return [
-        f"No verdict on the held-out masked loss of {listed(labels, most=MOST)}: one side's is of the objective's own head, "
-        "the other's of a probe, a head trained for some steps on the frozen encoder."
+def _by_probe(comparison: Comparison, found: list[Effect]) -> list[str]:
+    """Whose masked loss is not compared, and why; whose is of a probe on both sides."""
+    losses = [one for one in found if one.metric == LOSS]
+    no_verdict = [escape(one.label) for one in losses if one.change.verdict is Verdict.OPEN]
+    probed = [
+        escape(one.label) for one in losses if one.change.verdict is not Verdict.OPEN and one.label in _probed(comparison)
     ]
+    sentences = []
+    if no_verdict:
+        sentences.append(
+            f"No verdict on the held-out masked loss of {listed(no_verdict, most=MOST)}: one side's is of the objective's own "
+            "head, the other's of a probe, a head trained for some steps on the frozen encoder."
+        )
+    if probed:
+        sentences.append(
+            f"The held-out masked loss of {listed(probed, most=MOST)} and of the baseline is of probes, heads trained for some "
+            "steps on frozen encoders: how well an encoder serves such a head, not how well it learned its own objective."
+        )
+    return sentences
+
+
+def _probed(comparison: Comparison) -> set[str]:
+    """Arms with a pretraining that a probe answers for."""
+    rows = [row for section in comparison.sections if section.is_pretraining for row in section.rows]
+    return {row.label for row in rows if any(row.values(PROBE).values())}
 
 
 def _unfinished(comparison: Comparison) -> list[str]:

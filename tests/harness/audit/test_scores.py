@@ -96,6 +96,17 @@ def test_the_newest_run_of_a_seed_counts_and_missing_tasks_are_named():
     assert scores.compare(reading(tasks=["cola"]), RUNS).points == ()
 
 
+@pytest.mark.parametrize(("probes", "points"), [((0.0, 0.0), 1), ((200.0, 200.0), 1), ((0.0, 200.0), 0)])
+def test_a_probe_is_not_held_against_a_trained_head(probes, points):
+    values = {"base": (4.1, 4.2), "gpt": (5.1, 5.3)}
+    runs = [run(arm, seed, 0.7) for arm in values for seed in (1, 2)]
+    for one, loss, probe in zip(runs, [*values["base"], *values["gpt"]], [probes[0]] * 2 + [probes[1]] * 2, strict=True):
+        one.metrics.update({"pretrain/masked_loss": loss, "pretrain/probe_steps": probe})
+    found = scores.compare(reading(metric="pretrain/masked_loss"), runs)
+    assert len(found.points) == points
+    assert ("predicted by a probe" in found.missing) == (not points)
+
+
 def test_arms_that_have_learned_nothing_say_nothing():
     def found(constant: float) -> object:
         runs = [run(*given) for given in (("base", 1, 0.7), ("gpt", 1, 0.7), ("base", 2, 0.72), ("gpt", 2, 0.72))]

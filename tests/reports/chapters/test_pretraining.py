@@ -76,6 +76,22 @@ def test_training_losses_of_objectives_are_never_compared(pretrained, ended):
     assert "Training losses of different objectives (mlm, rtd) are not compared" in sentences(result)
 
 
+def test_between_probes_the_own_loss_of_the_objective_stands_beside_the_masked_one(pretrained, ended):
+    """The probe may rank two causal models otherwise than what they were trained on."""
+    runs = []
+    for arm, masked, own, noise in (("gpt+clm", 4.4, 2.8, 1 / 1000), ("gpt2+clm", 3.1, 2.9, 1 / 900)):
+        for seed in (0, 1, 2):
+            more = {"pretrain/probe_steps": 200.0, "pretrain/next_token_loss": own + seed * noise}
+            runs.append(pretrained(arm, seed, ended(masked + seed * noise, more)))
+    report = render.render(Study(comparing.compare("s", runs, "gpt+clm")))["report.md"].decode()
+    first = report.partition("## pretraining")[0]
+    assert "| arm | parameters | pretraining FLOPs | held-out masked loss, nats | held-out loss on next tokens, nats |" in first
+    assert "**better** in held-out masked loss" in first
+    assert "**worse** in held-out loss on next tokens" in first
+    assert "The held-out masked loss of gpt2+clm and of the baseline is of probes" in first
+    assert "perplexity is e to them" in report
+
+
 def test_the_masked_loss_of_a_probe_has_no_verdict_against_that_of_a_trained_head(pretrained, ended):
     """Nor does it say that a model has not learned: an objective without masked tokens has learned something else."""
     probe = {"pretrain/probe_steps": 200.0}
