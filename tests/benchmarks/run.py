@@ -53,8 +53,8 @@ def main() -> int:
         (name,) = options.only
         options.here.write_text(json.dumps(importlib.import_module(BENCHMARKS[name]).measure(not options.full)))
         return 0
-    measured, failed, names, started = {}, [], options.only or list(BENCHMARKS), time.monotonic()
-    peak = results.peak_gflops()
+    peak, started = results.peak_gflops(), time.monotonic()
+    measured, failed, names = {}, [], options.only or list(BENCHMARKS)
     with tempfile.TemporaryDirectory() as cache:
         for number, name in enumerate(names, 1):
             print(f"[{number}/{len(names)}] {name}, after {_clock(time.monotonic() - started)}", flush=True)

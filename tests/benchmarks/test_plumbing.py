@@ -101,10 +101,13 @@ def test_shares_of_a_profile_add_up_and_ranges_own_what_is_within_them():
 def test_a_failed_benchmark_is_named_and_the_others_stay(tmp_path, monkeypatch, capsys):
     figure = {"name": "ours / theirs", "value": 2.0, "unit": "x", "low": 1.0, "high": 3.0, "rounds": 3}
     monkeypatch.setattr(run, "in_fresh_process", lambda name, *_: None if name == "pretrain" else [figure])
+    peaks = iter((200.0, 210.0))
+    monkeypatch.setattr(run.results, "peak_gflops", lambda: next(peaks))
     monkeypatch.setattr("sys.argv", ["run.py", "--only", "finetune", "pretrain", "--output", str(tmp_path)])
     assert run.main() == 1
     printed = capsys.readouterr().out
     assert "- pretrain: failed" in printed
     assert printed.startswith("[1/2] finetune, after 0:00 min\n")
     assert "[2/2] pretrain, after 0:00 min\n" in printed
+    assert "cores, 210 GFLOP/s in fp32, " in printed  # the larger peak
     assert "| finetune (quick) | ours / theirs | 2 x |" in printed
