@@ -101,9 +101,9 @@ class Trained:
 class Finetuning:
     """`harness.training.finetune.finetune`, again and again; the model goes on learning."""
 
-    def __init__(self, config: RunConfig, model: Classifier, data: Prepared, folder: Path) -> None:
+    def __init__(self, config: RunConfig, model: Classifier, data: Prepared, folder: Path, on: Machine | None = None) -> None:
         self._config, self._data, self._folder = config, data, folder
-        self._machine, self._cost = machine(config.hardware.dtype.name), flops.of_training(model)
+        self._machine, self._cost = on or machine(config.hardware.dtype.name), flops.of_training(model)
         self._model = self._machine.prepare(model)
         self._numbers = itertools.count()
         self._last: Path | None = None

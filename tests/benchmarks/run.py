@@ -26,6 +26,7 @@ from harness import processes  # noqa: E402
 
 BENCHMARKS = {
     "finetune": "finetune_speed",
+    "options": "options_speed",
     "pretrain": "pretrain_speed",
     "attention": "attention_speed",
     "inference": "inference_speed",

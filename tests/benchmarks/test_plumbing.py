@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import harness_cost
 import neighbour
 import numpy as np
+import options_speed
 import peers
 import pytest
 import run
@@ -12,6 +13,7 @@ import torch
 import utilisation
 
 from harness.config.schema import FinetuneConfig
+from harness.tasks import batches
 from harness.tasks.base import Split
 from models.config import EncoderConfig
 from models.heads import build_classifier
@@ -111,3 +113,27 @@ def test_a_failed_benchmark_is_named_and_the_others_stay(tmp_path, monkeypatch, 
     assert "[2/2] pretrain, after 0:00 min\n" in printed
     assert "cores, 210 GFLOP/s in fp32, " in printed  # the larger peak
     assert "| finetune (quick) | ours / theirs | 2 x |" in printed
+
+
+def test_a_side_without_choices_trains_as_a_plain_loop_and_leaves_nothing_behind():
+    before = (batches.POOL_BATCHES, batches.STEP)
+    with options_speed.only(()):
+        assert (batches.POOL_BATCHES, batches.STEP) == (1, 1)
+        batch = batches.collate(SPLIT, np.array([1]), 0, batches.STEP)
+        assert batch.attention_mask.tolist() == [[True, True]]
+        model = build_classifier(EncoderConfig(vocab_size=2000), 2, 0)
+        options_speed.loop.use_sparse_gradients(model)
+        assert not model.encoder.embeddings.token_embedding.sparse
+        optimiser = options_speed.finetune.make_optimiser(model, FinetuneConfig())
+        assert not any(group["fused"] for group in optimiser.param_groups)
+        assert options_speed.dropout.dropout is options_speed.products.drop
+    assert before == (batches.POOL_BATCHES, batches.STEP)
+    assert batches.collate(SPLIT, np.array([1]), 0, 1).attention_mask is None
+
+
+@pytest.mark.parametrize("choice", options_speed.WITHOUT)
+def test_a_choice_alone_replaces_what_all_others_stand_for(choice):
+    with options_speed.only((choice,)):
+        for other, places in options_speed.WITHOUT.items():
+            for module, name, value in places:
+                assert (getattr(module, name) is value) == (other != choice)
