@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate, compare_paired, spread
+from harness.plateau import MASKED
 from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.heads import heads_of
 from reports.comparison.study import Study
 from reports.errors import ReportError, unknown
 from reports.writing import formats
 from reports.writing.chapter import Chapter
-from reports.writing.formats import DASH, SHARES, escape
+from reports.writing.formats import DASH, SHARES, escape, listed
 from reports.writing.tables import section_name
 
 MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")
@@ -214,8 +216,9 @@ def _without_curve(target: Target, study: Study) -> str:
 
 
 def table(comparison: Comparison, section: Section, target: Target, study: Study) -> list[str]:
-    """Heading, table and which costs are missing; empty where no row has the curve."""
-    rows = [found for row in section.rows if (found := paid(row, target, study))]
+    """Heading, table, which costs are missing and who is left out; empty where no row has the curve."""
+    others = with_another_head(section) if target.metric in MASKED else []
+    rows = [found for row in section.rows if row.label not in others and (found := paid(row, target, study))]
     if not rows:
         return []
     before = next((row for row in rows if row.label == section.baseline), None)
@@ -223,7 +226,23 @@ def table(comparison: Comparison, section: Section, target: Target, study: Study
     shown = formats.value(target.value, metric.unit)
     lines = [[escape(row.label), _reached(row, target), *(cost_text(row, before, cost) for cost in UNITS)] for row in rows]
     heading = f"### {section_name(comparison, section)}: to a {metric.title} of {shown}"
-    return [heading, formats.table(["arm", "runs that reached it", *UNITS], lines), *_missing(rows, target)]
+    return [heading, formats.table(["arm", "runs that reached it", *UNITS], lines), *_missing(rows, target), *_left_out(others)]
+
+
+def with_another_head(section: Section) -> list[str]:
+    """Rows whose masked tokens are predicted by another kind of head than those of the baseline, or else of the first row."""
+    first = section.before or section.rows[0]
+    return [row.label for row in section.rows if heads_of(row.runs.values()) != heads_of(first.runs.values())]
+
+
+def _left_out(labels: list[str]) -> list[str]:
+    if not labels:
+        return []
+    names = listed([escape(label) for label in labels], most=None)
+    return [
+        f"Left out: {names}. Another kind of head predicts the masked tokens there: a probe on the frozen encoder and the "
+        "objective's own head do not compare."
+    ]
 
 
 def _reached(row: Paid, target: Target) -> str:

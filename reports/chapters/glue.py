@@ -109,6 +109,9 @@ def differences(glue: Glue) -> str | None:
 def rule(glue: Glue) -> str:
     """The note below the table: how the average is computed, and what it is not."""
     sentences = [f"**Average**: {_averaged(glue)}. A task's number is the mean of its scores, computed for each replicate."]
+    several = [section.task for section in glue.counted if len(scores_of(section)) > 1]
+    if several:
+        sentences.append(f"The mean score of the first table takes a single score of {listed(several)}, so the two differ.")
     out = [section.task for section in glue.sections if section.task in glue.left_out]
     if out:
         sentences.append(f"Left out of the average: {listed(out)}.")

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from harness import metrics
 from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.heads import have_probes
 from reports.comparison.results import ACCURACY, LOSS, UNIGRAM
 from reports.comparison.study import Study
 from reports.reading.store import Run
@@ -27,6 +28,8 @@ TRAINED, TOKENS = "pretrain/loss", "pretrain/tokens"
 COSTS = (TOKENS, "pretrain/duration_s", "pretrain/flops")
 MEASURES = (LOSS, ACCURACY)
 EMPTY = Line(np.array([]), np.array([]))
+HOLLOW = {"color": "0.35", "linestyle": "none", "marker": "o", "markersize": 6, "markerfacecolor": "white"}
+"""Marks of an arm whose masked tokens a probe predicts, which does not compare with a trained head."""
 FAR = 8
 """Largest over smallest cost of an arm from which an axis of costs is logarithmic."""
 TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
@@ -81,28 +84,36 @@ def masked_loss(comparison: Comparison, names: dict[int, str], study: Study) -> 
         return None
     styles = arm_styles(comparison.labels)
     figure, axes = grid(len(of_panels) * len(lines), wide=3.3, high=2.7)
+    probed = {row.label for part in sections.values() for row in part.rows if have_probes(row.runs.values())}
     entropy: list[Line2D] = []
     for place, (name, of_section) in enumerate(lines.items()):
         panels = axes[place * len(of_panels) :][: len(of_panels)]
         for panel, (measure, cost), drawn in zip(panels, of_panels, of_section, strict=False):
-            _draw(panel, (cost, measure), drawn, styles)
+            _draw(panel, (cost, measure), drawn, styles, probed)
             entropy = _entropy(panel, sections[name], drawn) or entropy if measure == LOSS else entropy
         panels[0].set_title(name if len(lines) > 1 else "", loc="left")
     shown = [label for label in comparison.labels if any(label in drawn for part in lines.values() for drawn in part)]
-    legend(figure, [handle(styles[label], line=True, marked=True) for label in shown] + entropy)
+    hollow = [Line2D([], [], label="hollow: by a probe", **HOLLOW)] if probed & set(shown) else []
+    handles = [handle(styles[label], line=True, marked=True) for label in shown]
+    for label, one in zip(shown, handles, strict=True):
+        one.set_markerfacecolor("white" if label in probed else styles[label].colour)
+    legend(figure, handles + entropy + hollow)
     return figure
 
 
-def _draw(axes: Axes, names: tuple[str, str], lines: Lines, styles: dict[str, ArmStyle]) -> None:
+def _draw(axes: Axes, names: tuple[str, str], lines: Lines, styles: dict[str, ArmStyle], probed: set[str]) -> None:
     cost, measure = (metrics.get(name) for name in names)
     factor, unit = _scale(axes, cost.name, list(lines.values()))
     for label, line in lines.items():
         arm = styles[label]
         size, front = (9, 4) if arm.marker == "*" else (6, 3)
         style = {"color": arm.colour, "linestyle": arm.line, "linewidth": 1.3, "markersize": size, "zorder": front}
-        axes.plot(
-            line.x / factor, line.y, marker=arm.marker, markeredgecolor="white", markeredgewidth=0.3, label=label, **style
+        style |= (
+            {"markerfacecolor": "white", "markeredgecolor": arm.colour, "markeredgewidth": 1.2}
+            if label in probed
+            else {"markeredgecolor": "white", "markeredgewidth": 0.3}
         )
+        axes.plot(line.x / factor, line.y, marker=arm.marker, label=label, **style)
     if axes.get_xscale() == "linear":
         axes.set_xlim(left=0)
     axes.set(xlabel=f"{cost.title} ({unit})" if unit else cost.title)

@@ -11,5 +11,18 @@ def judged_with_one_head(found: Change | None, name: str, before: Iterable[Run],
     """The change, without a verdict where the metric is of masked tokens and the two sides have other heads."""
     if found is None or name not in MASKED:
         return found
-    heads = [{run.metrics[PROBE] for run in side if PROBE in run.metrics} for side in (before, after)]
-    return found if heads[0] == heads[1] else Change(found.n, found.baseline_mean, found.absolute, None, Verdict.OPEN)
+    return (
+        found
+        if heads_of(before) == heads_of(after)
+        else Change(found.n, found.baseline_mean, found.absolute, None, Verdict.OPEN)
+    )
+
+
+def heads_of(runs: Iterable[Run]) -> set[float]:
+    """Steps that the probes of these pretrainings were trained for; 0 stands for the objective's own head."""
+    return {run.metrics[PROBE] for run in runs if PROBE in run.metrics}
+
+
+def have_probes(runs: Iterable[Run]) -> bool:
+    """Whether a probe answers for any of these pretrainings."""
+    return any(heads_of(runs))

@@ -7,9 +7,9 @@ from statistics import fmean
 
 from harness import metrics, tags
 from harness.metrics import Compared
-from harness.plateau import PROBE
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.heads import have_probes
 from reports.comparison.overall import Overall
 from reports.comparison.results import HEADLINE, LOSS, MAJORITY
 from reports.comparison.statistics import Change, Verdict
@@ -226,7 +226,7 @@ def _by_probe(comparison: Comparison, found: list[Effect]) -> list[str]:
 def _probed(comparison: Comparison) -> set[str]:
     """Arms with a pretraining that a probe answers for."""
     rows = [row for section in comparison.sections if section.is_pretraining for row in section.rows]
-    return {row.label for row in rows if any(row.values(PROBE).values())}
+    return {row.label for row in rows if have_probes(row.runs.values())}
 
 
 def _unfinished(comparison: Comparison) -> list[str]:

@@ -134,6 +134,25 @@ def test_table_says_who_did_not_reach_it_and_what_is_not_available(chapter):
     assert "no curve pretrain/duration_s, pretrain/flops, pretrain/energy_j at" in text
 
 
+def test_a_probe_is_not_held_against_the_target_of_a_trained_head(pretrained, ended, study_of):
+    probe = ended(2.0, {"pretrain/probe_steps": 200.0})
+    runs = [pretrained(), pretrained("gpt+clm", ends=probe), pretrained("roberta+mlm")]
+    study = study_of(compare("s", runs), curves_of(*[([7.0, end], [1e6, 4e6]) for end in (6.0, 7.0, 6.5)]))
+    text = "\n".join(cost.chapter(study).paragraphs)
+    assert "| roberta+mlm | 0 of 1<br>not reached" in text
+    assert "| gpt+clm |" not in text
+    assert "Left out: gpt+clm. Another kind of head predicts the masked tokens there" in text
+
+
+def test_probes_are_held_against_the_target_of_a_probe(pretrained, ended, study_of):
+    probe = ended(2.0, {"pretrain/probe_steps": 200.0})
+    runs = [pretrained("gpt+clm", ends=probe), pretrained("gpt2+clm", ends=probe)]
+    curves = curves_of(*[([7.0, end], [1e6, 4e6]) for end in (6.0, 5.0)])
+    text = "\n".join(cost.chapter(study_of(compare("s", runs, baseline="gpt+clm"), curves)).paragraphs)
+    assert "| gpt2+clm | 1 of 1 |" in text
+    assert "Left out" not in text
+
+
 def test_default_target_is_reached_by_every_seed_of_the_baseline(pretrained, study_of):
     runs = [pretrained(seed=seed) for seed in (0, 1)]
     result = compare("s", runs)

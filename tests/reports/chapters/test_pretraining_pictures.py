@@ -78,6 +78,22 @@ def test_picture_has_a_line_an_arm_in_every_panel_and_the_entropy_with_the_losse
     assert [list(line.get_xdata()) for line in losses["pretraining FLOPs (GFLOP)"].lines[:2]] == [[50.0, 100.0], [100.0, 200.0]]
 
 
+def test_marks_of_a_probe_are_hollow_and_the_legend_says_so(pretrained, ended, study_of):
+    result = comparing.compare("s", [pretrained(), pretrained("gpt+clm", ends=ended(2.0, {"pretrain/probe_steps": 200.0}))])
+    panels = panels_of(study_of(result, curves_of(result, [1.0, 2.0])))
+    assert all([line.get_markerfacecolor() for line in axes.lines[:2]] == ["black", "white"] for axes in panels)
+    (legend,) = panels[0].figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["base+mlm", "gpt+clm", "unigram entropy", "hollow: by a probe"]
+    marks = [handle.get_markerfacecolor() for handle in legend.legend_handles]
+    assert (marks[0], marks[1], marks[3]) == ("black", "white", "white")
+
+
+def test_legend_has_no_word_of_probes_where_there_are_none(pretrained, study_of):
+    result = comparing.compare("s", [pretrained(), pretrained("gpt+clm")])
+    (legend,) = panels_of(study_of(result, curves_of(result, [1.0, 2.0])))[0].figure.legends
+    assert "hollow: by a probe" not in [text.get_text() for text in legend.get_texts()]
+
+
 @pytest.mark.parametrize(("slow", "scale"), [(2.0, "linear"), (100.0, "log")])
 def test_costs_far_apart_get_a_logarithmic_axis(pretrained, study_of, slow: float, scale: str):
     result = comparing.compare("s", [pretrained(), pretrained("gpt+clm")])
