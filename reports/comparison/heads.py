@@ -9,13 +9,9 @@ from reports.reading.store import Run
 
 def judged_with_one_head(found: Change | None, name: str, before: Iterable[Run], after: Iterable[Run]) -> Change | None:
     """The change, without a verdict where the metric is of masked tokens and the two sides have other heads."""
-    if found is None or name not in MASKED:
+    if found is None or name not in MASKED or heads_of(before) == heads_of(after):
         return found
-    return (
-        found
-        if heads_of(before) == heads_of(after)
-        else Change(found.n, found.baseline_mean, found.absolute, None, Verdict.OPEN)
-    )
+    return Change(found.n, found.baseline_mean, found.absolute, None, Verdict.OPEN)
 
 
 def heads_of(runs: Iterable[Run]) -> set[float]:
