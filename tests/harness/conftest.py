@@ -1,4 +1,4 @@
-"""Small real cells: configs as the command composes them, one sweep a session that many tests look at, copied stores."""
+"""Small real runs: configs as the command composes them, one sweep a session that many tests look at, copied stores."""
 
 import contextlib
 import io
@@ -32,7 +32,7 @@ SMALL = [
     "measure.retries=0",
     "report=false",
 ]
-"""A cell that takes a worker a few seconds."""
+"""A run that takes a worker a few seconds."""
 
 MODELS = ("base", "enhanced")
 """Models of the session's sweep."""
@@ -112,7 +112,7 @@ class Sweep:
     text: str
 
     def folder(self, model: str) -> Path:
-        """The cell of this model."""
+        """The run of this model."""
         (folder,) = (self.output / "sweep").glob(f"{model}-*")
         return folder
 
@@ -150,12 +150,12 @@ def composed() -> dict[tuple[str, ...], list[RunConfig]]:
 def compose(
     monkeypatch: pytest.MonkeyPatch, composed: dict[tuple[str, ...], list[RunConfig]]
 ) -> Callable[..., list[RunConfig]]:
-    """The cells that a command line names, composed as the command does it and not run."""
+    """The runs that a command line names, composed as the command does it and not run."""
     from harness.config import compose as composition
 
     monkeypatch.setattr(sys, "argv", ["harness"])
 
-    def cells(*arguments: str) -> list[RunConfig]:
+    def named(*arguments: str) -> list[RunConfig]:
         outputs = [argument for argument in arguments if argument.startswith("output=")]  # new in every test
         others = tuple(argument for argument in arguments if argument not in outputs)
         if others not in composed:
@@ -165,7 +165,7 @@ def compose(
         changes = {"output": outputs[-1].partition("=")[2]} if outputs else {}
         return [replace(config, **changes) for config in deepcopy(composed[others])]
 
-    return cells
+    return named
 
 
 @pytest.fixture(scope="session")
@@ -197,7 +197,7 @@ def launch_of() -> Callable:
 
 @pytest.fixture
 def small_config(compose: Callable[..., list[RunConfig]], tmp_path: Path) -> RunConfig:
-    """One cell on the task bag."""
+    """One run on the task bag."""
     (config,) = compose(*SMALL)
     return replace(config, output=str(tmp_path / "out"))
 

@@ -87,8 +87,8 @@ def test_a_shipped_reference_is_of_keys_that_runs_have(compose, path):
     from harness.study import identity
 
     reference = yaml.safe_load(path.read_text())
-    (cell,) = compose("task=bag", "pretrain=mlm")
-    inputs = identity.Inputs(content=identity.content_of(cell, None, "text", "file", None))
-    assert reference["of"].keys() <= identity.parameters(cell, inputs).keys()
+    (composed,) = compose("task=bag", "pretrain=mlm")
+    inputs = identity.Inputs(content=identity.content_of(composed, None, "text", "file", None))
+    assert reference["of"].keys() <= identity.parameters(composed, inputs).keys()
     assert list(reference["curve"]) == sorted(reference["curve"])
     assert all(low < high for low, high in reference["curve"].values())

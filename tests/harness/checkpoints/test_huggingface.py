@@ -38,12 +38,12 @@ def published(tmp_path: Path) -> Path:
     return tmp_path / "published"
 
 
-def cell_of(compose, folder: Path, *more: str):
-    """The cell of a checkpoint, its output beside it."""
-    (cell,) = compose(
+def config_of(compose, folder: Path, *more: str):
+    """The config of a checkpoint, its output beside it."""
+    (composed,) = compose(
         "task=bag", "scale=tiny", "task.max_length=64", f"model.init_from={folder}", f"output={folder.parent / 'out'}", *more
     )
-    return cell
+    return composed
 
 
 def resolved(config):
@@ -58,7 +58,7 @@ def print_of(config) -> str:
 
 
 def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
-    adopted = resolved(cell_of(compose, published))
+    adopted = resolved(config_of(compose, published))
     assert (adopted.model.hidden_size, adopted.model.num_hidden_layers, adopted.model.vocab_size) == (32, 2, len(PIECES))
     assert adopted.published == adopted.model
     assert adopted.tokenizer.vocab_file == str(published / "vocab.txt")
@@ -66,23 +66,23 @@ def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
 
 
 def test_without_a_checkpoint_nothing_changes(compose):
-    (cell,) = compose("task=bag")
-    assert resolved(cell).model == cell.model
+    (composed,) = compose("task=bag")
+    assert resolved(composed).model == composed.model
 
 
 def test_weights_are_loaded_and_fresh_ones_named(compose, published):
     from harness.study.task_run import _build
 
     given = load_file(published / "model.safetensors")
-    model = _build(resolved(cell_of(compose, published)), Inputs(data="key"))
+    model = _build(resolved(config_of(compose, published)), Inputs(data="key"))
     assert torch.equal(model.encoder.embeddings.token_embedding.weight, given["bert.embeddings.word_embeddings.weight"])
     assert torch.equal(model.head.weight, given["classifier.weight"])
     BertModel(SHAPE, add_pooling_layer=False).save_pretrained(published)
-    fresh = loading.load_weights(cell_of(compose, published), model)
+    fresh = loading.load_weights(config_of(compose, published), model)
     assert {name.split(".")[0] for name in fresh} == {"pooler", "head"}
 
 
-def test_a_cell_trains_from_a_checkpoint(published, tmp_path, run_harness, small, output):
+def test_a_run_trains_from_a_checkpoint(published, tmp_path, run_harness, small, output):
     more = ["task.max_length=64", f"model.init_from={published}", "measure=none", f"output={output}"]
     done = run_harness(*small, *more)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -93,20 +93,20 @@ def test_a_cell_trains_from_a_checkpoint(published, tmp_path, run_harness, small
 
 
 def test_other_weights_are_another_run(compose, published):
-    cell = cell_of(compose, published)
-    before = print_of(cell)
+    composed = config_of(compose, published)
+    before = print_of(composed)
     weights = load_file(published / "model.safetensors")
     weights["classifier.bias"] = weights["classifier.bias"] + 1
     save_file(weights, published / "model.safetensors")
-    assert print_of(cell) != before
+    assert print_of(composed) != before
 
 
 def test_the_folder_of_the_same_weights_does_not_matter(compose, published, tmp_path):
     shutil.copytree(published, tmp_path / "copy")
     prints = []
     for folder in (published, tmp_path / "copy"):
-        cell = replace(cell_of(compose, folder), arm="same")
-        prints.append(print_of(cell))
+        composed = replace(config_of(compose, folder), arm="same")
+        prints.append(print_of(composed))
     assert prints[0] == prints[1]
 
 
@@ -128,7 +128,7 @@ def broken(folder: Path, how: str) -> None:
 def test_tensors_that_do_not_fit_are_named(compose, published, how, named):
     broken(published, how)
     with pytest.raises(InputError, match=rf"model\.init_from=.*{how}: .*{named}") as error:
-        plan([cell_of(compose, published)])
+        plan([config_of(compose, published)])
     assert "\n" not in str(error.value)
 
 
@@ -136,27 +136,27 @@ def test_more_pieces_than_token_embeddings_are_refused(compose, published):
     with (published / "vocab.txt").open("a") as file:
         file.write("\nextra")
     with pytest.raises(InputError, match=rf"{len(PIECES)} token embeddings, but the tokenizer has {len(PIECES) + 1} pieces"):
-        plan([cell_of(compose, published)])
+        plan([config_of(compose, published)])
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_a_folder_without_its_files_is_refused(compose, published, name):
     (published / name).unlink()
     with pytest.raises(InputError, match=f"lacks {name}"):
-        plan([cell_of(compose, published)])
+        plan([config_of(compose, published)])
 
 
 def test_a_folder_without_tokenizer_is_refused(compose, published):
     (published / "vocab.txt").unlink()
     with pytest.raises(InputError, match=r"neither tokenizer\.json nor vocab\.txt"):
-        plan([cell_of(compose, published)])
+        plan([config_of(compose, published)])
 
 
 def test_a_family_that_is_not_known_is_refused(compose, published):
     given = json.loads((published / "config.json").read_text())
     (published / "config.json").write_text(json.dumps(given | {"model_type": "mamba"}))
     with pytest.raises(InputError, match=r"model_type='mamba' is none of .*albert"):
-        plan([cell_of(compose, published)])
+        plan([config_of(compose, published)])
 
 
 def test_a_name_that_is_no_folder_asks_the_hub(compose, tmp_path, monkeypatch):
@@ -164,7 +164,7 @@ def test_a_name_that_is_no_folder_asks_the_hub(compose, tmp_path, monkeypatch):
     with pytest.raises(
         InputError, match=r"model\.init_from='nobody/nothing' is not a folder and cannot be downloaded from the hub"
     ):
-        plan([cell_of(compose, Path("nobody/nothing"))])
+        plan([config_of(compose, Path("nobody/nothing"))])
 
 
 def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
@@ -175,7 +175,7 @@ def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
     whole = Tokenizer(WordPiece({piece: index for index, piece in enumerate(PIECES)}, unk_token="[UNK]"))
     whole.pre_tokenizer = Whitespace()
     whole.save(str(published / "tokenizer.json"))
-    (item,) = plan([cell_of(compose, published)])
+    (item,) = plan([config_of(compose, published)])
     assert item.config.tokenizer.file == str(published / "tokenizer.json")
     from harness.tasks import prepared
 
@@ -198,7 +198,7 @@ def test_a_value_that_no_model_has_is_refused(compose, published, name, entry, f
     known = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps(known | entry))
     with pytest.raises(InputError) as refused:
-        plan([cell_of(compose, published)])
+        plan([config_of(compose, published)])
     assert fragment in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -208,5 +208,5 @@ def test_a_value_that_no_model_has_is_refused(compose, published, name, entry, f
 def test_a_file_that_is_no_object_is_refused(compose, published, name, content):
     (published / name).write_bytes(content)
     with pytest.raises(InputError, match=name.replace(".", r"\.")) as refused:
-        plan([cell_of(compose, published)])
+        plan([config_of(compose, published)])
     assert "\n" not in str(refused.value)

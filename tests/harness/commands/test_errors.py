@@ -397,12 +397,12 @@ def test_vocabulary_that_is_not_text(tell, tmp_path):
     assert_refused(tell("task=bag", f"tokenizer.vocab_file={path}"), str(path), "UTF-8")
 
 
-def test_wrong_data_in_a_later_cell_stops_the_sweep_before_the_first(tell, local):
+def test_wrong_data_in_a_later_run_stops_the_sweep_before_the_first(tell, local):
     shutil.rmtree(local / "glue")
     assert_refused(tell("-m", "task=sst2,sst2", "data=local", f"data.root={local}", "seed=1,2"), "task.folder")
 
 
-def test_interrupt_before_any_cell_leaves_with_130(monkeypatch, capsys):
+def test_interrupt_before_any_run_leaves_with_130(monkeypatch, capsys):
     from harness.config import compose
 
     def interrupt(*_: object) -> None:

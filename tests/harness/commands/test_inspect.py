@@ -66,7 +66,7 @@ def _command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def config_of(tmp_path: Path):
-    """A cell on one of TASKS, whose rows lie in a file."""
+    """A run on one of TASKS, whose rows lie in a file."""
     (tmp_path / "vocab.txt").write_text("\n".join(PIECES))
 
     def config(name: str, **model: object) -> RunConfig:

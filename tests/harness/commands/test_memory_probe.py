@@ -76,6 +76,6 @@ def test_measured_survives_its_way_through_a_file():
 
 @pytest.mark.long
 def test_a_real_process_that_asks_for_far_more_than_its_limit_is_refused(compose):
-    (cell,) = compose("scale=mini_bert", "task=bag", "hardware.threads=1")
-    found = probe(cell, StepRequest(4096, timed_steps=0), limit=20_000_000)  # would hold 14 GB
+    (composed,) = compose("scale=mini_bert", "task=bag", "hardware.threads=1")
+    found = probe(composed, StepRequest(4096, timed_steps=0), limit=20_000_000)  # would hold 14 GB
     assert (found.peak, found.stopped) == (None, "refused memory")

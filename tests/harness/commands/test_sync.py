@@ -42,7 +42,7 @@ def test_address_of_a_database_without_its_module_is_one_line(run_harness, sweep
     assert done.stderr == message
 
 
-def test_folder_without_cells_tells_nothing(output):
+def test_folder_without_runs_tells_nothing(output):
     assert sync(str(output), None) == 0
 
 

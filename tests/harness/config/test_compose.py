@@ -1,4 +1,4 @@
-"""From files and a command line to cells."""
+"""From files and a command line to runs."""
 
 import itertools
 import math
@@ -29,12 +29,12 @@ BERT_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads":
 def test_every_choice_composes_alone_and_is_what_the_file_says(compose, path):
     group, choice = path.parent.name, path.stem
     more = ["pretrain.teacher=a_folder"] if choice == "distillation" else []
-    cells = compose(f"{group}={choice}") if group == "task" else compose("task=bag", f"{group}={choice}", *more)
+    runs = compose(f"{group}={choice}") if group == "task" else compose("task=bag", f"{group}={choice}", *more)
     several = OmegaConf.load(path).get("members") if group == "task" else None
-    assert len(cells) == len(several or [choice])
+    assert len(runs) == len(several or [choice])
     section = {"scale": "model", "recipe": "pretrain"}.get(group, group)
-    for cell in cells:
-        flat = configs.flatten(configs.to_dict(cell))
+    for run in runs:
+        flat = configs.flatten(configs.to_dict(run))
         said = {} if several else configs.flatten(OmegaConf.to_container(OmegaConf.load(path)) or {})
         said |= {"objective": "mlm_nsp"} if (group, choice) == ("pretrain", "own") else {}  # of the default model
         if group == "tokenizer":  # the default model states none
@@ -47,7 +47,7 @@ def test_every_choice_composes_alone_and_is_what_the_file_says(compose, path):
 @pytest.mark.long
 @pytest.mark.parametrize("path", sorted(CONF.glob("experiment/*.yaml")), ids=lambda path: path.stem)
 def test_every_experiment_is_the_sweep_it_says(compose, path):
-    cells = compose(f"+experiment={path.stem}", "task=bag", "seed=4")
+    runs = compose(f"+experiment={path.stem}", "task=bag", "seed=4")
     file = OmegaConf.load(path)
     swept = {
         key: re.split(r",(?![^\[]*\])", values)
@@ -57,7 +57,7 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
     chosen = next((one["override /pretrain"] for one in file.get("defaults", []) if "override /pretrain" in one), "none")
     models, objectives = swept.pop("model", ["base"]), swept.pop("pretrain", [chosen])
     others = math.prod(len(values) for values in swept.values())
-    found = [(cell.model_name, cell.pretrain.objective.value, cell.seed, cell.study, cell.task.name) for cell in cells]
+    found = [(run.model_name, run.pretrain.objective.value, run.seed, run.study, run.task.name) for run in runs]
     own = {model: OmegaConf.load(CONF / "model" / f"{model}.yaml").get("objective", "mlm_nsp") for model in models}
     pairs = [(model, own[model] if objective == "own" else objective) for model in models for objective in objectives]
     wanted = [pair for pair in pairs for _ in range(others)]
@@ -67,17 +67,17 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
 @pytest.mark.long
 def test_enhancements_are_tried_in_every_combination(compose):
     every = {frozenset(chosen) for size in range(5) for chosen in itertools.combinations(SINGLE, size)}
-    cells = compose("+experiment=enhancements", "task=bag")
-    assert {frozenset(cell.enhancements) for cell in cells} == every
-    assert len(cells) == 3 * 16
+    runs = compose("+experiment=enhancements", "task=bag")
+    assert {frozenset(run.enhancements) for run in runs} == every
+    assert len(runs) == 3 * 16
 
 
 def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(compose):
-    cells = compose("+experiment=length_scaling")
-    windows = {cell.label: cell.model.attention_window for cell in cells}
+    runs = compose("+experiment=length_scaling")
+    windows = {run.label: run.model.attention_window for run in runs}
     assert windows == {"base": None, **{f"base attention_window={size}": size for size in (8, 64, 128)}}
-    assert not any(cell.finetune.enabled for cell in cells)
-    assert all(max(cell.measure.lengths) == 4096 <= cell.model.longest_text for cell in cells)
+    assert not any(run.finetune.enabled for run in runs)
+    assert all(max(run.measure.lengths) == 4096 <= run.model.longest_text for run in runs)
 
 
 SMALL_BERT = {"hidden_act": "relu", "tie_masked_lm_head": False, "init": "scaled_by_depth"}
@@ -97,21 +97,21 @@ RECIPES = {
 
 @pytest.mark.parametrize("arguments", RECIPES)
 def test_scale_states_its_recipe_and_what_a_model_says_itself_wins(compose, arguments):
-    (cell,) = compose("task=bag", *arguments.split())
-    flat = configs.flatten(configs.to_dict(cell))
+    (run,) = compose("task=bag", *arguments.split())
+    flat = configs.flatten(configs.to_dict(run))
     assert {key: flat[f"model.{key}"] for key in RECIPES[arguments]} == RECIPES[arguments]
 
 
 def test_recipe_of_a_scale_is_not_that_of_the_model_at_published_dimensions(compose):
     for scale in ("mini_bert", "larger_bert"):
-        (cell,) = compose("task=bag", f"scale={scale}")
-        assert cell.published == compose("task=bag", "scale=base")[0].model
+        (run,) = compose("task=bag", f"scale={scale}")
+        assert run.published == compose("task=bag", "scale=base")[0].model
 
 
 def test_an_override_that_changes_nothing_is_not_in_the_name(compose):
     same = ["model.attention_window=null", "model.layer_norm_eps=1e-12"]
-    (cell,) = compose("task=bag", "scale=tiny", *same, "model.pooler=null")
-    assert cell.label == "base pooler=null"
+    (run,) = compose("task=bag", "scale=tiny", *same, "model.pooler=null")
+    assert run.label == "base pooler=null"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_the_experiment_of_all_variants_names_every_model():
 
 
 def test_without_arguments_the_built_in_tasks_run(compose):
-    assert [(cell.model_name, cell.scale_name, cell.task.name) for cell in compose()] == [
+    assert [(run.model_name, run.scale_name, run.task.name) for run in compose()] == [
         ("base", "mini", "bag"),
         ("base", "mini", "order"),
         ("base", "mini", "distance"),
@@ -147,8 +147,8 @@ def test_without_arguments_the_built_in_tasks_run(compose):
 def test_user_folder_adds_a_model(compose, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text("# mine\nattention_window: 32\n")
-    (cell,) = compose("--config-dir", str(tmp_path), "model=mine", "task=bag")
-    assert (cell.label, cell.model.attention_window, cell.published.attention_window) == ("mine", 32, 32)
+    (run,) = compose("--config-dir", str(tmp_path), "model=mine", "task=bag")
+    assert (run.label, run.model.attention_window, run.published.attention_window) == ("mine", 32, 32)
 
 
 @pytest.mark.parametrize(
@@ -166,13 +166,13 @@ def test_user_folder_adds_a_model(compose, tmp_path):
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_arm_is_named_after_what_was_chosen(compose, arguments, label):
-    (cell,) = compose("task=bag", *arguments)
-    assert cell.label == label
+    (run,) = compose("task=bag", *arguments)
+    assert run.label == label
 
 
 def test_choices_are_kept_by_name(compose):
-    (cell,) = compose("task=bag", "model=shared", "scale=small", "enhancement=[swiglu,factorized]")
-    assert (cell.model_name, cell.scale_name, set(cell.enhancements)) == ("shared", "small", {"factorized", "swiglu"})
+    (run,) = compose("task=bag", "model=shared", "scale=small", "enhancement=[swiglu,factorized]")
+    assert (run.model_name, run.scale_name, set(run.enhancements)) == ("shared", "small", {"factorized", "swiglu"})
 
 
 @pytest.mark.parametrize("name", SINGLE)
@@ -203,41 +203,41 @@ def test_published_twin_is_the_variant_at_bert_base_dimensions(compose, model):
 
 
 def test_base_at_scale_base_is_bert_base_as_published(compose):
-    (cell,) = compose("task=bag", "scale=base")
-    assert cell.model == cell.published == ModelConfig()
+    (run,) = compose("task=bag", "scale=base")
+    assert run.model == run.published == ModelConfig()
 
 
 def test_published_twin_leaves_typed_dimensions_out_and_keeps_the_rest(compose):
-    (cell,) = compose("task=bag", "model.hidden_size=64", "model.num_hidden_layers=3", "model.attention_window=32")
-    assert (cell.model.hidden_size, cell.model.num_hidden_layers) == (64, 3)
-    assert cell.published == replace(ModelConfig(), attention_window=32)
+    (run,) = compose("task=bag", "model.hidden_size=64", "model.num_hidden_layers=3", "model.attention_window=32")
+    assert (run.model.hidden_size, run.model.num_hidden_layers) == (64, 3)
+    assert run.published == replace(ModelConfig(), attention_window=32)
 
 
-def test_a_set_of_tasks_is_a_cell_for_each_with_everything_else_kept(compose):
+def test_a_set_of_tasks_is_a_run_for_each_with_everything_else_kept(compose):
     other = ("seed=5", "model=windowed", "finetune.learning_rate=0.01", "hardware.dtype=bf16")
-    cells = compose("task=builtin", *other)
-    assert [cell.task.name for cell in cells] == ["bag", "order", "distance"]
-    assert compose("task=distance", *other) == [cells[2]]
-    assert {(cell.seed, cell.finetune.learning_rate, cell.model.attention_window) for cell in cells} == {(5, 0.01, 8)}
+    runs = compose("task=builtin", *other)
+    assert [run.task.name for run in runs] == ["bag", "order", "distance"]
+    assert compose("task=distance", *other) == [runs[2]]
+    assert {(run.seed, run.finetune.learning_rate, run.model.attention_window) for run in runs} == {(5, 0.01, 8)}
 
 
 def test_keys_of_a_task_reach_every_member_of_a_set(compose):
-    assert [cell.task.max_length for cell in compose("task=builtin", "task.max_length=48")] == [48, 48, 48]
+    assert [run.task.max_length for run in compose("task=builtin", "task.max_length=48")] == [48, 48, 48]
 
 
 def test_a_sweep_is_every_combination(compose):
-    cells = compose("-m", "task=bag,order", "seed=1,2")
-    assert [(cell.task.name, cell.seed) for cell in cells] == [("bag", 1), ("bag", 2), ("order", 1), ("order", 2)]
+    runs = compose("-m", "task=bag,order", "seed=1,2")
+    assert [(run.task.name, run.seed) for run in runs] == [("bag", 1), ("bag", 2), ("order", 1), ("order", 2)]
 
 
 def test_hardware_gpu_is_bf16_on_cuda(compose):
-    (cell,) = compose("task=bag", "hardware=gpu")
-    assert (cell.hardware.device, cell.hardware.dtype) == (Device.cuda, Dtype.bf16)
+    (run,) = compose("task=bag", "hardware=gpu")
+    assert (run.hardware.device, run.hardware.dtype) == (Device.cuda, Dtype.bf16)
 
 
 def test_a_saved_config_loads_equal(compose, tmp_path: Path):
-    (cell,) = compose(
+    (run,) = compose(
         "task=order", "model=albert", "enhancement=[windowed]", "hardware.dtype=bf16", "data=local", "data.root=/data"
     )
-    configs.save(cell, tmp_path / "config.yaml")
-    assert resolve.load(tmp_path / "config.yaml") == cell
+    configs.save(run, tmp_path / "config.yaml")
+    assert resolve.load(tmp_path / "config.yaml") == run

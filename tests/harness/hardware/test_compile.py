@@ -206,7 +206,7 @@ def _ahead_leaves_no_trace(used: Machine, model: SequenceClassifier) -> None:
 
 @pytest.mark.slow
 @needs_compiler
-def test_a_compiled_cell_finishes_with_the_losses_of_an_uncompiled_one(output: Path, small: list[str], run_harness: Callable):
+def test_a_compiled_run_finishes_with_the_losses_of_an_uncompiled_one(output: Path, small: list[str], run_harness: Callable):
     command = ["-m", *small, "measure.rounds=1", "hardware.compile=true,false", "model=windowed", "study=c", f"output={output}"]
     done = run_harness(*command)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -195,7 +195,7 @@ def test_flops_of_a_training_are_those_of_its_padded_batches():
     assert cost(5, 32) > 2 * cost(5, 16)
 
 
-def test_a_cell_tells_flops_at_every_length_that_the_model_reads(tmp_path):
+def test_a_run_tells_flops_at_every_length_that_the_model_reads(tmp_path):
     shape = ModelConfig(vocab_size=50, hidden_size=24, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=64)
     config = RunConfig(model=shape, measure=MeasureConfig(lengths=[64, 16, 128]))
     run_log = RunLog(tmp_path)

@@ -136,7 +136,7 @@ def test_a_peak_below_the_weights_is_an_error_with_both_numbers():
         assert refuse_less_than(9_000_000, right) is right
 
 
-def test_a_cell_logs_both_instruments(sweep):
+def test_a_run_logs_both_instruments(sweep):
     results = json.loads((sweep.folder("base") / "result.json").read_text())["metrics"]
     for phase in ("inference", "finetune"):
         kernel, sampled = results[f"{phase}/peak_memory_bytes"], results[f"{phase}/sampled_peak_memory_bytes"]

@@ -100,9 +100,9 @@ def test_every_kind_of_task_has_its_head_counted(kind):
 
 @pytest.mark.parametrize("batch_size", [1, 4, 8])
 def test_formula_holds_for_mini_bert(compose, batch_size):
-    (cell,) = compose("scale=mini_bert", "task=bag", "hardware.threads=1")
-    measured, formula = both(cell, StepRequest(batch_size))
-    assert cell.measure.length == 64
+    (composed,) = compose("scale=mini_bert", "task=bag", "hardware.threads=1")
+    measured, formula = both(composed, StepRequest(batch_size))
+    assert composed.measure.length == 64
     for part in ("weights", "gradients", "optimiser", "activations"):
         assert getattr(measured, part) == pytest.approx(getattr(formula, part), rel=0.1)
 
@@ -113,8 +113,8 @@ def test_formula_holds_for_mini_bert(compose, batch_size):
 def test_formula_and_peak_hold_for_large_models(compose, monkeypatch, arguments, batch_size):
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")  # freed blocks go back at once, so that the peak is what is held
     monkeypatch.setenv(processes.FORK, "0")  # the variable is read when a process starts
-    (cell,) = compose(*arguments.split(), "task=bag", "measure.length=128", "hardware.threads=1")
-    found = probe(cell, StepRequest(batch_size, timed_steps=0)).measured
+    (composed,) = compose(*arguments.split(), "task=bag", "measure.length=128", "hardware.threads=1")
+    found = probe(composed, StepRequest(batch_size, timed_steps=0)).measured
     for part in ("weights", "gradients", "optimiser", "activations", "total"):
         assert getattr(found.parts, part) == pytest.approx(getattr(found.formula, part), rel=0.1)
     least = found.parts.lasting + max(found.parts.gradients, found.parts.activations)
@@ -123,8 +123,8 @@ def test_formula_and_peak_hold_for_large_models(compose, monkeypatch, arguments,
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_is_not_worked_out_has_no_number(name):
-    cell = config(**UNKNOWN[name])
-    measured, formula = both(cell, StepRequest(2))
+    composed = config(**UNKNOWN[name])
+    measured, formula = both(composed, StepRequest(2))
     assert measured.activations > 0
     assert formula.activations is formula.total is None
     assert formula.weights == measured.weights

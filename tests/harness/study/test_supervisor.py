@@ -1,4 +1,4 @@
-"""Life and death of cells: skipped, run again, killed, ended, run side by side, and without a tracking store."""
+"""Life and death of runs: skipped, run again, killed, ended, run side by side, and without a tracking store."""
 
 import _thread
 import json
@@ -27,7 +27,7 @@ def is_training(output: Path) -> bool:
 
 
 def repeated(folder: Path) -> dict[str, float]:
-    """The numbers of a cell that do not depend on the clock."""
+    """The numbers of a run that do not depend on the clock."""
     return {key: value for key, value in run_log.result(folder)["metrics"].items() if key in REPEATED}
 
 
@@ -35,7 +35,7 @@ def losses(folder: Path) -> list[float]:
     return [entry["value"] for entry in run_log.Reader(folder).new_entries() if entry.get("key") == "finetune/loss"]
 
 
-def test_identical_command_skips_every_cell_and_makes_no_run(sweep, run_harness, runs_of):
+def test_identical_command_skips_every_run_and_makes_none(sweep, run_harness, runs_of):
     before = [run.info.run_id for run in runs_of(sweep.output, "sweep")]
     done = run_harness(*sweep.arguments)
     assert (done.returncode, done.stderr) == (0, "")
@@ -50,7 +50,7 @@ def test_a_run_has_the_same_folder_name_in_another_output(sweep, compose, tmp_pa
     assert {item.folder.name for item in planned} == {sweep.folder(model).name for model in ("base", "enhanced")}
 
 
-def test_plain_lines_tell_of_every_cell(sweep):
+def test_plain_lines_tell_of_every_run(sweep):
     lines = sweep.text.splitlines()
     started = [line.split(" ", 1) for line in lines if line.endswith("started")]
     assert [number for number, _ in started] == ["[1/2]", "[2/2]"]
@@ -95,7 +95,7 @@ def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_swe
     assert len(first) == 12
 
 
-def test_worker_that_dies_fails_its_cell_and_no_other(run_harness, small, output, runs_of):
+def test_worker_that_dies_fails_its_run_and_no_other(run_harness, small, output, runs_of):
     with ThreadPoolExecutor(1) as beside:
         killed = beside.submit(lambda: wait_for(lambda: workers(os.getpid()))[0].kill())
         done = run_harness("-m", *small, *SHORT, "study=s", "seed=1,2", f"output={output}")
@@ -138,7 +138,7 @@ def test_worker_that_stands_still_is_ended_and_the_next_run_goes_on(start_harnes
     }
 
 
-def test_device_that_is_not_there_fails_its_cell_with_the_reason(run_harness, small, output, runs_of):
+def test_device_that_is_not_there_fails_its_run_with_the_reason(run_harness, small, output, runs_of):
     import torch
 
     if torch.cuda.is_available():

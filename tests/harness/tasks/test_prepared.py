@@ -49,7 +49,7 @@ MADE = {
 
 
 @pytest.fixture
-def cell(tmp_path: Path) -> Callable[[TaskKind], RunConfig]:
+def config_of(tmp_path: Path) -> Callable[[TaskKind], RunConfig]:
     """A config on small files of this kind of task that are written first."""
 
     def make(kind: TaskKind) -> RunConfig:
@@ -85,8 +85,8 @@ def trained(config: RunConfig, prepared: Prepared, folder: Path, epochs: int) ->
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_what_is_read_is_what_was_prepared(cell, kind):
-    config = cell(kind)
+def test_what_is_read_is_what_was_prepared(config_of, kind):
+    config = config_of(kind)
     prepared = cache.read(config, cache.prepare(config))
     entry = paths.cache_folder(config.output) / prepared.key
     assert {path.suffix for path in entry.iterdir()} == {".safetensors", ".parquet", ".json"}
@@ -100,8 +100,8 @@ def test_what_is_read_is_what_was_prepared(cell, kind):
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_a_small_model_learns_more_than_the_constant_answer(cell, kind, tmp_path):
-    config = cell(kind)
+def test_a_small_model_learns_more_than_the_constant_answer(config_of, kind, tmp_path):
+    config = config_of(kind)
     answers = trained(config, cache.read(config, cache.prepare(config)), tmp_path, epochs=20)
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert values["eval/score"] > values["eval/majority_score"] + 0.3
@@ -110,8 +110,8 @@ def test_a_small_model_learns_more_than_the_constant_answer(cell, kind, tmp_path
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_predictions_are_written_for_every_item(cell, kind, tmp_path):
-    config = cell(kind)
+def test_predictions_are_written_for_every_item(config_of, kind, tmp_path):
+    config = config_of(kind)
     answers = trained(config, cache.read(config, cache.prepare(config)), tmp_path, epochs=1)
     write_predictions(answers, tmp_path / "predictions.parquet")
     table = parquet.read_table(tmp_path / "predictions.parquet").to_pydict()
@@ -119,24 +119,24 @@ def test_predictions_are_written_for_every_item(cell, kind, tmp_path):
 
 
 @pytest.mark.parametrize(("key", "value"), [("stride", 4), ("answerable_only", True), ("max_length", 32)])
-def test_keys_that_shape_windows_are_part_of_the_key(cell, key, value):
-    config = cell(TaskKind.spans)
+def test_keys_that_shape_windows_are_part_of_the_key(config_of, key, value):
+    config = config_of(TaskKind.spans)
     rows = [answered(row) for row in range(41) if row % 4]
     for name in ("train", "validation"):
         Path(getattr(config.task, f"{name}_file")).write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert cache.prepare(config) != cache.prepare(replace(config, task=replace(config.task, **{key: value})))
 
 
-def test_changed_answers_are_another_key(cell):
-    config = cell(TaskKind.spans)
+def test_changed_answers_are_another_key(config_of):
+    config = config_of(TaskKind.spans)
     before = cache.prepare(config)
     path = Path(config.task.train_file)
     path.write_text(path.read_text().replace('"text": ["Bob"]', '"text": ["Bo"]'))
     assert cache.prepare(config) != before
 
 
-def test_splits_beside_the_validation_are_prepared_with_it(cell):
-    config = cell(TaskKind.tokens)
+def test_splits_beside_the_validation_are_prepared_with_it(config_of):
+    config = config_of(TaskKind.tokens)
     task = replace(
         config.task, validation_split="train[:10]", train_split="train[10:]", more_validation={"mismatched": "validation"}
     )
@@ -179,8 +179,8 @@ def test_real_entries_prepare_whole(compose, shared_data, tmp_path, name, items)
     assert prepared.train.lengths.max() <= config.task.max_length
 
 
-def test_labels_of_another_kind_are_refused_with_the_key(cell):
-    config = cell(TaskKind.tokens)
+def test_labels_of_another_kind_are_refused_with_the_key(config_of):
+    config = config_of(TaskKind.tokens)
     config = replace(config, task=replace(config.task, labels=["O"]))
     with pytest.raises(InputError, match=r"task\.labels=\['O'\].*must be O and names"):
         cache.prepare(config)

@@ -39,7 +39,7 @@ def runs(sweep, runs_of) -> dict:
     return {run.data.tags["arm"]: run for run in runs_of(sweep.output, "sweep") if "replicate" not in run.data.tags}
 
 
-def test_every_cell_is_one_finished_flat_run_and_so_is_the_replicate(sweep, runs, runs_of):
+def test_every_run_is_one_finished_flat_one_and_so_is_the_replicate(sweep, runs, runs_of):
     found = runs_of(sweep.output, "sweep")
     assert len(runs) == len(MODELS)
     assert [run.data.tags["arm"] for run in found if "replicate" in run.data.tags] == ["base"]
@@ -51,7 +51,7 @@ def test_every_cell_is_one_finished_flat_run_and_so_is_the_replicate(sweep, runs
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_tags_say_what_the_cell_was(runs, model):
+def test_tags_say_what_the_run_was(runs, model):
     found = runs[model].data.tags
     assert set(found) >= TAGS
     identity = {key: found[key] for key in ("study", "model", "scale", "task", "seed", "status", "enhancements")}
@@ -140,7 +140,7 @@ def test_only_studies_are_listed(sweep):
     assert "sweep" in listed
 
 
-def test_cells_of_a_sweep_share_conditions_and_no_fingerprint(runs):
+def test_runs_of_a_sweep_share_conditions_and_no_fingerprint(runs):
     assert len({run.data.tags["conditions"] for run in runs.values()}) == 1
     assert len({run.data.tags["fingerprint"] for run in runs.values()}) == len(MODELS)
 
@@ -245,7 +245,7 @@ def test_arithmetic_fits_the_machine_and_the_bytes(sweep, model):
     assert per_token > 3 * 2 * values["model/params_encoder"]  # more for attention and for padding
 
 
-def cell(attempt: str = "a1") -> dict:
+def a_run(attempt: str = "a1") -> dict:
     return {"attempt": attempt, "name": "base tiny", "started": 1, "tags": {"study": "s"}, "parameters": {"seed": "0"}}
 
 
@@ -260,20 +260,20 @@ def status_of(tracker: Tracker, run_id: str) -> tuple[str, str]:
 
 
 def test_opening_one_attempt_twice_is_one_run(tracker):
-    assert tracker.open(cell()) == tracker.open(cell())
-    assert tracker.open(cell("a2")) != tracker.open(cell())
+    assert tracker.open(a_run()) == tracker.open(a_run())
+    assert tracker.open(a_run("a2")) != tracker.open(a_run())
 
 
 def test_run_of_an_older_version_gets_its_role(tracker):
     """The table of a study shows runs by their role."""
-    older, replicate = cell("a1"), cell("a2")
+    older, replicate = a_run("a1"), a_run("a2")
     replicate["tags"] = replicate["tags"] | {tags.REPLICATE: "true"}
     roles = [tracker._client.get_run(tracker.open(record)).data.tags[tags.ROLE] for record in (older, replicate)]
     assert roles == [tags.ROLE_RUN, tags.ROLE_REPLICATE]
 
 
 def test_logging_one_curve_twice_is_one_curve(tracker, output, curve_of):
-    run_id = tracker.open(cell())
+    run_id = tracker.open(a_run())
     points = [{"key": "finetune/loss", "value": 1 / step, "time": step, "step": step, "tokens": 1} for step in range(1, 2501)]
     for _ in range(2):
         tracker.log(run_id, [{"stage": "finetune", "steps": 2500, "time": 0}, *points])
@@ -284,7 +284,7 @@ def test_logging_one_curve_twice_is_one_curve(tracker, output, curve_of):
     ("status", "state"), [("finished", "FINISHED"), ("diverged", "FAILED"), ("failed", "FAILED"), ("killed", "KILLED")]
 )
 def test_every_end_has_its_state(tracker, tmp_path, status, state):
-    run_id = tracker.open(cell())
+    run_id = tracker.open(a_run())
     tracker.close(run_id, tmp_path, status)
     assert status_of(tracker, run_id) == (state, status)
 
@@ -292,7 +292,7 @@ def test_every_end_has_its_state(tracker, tmp_path, status, state):
 def test_a_run_that_goes_on_under_another_load_ends_with_its_last_environment(tracker, tmp_path):
     for status, load in (("killed", 0.5), ("finished", 7.25)):
         (tmp_path / "environment.json").write_text(json.dumps({"load_average": load, "threads": 1}))
-        run_id = tracker.open(cell())
+        run_id = tracker.open(a_run())
         tracker.close(run_id, tmp_path, status)
     assert status_of(tracker, run_id) == ("FINISHED", "finished")
     found = tracker._client.get_run(run_id).data
@@ -309,7 +309,7 @@ def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
         "alive": f"{host}:{me.pid}:{me.create_time():.0f}",
         "another machine": f"not-{host}:{2**22 + 1}:1",
     }
-    run_ids = {name: tracker.open(cell(name)) for name in others}
+    run_ids = {name: tracker.open(a_run(name)) for name in others}
     for name, process in others.items():
         tracker._client.set_tag(run_ids[name], "process", process)
     assert tracker.reap() == 2
@@ -321,7 +321,7 @@ def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
 
 def test_deleted_study_comes_back(tracker, output):
     tracker._client.delete_experiment(tracker.experiment)
-    assert Tracker(None, str(output), "s").open(cell())
+    assert Tracker(None, str(output), "s").open(a_run())
 
 
 def test_store_that_is_away_is_told_by_its_own_error(tmp_path):

@@ -30,7 +30,7 @@ COSTS = ("finetune/tokens", "finetune/flops", "finetune/duration_s")
 
 @dataclass(frozen=True)
 class Done:
-    """What one cell left: its results, and the points of its curves by step."""
+    """What one run left: its results, and the points of its curves by step."""
 
     prepared: Prepared
     values: dict[str, float]

@@ -188,7 +188,7 @@ def test_killed_at_random_steps_it_resumes_and_equals_the_uninterrupted_run(
 
 
 @pytest.mark.long
-def test_cells_share_a_pretraining_and_point_to_its_run(quick, run_harness, output, runs_of):
+def test_runs_share_a_pretraining_and_point_to_its_run(quick, run_harness, output, runs_of):
     more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=3"]
     arguments = ["-m", *quick, *more, "measure=none", f"output={output}", "pretrain.seed=5"]
     done = run_harness(*arguments, "study=first", "seed=1,2")
@@ -198,18 +198,18 @@ def test_cells_share_a_pretraining_and_point_to_its_run(quick, run_harness, outp
     assert "pretraining, seed 5: finished already, skipped" in again.stdout
     for text in (done.stdout, again.stdout):  # 24 steps teach nothing
         assert text.count("pretraining, seed 5: warning: still on the unigram plateau: held-out masked loss") == 1
-    first, *cells = runs_of(output, "first")
+    first, *others = runs_of(output, "first")
     assert "measure who left it" in first.data.tags["warning"]
-    assert not any("warning" in run.data.tags for run in cells)
-    cells += runs_of(output, "second")
-    assert [run.data.tags["task"] for run in (first, *cells)] == ["pretraining", "bag", "bag", "bag"]
-    assert {run.data.tags["pretraining"] for run in cells} == {first.data.tags["fingerprint"]}
-    assert {run.data.tags["pretraining_run"] for run in cells} == {first.info.run_id}
-    assert {run.data.tags["arm"] for run in (first, *cells)} == {"base+mlm"}
+    assert not any("warning" in run.data.tags for run in others)
+    others += runs_of(output, "second")
+    assert [run.data.tags["task"] for run in (first, *others)] == ["pretraining", "bag", "bag", "bag"]
+    assert {run.data.tags["pretraining"] for run in others} == {first.data.tags["fingerprint"]}
+    assert {run.data.tags["pretraining_run"] for run in others} == {first.info.run_id}
+    assert {run.data.tags["arm"] for run in (first, *others)} == {"base+mlm"}
     assert first.data.metrics["pretrain/steps"] == 24
-    assert all(0 <= run.data.metrics["corpus/overlap"] <= 1 for run in cells)
-    (cell,) = (path for path in (output / "second").glob("base*"))
-    assert "encoder" not in (cell / "log.txt").read_text()  # of the encoder nothing kept its fresh value
+    assert all(0 <= run.data.metrics["corpus/overlap"] <= 1 for run in others)
+    (folder,) = (path for path in (output / "second").glob("base*"))
+    assert "encoder" not in (folder / "log.txt").read_text()  # of the encoder nothing kept its fresh value
 
 
 @pytest.mark.slow
@@ -231,10 +231,10 @@ def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(finished, r
     for number, source in enumerate((run.info.run_id, str(folder))):
         done = run_harness(*more, f"pretrain.from={source}", f"output={finished}", f"study=s{number}", "measure=none")
         assert done.returncode == 0, done.stdout + done.stderr
-        (cell,) = runs_of(finished, f"s{number}")
-        assert cell.data.tags["arm"] == "base+mlm"
-        assert cell.data.tags["pretraining"] == run.data.tags["fingerprint"]
-        assert cell.data.params["model.hidden_size"] == "128"
+        (found,) = runs_of(finished, f"s{number}")
+        assert found.data.tags["arm"] == "base+mlm"
+        assert found.data.tags["pretraining"] == run.data.tags["fingerprint"]
+        assert found.data.params["model.hidden_size"] == "128"
 
 
 def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_seed():
@@ -292,7 +292,7 @@ def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run
     assert found["pretrain/tokens"] == 32 * 8 * found["pretrain/steps"]
 
 
-def test_cell_tells_what_it_reads(finished):
+def test_run_tells_what_it_reads(finished):
     inputs = json.loads((folder_of(finished) / "run.json").read_text())["inputs"]
     assert inputs["data"] is None
     assert inputs["corpus"]

@@ -29,9 +29,9 @@ UNREACHED = {
 def shape_of(compose, model: str, objective: str):
     """The settings of the objective, which depend on the model where it is the model's own, and a small shape of the model."""
     named = model if objective == "own" else "base"
-    (cell,) = compose(f"model={named}", f"pretrain={objective}", "scale=tiny", "task=bag", "pretrain.teacher=somewhere")
+    (composed,) = compose(f"model={named}", f"pretrain={objective}", "scale=tiny", "task=bag", "pretrain.teacher=somewhere")
     shape = variant(model, hidden_size=48, num_attention_heads=4, intermediate_size=64, vocab_size=V, pad_token_id=0)
-    return cell.pretrain, replace(shape, max_position_embeddings=64 + shape.position_offset)
+    return composed.pretrain, replace(shape, max_position_embeddings=64 + shape.position_offset)
 
 
 def batch_of(objective, name: ObjectiveName):

@@ -8,15 +8,15 @@ from harness.study.plan import PlannedRun, plan
 
 @pytest.fixture
 def planned(compose, output):
-    """Cells of a command line that have finished and were not timed."""
+    """Runs of a command line that have finished and were not timed."""
 
-    def cells(*arguments: str) -> list[PlannedRun]:
+    def finished(*arguments: str) -> list[PlannedRun]:
         found = plan(compose("-m", *ARGUMENTS, *arguments, f"output={output}"))
         for item in found:
             finish(item)
         return found
 
-    return cells
+    return finished
 
 
 @pytest.fixture

@@ -32,19 +32,19 @@ def sessions_of(output: Path) -> list[Path]:
 @pytest.fixture
 def interrupted(planned, launches):
     """Runs whose session was interrupted in its third round, after one launch of it; and what was launched."""
-    cells = planned(*ROUNDS)
+    items = planned(*ROUNDS)
     interrupted_after(launches, 7)
-    session = Session(cells)
+    session = Session(items)
     with pytest.raises(KeyboardInterrupt):
         session.run()
     launches.order.clear()
     launches.milliseconds = lambda title, number: 5.0 + number
-    return cells, session
+    return items, session
 
 
 def test_the_same_command_resumes_at_the_round_that_was_not_complete(interrupted, launches, output, capsys):
-    cells, before = interrupted
-    session = Session(cells)
+    items, before = interrupted
+    session = Session(items)
     session.run()
     assert session.name == before.name
     assert {number for number, _ in launches.order} == {2, 3}
@@ -57,8 +57,8 @@ def test_the_same_command_resumes_at_the_round_that_was_not_complete(interrupted
 
 
 def test_the_order_of_a_round_is_that_of_the_session_without_interruption(interrupted, launches):
-    cells, before = interrupted
-    Session(cells).run()
+    items, before = interrupted
+    Session(items).run()
     resumed = launches.of_round(3)
     names = {timed.title: name for name, timed in before._timed.items()}
     assert len(names) == len(resumed) == 3
@@ -73,11 +73,11 @@ def test_the_order_of_a_round_is_that_of_the_session_without_interruption(interr
 
 
 def test_a_session_that_was_complete_is_not_launched_again(planned, launches):
-    cells = planned(*ROUNDS)
-    first = Session(cells)
+    items = planned(*ROUNDS)
+    first = Session(items)
     first.run()
     launches.order.clear()
-    again = Session(cells)
+    again = Session(items)
     again.run()
     assert (again.name, launches.order) == (first.name, [])
     assert [timed.launches for _, timed in again.runs] == [timed.launches for _, timed in first.runs]
@@ -85,25 +85,25 @@ def test_a_session_that_was_complete_is_not_launched_again(planned, launches):
 
 def test_what_was_added_before_the_interruption_has_no_twin(planned, launches):
     """The baseline has its timing from this session, so its own launches are not those of another one."""
-    cells = planned(*ROUNDS)
-    first = Session(cells)
+    items = planned(*ROUNDS)
+    first = Session(items)
     first.run()
-    finish(next(item for item in cells if item.config.label == "base"), session=first.name)
-    again = Session(cells)
+    finish(next(item for item in items if item.config.label == "base"), session=first.name)
+    again = Session(items)
     assert again.name == first.name
     assert [item.config.label for item, _ in again.runs] == ["albert"]
     assert [timed.is_aa_replicate for _, timed in again.replicates] == [True]
 
 
 def test_a_variant_that_failed_stays_out_of_its_session(planned, launches):
-    cells = planned(*ROUNDS)
+    items = planned(*ROUNDS)
     launches.failing = {"albert bag"}
     interrupted_after(launches, 7)
     with pytest.raises(KeyboardInterrupt):
-        Session(cells).run()
+        Session(items).run()
     launches.failing, launches.milliseconds = set(), lambda title, number: 1.0
     launches.order.clear()
-    session = Session(cells)
+    session = Session(items)
     session.run()
     assert "albert bag" not in {title for _, title in launches.order}
     (failed,) = (timed for item, timed in session.runs if item.config.label == "albert")
@@ -112,13 +112,13 @@ def test_a_variant_that_failed_stays_out_of_its_session(planned, launches):
 
 @pytest.mark.parametrize("change", ["machine", "code", "more_shapes", "done", "held", "torn", "torn_launch"])
 def test_another_session_is_begun_where_that_one_cannot_go_on(interrupted, planned, launches, monkeypatch, change):
-    cells, before = interrupted
+    items, before = interrupted
     if change == "machine":
         monkeypatch.setattr(kept.facts, "device_name", lambda hardware: "another")
     elif change == "code":
         monkeypatch.setattr(kept, "code_hash", lambda entry: "another")
     elif change == "more_shapes":
-        cells = planned(ROUNDS[0] + ",windowed", *ROUNDS[1:])
+        items = planned(ROUNDS[0] + ",windowed", *ROUNDS[1:])
     elif change == "done":
         before.kept.finish()
     elif change == "torn":
@@ -127,21 +127,21 @@ def test_another_session_is_begun_where_that_one_cannot_go_on(interrupted, plann
         next(before.kept.folder.glob(f"*/*/{kept.COUNTED}")).write_text("{")
     if change == "held":
         with before.kept.held():
-            session = Session(cells)
+            session = Session(items)
     else:
-        session = Session(cells)
+        session = Session(items)
     session.run()
     assert session.name != before.name
     assert {number for number, _ in launches.order} == {0, 1, 2, 3}
 
 
 def test_peaks_are_not_measured_again(interrupted, launches):
-    cells, _ = interrupted
+    items, _ = interrupted
     launches.requests.clear()
-    session = Session(cells)
+    session = Session(items)
     session.run()
     assert not any(request.with_peak_flops for request in launches.requests)
-    assert {one.peak_flops_per_s for _, timed in session.runs for one in timed.launches[cells[0].inputs.data]} == {1e9}
+    assert {one.peak_flops_per_s for _, timed in session.runs for one in timed.launches[items[0].inputs.data]} == {1e9}
 
 
 @pytest.mark.long

@@ -18,14 +18,14 @@ from harness.study.timing.session import Session, Timed
 from reports.comparison import launches as reports
 
 
-def run(cells: list[PlannedRun]) -> Session:
-    session = Session(cells)
+def run(items: list[PlannedRun]) -> Session:
+    session = Session(items)
     session.run()
     return session
 
 
 def of(session: Session, item: PlannedRun) -> Timed:
-    """What was launched for a cell."""
+    """What was launched for a run."""
     (timed,) = (timed for run, timed in session.runs if run is item)
     return timed
 
@@ -35,13 +35,13 @@ def launches_of(session: Session, item: PlannedRun) -> list[Launch]:
 
 
 def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_order_of_its_own(planned, launches):
-    cells = planned("model=base,albert,windowed,static", "measure.rounds=6", "measure.half_width=0")
+    items = planned("model=base,albert,windowed,static", "measure.rounds=6", "measure.half_width=0")
     launches.milliseconds = lambda title, number: 1 + 0.1 * number * len(title)
-    session = run(cells)
+    session = run(items)
     expected = sorted(["base bag", "base bag (A/A replicate)", "albert bag", "windowed bag", "static bag"])
     assert [sorted(launches.of_round(number)) for number in range(6)] == [expected] * 6
     assert len({tuple(launches.of_round(number)) for number in range(6)}) > 1
-    assert [launch.round for launch in launches_of(session, cells[0])] == list(range(6))
+    assert [launch.round for launch in launches_of(session, items[0])] == list(range(6))
 
 
 def test_no_other_command_on_this_output_times_anything_during_a_launch(planned, launches, output, monkeypatch):
@@ -119,11 +119,11 @@ def test_precision_is_that_of_the_reports_intervals(launch_of):
 
 
 def test_seeds_share_the_launches_of_their_network(planned, launches):
-    cells = planned("model=base,albert", "seed=1,2,3", "measure.rounds=2")
-    session = run(cells)
+    items = planned("model=base,albert", "seed=1,2,3", "measure.rounds=2")
+    session = run(items)
     assert len(launches.order) == 2 * 3
-    seen = {item.config.label: [] for item in cells}
-    for item in cells:
+    seen = {item.config.label: [] for item in items}
+    for item in items:
         seen[item.config.label].append(of(session, item))
     for timed in seen.values():
         assert len(timed) == 3
@@ -132,12 +132,12 @@ def test_seeds_share_the_launches_of_their_network(planned, launches):
 
 
 def test_tasks_of_one_shape_share_launches_that_measure_throughput_on_each(planned, launches):
-    cells = planned("model=base,albert", "task=bag,order", "measure.rounds=1")
-    session = run(cells)
+    items = planned("model=base,albert", "task=bag,order", "measure.rounds=1")
+    session = run(items)
     assert len(launches.order) == 3
-    assert all(set(request.data) == {item.inputs.data for item in cells} for request in launches.requests)
+    assert all(set(request.data) == {item.inputs.data for item in items} for request in launches.requests)
     for label in ("base", "albert"):
-        (one,), (other,) = (launches_of(session, item) for item in cells if item.config.label == label)
+        (one,), (other,) = (launches_of(session, item) for item in items if item.config.label == label)
         assert one.latency is other.latency
         assert one.throughput != other.throughput
     assert sorted(item.config.task.name for item, _ in session.replicates) == ["bag", "order"]
@@ -145,20 +145,20 @@ def test_tasks_of_one_shape_share_launches_that_measure_throughput_on_each(plann
 
 
 def test_tasks_of_different_shapes_are_launched_apart(planned, launches):
-    cells = [*planned("model=base", "task=order", "measure.rounds=1"), *planned("model=base", "measure.rounds=1")]
-    assert len({sessions.shape_key(item) for item in cells}) == 1
-    wide = replace(cells[0].config.task, labels=["a", "b", "c"])
-    other = replace(cells[0], config=replace(cells[0].config, task=wide))
-    assert sessions.shape_key(other) != sessions.shape_key(cells[0])
-    larger = replace(cells[0].config.model, vocab_size=cells[0].config.model.vocab_size + 1)
-    assert sessions.shape_key(replace(cells[0], config=replace(cells[0].config, model=larger))) != sessions.shape_key(cells[0])
+    items = [*planned("model=base", "task=order", "measure.rounds=1"), *planned("model=base", "measure.rounds=1")]
+    assert len({sessions.shape_key(item) for item in items}) == 1
+    wide = replace(items[0].config.task, labels=["a", "b", "c"])
+    other = replace(items[0], config=replace(items[0].config, task=wide))
+    assert sessions.shape_key(other) != sessions.shape_key(items[0])
+    larger = replace(items[0].config.model, vocab_size=items[0].config.model.vocab_size + 1)
+    assert sessions.shape_key(replace(items[0], config=replace(items[0].config, model=larger))) != sessions.shape_key(items[0])
 
 
 def test_the_fastest_product_is_measured_once_a_session(planned, launches):
-    cells = planned("model=base,albert", "measure.rounds=2")
-    session = run(cells)
+    items = planned("model=base,albert", "measure.rounds=2")
+    session = run(items)
     assert [request.with_peak_flops for request in launches.requests] == [True] + [False] * 5
-    assert {launch.peak_flops_per_s for item in cells for launch in launches_of(session, item)} == {1e9}
+    assert {launch.peak_flops_per_s for item in items for launch in launches_of(session, item)} == {1e9}
 
 
 @pytest.mark.parametrize(
@@ -178,45 +178,45 @@ def test_the_baseline_is_the_one_that_is_timed_twice(planned, launches, chosen, 
 
 def test_a_baseline_that_was_timed_is_timed_twice_again_beside_what_is_new(planned, launches):
     """Its own launches belong to another session, so both halves of the pair are new."""
-    cells = planned("model=base,albert", "measure.rounds=1")
-    finish(next(item for item in cells if item.config.label == "base"), session="earlier")
-    session = run(cells)
+    items = planned("model=base,albert", "measure.rounds=1")
+    finish(next(item for item in items if item.config.label == "base"), session="earlier")
+    session = run(items)
     assert sorted(launches.of_round(0)) == ["albert bag", "base bag", "base bag (A/A replicate)"]
     assert [item.config.label for item, _ in session.runs] == ["albert"]
     assert [timed.is_aa_replicate for _, timed in session.replicates] == [False, True]
 
 
 def test_a_seed_that_was_timed_does_not_time_the_baseline_a_third_time(planned, launches):
-    cells = planned("model=base", "seed=1,2", "measure.rounds=1")
-    finish(cells[0], session="earlier")
-    run(cells)
+    items = planned("model=base", "seed=1,2", "measure.rounds=1")
+    finish(items[0], session="earlier")
+    run(items)
     assert sorted(launches.of_round(0)) == ["base bag", "base bag (A/A replicate)"]
 
 
 def test_nothing_is_launched_where_everything_was_timed_or_nothing_is_measured(planned, launches):
-    cells = planned("model=base", "measure.rounds=1")
-    finish(cells[0], session="earlier")
-    run(cells)
+    items = planned("model=base", "measure.rounds=1")
+    finish(items[0], session="earlier")
+    run(items)
     run(planned("model=base", "measure=none"))
     assert launches.order == []
 
 
 @pytest.mark.parametrize("status", ["diverged", "failed"])
 def test_a_run_that_did_not_finish_is_not_timed_and_is_no_baseline(planned, launches, status):
-    cells = planned("model=base,albert", "measure.rounds=1")
-    base = next(item for item in cells if item.config.label == "base")
+    items = planned("model=base,albert", "measure.rounds=1")
+    base = next(item for item in items if item.config.label == "base")
     if status == "failed":
         (base.folder / "result.json").unlink()
     else:
         finish(base, status)
-    run(cells)
+    run(items)
     assert sorted(launches.of_round(0)) == ["albert bag", "albert bag (A/A replicate)"]
 
 
 def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned, launches):
     launches.foreign = lambda title, number, attempt: [1.5, 0.9, 1.2, 0.1][attempt] if title == "base bag" else 0.0
-    cells = planned("model=base", "measure.rounds=1", "measure.retries=2", "measure.foreign_cpus=0.5")
-    (kept,) = launches_of(run(cells), cells[0])
+    items = planned("model=base", "measure.rounds=1", "measure.retries=2", "measure.foreign_cpus=0.5")
+    (kept,) = launches_of(run(items), items[0])
     assert launches.of_round(0).count("base bag") == 3
     assert (kept.foreign_cpus, kept.repeated) == (0.9, 2)
 
@@ -235,11 +235,11 @@ def test_a_quiet_launch_is_not_repeated_and_neither_is_one_whose_load_is_unknown
 
 def test_a_variant_whose_launch_fails_takes_no_further_part_and_the_others_go_on(planned, launches, capsys):
     launches.failing = {"albert bag"}
-    cells = planned("model=base,albert", "measure.rounds=3")
-    session = run(cells)
+    items = planned("model=base,albert", "measure.rounds=3")
+    session = run(items)
     assert [title for _, title in launches.order].count("albert bag") == 1
-    assert of(session, next(item for item in cells if item.config.label == "albert")).failed
-    assert len(launches_of(session, next(item for item in cells if item.config.label == "base"))) == 3
+    assert of(session, next(item for item in items if item.config.label == "albert")).failed
+    assert len(launches_of(session, next(item for item in items if item.config.label == "base"))) == 3
     assert "Timing of albert on bag failed: RuntimeError: no such device" in capsys.readouterr().out
 
 
@@ -252,20 +252,20 @@ def test_where_every_variant_fails_its_replicate_is_not_launched_on(planned, lau
 @pytest.mark.long
 def test_a_real_launch_leaves_times_of_each_pass(compose, output):
     settings = ["measure.rounds=1", "measure.retries=0", "measure.repeats=4", "measure.lengths=[16,9999]"]
-    cells = plan(compose("-m", *ARGUMENTS, *settings, "task=bag,order", f"output={output}"))
-    for item in cells:
+    items = plan(compose("-m", *ARGUMENTS, *settings, "task=bag,order", f"output={output}"))
+    for item in items:
         finish(item)
-    session = run(cells)
-    (launch,), (other,) = (launches_of(session, item) for item in cells)
+    session = run(items)
+    (launch,), (other,) = (launches_of(session, item) for item in items)
     assert (launch.latency, launch.points) == (other.latency, other.points)
     assert launch.throughput.tokens != other.throughput.tokens
     assert len(launch.latency.raw_ms) == 4
     assert [point.length for point in launch.points] == [16]
-    written = Path(of(session, cells[0]).folder, "launch-0", "measured.json")
+    written = Path(of(session, items[0]).folder, "launch-0", "measured.json")
     assert from_json(Measured, json.loads(written.read_text())).timing[0].latency == launch.latency
     rates = summary.values([launch], 1e6)
     assert rates["inference/tokens_per_s"] * launch.throughput.seconds == pytest.approx(launch.throughput.tokens)
     achieved = 1e6 / (rates["inference/latency_ms_p50"] / 1e3)
     assert rates["inference/mfu"] * launch.peak_flops_per_s == pytest.approx(achieved)
-    again = session.replicates[0][1].launches[cells[0].inputs.data]
+    again = session.replicates[0][1].launches[items[0].inputs.data]
     assert again[0].peak_flops_per_s == launch.peak_flops_per_s
