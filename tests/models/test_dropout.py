@@ -55,6 +55,25 @@ def test_seed_decides_the_mask():
     assert not torch.equal(drawn(3), drawn(4))
 
 
+def test_draws_of_a_compiled_model_are_the_same(monkeypatch):
+    def drawn():
+        torch.manual_seed(5)
+        return dropout(torch.ones(4001), 0.3)
+
+    plain = drawn()
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert torch.equal(drawn(), plain)
+
+
+def test_of_a_transposed_tensor_each_element_is_kept_or_zero():
+    torch.manual_seed(0)
+    values = torch.arange(1.0, 36.0).view(5, 7).t()
+    seen = dropout(values, 0.5)
+    assert seen.shape == (7, 5)
+    assert ((seen == 0) | (seen == 2 * values)).all()
+    assert 0 < (seen == 0).sum() < 35
+
+
 def test_gradient_is_the_same_mask():
     torch.manual_seed(0)
     values = torch.full((50, 7), 2.0, requires_grad=True)
