@@ -71,8 +71,9 @@ def _on_plateau(section: Section) -> list[str]:
     found = []
     for row in section.rows:
         if stuck := [run for run in row.runs.values() if plateau.is_on(run.metrics)]:
-            losses = listed(dict.fromkeys(f"{run.metrics[plateau.LOSS]:.2f}" for run in stuck), most=None)
-            found.append(f"{escape(row.label)} (masked loss {losses})")
+            losses = ", ".join(f"{run.metrics[plateau.LOSS]:.2f}" for run in stuck)
+            some = f"{len(stuck)} of {len(row.runs)} pretrainings, " if len(stuck) < len(row.runs) else ""
+            found.append(f"{escape(row.label)} ({some}masked loss {losses})")
     if not found:
         return []
     entropy = next(run.metrics[plateau.ENTROPY] for run in section.runs if plateau.is_on(run.metrics))

@@ -125,6 +125,13 @@ def test_a_pretraining_on_the_plateau_is_said_at_the_head_in_its_section_and_whe
     assert "plateau" not in render.render(Study(left))["report.md"].decode()
 
 
+def test_each_pretraining_on_the_plateau_has_its_loss_and_those_that_left_it_are_counted(pretrained, ended):
+    runs = [pretrained("base+mlm", seed, ended(6.2)) for seed in (0, 1)]
+    runs += [pretrained("albert+mlm", seed, ended(loss)) for seed, loss in enumerate((6.3, 5.2))]
+    said = "base+mlm (masked loss 6.20, 6.20), albert+mlm (1 of 2 pretrainings, masked loss 6.30). "
+    assert said in sentences(comparing.compare("s", runs, "base+mlm"), 0)
+
+
 def test_what_was_said_of_a_run_outside_its_reference_is_at_the_head_and_in_its_section(pretrained, ended):
     said = "held-out masked loss 4.70 nats is outside the reference small"
     result = comparing.compare("s", [pretrained(ends=ended(4.7), warning=said), pretrained(seed=1, ends=ended(4.2))])
