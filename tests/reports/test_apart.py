@@ -1,47 +1,15 @@
-"""Pictures drawn by a second process: the same files, and what goes wrong there is said."""
+"""When pictures are drawn by a second process; the tests that fork run in a process of one thread."""
 
-import multiprocessing
 import os
-import signal
 import sys
 import threading
-import time
-from dataclasses import replace
+from pathlib import Path
 
-import psutil
 import pytest
-from child_processes import wait_for
 
-from reports import apart, render
-from reports.comparison.compare import compare
-from reports.errors import ReportError
-from reports.read import open_store
+from reports import apart
 
-
-@pytest.fixture
-def study(make_run, study_of, monkeypatch):
-    monkeypatch.setattr(apart, "can_draw_apart", lambda: True)  # whatever this machine has
-    monkeypatch.setattr(render, "can_draw_apart", lambda: True)
-    runs = [make_run(arm, seed=seed) for arm in ("base", "albert") for seed in (0, 1)]
-    curves = {run.run_id: {step: 1 / step for step in (1, 2, 3)} for run in runs}
-    return replace(study_of(compare("s", runs), {"finetune/loss": curves}), forkable=True)
-
-
-def _in_another_process(monkeypatch, what):
-    """A chapter of pictures that does this where it is drawn by a forked process."""
-    here, drawn = os.getpid(), apart.DRAWN[-1]
-    calls = []
-
-    def chapter(study):
-        if os.getpid() != here:
-            what()
-        calls.append(os.getpid())
-        return drawn(study)
-
-    monkeypatch.setattr(apart, "DRAWN", (*apart.DRAWN[:-1], chapter))
-    monkeypatch.setattr(render, "DRAWN", apart.DRAWN)
-    monkeypatch.setattr(render, "CHAPTERS", tuple(chapter if one is drawn else one for one in render.CHAPTERS))
-    return calls
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_process_with_other_threads_draws_itself(monkeypatch):
@@ -60,82 +28,11 @@ def test_a_process_with_other_threads_draws_itself(monkeypatch):
         thread.join()
 
 
-def test_files_are_the_same_byte_for_byte(study, monkeypatch):
-    here = render.render(replace(study, forkable=False))
-    assert "loss.svg" in here
-    calls = _in_another_process(monkeypatch, lambda: None)
-    assert render.render(study) == here
-    assert list(render.render(study)) == list(here)
-    assert calls == []  # not drawn in this process
-
-
-def test_png_files_are_made_by_this_process(study, monkeypatch):
-    calls = _in_another_process(monkeypatch, lambda: None)
-    assert "loss.png" in render.render(study, ("md", "png"))
-    assert calls == [os.getpid()]
-
-
-def test_an_error_of_a_chapter_is_raised_as_it_is(study, monkeypatch):
-    def fails():
-        raise ReportError("what a chapter says")
-
-    _in_another_process(monkeypatch, fails)
-    with pytest.raises(ReportError, match="what a chapter says"):
-        render.render(study)
-
-
-def test_a_killed_process_is_one_line(study, monkeypatch):
-    _in_another_process(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
-    with pytest.raises(ReportError, match="the process that draws the pictures was killed, as by a lack of memory"):
-        render.render(study)
-
-
-def test_an_error_of_this_process_does_not_wait_for_the_pictures(study, monkeypatch):
-    _in_another_process(monkeypatch, lambda: time.sleep(600))
-
-    def fails(study):
-        raise ReportError("another chapter says so")
-
-    monkeypatch.setattr(render, "CHAPTERS", (fails, *render.CHAPTERS))
-    with pytest.raises(ReportError, match="another chapter says so"):
-        render.render(study)
-    assert multiprocessing.active_children() == []
-
-
-def test_it_ends_with_the_report_that_started_it(study, monkeypatch):
-    read, written = os.pipe()
-
-    def waits():
-        os.write(written, f"{os.getpid()}\n".encode())
-        time.sleep(600)
-
-    _in_another_process(monkeypatch, waits)
-    reporting = os.fork()
-    if not reporting:
-        render.render(study)
-    drawing = int(os.read(read, 20))
-    os.kill(reporting, signal.SIGKILL)
-    os.waitpid(reporting, 0)
-    wait_for(lambda: not psutil.pid_exists(drawing) or psutil.Process(drawing).status() == psutil.STATUS_ZOMBIE)
-    os.close(read)
-    os.close(written)
-
-
-def test_a_forked_process_has_its_own_connection(tracking, typical):
-    tracking.log_timed("base", [10.0, 10.1, 9.9], 0, typical(1, 0.8))
-    reader = open_store(None)
-    assert reader.forkable
-    database = reader._database
-    run = next(run for number in reader.studies().values() for run in reader.runs(number))
-    expected = reader.history(run.run_id, "timing/latency_ms")
-    read, written = os.pipe()
-    child = os.fork()
-    if not child:
-        same = reader._database is database
-        os.write(written, repr((same, reader.history(run.run_id, "timing/latency_ms") == expected)).encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(read, 100).decode() == "(False, True)"
-    assert reader._database is database
-    os.close(read)
-    os.close(written)
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="reports fork on Linux alone")
+def test_what_forks_does_so_from_a_process_of_one_thread(run_python, tmp_path):
+    """This one has threads of xdist, and of what other tests have left."""
+    file = Path(__file__).with_name("forking.py")
+    done = run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'forks'}", str(file), cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert "7 passed" in done.stdout
