@@ -45,6 +45,7 @@ class Rule(Enum):
     induction = "induction"
     brackets = "brackets"
     needle = "needle"
+    word_sense = "word_sense"
 
 
 class TaskKind(Enum):

@@ -24,7 +24,7 @@ from harness.errors import InputError
 from harness.tasks import glue_submission
 from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_languages, load_table
-from harness.tasks.synthetic.words import WORDS
+from harness.tasks.synthetic import FAMILIES
 
 PREPARE_VERSION = 6
 """Part of the cache key; increased when the same rows are prepared differently."""
@@ -117,7 +117,7 @@ def _key(config: RunConfig, tables: dict[str, Table], more_text: list[str]) -> s
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
     spec |= {key: getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
-    spec |= {"words": WORDS if config.task.grammar is not None else None}  # of which a vocabulary is trained, else of the rows
+    spec |= {"words": _words(config)}  # of which a vocabulary is trained, else of the rows
     digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
     _add_rows(digest, config, tables)
     digest.update(json.dumps(more_text).encode())
@@ -154,10 +154,14 @@ def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], 
 
 
 def _vocabulary_texts(config: RunConfig, train: Examples) -> list[str]:
-    """Those of train; the words of all generated tasks where the task is one, so that a variant has the same shape on each."""
-    if config.task.grammar is not None:
-        return WORDS * config.tokenizer.min_frequency
-    return [text for texts in train.texts for text in texts]
+    """Those of train; the words of the generated tasks where the task is one, so that a variant has the same shape on each."""
+    words = _words(config)
+    return [text for texts in train.texts for text in texts] if words is None else words * config.tokenizer.min_frequency
+
+
+def _words(config: RunConfig) -> list[str] | None:
+    """All words of a generated task, held-out ones included; None for any other task."""
+    return None if config.task.grammar is None else [*FAMILIES[config.task.grammar.rule].words]
 
 
 def _write_split(split: Split, folder: Path, name: str) -> None:

@@ -10,7 +10,7 @@ from harness.config.choices import Rule
 from harness.config.texts import GrammarConfig
 from harness.errors import InputError
 from harness.seeds import derive
-from harness.tasks.synthetic import bag, brackets, distance, induction, left_context, needle, order, pairs
+from harness.tasks.synthetic import bag, brackets, distance, induction, left_context, needle, order, pairs, word_sense
 from harness.tasks.synthetic.base import Family, Row, Theory
 
 FAMILIES: dict[Rule, Family] = {
@@ -22,6 +22,7 @@ FAMILIES: dict[Rule, Family] = {
     Rule.induction: induction.FAMILY,
     Rule.brackets: brackets.FAMILY,
     Rule.needle: needle.FAMILY,
+    Rule.word_sense: word_sense.FAMILY,
 }
 
 
@@ -32,8 +33,9 @@ def generate(config: GrammarConfig, split: str) -> list[Row]:
     count = {"train": config.train_examples, "validation": config.validation_examples}[split]
     if count < 2:
         raise InputError(f"task.grammar.{split}_examples={count} must be at least 2")
+    make = family.make_held_out if split == "validation" and family.make_held_out else family.make
     rng = random.Random(derive(config.seed, config.rule.value, split))
-    return [{"idx": index, **family.make(rng, config)} for index in range(count)]
+    return [{"idx": index, **make(rng, config)} for index in range(count)]
 
 
 def theory_of(config: GrammarConfig) -> Theory:

@@ -4,12 +4,13 @@ Positions count tokens: 0 is [CLS], every word is one token, every sentence ends
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.config.texts import GrammarConfig
+from harness.tasks.synthetic.words import WORDS
 
-Row = dict[str, str | int]
+Row = dict[str, str | int | list[str] | list[int]]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ class Theory:
     layers: int = 1  # attention layers that the known construction needs
     chance: float = 0.5  # score of a prediction that ignores the text
     ceiling: float = 1.0  # score of the true rule
+    to_right: Distance | None = (
+        None  # from a labelled word to the deciding one on its right; None: the pooled vector is labelled
+    )
 
 
 @dataclass(frozen=True)
@@ -49,3 +53,7 @@ class Family:
     refuse: Callable[[GrammarConfig], None] = lambda config: None  # InputError for a difficulty that cannot be generated
     steps: int | None = None  # optimiser steps in which `base` solved the task of `conf/task/` at scale tiny
     relayed_steps: int | None = None  # the same of `windowed`, where information must pass through several layers
+    make_held_out: Callable[[random.Random, GrammarConfig], Row] | None = (
+        None  # the rows of validation, where words are held out
+    )
+    words: Sequence[str] = tuple(WORDS)  # of which a vocabulary is trained

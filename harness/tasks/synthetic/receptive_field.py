@@ -43,9 +43,12 @@ def _built(values: tuple) -> "Encoder":
 def reach_and_distance(model: EncoderConfig, theory: Theory) -> tuple[float, int, int]:
     """Receptive field of the pooled vector in tokens, and the minimum and maximum distance of the deciding words from it.
 
-    Mean and max pooling read every token: there one token between the deciding words that reaches all of them is enough.
+    Mean and max pooling read every token: there one token between the deciding words that reaches all of them is enough. Where
+    a word is labelled, the field is that of its own vector.
     """
     reach = reach_of(model)
+    if theory.to_right is not None:
+        return reach.leftwards, theory.to_right.least, theory.to_right.most
     if model.pooling is Pooling.cls:
         return math.inf if reach.hub else reach.leftwards, theory.to_first.least, theory.to_first.most
     if model.pooling is Pooling.last:

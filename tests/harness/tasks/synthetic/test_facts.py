@@ -13,10 +13,12 @@ from harness.errors import InputError
 from harness.tasks.synthetic import FAMILIES, generate, theory_of
 from harness.tasks.synthetic.brackets import CLOSING, OPENING
 from harness.tasks.synthetic.pairs import best_linear_accuracy
+from harness.tasks.synthetic.word_sense import ANIMAL, THING
 from harness.tasks.synthetic.words import BLAME, PRAISE, SYMBOLS, VERDICTS, WORDS
 
 ROWS = 2000
 SHORT = {"length": 24, "train_examples": ROWS, "validation_examples": ROWS}
+SENTENCES = ("sentence", "sentence1", "sentence2")
 COUNTABLE = [rule for rule in Rule if theory_of(GrammarConfig(rule=rule)).linear == 1.0]
 UNCOUNTABLE = [rule for rule in Rule if theory_of(GrammarConfig(rule=rule)).linear == 0.5]
 
@@ -26,7 +28,7 @@ def config(rule: Rule, **keys) -> GrammarConfig:
 
 
 def sentences(row: dict) -> list[str]:
-    return [row[name] for name in ("sentence", "sentence1", "sentence2") if name in row]
+    return [" ".join(row["words"])] if "words" in row else [row[name] for name in SENTENCES if name in row]
 
 
 def counted_accuracy(rule: Rule, **keys) -> float:
@@ -34,7 +36,7 @@ def counted_accuracy(rule: Rule, **keys) -> float:
     splits = [generate(config(rule, **keys), split) for split in ("train", "validation")]
     texts = [[" ".join(sentences(row)) for row in rows] for rows in splits]
     labels = [[row["label"] for row in rows] for rows in splits]
-    vectors = CountVectorizer(vocabulary=WORDS)
+    vectors = CountVectorizer(vocabulary=FAMILIES[rule].words)
     model = LogisticRegression(max_iter=1000).fit(vectors.transform(texts[0]), labels[0])
     return model.score(vectors.transform(texts[1]), labels[1])
 
@@ -136,6 +138,7 @@ WORDS_OF = {
     Rule.distance: (["open", "raised", "unlocked"], ["barred", "locked", "shut"]),
     Rule.pairs: (SYMBOLS,),
     Rule.needle: VERDICTS,
+    Rule.word_sense: (ANIMAL, THING),
 }
 
 

@@ -17,7 +17,7 @@ from harness.data import tokenizer
 from harness.errors import InputError
 from harness.tasks import prepared
 from harness.tasks.rows import load_rows
-from harness.tasks.synthetic import FAMILIES, generate, theory_of
+from harness.tasks.synthetic import FAMILIES, generate, theory_of, word_sense
 from harness.tasks.synthetic.words import FILLERS, HUNTERS, OPEN, PREY, SHUT, VERBS, WORDS
 
 
@@ -26,7 +26,14 @@ def rows(rule: Rule, split: str = "train", **keys) -> list[dict]:
 
 
 def texts(row: dict) -> list[str]:
+    if "words" in row:
+        return [" ".join(row["words"])]
     return [row[name] for name in ("sentence", "sentence1", "sentence2") if name in row]
+
+
+def spoken(config: RunConfig, split: str) -> list[list[str]]:
+    """The texts of each row, lists of words joined."""
+    return [[text if isinstance(text, str) else " ".join(text) for text in row] for row in load_rows(config, split).texts]
 
 
 @pytest.mark.parametrize("rule", Rule)
@@ -122,7 +129,7 @@ def generated(compose, tmp_path) -> Callable[..., RunConfig]:
 def test_every_word_is_one_piece_of_the_trained_tokenizer(generated, rule):
     config = generated(rule, train_examples=100)
     built = trained_vocabulary(config)
-    for row in (*load_rows(config, "train").texts, *load_rows(config, "validation").texts):
+    for row in (*spoken(config, "train"), *spoken(config, "validation")):
         for text in row:
             assert built.encode(text, add_special_tokens=False).tokens == text.split()
 
@@ -132,13 +139,14 @@ def trained_vocabulary(config: RunConfig) -> Tokenizer:
 
 
 @pytest.mark.parametrize("settings", [[], ["tokenizer=bpe"], ["tokenizer=unigram"], ["tokenizer.min_frequency=9"]], ids=str)
-def test_all_generated_tasks_have_one_vocabulary(compose, generated, settings):
+def test_generated_tasks_that_label_a_text_have_one_vocabulary(compose, generated, settings):
     """So that a variant has one shape on all of them, and is timed once."""
     (chosen,) = compose("task=bag", *settings)
-    small = [generated(rule, train_examples=30, validation_examples=10) for rule in Rule]
+    rules = [rule for rule in Rule if rule is not Rule.word_sense]
+    small = [generated(rule, train_examples=30, validation_examples=10) for rule in rules]
     configs = [replace(config, tokenizer=chosen.tokenizer) for config in small]
     first, *others = [trained_vocabulary(config).get_vocab() for config in configs]
-    assert len(others) == len(Rule) - 1
+    assert len(others) == len(rules) - 1
     assert all(vocabulary == first for vocabulary in others)
     if settings != ["tokenizer=unigram"]:
         assert {word.removeprefix("Ġ") for word in first} >= set(WORDS)
@@ -147,10 +155,39 @@ def test_all_generated_tasks_have_one_vocabulary(compose, generated, settings):
 @pytest.mark.parametrize("rule", Rule)
 def test_no_row_is_cut_by_the_tasks_length(generated, rule):
     config = generated(rule)
-    built = tokenizer.build(TokenizerConfig(), WORDS * 2)
-    rows_of = (row for split in ("train", "validation") for row in load_rows(config, split).texts)
+    built = tokenizer.build(TokenizerConfig(), [*FAMILIES[rule].words] * 2)
+    rows_of = (row for split in ("train", "validation") for row in spoken(config, split))
     longest = max(rows_of, key=lambda row: len(" ".join(row).split()))
     assert len(built.encode(*longest).ids) <= config.task.max_length
+
+
+def test_what_decides_the_sense_stands_right_of_a_word_that_training_never_shows():
+    made = {split: rows(Rule.word_sense, split, train_examples=2000) for split in ("train", "validation")}
+    ambiguous = {split: Counter(row["words"][place(row)] for row in found) for split, found in made.items()}
+    assert set(ambiguous["train"]) == set(word_sense.TRAINED)
+    assert set(ambiguous["validation"]) == set(word_sense.HELD_OUT)
+    right = theory_of(GrammarConfig(rule=Rule.word_sense)).to_right
+    deciding = {*word_sense.ANIMAL, *word_sense.THING}
+    for row in (*made["train"], *made["validation"]):
+        (found,) = (number for number, word in enumerate(row["words"]) if word in deciding)
+        assert right.least <= found - place(row) <= right.most
+
+
+def test_no_word_but_the_deciding_one_tells_the_sense():
+    made = rows(Rule.word_sense, train_examples=4000)
+    total = {label: Counter() for label in (0, 1)}
+    for row in made:
+        total[row["label"]].update(row["words"])
+    for word in {*total[0], *total[1]} - {*word_sense.ANIMAL, *word_sense.THING}:
+        both = total[0][word] + total[1][word]
+        assert abs(total[0][word] - total[1][word]) < 5 * both**0.5, word
+
+
+def place(row: dict) -> int:
+    """Of the one labelled word."""
+    (found,) = (number for number, tag in enumerate(row["tags"]) if tag)
+    assert row["tags"][found] == word_sense.SENSES[row["label"]]
+    return found
 
 
 def test_distance_that_leaves_no_room_is_refused():

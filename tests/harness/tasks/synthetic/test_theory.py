@@ -50,6 +50,23 @@ def test_a_causal_model_pooled_at_its_first_token_cannot(verdict, task):
     assert verdict("model=gpt", "model.pooling=cls", f"task={task}").verdict is Verdict.cannot
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("model=gpt",), Verdict.cannot),
+        (("model=gpt2", "model.pooling=mean"), Verdict.cannot),
+        (("model=static",), Verdict.cannot),
+        (("model.attention_window=2", "model.num_hidden_layers=1"), Verdict.cannot),
+        (("model.attention_window=2", "model.num_hidden_layers=2"), Verdict.open),
+        (("model=bilstm",), Verdict.open),
+        (("model=base",), Verdict.open),
+    ],
+    ids=str,
+)
+def test_the_sense_of_a_word_needs_what_stands_right_of_it_whatever_is_pooled(verdict, arguments, expected):
+    assert verdict(*arguments, "task=word_sense").verdict is expected
+
+
 @pytest.mark.parametrize(("distance", "expected"), [(7, Verdict.open), (8, Verdict.cannot)])
 def test_a_window_cannot_solve_distance_beyond_its_reach(verdict, distance, expected):
     """Two layers of 4 tokens reach 8; the second gate stands one behind `distance`, for the first place is [CLS]."""
