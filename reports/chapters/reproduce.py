@@ -4,7 +4,7 @@ import json
 import shlex
 
 from harness import tags
-from reports.comparison.compare import in_order
+from reports.comparison.labels import in_order
 from reports.comparison.replicates import seed_order
 from reports.comparison.study import Study
 from reports.reading.store import Run

@@ -5,7 +5,6 @@ the baseline; a counted metric does not depend on the seed.
 """
 
 import functools
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -194,7 +193,7 @@ class Comparison:
     def labels(self) -> list[str]:
         """Every row's label once, the baseline first."""
         found = dict.fromkeys(row.label for section in self.sections for row in section.rows)
-        return in_order(found, self.baseline)
+        return naming.in_order(found, self.baseline)
 
 
 def compare(study: str, runs: list[Run], baseline: str | None = None, along: Iterable[str] = ()) -> Comparison:
@@ -277,20 +276,11 @@ def _rows(runs: list[Run], labels: dict[str, str], baseline: str, timed: Session
     for run in runs:
         found.setdefault(labels[run.run_id], {}).setdefault(run.replicate, []).append(run)
     rows = []
-    for label in in_order(found, baseline):
+    for label in naming.in_order(found, baseline):
         attempts = {replicate: found[label][replicate] for replicate in sorted(found[label], key=replicate_order)}
         counted = {replicate: runs[-1] for replicate, runs in attempts.items()}
         rows.append(Row(label, counted, tuple(run for runs in attempts.values() for run in runs[:-1]), timed))
     return tuple(rows)
-
-
-def in_order(labels: Iterable[str], baseline: str) -> list[str]:
-    """The baseline first, the others by name with numbers by size: the order in which they ran was random."""
-    return sorted(labels, key=lambda label: (label != baseline, [_numbered(part) for part in re.split(r"(\d+)", label)]))
-
-
-def _numbered(part: str) -> tuple[int, str]:
-    return (int(part), "") if part.isdecimal() else (0, part)
 
 
 def differing_settings(runs: Iterable[Run]) -> dict[str, list[str]]:

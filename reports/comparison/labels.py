@@ -16,6 +16,7 @@ from reports.reading.store import Run
 
 SETTING = re.compile(r" \S+=")
 """A setting in a label, such as ` dtype=bf16`."""
+NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 NEAREST = 5
 RECIPE = "facts.recipe"
 """Fact of a run: the recipe of the pretraining that it starts from."""
@@ -148,6 +149,22 @@ def stem(label: str) -> str:
     return SETTING.split(label, maxsplit=1)[0]
 
 
+def unnamed_settings(run: Run, others: Iterable[str]) -> list[str]:
+    """`mask_rate=0.3` for each swept setting that the labels of others name and the run's own does not: the default."""
+    named = {found.strip(" =") for label in others for found in SETTING.findall(label)}
+    keys = [key for key in run.lifted or () if named & {key, arms.short_name(key)} and not _names(run, key)]
+    return arms.setting_texts({key: "null" if value == "None" else value for key, value in run.facts.items()}, keys)
+
+
 def settings(label: str) -> int:
     """How many settings a label names."""
     return len(SETTING.findall(label))
+
+
+def in_order(labels: Iterable[str], baseline: str) -> list[str]:
+    """The baseline first, the others by name with numbers by size: the order in which they ran was random."""
+    return sorted(labels, key=lambda label: (label != baseline, [_numbered(part) for part in NUMBER.split(label)]))
+
+
+def _numbered(part: str) -> tuple[float, str]:
+    return (float(part), "") if NUMBER.fullmatch(part) else (0.0, part)

@@ -10,6 +10,7 @@ from harness.metrics import Compared
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Row, Section
 from reports.comparison.heads import have_probes
+from reports.comparison.labels import unnamed_settings
 from reports.comparison.overall import Overall
 from reports.comparison.results import HEADLINE, LOSS, MAJORITY
 from reports.comparison.statistics import Change, Verdict
@@ -123,7 +124,14 @@ def compared(comparison: Comparison) -> str:
     each = " to ".join(dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs)))))
     against = f"{listed(others, most=MOST)} against " if others else ""
     brackets = " In brackets: 95 % intervals, corrected for the number of arms." if others else ""
-    return f"{against}**{escape(comparison.baseline)}**{on}; {each} each.{brackets}"
+    return f"{against}**{escape(comparison.baseline)}**{_defaults(comparison, others)}{on}; {each} each.{brackets}"
+
+
+def _defaults(comparison: Comparison, others: list[str]) -> str:
+    """What the baseline has where the other arms name a swept setting: ` (mask_rate=0.3)`."""
+    run = next((run for section in comparison.sections if section.before for run in section.before.runs.values()), None)
+    found = unnamed_settings(run, others) if run else []
+    return f" ({escape(', '.join(found))})" if found else ""
 
 
 def _of_arms(comparison: Comparison, found: list[Effect]) -> list[str]:

@@ -219,3 +219,15 @@ def test_table_of_many_arms_comes_after_the_words(make_run):
     paragraphs = overview.chapter(Study(compare("s", runs))).paragraphs
     assert paragraphs[1].startswith("- **score**")
     assert kinds_of(paragraphs)[:3] == ["words", "words", "table"]
+
+
+def test_the_first_line_says_what_the_baseline_has_where_the_others_are_named_by_a_setting(make_run):
+    """The label of an arm names what differs from the defaults, which a reader may not know."""
+    lifted = {"lifted": '["pretrain.mask_rate"]'}
+    runs = [
+        make_run(arm, params={"pretrain.mask_rate": rate}, **lifted)
+        for arm, rate in (("base+mlm", "0.3"), ("base+mlm mask_rate=0.05", "0.05"), ("base+mlm mask_rate=0.4", "0.4"))
+    ]
+    line = findings.compared(compare("s", runs, "base+mlm"))
+    assert line.startswith("base+mlm mask_rate=0.05, base+mlm mask_rate=0.4 against **base+mlm** (mask_rate=0.3) on sst2;")
+    assert "(" not in findings.compared(compare("s", runs, "base+mlm mask_rate=0.4")).partition(" on ")[0]

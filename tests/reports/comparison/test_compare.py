@@ -203,9 +203,10 @@ def test_run_whose_swept_keys_cannot_be_read_does_not_count(make_run, lifted: st
 
 def test_baseline_comes_first_and_the_rest_by_name_and_number(make_run):
     """In which order they ran was random, and says nothing."""
-    names = ["window=64", "z", "base", "window=128", "a", "window=8", "a=1e-3"]
+    names = ["window=64", "z", "base", "window=128", "a", "window=8", "a=1e-3", "a=0.4", "a=0.15", "a=0.05", "a=2e-4"]
     section = compare("s", [make_run(name) for name in names]).sections[0]
-    assert [row.label for row in section.rows] == ["base", "a", "a=1e-3", "window=8", "window=64", "window=128", "z"]
+    rates = ["a=2e-4", "a=1e-3", "a=0.05", "a=0.15", "a=0.4"]
+    assert [row.label for row in section.rows] == ["base", "a", *rates, "window=8", "window=64", "window=128", "z"]
 
 
 def test_several_scales_are_named_apart(make_run):

@@ -279,3 +279,24 @@ def test_random_runs_are_kept_and_superseded_only_by_their_like(make_run):
         assert all(len({json.dumps(run.facts, sort_keys=True) for run in group}) == 1 for group in by_place.values())
         superseded += len(runs) - len(by_place)
     assert superseded >= 300
+
+
+@pytest.mark.parametrize(
+    ("arm", "others", "expected"),
+    [
+        (
+            "base+mlm",
+            ["base+mlm mask_rate=0.4", "base+mlm mask_rate=0.4 masked_share=1.0"],
+            ["mask_rate=0.3", "masked_share=null"],
+        ),
+        ("base+mlm", ["base+mlm pretrain.mask_rate=0.4"], ["mask_rate=0.3"]),
+        ("base+mlm mask_rate=0.3", ["base+mlm mask_rate=0.4"], []),
+        ("base+mlm", ["albert+mlm"], []),
+        ("base+mlm", ["base+mlm learning_rate=1e-3"], []),
+    ],
+    ids=str,
+)
+def test_the_settings_that_only_other_labels_name_are_those_of_swept_keys(make_run, arm, others, expected):
+    params = {"pretrain.mask_rate": "0.3", "pretrain.masked_share": "None", RATE: "3e-4"}
+    run = make_run(arm, params=params, lifted=swept("pretrain.mask_rate", "pretrain.masked_share"))
+    assert labels.unnamed_settings(run, others) == expected
