@@ -18,6 +18,8 @@ OVERLAP = "corpus/overlap"
 BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}
 """Key of a budget -> its unit."""
 UNSET = ("None", "null", "")
+MASKED = "15 % of which are replaced by [MASK], the same ones for every run"
+"""What `harness/training/masked_lm_eval.py` shows."""
 OVERLAP_LENGTH = 13
 """Tokens of a run that counts as shared."""
 
@@ -113,7 +115,7 @@ def _same_encoder(comparison: Comparison, section: Section) -> list[str]:
 def _text(section: Section) -> list[str]:
     notes = [f"Budget: {_each(section, budget)}. Corpus: {_each(section, corpus)}."]
     held_out = list(dict.fromkeys(text for run in section.runs if (text := _held_out(run))))
-    return notes + ([f"Masked loss and accuracy are of {' or '.join(held_out)}."] if held_out else [])
+    return notes + ([f"Masked loss and accuracy are of {' or '.join(held_out)}, {MASKED}."] if held_out else [])
 
 
 def _each(section: Section, fact: Callable[[Run], str]) -> str:
@@ -165,6 +167,8 @@ def _heads(section: Section) -> list[str]:
     for row in section.rows:
         for steps in dict.fromkeys(row.values(plateau.PROBE).values()):
             heads.setdefault(steps, []).append(row.label)
+    if len(heads) == 1:
+        return [f"{_head(steps)}{' in every arm' * (len(section.rows) > 1)}." for steps in heads]
     return [f"{_head(steps)}: {listed(labels, most=None)}." for steps, labels in sorted(heads.items())]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from harness.training import masked_lm_eval
 from reports import render
 from reports.__main__ import main
 from reports.chapters import pretraining, pretraining_pictures
@@ -160,9 +161,14 @@ def test_counted_costs_have_no_interval(pretrained):
 def test_notes_say_budget_corpus_and_which_head_predicts(pretrained, ended):
     result = comparing.compare("s", [pretrained(), pretrained("electra+rtd", ends=ended(3.0, {"pretrain/probe_steps": 200.0}))])
     assert "Budget: 20.0 M tokens. Corpus: wikitext, 103.0 M tokens in 28,472 documents." in sentences(result)
-    assert "at most 256 held-out sequences of 128 tokens (32,768 tokens)" in sentences(result)
+    assert "at most 256 held-out sequences of 128 tokens (32,768 tokens), 15 % of which are replaced by [MASK]" in sentences(
+        result
+    )
+    assert f"{masked_lm_eval.RATE:.0%}" == "15%"
     assert "the objective's own head: base+mlm." in sentences(result)
     assert "a head trained for 200 steps on the frozen encoder: electra+rtd." in sentences(result)
+    alike = comparing.compare("s", [pretrained(), pretrained("albert+mlm")])
+    assert "predicted by the objective's own head in every arm." in sentences(alike)
 
 
 @pytest.mark.parametrize(
