@@ -121,7 +121,8 @@ def compared(comparison: Comparison) -> str:
     tasks = list(dict.fromkeys(section.task for section in comparison.sections if not section.is_pretraining))
     on = f" on {listed(tasks, most=None)}" if tasks else ""
     rows = [row for section in comparison.sections for row in section.rows if not section.is_pretraining or not tasks]
-    each = " to ".join(dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs)))))
+    texts = dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs))))
+    each = (" or " if len({"pretraining" in text for text in texts}) > 1 else " to ").join(texts)
     against = f"{listed(others, most=MOST)} against " if others else ""
     brackets = " In brackets: 95 % intervals, corrected for the number of arms." if others else ""
     return f"{against}**{escape(comparison.baseline)}**{_defaults(comparison, others)}{on}; {each} each.{brackets}"

@@ -231,3 +231,13 @@ def test_the_first_line_says_what_the_baseline_has_where_the_others_are_named_by
     line = findings.compared(compare("s", runs, "base+mlm"))
     assert line.startswith("base+mlm mask_rate=0.05, base+mlm mask_rate=0.4 against **base+mlm** (mask_rate=0.3) on sst2;")
     assert "(" not in findings.compared(compare("s", runs, "base+mlm mask_rate=0.4")).partition(" on ")[0]
+
+
+def test_the_first_line_tells_seeds_from_pretrainings(make_run):
+    plain = [make_run("base", seed, {SCORE: 0.5}) for seed in (0, 1)]
+    more = [make_run("base+mlm", seed, {SCORE: 0.5}, pretrain_seed=str(seed), pretraining=f"p{seed}") for seed in (0, 1)]
+    line = findings.compared(compare("s", [*plain, *more], "base"))
+    assert "on sst2; 2 seeds or 2 pretrainings × 1 seed each." in line
+    assert "2 seeds to 3 seeds each." in findings.compared(
+        compare("s", [*plain, *(make_run("albert", seed) for seed in range(3))])
+    )
