@@ -162,9 +162,16 @@ def loss_curves(comparison: Comparison, names: dict[int, str], curves: Curve) ->
             look = {"color": styles[label].colour, "linestyle": styles[label].line, "linewidth": 1.5, "zorder": front}
             panel.plot(mean.x, smooth(mean.y), label=label, **look)
         panel.set(title=names[index], xlabel="training step", ylabel="training loss")
-    highest = max(panel.get_ylim()[1] for panel in axes)
-    for panel in axes:
-        panel.set_ylim(top=highest, bottom=min(0, *(one.get_ylim()[0] for one in axes)))
+    kinds = [comparison.sections[index].runs[0].params.get("task.kind") for index in panels]
+    for kind in set(kinds):
+        _share_axis([panel for panel, own in zip(axes, kinds, strict=True) if own == kind])
     drawn = [label for label in comparison.labels if any(label in means for means in panels.values())]
     legend(figure, [handle(styles[label], line=True) for label in drawn])
     return figure
+
+
+def _share_axis(panels: list[Axes]) -> None:
+    """One vertical axis from 0 for losses of one kind: squared errors are larger than cross-entropies."""
+    lows, highs = zip(*(panel.get_ylim() for panel in panels), strict=True)
+    for panel in panels:
+        panel.set_ylim(bottom=min(0, *lows), top=max(highs))
