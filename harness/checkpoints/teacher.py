@@ -12,7 +12,7 @@ from models.encoder import Encoder
 from models.heads import MaskedLMHead
 from models.mask_decoder import make_mask_decoder
 from models.objectives.config import ObjectiveName
-from models.objectives.distillation import Teacher
+from models.objectives.distillation import Teacher, refuse_unlike
 
 HEAD = "masked_head."
 
@@ -53,7 +53,10 @@ def content_hash(config: RunConfig) -> str | None:
 
 
 def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
-    """InputError if the teacher has another vocabulary size, or is too short for pretrain.length."""
+    """InputError if the teacher has another vocabulary size, or is too short for pretrain.length.
+
+    ValueError if its vectors are compared and have another size.
+    """
     if config.pretrain.objective is not ObjectiveName.distillation:
         return
     name, shape = f"pretrain.teacher={config.pretrain.teacher!r}", load(Path(config.pretrain.teacher)).encoder.config
@@ -64,6 +67,7 @@ def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
         )
     if shape.longest_text < config.pretrain.length:
         raise InputError(f"{name} reads {shape.longest_text} tokens at most, pretrain.length={config.pretrain.length} is more")
+    refuse_unlike(config.pretrain, config.model, shape)
 
 
 def load(folder: Path) -> Teacher:

@@ -160,8 +160,8 @@ def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) ->
 
 def _pretraining(composed: RunConfig, found: Found, corpus: sequences.Corpus, tokenizer_file: str) -> PlannedRun:
     config = pretraining_of(resolve(composed, found))
-    teacher.refuse_misfit(config, corpus.vocab_size)
     try:
+        teacher.refuse_misfit(config, corpus.vocab_size)
         refuse_misfit(config.pretrain, config.model)
     except ValueError as error:
         raise InputError(str(error)) from error

@@ -46,7 +46,7 @@ class Distillation(Objective):
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary, teacher: Teacher) -> None:
         super().__init__()
-        _refuse_unlike(config, shape, teacher.encoder.config)
+        refuse_unlike(config, shape, teacher.encoder.config)
         self._config, self._vocabulary = config, vocabulary
         self.encoder = Encoder(shape)
         self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
@@ -104,7 +104,8 @@ def cosine_loss(hidden: Tensor, teacher_hidden: Tensor) -> Tensor:
     return (1 - F.cosine_similarity(hidden.float(), teacher_hidden.float(), dim=-1)).sum()
 
 
-def _refuse_unlike(config: ObjectiveConfig, shape: EncoderConfig, teacher: EncoderConfig) -> None:
+def refuse_unlike(config: ObjectiveConfig, shape: EncoderConfig, teacher: EncoderConfig) -> None:
+    """ValueError for a teacher with another vocabulary size, or with another hidden size where its vectors are compared."""
     if shape.vocab_size != teacher.vocab_size:
         raise ValueError(
             f"pretrain.teacher={config.teacher} has a vocabulary of {teacher.vocab_size} tokens, "

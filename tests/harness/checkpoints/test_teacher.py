@@ -97,6 +97,10 @@ def test_a_published_teacher_answers_as_its_makers_model(published):
     [
         (["pretrain.length=64"], "reads 40 tokens at most, pretrain.length=64 is more"),
         (["tokenizer.vocab_file=other.txt"], "the tokenizer 5"),
+        (
+            ["pretrain.cosine_weight=1"],
+            "has vectors of 32 features, not of model.hidden_size=128: set pretrain.cosine_weight=0",
+        ),
     ],
 )
 def test_a_teacher_that_does_not_fit_is_told_in_one_line(run_harness, output, published, tmp_path, given, message):
