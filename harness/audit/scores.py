@@ -1,6 +1,7 @@
 """Differences of two arms over finished runs of the tracking store, paired by seed, and how many seeds a verdict takes.
 
-Two runs are compared where all facts agree that the claim does not name. Where their models differ, so may the keys of a model.
+Two runs are compared where all facts agree that the claim does not name. Where their models differ, so may the keys of a model,
+but for those that the arm of one of them sets.
 """
 
 import json
@@ -44,6 +45,9 @@ MOST_NAMED = 2
 
 Arms = dict[str, list[FinishedRun]]
 """Facts of an arm, as JSON -> its runs."""
+
+Pair = tuple[list[FinishedRun], ...]
+"""The runs of two arms: of `of` and of `against`."""
 
 
 @dataclass
@@ -130,17 +134,20 @@ def _sections(reading: Score, runs: list[FinishedRun]) -> list[Section]:
         held = _held(run, sides)
         of_side = found.setdefault(json.dumps(held, sort_keys=True), ({}, {}))[place]
         of_side.setdefault(json.dumps(_facts(run), sort_keys=True), []).append(run)
-    pairs = [pair for arms_of in found.values() for pair in product(*(side.values() for side in arms_of))]
+    pairs = [
+        pair for arms_of in found.values() for pair in product(*(side.values() for side in arms_of)) if _agree(pair, sides)
+    ]
     sections = [_section(pair, reading.metric, sides) for pair in pairs]
     _tell_apart(sections)
+    _complete(sections)
     return sections
 
 
-def _section(pair: tuple[list[FinishedRun], ...], metric: str, sides: list[dict[str, str]]) -> Section:
+def _section(pair: Pair, metric: str, sides: list[dict[str, str]]) -> Section:
     first = [runs[0] for runs in pair]
     values = tuple({_replicate(run): run.metrics[metric] for run in runs} for runs in pair)
     constants = [run.metrics.get(CONSTANT.get(metric, "")) for runs in pair for run in runs]
-    settings = _other_settings(first[0], sides)
+    settings = {key: first[0].params.get(key, "") for key in _set_keys(pair, sides)}
     return Section(first[0], first[1], settings, values, [one for one in constants if one is not None])
 
 
@@ -159,10 +166,27 @@ def _tell_apart(sections: list[Section]) -> None:
             section.settings |= {key: one.get(key, "") for key in differing[:MOST_NAMED]}
 
 
+def _complete(sections: list[Section]) -> None:
+    """A setting that tells a section from others of its task is stated of each of them, also where it has its default."""
+    of_task: dict[str, dict[str, None]] = {}
+    for section in sections:
+        of_task.setdefault(section.run.tags[tags.TASK], {}).update(dict.fromkeys(section.settings))
+    for section in sections:
+        section.settings = {key: _of_both(section, key) for key in of_task[section.run.tags[tags.TASK]]}
+
+
 def _of_both(section: Section, key: str) -> str:
     """`1e-3`, or `194 and 128` where the two arms differ in it."""
     of_both = [run.params.get(key, "None") for run in (section.run, section.against)]
-    return " and ".join(dict.fromkeys(of_both))
+    return " and ".join(dict.fromkeys(map(_spelled, of_both)))
+
+
+def _spelled(value: str) -> str:
+    """As on the command line: `null`, `true`, `16` for what a store keeps as `None`, `True`, `16.0`."""
+    try:
+        return f"{float(value):g}"
+    except ValueError:
+        return {"None": "null", "True": "true", "False": "false"}.get(value, value)
 
 
 def facts_of(text: str) -> dict[str, str]:
@@ -184,11 +208,21 @@ def _side(run: FinishedRun, sides: list[dict[str, str]]) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _other_settings(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
-    """Keys of the model that no side names and the arm of the run sets, by its label: `base hidden_act=relu`."""
-    settings = {word.partition("=")[0] for word in run.tags.get(tags.ARM, "").split()[1:] if "=" in word}
-    keys = {key if "." in key else f"model.{key}" for key in settings} & set(mistakes.known_keys())
-    return {key: run.params.get(key, "") for key in sorted(keys) if not any(key in facts for facts in sides)}
+def _agree(pair: Pair, sides: list[dict[str, str]]) -> bool:
+    """Whether the models of two arms have one value of each key that the arm of either sets."""
+    ours, theirs = (runs[0].params for runs in pair)
+    return all(plain(ours.get(key, "None")) == plain(theirs.get(key, "None")) for key in _set_keys(pair, sides))
+
+
+def _set_keys(pair: Pair, sides: list[dict[str, str]]) -> list[str]:
+    """Keys of the model that no side names and an arm sets, by its label: `base hidden_act=relu`.
+
+    A label leaves out what its study sets for all arms, so that the runs of one arm may have several.
+    """
+    labels = {run.tags.get(tags.ARM, "") for runs in pair for run in runs}
+    words = {word.partition("=")[0] for label in labels for word in label.split()[1:] if "=" in word}
+    keys = {word if "." in word else f"model.{word}" for word in words} & set(mistakes.known_keys())
+    return sorted(key for key in keys if not any(key in facts for facts in sides))
 
 
 def _has(run: FinishedRun, facts: Mapping[str, str]) -> bool:
@@ -204,12 +238,11 @@ def plain(value: str) -> str:
 
 
 def _held(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
-    """The facts that must agree; other settings of the model too where two models differ, whose keys are free."""
+    """The facts that must agree; where two models differ, their keys are free."""
     named = {key for facts in sides for key in facts}
     differing = [key for key in named if sides[0].get(key) != sides[1].get(key)]
     free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
-    held = {key: value for key, value in _facts(run).items() if not arms.within(key, free)}
-    return held | _other_settings(run, sides)
+    return {key: value for key, value in _facts(run).items() if not arms.within(key, free)}
 
 
 def _facts(run: FinishedRun) -> dict[str, str]:
@@ -230,7 +263,7 @@ def _conditions(section: Section) -> dict[str, object]:
     run = section.run
     budget = "pretrain" if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else "finetune"
     settings = {key: run.params.get(f"{budget}.{key}") for key in ("max_steps", "epochs", "steps", "tokens", "flops")}
-    first = next(((key, value) for key, value in settings.items() if value not in (None, "None")), None)
+    first = next(((key, _spelled(value)) for key, value in settings.items() if value not in (None, "None")), None)
     named = section.settings | dict([first] if first else [])
     return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **named}
 

@@ -17,6 +17,7 @@ def run(
     model: str, seed: int, score: float, task: str = "sst2", metric: str = "eval/score", arm: str = "", **params: str
 ) -> FinishedRun:
     known = {"model_name": model, "scale_name": "tiny", "finetune.learning_rate": "0.001", "task.name": task, "seed": str(seed)}
+    known["model.hidden_act"] = "gelu"
     tags = {"task": task, "seed": str(seed), "scale": "tiny", "arm": arm or model}
     return FinishedRun(tags, known | {key.replace("__", "."): value for key, value in params.items()}, {metric: score})
 
@@ -69,11 +70,22 @@ def test_other_settings_of_the_model_are_another_arm():
             for seed in (1, 2)
         ],
     ).points
-    assert (plain.value, plain.where.get("model.hidden_act")) == (pytest.approx(0.1, abs=0.001), None)
+    assert (plain.value, plain.where["model.hidden_act"]) == (pytest.approx(0.1, abs=0.001), "gelu")
     assert (both.value, both.where["model.hidden_act"]) == (pytest.approx(0.1), "relu")
     swept = [run(model, seed, 0.9, arm=f"{model} learning_rate=1e-3") for model in ("base", "gpt") for seed in (1, 2, 3)]
     (point,) = scores.compare(reading(), swept).points
     assert point.value == 0
+
+
+def test_a_setting_is_compared_by_its_value_whichever_study_left_it_out_of_the_label():
+    def sized(model: str, tokens: str, score: float, arm: str = "") -> list[FinishedRun]:
+        return [run(model, seed, score, arm=arm, model__max_position_embeddings=tokens) for seed in (1, 2, 3)]
+
+    base = sized("base", "128", 0.7, "base scale=tiny")
+    (point,) = scores.compare(reading(), base + sized("gpt", "128", 0.8, "gpt max_position_embeddings=128")).points
+    assert point.value == pytest.approx(0.1)
+    assert point.where["model.max_position_embeddings"] == "128"
+    assert scores.compare(reading(), base + sized("gpt", "64", 0.8, "gpt max_position_embeddings=64")).points == ()
 
 
 def test_keys_are_matched_as_they_are_typed():
@@ -190,4 +202,16 @@ def test_two_arms_of_one_side_never_share_a_section(turned):
 
 def test_sections_that_differ_in_a_condition_name_it():
     runs = [replace(one, params=one.params | {"finetune.learning_rate": rate}) for one in RUNS for rate in ("1e-3", "1e-4")]
-    assert [point.where["finetune.learning_rate"] for point in scores.compare(reading(), runs).points] == ["1e-3", "1e-4"]
+    assert [point.where["finetune.learning_rate"] for point in scores.compare(reading(), runs).points] == ["0.001", "0.0001"]
+
+
+def test_settings_are_written_as_on_the_command_line():
+    runs = [
+        replace(one, params=one.params | {"pretrain.static_masks": str(static), "finetune.epochs": "16.0"})
+        for one in RUNS
+        for static in (True, False)
+    ]
+    points = scores.compare(reading(), runs).points
+    assert [(one.where["pretrain.static_masks"], one.where["epochs"]) for one in points] == [("true", "16"), ("false", "16")]
+    shared = [replace(one, params=one.params | {"pretrain.masked_share": share}) for one in RUNS for share in ("None", "0.5")]
+    assert [one.where["pretrain.masked_share"] for one in scores.compare(reading(), shared).points] == ["null", "0.5"]
