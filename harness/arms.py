@@ -140,7 +140,7 @@ def _by_label(labels: Mapping[str, str]) -> list[list[str]]:
 def setting_texts(some_facts: Facts, keys: Iterable[str]) -> list[str]:
     """`dtype=bf16` for each key, by its short name unless two of the keys share that; `-` where the key is missing.
 
-    Of a hash the first eight digits are shown.
+    Of a hash the first eight digits are shown, of a large whole number no decimals: `at=500000`.
     """
     named = list(keys)
     short = [short_name(key) for key in named]
@@ -149,7 +149,9 @@ def setting_texts(some_facts: Facts, keys: Iterable[str]) -> list[str]:
 
 
 def _value_text(key: str, value: str) -> str:
-    return value[:HASH_DIGITS] if key.startswith("facts.") and re.fullmatch("[0-9a-f]{16,}", value) else value
+    if key.startswith("facts.") and re.fullmatch("[0-9a-f]{16,}", value):
+        return value[:HASH_DIGITS]
+    return value.removesuffix(".0") if re.fullmatch(r"-?\d{4,}\.0", value) else value
 
 
 def _separating(several: list[Facts]) -> list[str]:

@@ -17,6 +17,7 @@ from reports.reading.store import Run
 SETTING = re.compile(r" \S+=")
 """A setting in a label, such as ` dtype=bf16`."""
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+"""A number in a label, by whose size labels are ordered."""
 NEAREST = 5
 RECIPE = "facts.recipe"
 """Fact of a run: the recipe of the pretraining that it starts from."""

@@ -19,11 +19,16 @@ MARKS = {
 }
 
 
+LEAST_SHARE = 0.1
+"""Of which a percentage is shown: 3 points are 40,000 % of a correlation near 0."""
+
+
 def change_text(change: Change, unit: str) -> str:
-    """`−12.3 % ▲ better`; a score in points and in percent."""
+    """`−12.3 % ▲ better`; a score in points, and in percent of a baseline that is not near 0."""
     shown = formats.percent(change.percent)
     if unit in SHARES:
-        shown = f"{formats.difference(change.absolute, unit)} ({shown})"
+        in_percent = f" ({shown})" if abs(change.baseline_mean) >= LEAST_SHARE else ""
+        shown = f"{formats.difference(change.absolute, unit)}{in_percent}"
     return f"{shown} {verdict_text(change, unit)}".rstrip()
 
 

@@ -46,6 +46,13 @@ def test_distinguish_adds_nothing_where_labels_differ_or_arms_agree():
     assert arms.distinguish(labels, facts) == labels
 
 
+def test_whole_numbers_are_shown_without_decimals():
+    facts = {"r1": {"pretrain.at": "500000.0"}, "r2": {"pretrain.at": "2000000.0"}}
+    seen = arms.distinguish({"r1": "base", "r2": "base"}, facts)
+    assert seen == {"r1": "base at=500000", "r2": "base at=2000000"}
+    assert arms.setting_texts({"dropout": "1.0"}, ["dropout"]) == ["dropout=1.0"]
+
+
 def test_distinguish_adds_the_scale_first():
     facts = {"r1": {"scale_name": "tiny", "model.hidden_size": "128"}, "r2": {"scale_name": "mini", "model.hidden_size": "256"}}
     assert arms.distinguish({"r1": "base", "r2": "base"}, facts) == {"r1": "base scale=tiny", "r2": "base scale=mini"}

@@ -1,5 +1,7 @@
 """The tables that people read."""
 
+import pytest
+
 from reports.chapters import components, left_out
 from reports.comparison.compare import compare
 from reports.comparison.study import Study
@@ -34,6 +36,12 @@ def test_seeds_show_mean_spread_and_unclear(make_run):
         line(tables.before_after(section), "new")[2] == "0.805 ± 0.007<br>−0.5 points (−0.62 %) ~ not resolved: needs 61 seeds"
     )
     assert "<br>~ not resolved: needs 61 seeds, p 0.8, 2 seeds" in line(tables.differences(section), "new")[1]
+
+
+@pytest.mark.parametrize("baseline", [-0.01, 0.0, 0.001, 0.09])
+def test_a_score_near_0_has_no_percentage(make_run, baseline):
+    section = compare("s", [make_run(values={SCORE: baseline}), make_run("new", values={SCORE: baseline + 0.03})]).sections[0]
+    assert line(tables.before_after(section), "new")[2] == f"{baseline + 0.03:.3f}<br>+3.0 points △ better?"
 
 
 def test_counted_metric_shows_no_spread(make_run):
