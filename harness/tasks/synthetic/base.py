@@ -38,9 +38,7 @@ class Theory:
     layers: int = 1  # attention layers that the known construction needs
     chance: float = 0.5  # score of a prediction that ignores the text
     ceiling: float = 1.0  # score of the true rule
-    to_right: Distance | None = (
-        None  # from a labelled word to the deciding one on its right; None: the pooled vector is labelled
-    )
+    to_right: Distance | None = None  # from a labelled word to the deciding one; None: the pooled vector is labelled
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,5 @@ class Family:
     refuse: Callable[[GrammarConfig], None] = lambda config: None  # InputError for a difficulty that cannot be generated
     steps: int | None = None  # optimiser steps in which `base` solved the task of `conf/task/` at scale tiny
     relayed_steps: int | None = None  # the same of `windowed`, where information must pass through several layers
-    make_held_out: Callable[[random.Random, GrammarConfig], Row] | None = (
-        None  # the rows of validation, where words are held out
-    )
+    make_held_out: Callable[[random.Random, GrammarConfig], Row] | None = None  # rows of validation with words of their own
     words: Sequence[str] = tuple(WORDS)  # of which a vocabulary is trained

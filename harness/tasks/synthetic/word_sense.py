@@ -1,8 +1,8 @@
 """The sense of an ambiguous word, an animal or a thing, which a single word further right decides.
 
 "the jaguar outside was asleep" is an animal, "the jaguar outside was rusty" a thing. The label is that of the word itself
-(kind `tokens`), so that a causal model, which has read nothing of what follows, cannot tell: it finds the word and is right in
-half of the rows. The words of validation do not occur in training, and every word has both senses equally often.
+(kind `tokens`), so that a causal model, which has read nothing of what follows, cannot tell: at best it finds the word and is
+right in half of the rows. The words of validation do not occur in training, and every word has both senses equally often.
 """
 
 import random
@@ -44,7 +44,9 @@ def theory(config: GrammarConfig) -> Theory:
     before, between, after = (max(map(len, parts)) for parts in (BEFORE, BETWEEN, AFTER))
     right = Distance(2, 2 + between)  # `was` stands between the word and what decides
     first, last = Distance(2 + right.least, 2 + before + right.most), Distance(1, 1 + after)
-    return Theory(first, last, first.most + last.most + 1, span=0, unreached=0.5, bag=1.0, linear=1.0, to_right=right)
+    tokens = first.most + last.most + 1
+    chance = 2 * 0.5 / (1 + len(BEFORE))  # F1 of one sense at every place where the word may stand
+    return Theory(first, last, tokens, span=0, unreached=0.5, bag=1.0, linear=1.0, chance=chance, to_right=right)
 
 
 def oracle(row: Row, config: GrammarConfig) -> int:
