@@ -119,6 +119,10 @@ def _draw(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None
         style = {"color": arm.colour, "markersize": 7 if arm.marker == "*" else 5, "alpha": 0.75, "zorder": 3}
         axes.plot(*zip(*points, strict=True), linestyle="None", marker=arm.marker, markeredgewidth=0, label=label, **style)
         axes.plot(ends / factor, _on_line(law, ends), color=arm.colour, linestyle=arm.line, linewidth=1.2, zorder=2)
+        if len(laws) == 1:  # the names of several arms would lie on each other
+            for name, (flops, losses) in zip(law.names, law.losses.items(), strict=True):
+                place = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+                axes.annotate(name, (flops / factor, max(losses)), **place)
     axes.set(xscale="log", yscale="log", xlabel=f"{metrics.get(FLOPS).title} ({letter}FLOP)")
     axes.set(ylabel=f"{metrics.get(LOSS).title} (nats)")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

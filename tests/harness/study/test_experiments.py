@@ -17,6 +17,8 @@ SMALL = [
 
 BAG = ("task=bag", "task.grammar.train_examples=40", "task.grammar.validation_examples=20")
 
+ALONG = ("pretrain.steps=null", "pretrain.tokens=2048", "pretrain.keep=[1024]", "pretrain.at=1024,null")
+
 
 def pretrained_in(output: Path) -> int:
     """Finished pretrainings."""
@@ -37,6 +39,7 @@ def test_before_after_pretrains_each_variant_and_fine_tunes_it(run_harness, tmp_
     [
         ("before_after", BAG, 7),
         ("objectives", BAG, 6),
+        ("along_pretraining", (*BAG, *ALONG), 1),
         ("mask_rate", [], 8),
         ("mask_units", [], 6),
         ("positions", [], 5),
