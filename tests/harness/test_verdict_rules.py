@@ -1,0 +1,137 @@
+"""The rules of verdicts on trained models: replicates, items, the constant answer, and a solved task."""
+
+import math
+
+import numpy as np
+import pytest
+
+from harness import verdict_rules
+from harness.paired import Difference, Replicate, compare_paired, of_differences
+from harness.verdict_rules import Tells
+
+STUDIES = 1000
+
+
+def seeds(scores: np.ndarray) -> dict[Replicate, float]:
+    return {Replicate("", str(seed)): float(score) for seed, score in enumerate(scores)}
+
+
+def study(rng: np.random.Generator, count: int, items: int, own: float, luck: float, bias: float = 0.0) -> np.ndarray:
+    """Which items come out right, of two arms of equal quality: (2, seeds, items).
+
+    Items have a difficulty, arms a strength of their own on each (`own`), seeds luck over all items (`luck`) and on each.
+    """
+    difficulty = rng.normal(0.8, 1, items)
+    strength = rng.normal(0, own, (2, 1, items))
+    of_seed = rng.normal(0, luck, (2, count, 1)) + rng.normal(0, 0.5, (2, count, items))
+    return (difficulty + strength + of_seed + np.array([0, bias])[:, None, None] > 0).astype(float)
+
+
+def difference(right: np.ndarray, with_predictions: bool) -> Difference:
+    before, after = right
+    apart = verdict_rules.share_apart(before, after) if with_predictions else 1.0
+    error = verdict_rules.items_error(float(before.mean()), float(after.mean()), right.shape[2], apart=apart)
+    return compare_paired(seeds(before.mean(axis=1)), seeds(after.mean(axis=1))).with_items(error)
+
+
+@pytest.mark.parametrize(("own", "luck", "with_predictions"), [(0.5, 0.2, True), (1.5, 0.05, True), (1.5, 0.05, False)])
+@pytest.mark.parametrize("count", [3, 10])
+@pytest.mark.long
+def test_equal_arms_are_told_apart_in_at_most_one_study_of_twenty(count: int, own: float, luck: float, with_predictions: bool):
+    """Whatever scatters most: seeds, items, or the strengths of an arm on single items, which no number of seeds shows."""
+    rng = np.random.default_rng([count, int(100 * own), int(100 * luck)])
+    found = [difference(study(rng, count, 200, own, luck), with_predictions) for _ in range(STUDIES)]
+    alarms = np.mean([one.t_test_p() <= verdict_rules.LEVEL for one in found])
+    print(f"{count} seeds, own {own}, luck {luck}: {alarms:.4f}")
+    assert alarms <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / STUDIES)
+
+
+@pytest.mark.long
+def test_seeds_alone_take_what_one_sample_of_items_favours_for_a_difference():
+    """What the items' share is for: many seeds of two equal arms on the same items agree on who is better there."""
+    rng = np.random.default_rng(0)
+    studies = [study(rng, 10, 200, 1.5, 0.02) for _ in range(500)]
+    alone = [compare_paired(*(seeds(side.mean(axis=1)) for side in right)).t_test_p() <= 0.05 for right in studies]
+    assert np.mean(alone) > 0.3
+
+
+@pytest.mark.long
+def test_a_clear_difference_is_still_found_with_three_seeds():
+    rng = np.random.default_rng(1)
+    found = [difference(study(rng, 3, 500, 0.5, 0.05, bias=0.8), True).t_test_p() <= 0.05 for _ in range(300)]
+    assert np.mean(found) > 0.8
+
+
+def test_an_interval_with_items_holds_what_its_p_says():
+    found = of_differences([0.02, 0.03, 0.05, 0.01]).with_items(0.012)
+    for confidence in (0.5, 0.9, 0.95, 0.999):
+        low, high = found.interval_at(confidence)
+        for end in (low, high):
+            assert found.t_test_p(end) == pytest.approx(1 - confidence, rel=1e-6)
+        assert found.t_test_p(low, 1) == pytest.approx((1 - confidence) / 2, rel=1e-6)
+        assert found.t_test_p(high, 1) == pytest.approx(1 - (1 - confidence) / 2, rel=1e-6)
+
+
+def test_items_widen_an_interval_and_none_leave_it():
+    found = of_differences([0.02, 0.03, 0.05])
+    assert found.with_items(0.0).interval == found.interval
+    assert found.with_items(0.01).interval[0] < found.interval[0]
+    assert of_differences([0.02]).with_items(0.01).interval is None
+
+
+def test_equal_differences_are_as_wide_as_the_items():
+    found = of_differences([0.0246, 0.0246, 0.0246]).with_items(0.01)
+    assert found.interval == pytest.approx((0.0246 - 0.0196, 0.0246 + 0.0196), abs=1e-4)
+
+
+def test_two_replicates_are_not_enough_on_either_level():
+    assert not verdict_rules.has_enough(of_differences([0.02, 0.03]))
+    assert verdict_rules.has_enough(of_differences([0.02, 0.03, 0.02]))
+    both = {Replicate(str(first), str(second)): 0.01 * first + 0.003 * second for first in range(2) for second in range(5)}
+    assert not verdict_rules.has_enough(compare_paired(dict.fromkeys(both, 0.0), both))
+    crossed = {Replicate("", str(second)): 0.7 + 0.01 * second for second in range(2)}
+    pretrained = {Replicate(str(first), str(second)): 0.8 + 0.01 * first for first in range(5) for second in range(2)}
+    assert not verdict_rules.has_enough(compare_paired(crossed, pretrained))
+
+
+def test_errors_of_items():
+    assert verdict_rules.item_error(0.8, 10_000) == pytest.approx(0.004, rel=0.01)
+    assert 0.001 < verdict_rules.item_error(1.0, 500) < 0.005
+    assert verdict_rules.item_error(0.8, 10_000, "pearson") == pytest.approx(0.0036, rel=0.01)
+    assert verdict_rules.item_error(1.0, 500, "pearson") > 0
+    assert verdict_rules.over_tasks([0.03, 0.04]) == pytest.approx(0.025)
+
+
+def test_what_both_arms_get_wrong_is_no_scatter_of_their_difference():
+    right = np.random.default_rng(0).random((3, 400)) < 0.7
+    other = right.copy()
+    other[:, :4] = ~other[:, :4]
+    assert verdict_rules.share_apart(right.astype(float), other.astype(float)) < 0.1
+    assert verdict_rules.share_apart(np.ones((2, 50)), np.ones((2, 50))) == 1.0  # nothing is known of what is never wrong
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "constant", "found"),
+    [
+        ((0.51, 0.50, 0.52), (0.52, 0.49, 0.51), 0.51, Tells.NOTHING),
+        ((0.40, 0.41, 0.42), (0.45, 0.46, 0.47), 0.51, Tells.NOTHING),
+        ((0.40, 0.41, 0.42), (0.80, 0.81, 0.82), 0.51, Tells.EVERYTHING),
+        ((0.52, 0.53, 0.53), (0.52, 0.53, 0.53), 0.51, Tells.NOTHING),  # 500 items do not show one or two points
+        ((0.998, 1.0, 0.996), (1.0, 1.0, 1.0), 0.5, Tells.NO_EQUALITY),
+        ((0.985, 0.985, 0.985), (0.999, 0.999, 0.998), 0.5, Tells.NO_EQUALITY),
+        ((0.9, 0.91, 0.92), (0.999, 0.999, 0.998), 0.5, Tells.EVERYTHING),
+        ((0.97, 0.97, 0.97), (0.97, 0.97, 0.971), 0.5, Tells.EVERYTHING),
+        ((0.8, 0.81, 0.82), (0.8, 0.81, 0.82), None, Tells.EVERYTHING),
+    ],
+)
+def test_what_a_task_can_tell(before: tuple, after: tuple, constant: float | None, found: Tells):
+    assert verdict_rules.tells(before, after, constant, 0.01, 500) is found
+
+
+def test_an_arm_that_fails_on_one_seed_solves_no_task():
+    assert verdict_rules.tells((1.0, 1.0, 0.5), (1.0, 0.99, 1.0), None, 0.01, 500) is Tells.EVERYTHING
+
+
+def test_of_a_loss_the_lower_is_better_than_the_constant():
+    assert verdict_rules.beats_constant([5.0, 5.1, 5.2], 6.7, sign=-1)
+    assert not verdict_rules.beats_constant([6.6, 6.8, 6.7], 6.7, sign=-1)
