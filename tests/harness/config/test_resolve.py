@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.config.resolve import Found, Vocabulary, resolve
+from harness.config.resolve import Found, Vocabulary, pretraining_of, resolve
 
 FOUND = Found(vocabulary=Vocabulary(size=87, pad=3), threads=2)
 
@@ -39,3 +39,10 @@ def test_a_teacher_belongs_to_the_runs_of_a_sweep_that_it_teaches(compose):
     resolved = resolve(untaught, FOUND)
     assert (resolved.pretrain, resolved.label) == (resolve(plain, FOUND).pretrain, resolve(plain, FOUND).label)
     assert resolve(taught, FOUND).pretrain.teacher == "RUN"
+
+
+def test_pretraining_does_not_depend_on_the_rows_that_the_task_reads(compose):
+    common = ("pretrain=mlm", "task=bag", "scale=tiny")
+    (whole,), (cut,) = compose(*common), compose(*common, "data.train_examples=50", "data.validation_examples=20")
+    assert (cut.data.train_examples, cut.data.validation_examples) == (50, 20)
+    assert pretraining_of(resolve(cut, FOUND)).data == pretraining_of(resolve(whole, FOUND)).data

@@ -1,9 +1,11 @@
 """Intervals of percentiles: what they hold is counted on simulated launches whose percentile is known."""
 
+import math
+
 import numpy as np
 import pytest
 
-from harness.measure.intervals import _percentiles, percentile_interval
+from harness.measure.intervals import _percentiles, percentile_interval, t_quantile
 
 STUDIES = {5: 600, 20: 250}
 """Launches -> studies."""
@@ -49,6 +51,12 @@ def test_launches_that_differ_widen_the_interval_and_calls_alone_do_not():
     apart = percentile_interval([calls, 1.1 * calls, 1.2 * calls], 50)
     assert alike[0] == pytest.approx(alike[1])
     assert apart[1] / apart[0] > 1.2
+
+
+def test_error_of_two_constant_launches_is_that_of_their_mean():
+    """Launches d apart on the logarithm: the standard error of the mean of two is d / 2, by the sample variance (n - 1)."""
+    low, high = percentile_interval([[1.0] * 9, [math.exp(0.01)] * 9], 50)
+    assert math.log(high / low) / 2 == pytest.approx(t_quantile(1) * 0.005, rel=0.1)
 
 
 @pytest.mark.parametrize("rank", [0, 37, 50, 99, 100])

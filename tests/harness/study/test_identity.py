@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness import arms, tags
+from harness.config.choices import DeviceSharding, Dtype
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.study import identity
 from harness.study.identity import Inputs
@@ -143,6 +144,17 @@ def test_recipe_is_the_same_for_all_replicates_and_for_nothing_else(config):
     assert recipe(replace(config, pretrain=replace(config.pretrain, mask_rate=0.4)), inputs) != recipe(config, inputs)
 
 
+def test_training_is_the_same_on_other_devices_and_for_nothing_else(config):
+    """By it a pretraining resumes a checkpoint of another number of devices or threads."""
+    before, inputs = identity.training(config, Inputs(corpus="c")), Inputs(corpus="c")
+    on = {"devices": 2, "sharding": DeviceSharding.full, "threads": 2}
+    for key, value in on.items():
+        moved = replace(config, hardware=changed(config.hardware, key, value))
+        assert identity.fingerprint(moved, inputs) != identity.fingerprint(config, inputs)
+        assert identity.training(moved, inputs) == before
+    assert identity.training(replace(config, hardware=changed(config.hardware, "dtype", Dtype.bf16)), inputs) != before
+
+
 def shares(one: tuple[RunConfig, Inputs], two: tuple[RunConfig, Inputs], lifted: list[str]) -> bool:
     """Whether a report would take both for attempts at one run."""
     first, second = identity.facts(*one), identity.facts(*two)
@@ -181,6 +193,8 @@ def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_no
     assert all(key.startswith(("model.", "model_name", "hardware.dtype")) for key in lifted)
     measured = [(one, INPUTS) for one in (runs[0], replace(runs[0], measure=replace(runs[0].measure, length=64)))]
     assert identity.lifted(measured) == []
+    of_two_row_sets = [(runs[0], INPUTS), (runs[0], replace(INPUTS, content={"rows": "others"}))]
+    assert identity.lifted(of_two_row_sets) == []
     assert len({arms.short_hash(arms.conditions(identity.facts(one, INPUTS), lifted)) for one in runs}) == 1
 
 

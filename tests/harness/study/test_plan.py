@@ -1,10 +1,15 @@
 """The order in which a command executes its runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
+import pytest
+
+from harness.config.choices import KeepBest
+from harness.corpus import prepare
+from harness.errors import InputError
 from harness.study.identity import Inputs
-from harness.study.plan import run_order
+from harness.study.plan import Cache, run_order
 
 
 @dataclass
@@ -47,3 +52,14 @@ def test_no_arm_always_has_the_same_place_and_the_order_is_that_of_the_last_time
 def test_pretrainings_come_first_in_the_order_that_they_were_asked_for():
     first, second = Item("z", 1, None), Item("y", 1, None)
     assert run_order([SWEEP[0], first, SWEEP[1], second])[:2] == [first, second]
+
+
+def test_text_and_rows_are_prepared_once_for_equal_settings_and_again_for_others(small_config, monkeypatch):
+    prepared_texts, cache = [], Cache()
+    monkeypatch.setattr(prepare, "prepare", lambda config: prepared_texts.append(config) or str(len(prepared_texts)))
+    larger = replace(small_config, tokenizer=replace(small_config.tokenizer, vocab_size=small_config.tokenizer.vocab_size + 1))
+    assert cache.text(small_config) == cache.text(replace(small_config, seed=5)) != cache.text(larger)
+    assert cache.task(small_config) == cache.task(replace(small_config, seed=5))
+    by_tune = replace(small_config, finetune=replace(small_config.finetune, keep_best=KeepBest.tune))
+    with pytest.raises(InputError, match=r"finetune\.keep_best=tune needs rows held out"):
+        cache.task(by_tune)

@@ -23,8 +23,8 @@ TAGS = [[0, 0, 1, 2, 2, 0], [0, 0], [0, 1]]
 
 
 def task(**changes) -> TaskConfig:
-    fields = {"scores": ["entity_f1", "accuracy"], "headline": "entity_f1", "max_length": 32} | changes
-    return TaskConfig(name="places", kind=TaskKind.tokens, fields=["words"], label="tags", labels=LABELS, **fields)
+    fields = {"scores": ["entity_f1", "accuracy"], "headline": "entity_f1", "max_length": 32, "labels": LABELS} | changes
+    return TaskConfig(name="places", kind=TaskKind.tokens, fields=["words"], label="tags", **fields)
 
 
 def table(words: list, tags: list) -> Table:
@@ -88,6 +88,17 @@ def test_words_that_are_cut_off_or_have_no_piece_are_predicted_outside(pieces_of
     assert made.predicted[0] == ["B-place" if word in kept_words else "O" for word in range(6)]
     assert made.predicted[2] == ["O", "B-place"]
     assert made.labels[0] == [LABELS[tag] for tag in TAGS[0]]
+
+
+def test_a_word_that_is_cut_off_is_outside_wherever_that_label_is_listed(pieces_of):
+    labels, order = ["B-place", "O", "I-place"], [1, 0, 2]
+    config = task(labels=labels, max_length=12)
+    kind, tags = tasks.kind_of(config), [[order[tag] for tag in row] for row in TAGS]
+    split = kind.encode(config, pieces_of, kind.examples(config, table(WORDS, tags)))
+    made = kind.predictions(config, split, logits_of(split, [[0] * 6, [0] * 2, [0] * 2]), majority=1)
+    seen = set(split.numbers["words"][: split.starts[1]].tolist()) - {-1}
+    assert made.predicted[0] == ["B-place" if word in seen else "O" for word in range(6)]
+    assert "O" in made.predicted[0]
 
 
 def test_one_row_a_word_with_its_own_item_and_no_logits_where_it_was_not_seen(pieces_of):

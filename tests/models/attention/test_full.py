@@ -15,8 +15,9 @@ from models.attention.full import full_attention as full_of_heads
 from models.attention.products import Context, Heads, attend
 from models.attention.windowed import windowed_attention as windowed_of_heads
 from models.batch import Batch
-from models.config import EncoderConfig
+from models.config import EncoderConfig, Position
 from models.encoder import Encoder, initialise
+from models.positions import BucketedBias
 
 WINDOWS = [2, 8, 64]
 GRID = [
@@ -261,3 +262,16 @@ def test_module_drops_only_while_training():
     assert not torch.equal(module(hidden, Context()), module(hidden, Context()))
     module.eval()
     assert torch.equal(module(hidden, Context()), module(hidden, Context()))
+
+
+@pytest.mark.parametrize("length", [70, 130])
+@pytest.mark.parametrize("tokens", [1, 3])
+def test_bias_of_global_keys_has_the_offset_of_full_attention(length: int, tokens: int):
+    """Buckets for each direction: a mirrored offset would be another number. Several blocks; the mask is written out."""
+    bias = BucketedBias(config(position=Position.bucketed))
+    torch.nn.init.normal_(bias.bias.weight, std=2.0, generator=torch.Generator().manual_seed(1))
+    query, key, value = heads(length)
+    places = torch.arange(length)
+    visible = ((places[None, :] - places[:, None]).abs() <= 4) | (places < tokens)
+    expected = full_of_heads(Heads(query, key, value, visible.expand(B, -1, -1), bias))
+    torch.testing.assert_close(windowed_of_heads(Heads(query, key, value, None, bias), 8, tokens), expected)

@@ -138,6 +138,15 @@ def test_cosine_loss_sees_direction_alone():
     assert cosine_loss(-hidden, hidden).item() == pytest.approx(12, rel=1e-5)
 
 
+def test_cosine_part_is_the_mean_over_all_tokens():
+    theirs = teacher()
+    objective = student(taught_by=theirs, soft_weight=0.0, masked_weight=0.0, cosine_weight=3.0)
+    data = example(objective)
+    hidden, taught = objective.encoder(data.inputs), theirs(data)[0]
+    expected = (1 - F.cosine_similarity(hidden, taught, dim=-1)).mean()
+    assert objective(data).item() == pytest.approx(3 * expected.item(), rel=1e-5)
+
+
 def test_loss_is_the_weighted_sum_of_three():
     weights = {"soft_weight": 5.0, "masked_weight": 2.0, "cosine_weight": 1.0}
     theirs, nothing = teacher(), dict.fromkeys(weights, 0.0)

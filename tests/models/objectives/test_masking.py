@@ -32,12 +32,15 @@ def test_a_sequence_of_512_tokens_has_77_masks(name: ObjectiveName):
     assert (data.targets != IGNORED).sum(dim=1).tolist() == [77, 77]
 
 
-def test_no_span_crosses_a_special_piece():
-    """Five words, each alone between two special pieces, are spans of one word: each is masked three times out of five.
+@pytest.mark.parametrize("begins_word", [True, False])
+def test_no_span_crosses_a_special_piece(begins_word: bool):
+    """Text behind a special piece begins a word, also where its piece would continue one.
+
+    Five words, each alone between two special pieces, are spans of one word: each is masked three times out of five.
 
     A span that went on behind a special piece would be too long in most places but the last ones.
     """
-    vocabulary = Vocabulary(30, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(30, dtype=torch.bool))
+    vocabulary = Vocabulary(30, pad=0, cls=2, sep=3, mask=4, word_start=torch.full((30,), begins_word))
     config = ObjectiveConfig(ObjectiveName.mlm, mask_rate=0.3, masking=Masking.span, mean_span=5.0)
     ids = torch.tensor([[2, 10, 3, 11, 3, 12, 3, 13, 3, 14, 3]]).repeat(400, 1)
     data = masked_batch(Batch(ids), list(range(400)), config, vocabulary)
