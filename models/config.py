@@ -78,7 +78,7 @@ class EncoderConfig:
         1.0, needs={"embedding_size": (None,)}, above=0, at_most=1
     )  # size of a token's vector, as a share of hidden_size
     embedding_norm: bool = True  # the sum of the embeddings is normed
-    embedding_scale: bool = False  # token vectors times the root of their size (arXiv:1706.03762, section 3.4)
+    embedding_scale: bool | None = None  # token vectors times the root of their size; None: with position=sinusoidal
     # Norms and residuals
     norm: Norm = Norm.layer  # layer norm (arXiv:1607.06450) or root mean square norm (arXiv:1910.07467)
     norm_place: NormPlace = needs(
@@ -166,6 +166,12 @@ class EncoderConfig:
         if self.embedding_size is not None:
             return self.embedding_size
         return self.hidden_size if self.embedding_fraction == 1 else round_to(self.hidden_size * self.embedding_fraction, 8)
+
+    @property
+    def token_scale(self) -> float:
+        """Factor of the token vectors, which sines of amplitude 1 would drown (arXiv:1706.03762, section 3.4)."""
+        scaled = self.position is Position.sinusoidal if self.embedding_scale is None else self.embedding_scale
+        return self.embedding_width**0.5 if scaled else 1.0
 
     @property
     def feed_forward_width(self) -> int:

@@ -30,7 +30,7 @@ class Embeddings(nn.Module):
         super().__init__()
         width = config.embedding_width
         self.offset, self.longest = config.position_offset, config.max_position_embeddings - config.position_offset
-        self.scale = width**0.5 if config.embedding_scale else 1.0
+        self.scale = config.token_scale
         self.sinusoidal = config.position is Position.sinusoidal
         self.token_embedding = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
         learned = config.position is Position.learned

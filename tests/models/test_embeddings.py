@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from models.batch import Batch
-from models.config import EncoderConfig
+from models.config import EncoderConfig, Position
 from models.encoder import Encoder, initialise
+from models.positions import sinusoids
 
 IDS, TYPES = torch.tensor([[2, 5, 7, 3], [2, 9, 3, 0]]), torch.tensor([[0, 0, 1, 1], [0, 1, 1, 0]])
 
 
-def encoder(width: int, scaled: bool) -> Encoder:
+def encoder(width: int, scaled: bool | None, position: Position = Position.learned) -> Encoder:
     """Of hidden size 16, without norm and dropout."""
     made = Encoder(
         EncoderConfig(
@@ -24,6 +25,7 @@ def encoder(width: int, scaled: bool) -> Encoder:
             max_position_embeddings=8,
             embedding_size=width,
             embedding_scale=scaled,
+            position=position,
             embedding_norm=False,
         )
     ).eval()
@@ -40,3 +42,18 @@ def test_token_vectors_are_scaled_by_the_root_of_their_size_where_the_key_says_s
     summed = factor * tokens + table["position_embedding.weight"][:4] + types
     expected = summed if width == 16 else summed @ table["projection.weight"].T + table["projection.bias"]
     torch.testing.assert_close(made.hidden_states(Batch(IDS, TYPES))[0], expected)
+
+
+@pytest.mark.parametrize(("scaled", "width", "factor"), [(None, 16, 4), (None, 4, 2), (True, 16, 4), (False, 16, 1)])
+def test_token_vectors_beside_sines_and_cosines_are_scaled_unless_the_key_says_otherwise(scaled, width, factor):
+    made = encoder(width, scaled, Position.sinusoidal)
+    table = dict(made.embeddings.named_parameters())
+    tokens, types = table["token_embedding.weight"][IDS], table["type_embedding.weight"][TYPES]
+    summed = factor * tokens + sinusoids(4, width) + types
+    expected = summed if width == 16 else summed @ table["projection.weight"].T + table["projection.bias"]
+    torch.testing.assert_close(made.hidden_states(Batch(IDS, TYPES))[0], expected)
+
+
+@pytest.mark.parametrize("position", [position for position in Position if position is not Position.sinusoidal])
+def test_other_positions_leave_token_vectors_as_they_are(position):
+    assert EncoderConfig(position=position).token_scale == 1

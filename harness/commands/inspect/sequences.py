@@ -166,7 +166,7 @@ def _summed(model: EncoderConfig) -> str:
     steps = ["normed"] * model.embedding_norm
     if model.embedding_width != model.hidden_size:
         steps.append(f"projected from {model.embedding_width} to {model.hidden_size} features")
-    times = f"token vectors times {model.embedding_width**0.5:.4g}" if model.embedding_scale else ""
+    times = f"token vectors times {model.token_scale:.4g}" if model.token_scale != 1 else ""
     text = f"the sum is {' and '.join(steps)}" if steps else ""
     return "; ".join(part for part in (times, text) if part)
 

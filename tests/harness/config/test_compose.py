@@ -80,6 +80,18 @@ def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(c
     assert all(max(run.measure.lengths) == 4096 <= run.model.longest_text for run in runs)
 
 
+def test_no_arm_of_the_comparison_of_positions_begins_with_a_head_start(compose):
+    runs = compose("+experiment=positions", "data.root=nowhere", "seed=0")
+    scales = {run.model.position.value: run.model.token_scale for run in runs}
+    assert scales == {"learned": 1, "sinusoidal": 128**0.5, "rotary": 1, "alibi": 1, "bucketed": 1}
+    assert not any(run.pretrain.neighbour_heads for run in runs)
+
+
+def test_sinusoids_beside_token_vectors_that_are_not_scaled_are_in_the_name(compose):
+    (run,) = compose("task=bag", "scale=tiny", "model.position=sinusoidal", "model.embedding_scale=false")
+    assert (run.label, run.model.token_scale) == ("base position=sinusoidal embedding_scale=false", 1)
+
+
 SMALL_BERT = {"hidden_act": "relu", "tie_masked_lm_head": False, "init": "scaled_by_depth"}
 RECIPES = {
     "scale=mini_bert model=base": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "init": "flat"},
