@@ -1,19 +1,24 @@
 """FLOPs: counted from the operators that run, and checked against a formula. One multiply-add is 2 FLOPs.
 
 The counter sees real operator calls on the meta device, with attention as plain matrix products, because the fused CPU kernel
-would count as 0. So the count is that of the algorithm, whatever kernel a device uses.
+would count as 0. So the count is that of the algorithm, whatever kernel a device uses. An operator that torch's counter does
+not know counts by a formula that the module of the class registers (`torch.utils.flop_counter.register_flop_formula`).
 """
 
+import contextlib
 import copy
 import functools
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
+from harness.errors import InputError
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.decoder import CrossAttentionBlock
@@ -29,7 +34,42 @@ TOLERANCE = 0.02
 BATCHED = ("bmm", "baddbmm")
 """Operators that multiply a matrix for each head; projections multiply one for all."""
 
+PRODUCTS = re.compile(
+    r"(^|_)(fft|linalg(?!_vector_norm)|\w*mm|\w*mv|v?dot|\w*matmul|conv\w*|attention|linear|rnn|lstm|gru|[cp]dist)(_|$)"
+)
+"""Names of torch's operators that multiply matrices or transform; all others do the same work for every element."""
+
 Head = type[Classifier]
+
+
+class _Operators(TorchDispatchMode):
+    """Which operators that may multiply have run without a formula: those by name, and all that are not torch's own."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unstated: dict[str, None] = {}
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        known = getattr(operator, "overloadpacket", operator)
+        namespace = getattr(operator, "namespace", "")
+        multiplies = PRODUCTS.search(known.__name__) if namespace == "aten" else namespace not in ("prim", "prims", "profiler")
+        if multiplies and known not in flop_registry:
+            self.unstated[f"{namespace}.{known.__name__}".strip(".")] = None
+        return operator(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def counting() -> Iterator[FlopCounterMode]:
+    """Counts what runs within; InputError at its end if an operator that may multiply has no formula."""
+    with sdpa_kernel(SDPBackend.MATH), _Operators() as operators, FlopCounterMode(display=False) as counter:
+        yield counter
+    if operators.unstated:
+        raise InputError(
+            f"the FLOPs of {', '.join(operators.unstated)} are unknown: expected a formula, registered by "
+            "torch.utils.flop_counter.register_flop_formula in the module of the class that calls it (docs/guide.md, Measuring)"
+        )
 
 
 def counted(
@@ -37,7 +77,7 @@ def counted(
 ) -> int:
     """FLOPs of one forward pass, or of forward and backward, over `batch_size` texts of `length` tokens.
 
-    RuntimeError if count and formula differ by more than TOLERANCE, or if layers count as 0.
+    RuntimeError if count and formula differ by more than TOLERANCE, or if layers count as 0; InputError as `counting`.
     """
     _, counter = _run(config, num_outputs, batch_size, length, backward, head)
     return counter.get_total_flops()
@@ -49,8 +89,7 @@ def _run(
     """The model after its passes, and what was counted; RuntimeError as `counted`."""
     model = on_meta(config, num_outputs, head).train(backward)
     batch = Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))
-    counter = FlopCounterMode(display=False)
-    with sdpa_kernel(SDPBackend.MATH), counter, torch.set_grad_enabled(backward):
+    with counting() as counter, torch.set_grad_enabled(backward):
         logits = model(batch)
         _refuse_unseen_layers(model, counter)
         if backward:
@@ -135,7 +174,7 @@ def of_step(
     model = on_meta(config, num_outputs, head).train()
     set_activation_checkpointing(model, True)
     batch = Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+    with counting() as counter:
         model(batch).sum().backward()
     return StepFlops(needed, counter.get_total_flops())
 
@@ -159,11 +198,19 @@ def of_model(model: Classifier, batch_size: int, length: int, backward: bool = F
     once = sum(part.flops_once(length) for part in parts)  # needed once per batch of any size
     forward = batch_size * model.flops(length) - (batch_size - 1) * once
     constant = sum(part.flops_once(length) for part in parts if part.positions_are_constant)  # without gradient of its input
+    transforms = [part for block in blocks for part in block.modules() if hasattr(part, "transform_flops")]
+    constant += batch_size * sum(part.transform_flops(length) for part in transforms)  # one input, so one gradient
     return 3 * forward - constant if backward else forward
 
 
 def of_training(model: Classifier) -> Callable[[int, int], int]:
-    """FLOPs of forward and backward over (texts, tokens of the longest): padding is computed like everything else."""
+    """FLOPs of forward and backward over (texts, tokens of the longest): padding is computed like everything else.
+
+    InputError for an operator without a formula.
+    """
+    with counting(), torch.no_grad():
+        shapes = on_meta(model.encoder.config, model.head.out_features)
+        shapes(Batch(input_ids=torch.zeros(1, 2, dtype=torch.int64, device="meta")))
     return functools.cache(lambda texts, length: of_model(model, texts, length, backward=True))
 
 
@@ -173,10 +220,10 @@ def of_objective(objective: Objective, batch: PretrainBatch, length: int) -> int
     RuntimeError when the forward pass of one sequence is more than 2 % off the objective's own formula; the message has both.
     """
     shapes, inputs = copy.deepcopy(objective).to("meta").train(), batch.to("meta")
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as forward, torch.no_grad():
+    with counting() as forward, torch.no_grad():
         shapes(inputs.micro_batch(slice(0, 1)))
     count, expected = forward.get_total_flops(), objective.flops(length)
     _refuse_disagreement(count, expected, type(objective).__name__)
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as both:
+    with counting() as both:
         shapes(inputs).backward()
     return both.get_total_flops()

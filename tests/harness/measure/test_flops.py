@@ -1,5 +1,6 @@
 """FLOPs: count and formula agree for every model, and a disagreement is an error."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -7,10 +8,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import flop_counter
 from torch.utils.flop_counter import FlopCounterMode
 from variant_files import variant
 
+import models.layers
 from harness.config.schema import MeasureConfig, ModelConfig, RunConfig
+from harness.errors import InputError
 from harness.measure import flops
 from harness.paths import conf_directory
 from harness.study import task_run
@@ -182,6 +186,88 @@ def test_a_counter_that_sees_nothing_is_an_error_though_the_formula_gives_nothin
     monkeypatch.setattr(flops, "formula", lambda *_: 0)
     with pytest.raises(RuntimeError, match="counted 0 FLOPs, but the formula"):
         flops.counted(replace(ONE_LAYER, body=Body.static), 2, 1, 16, backward=False)
+
+
+class Mixer(nn.Module):
+    """Mixes tokens and features by a Fourier transform, without weights (arXiv:2105.03824)."""
+
+    def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
+        super().__init__()
+        self.size = config.hidden_size
+
+    def forward(self, hidden: torch.Tensor, context: object) -> torch.Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        return torch.fft.fft2(hidden).real
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text."""
+        return round(5 * length * self.size * math.log2(length * self.size))
+
+    transform_flops = flops
+
+
+def fft_flops(shape, dim, *args, out_shape=None, **kwargs) -> int:
+    """5 N log2 N of a complex transform; shape and dimensions are those of torch's operator."""
+    return round(5 * math.prod(shape) * math.log2(math.prod(shape[place] for place in dim)))
+
+
+@pytest.fixture
+def mixer(monkeypatch):
+    """A model whose attention is a Fourier transform."""
+    monkeypatch.setattr(models.layers, "make_attention", Mixer)
+    return replace(ONE_LAYER, hidden_size=64, intermediate_size=8)  # the transform is a good share of all FLOPs
+
+
+@pytest.fixture
+def stated():
+    """The transform's FLOPs, as the module of such a class registers them."""
+    operator = torch.ops.aten._fft_c2c
+    flop_counter.register_flop_formula(operator)(fft_flops)
+    yield
+    del flop_counter.flop_registry[operator]
+
+
+UNSTATED = r"^the FLOPs of aten\._fft_c2c are unknown: expected a formula, registered by torch.utils.flop_counter"
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_an_operator_of_unknown_flops_is_one_line_and_no_number(mixer, monkeypatch, backward):
+    with pytest.raises(InputError, match=UNSTATED):
+        flops.counted(mixer, 2, 1, 16, backward)
+    monkeypatch.setattr(Mixer, "flops", lambda self, length: 0)  # a formula that forgets it agrees with the count
+    with pytest.raises(InputError, match=UNSTATED):
+        flops.counted(mixer, 2, 1, 16, backward)
+
+
+def test_no_training_counts_flops_that_are_unknown(mixer):
+    with pytest.raises(InputError, match=UNSTATED):
+        flops.of_training(SequenceClassifier(mixer, 2))
+
+
+def test_flops_that_a_class_states_are_counted(mixer, stated):
+    T, D, F = 16, 64, 8
+    transform, rest = 5 * T * D * math.log2(T * D), 2 * 2 * T * D * F + 2 * D * D + 2 * D * 2
+    assert transform > 5 * flops.TOLERANCE * rest
+    assert flops.counted(mixer, 2, 1, T, backward=False) == transform + rest
+    step = 2 * transform + 3 * rest  # the transform has one input, and so one gradient
+    assert flops.counted(mixer, 2, 5, T, backward=True) == pytest.approx(5 * step, rel=1e-9)
+    assert flops.of_training(SequenceClassifier(mixer, 2))(5, T) == 5 * step
+
+
+def test_an_operator_of_another_library_needs_a_formula():
+    @torch.library.custom_op("of_a_test::scan", mutates_args=())
+    def scan(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    scan.register_fake(torch.empty_like)
+    with pytest.raises(InputError, match=r"the FLOPs of of_a_test\.scan are unknown"), flops.counting():
+        scan(torch.empty(3, device="meta"))
+
+
+@pytest.mark.parametrize("product", [lambda x: x @ x[0, 0], lambda x: torch.cdist(x, x), lambda x: torch.linalg.inv(x)])
+def test_a_product_that_the_counter_takes_for_nothing_needs_a_formula(product):
+    with pytest.raises(InputError, match="are unknown"), flops.counting():
+        product(torch.empty(2, 5, 5, device="meta"))
 
 
 def test_no_layers_may_count_as_nothing():
