@@ -15,8 +15,9 @@ def load(
     Columns: `arm`, `model`, `scale`, `enhancements`, `task`, `seed`, `pretrain_seed`, `conditions`, `status`, `counted`,
     `study`, `started`, `run_id`, `folder` (missing where there is none), the parameters in which runs differ, and every metric
     under its declared name (harness/metrics.py) in base units, which `frame.attrs["units"]` names. A value that a run lacks is
-    missing. `counted` is False for runs that a report leaves out: `status` says superseded, failed, ... Pretrainings that
-    the runs start from are rows of their own, even those of other studies.
+    missing. `counted` is False for runs that a report leaves out: `status` says superseded, failed, other conditions (of a
+    task that was run under several, see the report's first lines), ... Pretrainings that the runs start from are rows of their
+    own, even those of other studies.
 
     `study` is by default the one with the newest run, `uri` that of multirun/mlflow.db; `where` and `along` are those of
     `python -m reports`. ReportError (reports.errors) where the store has no answer.

@@ -8,6 +8,7 @@ import pandas as pd
 from harness import metrics, tags
 from reports.comparison.compare import Comparison, differing_settings
 from reports.comparison.results import RESULTS
+from reports.comparison.selection import selected
 from reports.read import compare_with_any, read
 from reports.reading import folders
 from reports.reading.store import Run
@@ -28,7 +29,7 @@ SEEDS = ("seed", "pretrain_seed")
 NAMED = ("model_name", "scale_name", "task.name")
 """Parameters that are columns of the identity."""
 
-SUPERSEDED = "superseded"
+SUPERSEDED, OTHER_CONDITIONS = "superseded", "other conditions"
 
 
 def load(
@@ -57,8 +58,8 @@ def load(
     return frame
 
 
-Place = tuple[str, str, bool]
-"""Label of the arm, hash of the conditions, and whether the run counts."""
+Place = tuple[str, str, str | None]
+"""Label of the arm, hash of the conditions, and why a finished run does not count."""
 
 
 def _places(comparison: Comparison | None) -> dict[str, Place]:
@@ -66,8 +67,9 @@ def _places(comparison: Comparison | None) -> dict[str, Place]:
     found: dict[str, Place] = {}
     for section in comparison.sections if comparison else ():
         for row in section.rows:
-            found |= {run.run_id: (row.label, section.conditions, True) for run in row.runs.values()}
-            found |= {run.run_id: (row.label, section.conditions, False) for run in row.superseded}
+            why = None if section in selected(comparison) else OTHER_CONDITIONS
+            found |= {run.run_id: (row.label, section.conditions, why) for run in row.runs.values()}
+            found |= {run.run_id: (row.label, section.conditions, SUPERSEDED) for run in row.superseded}
     return found
 
 
@@ -76,9 +78,9 @@ def _identity(run: Run, place: Place | None) -> dict[str, object]:
     status = run.status
     if place:
         known |= {"arm": place[0], "conditions": place[1]}
-        status = status if place[2] else SUPERSEDED
+        status = place[2] or status
     study = run.elsewhere or run.tags.get(tags.STUDY)
-    return known | {"status": status, "counted": bool(place and place[2]), "study": study, "started": run.started}
+    return known | {"status": status, "counted": bool(place and place[2] is None), "study": study, "started": run.started}
 
 
 def _numbers(texts: pd.Series) -> pd.Series:

@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from harness import metrics
 from reports.chapters import component_changes
 from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.writing import formats, plots, tables
 from reports.writing.chapter import Chapter
@@ -67,7 +68,7 @@ def groups(comparison: Comparison) -> list[Group]:
     found: list[Group] = []
     for phase, where in PHASES.items():
         shared: list[list[Section]] = []
-        for section in sorted(comparison.sections, key=lambda section: -len(section.rows)):
+        for section in sorted(selected(comparison), key=lambda section: -len(section.rows)):
             counts = encoder_counts(section, phase)
             home = next((group for group in shared if counts <= encoder_counts(group[0], phase)), None)
             if home:

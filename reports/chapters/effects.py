@@ -9,6 +9,7 @@ from reports.comparison import factorial
 from reports.comparison.compare import Comparison
 from reports.comparison.factorial import Design, Effect
 from reports.comparison.results import HEADLINE
+from reports.comparison.selection import selected
 from reports.comparison.statistics import Change
 from reports.comparison.study import Study
 from reports.writing import formats, plots, tables
@@ -54,7 +55,7 @@ def chapter(study: Study) -> Chapter:
 
 def found(comparison: Comparison) -> list[Design]:
     """Of every task; pretrainings have no score."""
-    sections = [section for section in comparison.sections if not section.is_pretraining]
+    sections = [section for section in selected(comparison) if not section.is_pretraining]
     return [one for section in sections if (one := factorial.design(section))]
 
 

@@ -133,13 +133,7 @@ def _below(glue: Glue) -> str:
 def _averaged(glue: Glue) -> str:
     if glue.counted:
         return f"the unweighted mean over {len(glue.counted)} tasks, {listed((s.task for s in glue.counted), most=None)}"
-    kept = [section.task for section in glue.sections if section.task not in glue.left_out]
-    twice = [task for task in dict.fromkeys(kept) if kept.count(task) > 1]
-    return (
-        f"none, for {listed(twice)} was run under several sets of conditions"
-        if twice
-        else "none, for there is one task to average"
-    )
+    return "none, for there is one task to average"
 
 
 def notes(section: Section) -> list[str]:

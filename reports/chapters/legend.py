@@ -10,13 +10,13 @@ from reports.writing.chapter import Chapter
 from reports.writing.formats import POINTS, escape
 
 LEGEND = """\
-A value is the mean over replicates, ± its sample standard deviation where there are several (of latency p50 and inference
+A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
 throughput over launches), and below it the change against {baseline}: in percent of the baseline's value, for a score or a
 share in points (1 point = 0.01), and in percent of a baseline of 0.1 or more. Replicates are pretrainings and the
-fine-tunings that start from each. Changes compare means over the replicates that both have, and of latency p50 and inference
-throughput over the launches of one session. Times, rates and memories are compared by ratios: their means are geometric, and
-value and change are both corrected by the reference workload or both not. The fine-tunings of one pretraining count as one
-cluster, not as independent evidence.
+fine-tunings that start from each. Changes compare means over the replicates that both have, and of latency and inference
+throughput over the launches of one session. A latency is the mean of the medians of its launches. Times, rates and memories are
+compared by ratios: their means are geometric, and value and change are both divided by the reference workload or both not. The
+fine-tunings of one pretraining count as one cluster, not as independent evidence.
 
 | mark | meaning |
 | :-- | :-- |
@@ -42,7 +42,7 @@ k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FL
 
 
 OF_ONE = """\
-A value is the mean over replicates, ± its sample standard deviation where there are several (of latency p50 and inference
+A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
 throughput over launches). Replicates are pretrainings and the fine-tunings that start from each. Means of times, rates and
 memories are geometric. {baseline} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
 is what was not measured.

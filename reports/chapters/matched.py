@@ -13,6 +13,7 @@ from reports.comparison import overall
 from reports.comparison.compare import Comparison
 from reports.comparison.overall import Overall
 from reports.comparison.results import HEADLINE, LOSS
+from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.reading.store import Run
 from reports.writing import formats, plots
@@ -67,7 +68,7 @@ def chapter(study: Study) -> Chapter:
 def pairs(comparison: Comparison) -> list[Pair]:
     """In the order of the arms."""
     found: dict[str, Pair] = {}
-    for section in comparison.sections:
+    for section in selected(comparison):
         for row in section.rows:
             run = next(iter(row.runs.values()))
             kind = KINDS.get(run.params.get("match.cost", ""))

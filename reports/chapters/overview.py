@@ -7,6 +7,7 @@ from reports.comparison import overall
 from reports.comparison.compare import Comparison, Section
 from reports.comparison.overall import Overall
 from reports.comparison.results import HEADLINE
+from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.writing import findings, formats, plots, tables, verdicts
 from reports.writing.chapter import Chapter
@@ -48,9 +49,11 @@ def overview(comparison: Comparison) -> str:
 
 
 def _head(over: Overall, name: str, text: str) -> str:
-    """The metric, and of a score which one it is or over how many tasks."""
+    """The metric, a mean where its tasks differ in it, and of a score which one it is or over how many tasks."""
     if name != HEADLINE:
         unit = metrics.get(name).unit
+        values = [{section.row_of(label).mean(name) for section in over.having(label, name)} for label in over.labels]
+        text = f"mean {text}" if any(len(known) > 1 for known in values) else text
         return f"{text}, {unit}" if unit in UNITS_IN_HEAD else text
     tasks = findings.counted(list(over.sections))
     return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
@@ -65,8 +68,7 @@ def cell(over: Overall, label: str, name: str) -> str:
     text = formats.value(spread.mean, metric.unit, None if exact else spread.sd)
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
-    several = "tables" if len({section.task for section in over.sections}) < most else "tasks"
-    text += f" ({of} of {most} {several})" if of < most else ""
+    text += f" ({of} of {most} tasks)" if of < most else ""
     change = over.change(label, name)
     if label == over.comparison.baseline or metric.direction is Direction.NEITHER:
         return text
@@ -87,7 +89,7 @@ def tasks_table(comparison: Comparison) -> list[str]:
 
     A score that is not above the constant answer is marked.
     """
-    shown = [one for one in comparison.sections if not one.is_pretraining and tables.present(one, [HEADLINE])]
+    shown = [one for one in selected(comparison) if not one.is_pretraining and tables.present(one, [HEADLINE])]
     before = findings.parts(comparison)[1:]
     if len(shown) < 2 and not before:
         return []

@@ -24,7 +24,7 @@ from reports.writing.plots import (
     scale_axis,
     smooth,
 )
-from reports.writing.tables import score_title, value_text
+from reports.writing.tables import metric_title, score_title, value_text
 
 CAPTIONS = {
     "score_parameters.svg": "Score against parameters; error bars are one standard deviation over replicates; all "
@@ -73,7 +73,7 @@ def score_against(comparison: Comparison, names: dict[int, str], metric: str) ->
     same_span(axes, [_reached(rows) for rows in panels.values()], LEAST_SPAN, highest=1.0)
     for panel, (index, rows), section in zip(axes, panels.items(), sections, strict=True):
         scale_axis(panel, [row.mean(metric) / factor for row in rows])
-        panel.set(title=names[index], xlabel=f"{metrics.get(metric).title} ({letter})", ylabel=score_title(section))
+        panel.set(title=names[index], xlabel=f"{metric_title(metric)} ({letter})", ylabel=score_title(section))
         _room_at_the_sides(
             panel, [(row.mean(metric) - sd(row, metric), row.mean(metric) + sd(row, metric)) for row in rows], factor
         )
@@ -120,7 +120,7 @@ def _point(
     if up:
         axes.plot([point[0], point[0]], [point[1] - up, point[1] + up], linewidth=0.9, **look)
     look |= {"markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6, "clip_on": False}
-    shown = [f"{metrics.get(name).title}: {value_text(row, name)}" for name in (metric, HEADLINE)]
+    shown = [f"{metric_title(name)}: {value_text(row, name)}" for name in (metric, HEADLINE)]
     axes.plot(*point, arm.marker, label="\n".join([row.label, *shown]), **look)
 
 

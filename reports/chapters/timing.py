@@ -13,7 +13,7 @@ from reports.writing.formats import DASH, escape, listed
 
 HEADING = "## Timings: sessions and noise floor"
 INTRO = """\
-Latency p50 and inference throughput are compared by launch: in every round of a session each arm ran once in a process of its
+Latency and inference throughput are compared by launch: in every round of a session each arm ran once in a process of its
 own, in a new order, with a reference workload between its calls. A change is the mean over rounds of log(after / before). The
 *A/A replicate* is a second timing of one arm; the *floor* is the larger end of the interval of its change. Values are divided
 by their reference, so that a slow phase of the machine cancels, where that lowers the scatter of the A/A replicates (column

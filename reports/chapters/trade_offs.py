@@ -1,10 +1,10 @@
 """Trade-offs: which arms no other one beats in both score and cost, and how sure that is."""
 
-from harness import metrics
 from reports.comparison import pareto
 from reports.comparison.compare import Comparison, Section
 from reports.comparison.pareto import FEWEST, Front, Place
 from reports.comparison.results import HEADLINE
+from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.writing import formats, tables
 from reports.writing.chapter import Chapter
@@ -43,7 +43,7 @@ def chapter(study: Study) -> Chapter:
 def groups(comparison: Comparison) -> list[tuple[list[str], list[Section]]]:
     """Labels and the tasks that all of them have a score on; sections with the same arms are one group."""
     found: dict[tuple[str, ...], list[Section]] = {}
-    for section in comparison.sections:
+    for section in selected(comparison):
         labels = tuple(row.label for row in section.rows if row.values(HEADLINE))
         if len(labels) > 1 and not section.is_pretraining:
             found.setdefault(labels, []).append(section)
@@ -52,7 +52,7 @@ def groups(comparison: Comparison) -> list[tuple[list[str], list[Section]]]:
 
 def table(sections: list[Section], labels: list[str], fronts: list[Front]) -> str:
     """One row an arm, one column a cost."""
-    header = ["arm", "score", *(metrics.get(front.cost).title for front in fronts)]
+    header = ["arm", "score", *(tables.metric_title(front.cost) for front in fronts)]
     rows = [[escape(label), _score(sections, label), *(_place(front.places[label]) for front in fronts)] for label in labels]
     return formats.table(header, rows)
 

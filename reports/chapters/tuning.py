@@ -8,6 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from reports.comparison.compare import Comparison, Section
 from reports.comparison.expected_best import expected_best
+from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.reading.store import Run
 from reports.writing import formats, plots
@@ -72,7 +73,7 @@ def chapter(study: Study) -> Chapter:
 
 def tunings(comparison: Comparison) -> list[Tuning]:
     """By task, then by arm."""
-    sections = [section for section in comparison.sections if not section.is_pretraining]
+    sections = [section for section in selected(comparison) if not section.is_pretraining]
     runs = [(section, row.label, next(iter(row.runs.values()))) for section in sections for row in section.rows]
     return [_tuning(comparison, section, label, run) for section, label, run in runs if "tuned.scores" in run.params]
 

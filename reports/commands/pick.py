@@ -8,7 +8,7 @@ from reports.commands import arguments
 from reports.comparison.bounds import Bound, Candidate, Checked, Fit, bound_of, candidates, finite, within_range
 from reports.errors import ReportError
 from reports.read import compare_with_any, read
-from reports.writing import formats
+from reports.writing import formats, tables
 from reports.writing.formats import DASH
 
 SHORT = {
@@ -117,7 +117,7 @@ def _reasons(chosen: list[Candidate]) -> list[str]:
     lines = []
     for one in chosen:
         kept = [
-            f"{metrics.get(checked.bound.metric).title}: {_reason(checked)}"
+            f"{tables.metric_title(checked.bound.metric)}: {_reason(checked)}"
             for checked in one.checked
             if checked.fit is one.fit
         ]

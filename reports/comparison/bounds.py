@@ -9,6 +9,7 @@ from harness import metrics
 from reports.comparison.compare import Comparison, Section
 from reports.comparison.estimates import Estimate, estimate
 from reports.comparison.results import RESULTS, headline
+from reports.comparison.selection import selected
 from reports.errors import ReportError, unknown
 
 RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
@@ -110,7 +111,7 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
 
     A bound holds for an arm where it holds in each of its sections.
     """
-    sections = [one for one in comparison.sections if not one.is_pretraining] or list(comparison.sections)
+    sections = [one for one in selected(comparison) if not one.is_pretraining] or list(selected(comparison))
     found = [_candidate(label, [one for one in sections if one.row_of(label)], bounds) for label in comparison.labels]
     return sorted((one for one in found if one), key=lambda one: -math.inf if one.score is None else one.score, reverse=True)
 

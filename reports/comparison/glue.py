@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from harness.metrics import Direction, Metric
 from harness.paired import Replicate, Values
+from reports.comparison import selection
 from reports.comparison.compare import Comparison, Row, Section
 from reports.comparison.statistics import Change, change, corrected
 from reports.reading.store import Run
@@ -76,13 +77,12 @@ class Glue:
 
 def glue_of(comparison: Comparison, left_out: tuple[str, ...] = LEFT_OUT) -> Glue | None:
     """None where the study has fewer than two of the tasks."""
-    sections = tuple(section for section in comparison.sections if section.task in SCORES)
+    sections = tuple(section for section in selection.selected(comparison) if section.task in SCORES)
     if len({section.task for section in sections}) < 2:
         return None
     ordered = tuple(sorted(sections, key=lambda section: list(SCORES).index(section.task)))
     kept = tuple(section for section in ordered if section.task not in left_out)
-    once = len({section.task for section in kept}) == len(kept)
-    return Glue(comparison, ordered, kept if once and len(kept) > 1 else (), left_out)
+    return Glue(comparison, ordered, kept if len(kept) > 1 else (), left_out)
 
 
 def scores_of(section: Section) -> tuple[str, ...]:

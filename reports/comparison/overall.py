@@ -18,6 +18,7 @@ from reports.comparison.compare import Comparison, Row, Section
 from reports.comparison.heads import judged_with_one_head
 from reports.comparison.remembered import remembered
 from reports.comparison.results import HEADLINE
+from reports.comparison.selection import selected
 from reports.comparison.statistics import Change, Verdict, change, corrected, counted_change, with_floor
 
 
@@ -138,13 +139,13 @@ class Overall:
 @remembered
 def of_tasks(comparison: Comparison) -> Overall:
     """Over all tasks; one for each comparison."""
-    return Overall(comparison, tuple(one for one in comparison.sections if not one.is_pretraining))
+    return Overall(comparison, tuple(one for one in selected(comparison) if not one.is_pretraining))
 
 
 @remembered
 def of_pretrainings(comparison: Comparison) -> Overall:
     """Over all pretrainings; where the baseline of the study was not pretrained, nothing has a change."""
-    return Overall(comparison, tuple(one for one in comparison.sections if one.is_pretraining))
+    return Overall(comparison, tuple(one for one in selected(comparison) if one.is_pretraining))
 
 
 def _by_replicate(of_tasks: list[Mapping[Replicate, float]], logs: bool) -> dict[Replicate, float]:

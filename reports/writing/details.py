@@ -1,6 +1,7 @@
 """Measured in detail: what the before/after table leaves out, one row an arm. Nothing here is judged."""
 
 from harness import metrics
+from harness.paired import spread
 from reports.comparison import launches
 from reports.comparison.compare import Row, Section
 from reports.writing import formats
@@ -47,8 +48,8 @@ SENTENCES = (
     (ENDS, "In brackets is the 95 % interval of p50."),
     (
         ("inference/latency_ms_p90",),
-        "Percentiles are of all calls, as measured; the latency compared above is the mean of the launches' medians, corrected "
-        "by the reference workload where that lowers their scatter.",
+        "Percentiles are of all calls, as measured; the latency compared above is the mean of the launches' medians, each "
+        "divided by its reference workload where that lowers their scatter.",
     ),
     (
         ("inference/first_call_ms", "setup/build_s", "setup/import_s"),
@@ -89,7 +90,7 @@ def part(section: Section) -> list[str]:
 
 def title(section: Section, name: str) -> str:
     """A column's head."""
-    more = {ENERGY: " per million tokens"} | ({P50: " [95 % interval]"} if present(section, ENDS) else {})
+    more = {ENERGY: " per million tokens", P50: " of all calls" + " [95 % interval]" * bool(present(section, ENDS))}
     return metrics.get(name).title + more.get(name, "")
 
 
@@ -107,9 +108,12 @@ def text_of(row: Row, name: str) -> str:
 def _with_interval(row: Row) -> str:
     """Without the interval where the runs were timed by several sessions: their intervals are not that of the mean."""
     measured = {tuple(run.metrics.get(name) for name in (P50, *ENDS)) for run in row.runs.values() if P50 in run.metrics}
+    unit = metrics.get(P50).unit
     if len(measured) != 1 or None in (only := measured.pop()):
-        return value_text(row, P50) or DASH
-    unit, (middle, *ends) = metrics.get(P50).unit, only
+        of_sessions = {run.session or run.run_id: run.metrics[P50] for run in row.runs.values() if P50 in run.metrics}
+        over = spread(list(of_sessions.values())) if of_sessions else None
+        return formats.value(over.mean, unit, over.sd) if over else DASH
+    middle, *ends = only
     digits = formats.decimals(middle)
     return f"{formats.value(middle, unit)} [{', '.join(formats.plain(end, digits) for end in ends)}]"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
-from harness import metrics, tags
+from harness import arms, metrics, tags
 from harness.metrics import Compared
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Row, Section
@@ -13,7 +13,9 @@ from reports.comparison.heads import have_probes
 from reports.comparison.labels import unnamed_settings
 from reports.comparison.overall import Overall
 from reports.comparison.results import HEADLINE, LOSS, MAJORITY
+from reports.comparison.selection import selected
 from reports.comparison.statistics import Change, Verdict
+from reports.reading.store import Run
 from reports.writing import tables, verdicts
 from reports.writing.formats import escape, listed
 
@@ -95,10 +97,8 @@ def effects(comparison: Comparison) -> list[Effect]:
 
 
 def counted(sections: list[Section]) -> str:
-    """`3 tasks`, or `2 tasks under several conditions`; empty for one section."""
-    tasks = len({section.task for section in sections})
-    several = " under several conditions" if tasks < len(sections) else ""
-    return f"{tasks} task{'s' * (tasks > 1)}{several}" if len(sections) > 1 else ""
+    """`3 tasks`; empty for one."""
+    return f"{len(sections)} tasks" if len(sections) > 1 else ""
 
 
 def paragraphs(comparison: Comparison) -> list[str]:
@@ -112,25 +112,43 @@ def paragraphs(comparison: Comparison) -> list[str]:
         *_unfinished(comparison),
     ]
     lists = ["\n".join(f"- {line}" for line in lines) for lines in (sentences, cautions) if lines]
-    return [compared(comparison), *lists]
+    return [" ".join([compared(comparison), *map(_selected, _several_conditions(comparison))]), *lists]
+
+
+def _several_conditions(comparison: Comparison) -> list[list[Section]]:
+    """Sections of each task that has several, the selected one first."""
+    alike = [[other for other in comparison.sections if other.task == one.task] for one in selected(comparison)]
+    both = zip(selected(comparison), alike, strict=True)
+    return [[one, *(other for other in found if other is not one)] for one, found in both if len(found) > 1]
+
+
+def _selected(sections: list[Section]) -> str:
+    """Which conditions the numbers over tasks are of."""
+    first, keys = sections[0], arms.varying(section.facts for section in sections)
+    texts = arms.setting_texts({key: value for key, value in first.facts.items() if key in keys}, sorted(keys))
+    shown = escape(", ".join(texts[:MOST])) + (f" and {len(texts) - MOST} more" if len(texts) > MOST else "")
+    return (
+        f"**{escape(first.task)} was run under {len(sections)} sets of conditions**: the numbers over all tasks are those of "
+        f"{escape(first.conditions)} ({shown}); the others are in tables of their own."
+    )
 
 
 def compared(comparison: Comparison) -> str:
     """Which arms on which tasks, by how many replicates, and what the brackets are."""
     others = [label for label in comparison.labels if label != comparison.baseline]
-    tasks = list(dict.fromkeys(section.task for section in comparison.sections if not section.is_pretraining))
+    tasks = [section.task for section in selected(comparison) if not section.is_pretraining]
     on = f" on {listed(tasks, most=None)}" if tasks else ""
-    rows = [row for section in comparison.sections for row in section.rows if not section.is_pretraining or not tasks]
+    rows = [row for section in selected(comparison) for row in section.rows if not section.is_pretraining or not tasks]
     texts = dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs))))
     each = (" or " if len({"pretraining" in text for text in texts}) > 1 else " to ").join(texts)
     against = f"{listed(others, most=MOST)} against " if others else ""
-    brackets = " In brackets: 95 % intervals, corrected for the number of arms." if others else ""
+    brackets = " In brackets: 95 % intervals, corrected for the number of arms (Holm)." if others else ""
     return f"{against}**{escape(comparison.baseline)}**{_defaults(comparison, others)}{on}; {each} each.{brackets}"
 
 
 def _defaults(comparison: Comparison, others: list[str]) -> str:
     """What the baseline has where the other arms name a swept setting: ` (mask_rate=0.3)`."""
-    run = next((run for section in comparison.sections if section.before for run in section.before.runs.values()), None)
+    run = next((run for section in selected(comparison) if section.before for run in section.before.runs.values()), None)
     found = unnamed_settings(run, others) if run else []
     return f" ({escape(', '.join(found))})" if found else ""
 
@@ -178,8 +196,8 @@ def _below_constant(comparison: Comparison) -> list[str]:
     def name(section: Section, row: Row) -> str:
         return f"{escape(row.label)} on {tables.section_name(comparison, section)}"
 
-    low = [name(section, row) for section in comparison.sections for row in section.rows if is_below_constant(row)]
-    none = [section for section in comparison.sections if len(section.rows) > 1 and all(map(is_below_constant, section.rows))]
+    low = [name(section, row) for section in selected(comparison) for row in section.rows if is_below_constant(row)]
+    none = [section for section in selected(comparison) if len(section.rows) > 1 and all(map(is_below_constant, section.rows))]
     said = f"**No better than the constant answer**, which ignores the text: {_first(low)}."
     if none:
         tasks = _first(tables.section_name(comparison, section) for section in none)
@@ -234,14 +252,16 @@ def _by_probe(comparison: Comparison, found: list[Effect]) -> list[str]:
 
 def _probed(comparison: Comparison) -> set[str]:
     """Arms with a pretraining that a probe answers for."""
-    rows = [row for section in comparison.sections if section.is_pretraining for row in section.rows]
+    rows = [row for section in selected(comparison) if section.is_pretraining for row in section.rows]
     return {row.label for row in rows if have_probes(row.runs.values())}
 
 
 def _unfinished(comparison: Comparison) -> list[str]:
+    """Of the arms, tasks and seeds that have no other run that counts."""
     states: dict[str, Counter[str]] = {}
+    finished = {_place(run) for section in selected(comparison) for run in section.runs}
     for run in comparison.left_out:
-        if not run.is_aa_replicate:
+        if not run.is_aa_replicate and _place(run) not in finished:
             name = f"{run.tags.get(tags.ARM, run.name)} on {run.tags.get(tags.TASK, 'an unknown task')}"
             states.setdefault(name, Counter())[run.status] += 1
     each = [
@@ -249,6 +269,10 @@ def _unfinished(comparison: Comparison) -> list[str]:
         for name, counted in states.items()
     ]
     return [f"**Not finished, and not counted**: {_first(each)}."] if each else []
+
+
+def _place(run: Run) -> tuple[str | None, ...]:
+    return tuple(run.tags.get(tag) for tag in (tags.ARM, tags.TASK, tags.SEED, tags.PRETRAIN_SEED))
 
 
 def _first(texts: Iterable[str]) -> str:

@@ -21,6 +21,7 @@ from matplotlib.transforms import Bbox, ScaledTranslation, Transform
 from harness import metrics
 from reports.comparison.compare import Comparison
 from reports.comparison.results import headline
+from reports.comparison.selection import selected
 from reports.writing import marks
 from reports.writing.formats import prefix
 from reports.writing.short_names import short_names
@@ -96,7 +97,7 @@ def drawn_arms(comparison: Comparison) -> set[str]:
     if len(labels) <= MOST_ARMS:
         return set(labels)
     scores: dict[str, list[float]] = {label: [] for label in labels}
-    for section in comparison.sections:
+    for section in selected(comparison):
         for row in section.rows:
             if (score := row.mean(headline(section))) is not None:
                 scores[row.label].append(score)

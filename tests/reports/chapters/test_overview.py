@@ -6,6 +6,7 @@ import pytest
 
 from reports.chapters import effect_plot, overview
 from reports.comparison.compare import Comparison, compare
+from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.writing import findings
 
@@ -133,13 +134,50 @@ def test_one_seed_names_the_arms_where_others_have_more(make_run):
     assert findings.paragraphs(compare("s", runs))[-1].startswith("- Scores of once are of one seed each and therefore no")
 
 
-def test_conditions_are_no_tasks(make_run):
-    runs = [
-        make_run(arm, values={SCORE: 0.8}, params={"finetune.epochs": epochs})
-        for arm in ("base", "new")
-        for epochs in ("1", "3")
+def test_the_first_line_says_which_conditions_the_numbers_over_tasks_are_of(make_run):
+    result = compare("s", two_settings(make_run))
+    one = next(section for section in result.sections if section.facts["finetune.epochs"] == "3")
+    compared = findings.paragraphs(result)[0]
+    said = f"**sst2 was run under 2 sets of conditions**: the numbers over all tasks are those of {one.conditions} (epochs=3);"
+    assert said in compared
+    assert rows(overview.overview(result))["arm"][0] == "score: accuracy"
+
+
+def test_a_failed_run_is_no_finding_where_the_same_arm_and_seed_finished_since(make_run):
+    failed = [make_run(arm, status="failed", params={"finetune.epochs": "1"}) for arm in ("base", "lost")]
+    cautions = findings.paragraphs(compare("s", [*failed, *two_settings(make_run)]))[-1]
+    assert "**Not finished, and not counted**: lost on sst2 (1 failed)." in cautions
+
+
+def test_conditions_with_the_baseline_and_more_arms_count_before_newer_ones(make_run):
+    fewer = [*two_settings(make_run), make_run(values={SCORE: 0.5}, params={"finetune.epochs": "5"})]
+    without = [*two_settings(make_run), *(make_run(arm, params={"finetune.epochs": "5"}) for arm in ("new", "b", "c"))]
+    for runs in (fewer, without):
+        (one,) = selected(compare("s", runs))
+        assert one.facts["finetune.epochs"] == "3"
+
+
+def test_pretrainings_are_those_that_the_selected_runs_start_from(make_run, pretrained):
+    runs = []
+    for tokens, epochs in (("1", "3"), ("2", "5")):
+        runs += [pretrained(arm, fingerprint=arm + tokens, params={"pretrain.tokens": tokens}) for arm in ("base+mlm", "b+mlm")]
+        starts = {"base+mlm": "base+mlm" + tokens, "b+mlm": "b+mlm" + tokens}
+        runs += [make_run(arm, pretraining=of, params={"finetune.epochs": epochs}) for arm, of in starts.items()]
+    runs += [make_run("third", params={"finetune.epochs": "3"})]
+    pretraining, task = selected(compare("s", runs))
+    assert (pretraining.facts["pretrain.tokens"], task.facts["finetune.epochs"]) == ("1", "3")
+
+
+def two_settings(make_run):
+    """Two arms under two settings that no command swept, the second of them newer; an arm has another score in each."""
+    return [
+        make_run(
+            arm, seed, {SCORE: score + other, TOTAL: 100.0}, params={"finetune.epochs": epochs, "task.headline": "accuracy"}
+        )
+        for epochs, other in (("1", -0.1), ("3", 0.0))
+        for arm, score in (("base", 0.82), ("new", 0.9))
+        for seed in (0, 1)
     ]
-    assert rows(overview.overview(compare("s", runs)))["arm"][0] == "score, mean of 1 task under several conditions"
 
 
 def test_too_high_a_floor_is_said(timed):
