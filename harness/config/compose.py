@@ -55,6 +55,7 @@ def main(arguments: list[str], run: Run) -> int:
     for override in overrides:  # Hydra writes there before it composes a sweep
         if found := re.fullmatch(r"output=([^,${]+)", override):
             names.refuse_output(found[1].strip("'\""))
+    mistakes.refuse_lists(overrides)
     sweep, name = Sweep(), uuid.uuid4().hex
     errors: list[InputError] = []
 
@@ -149,6 +150,7 @@ def repeating(overrides: list[str]) -> list[str]:
 def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfig:
     """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
     choices = HydraConfig.get().runtime.choices
+    mistakes.refuse_merged(choices, overrides)
     weights = config.model.init_from
     keys = [override.lstrip("+").partition("=")[0] for override in overrides]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]
@@ -280,6 +282,7 @@ def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunCon
     """What the overrides compose, without the name of an arm; `config_dir` is searched too. InputError for a wrong one."""
     searched = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir else []
     _store_schema()
+    mistakes.refuse_lists(overrides)
     try:
         with hydra_changes.reading(), hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
             return from_node(hydra.compose("config", [*overrides, *searched]))

@@ -1,11 +1,16 @@
 """Errors of Hydra and OmegaConf as one line with the key, its value and the choices."""
 
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import get_args
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
 from harness.config import nearest
@@ -37,6 +42,9 @@ UNREADABLE = {
 }
 """What Hydra's parser says of an override -> the same in plain words."""
 
+EXPERIMENT = "experiment"
+"""Group whose choices set what a command sweeps, so that they cannot be swept."""
+
 NO_NAMES = ("null", "true", "false")
 """Words that are values of another type than text."""
 
@@ -62,8 +70,7 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
     override = re.search(r"Could not override '([^']*)'", text)
     key = getattr(cause, "full_key", None) or (override.group(1) if override else "")
     if key.startswith(CHOICES):
-        name = key.removeprefix(CHOICES)
-        return InputError(f"~{name} leaves out a group that every run needs: choose {name}=NAME in place of it")
+        return _left_out(key.removeprefix(CHOICES))
     if key in groups() and "No match in the defaults list" in text:
         return InputError(f"{key!r} has no default to replace: write +{key}=...")
     if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
@@ -115,7 +122,8 @@ def unreadable(override: str, message: str) -> InputError:
 
 def _without_sweep(override: str) -> InputError:
     key, _, values = override.partition("=")
-    one_list = f"; one list is {key}=[{values}]" if re.fullmatch(r"[^()]*", values) else ""
+    is_single = key.lstrip("+") in set(groups()) - listed_groups()
+    one_list = f"; one list is {key}=[{values}]" if re.fullmatch(r"[^()]*", values) and not is_single else ""
     return InputError(f"{override!r} names several values: add -m to sweep over them{one_list}")
 
 
@@ -162,6 +170,51 @@ def _raised_in(error: Exception) -> str:
 def groups() -> list[str]:
     """Names of the config groups."""
     return sorted(path.name for path in conf_directory().iterdir() if path.is_dir() and path.name not in (CLAIMS, REFERENCE))
+
+
+@cache
+def listed_groups() -> frozenset[str]:
+    """Groups that take a list of choices: those whose default is one."""
+    defaults = OmegaConf.load(conf_directory() / "config.yaml").defaults
+    single = [choice for default in defaults if OmegaConf.is_dict(default) for choice in default.items()]
+    return frozenset(str(group) for group, choice in single if OmegaConf.is_list(choice))
+
+
+def refuse_lists(overrides: list[str]) -> None:
+    """InputError for a list of choices for a group that takes one: Hydra merges them, and the last one would win."""
+    parser = OverridesParser.create()
+    single = set(groups()) - listed_groups()
+    for text in overrides:
+        group = text.lstrip("+").partition("=")[0]
+        if group not in single or "[" not in text:
+            continue
+        with contextlib.suppress(HydraException):  # Hydra says what it cannot read
+            value = parser.parse_override(text).value()
+            for choice in value.list if isinstance(value, ChoiceSweep) else [value]:
+                if isinstance(choice, list) and all(isinstance(name, str) for name in choice):
+                    raise _several(group, choice)
+
+
+def refuse_merged(choices: Mapping[str, str | None], overrides: list[str]) -> None:
+    """InputError for a group without its one choice: left out on the command line, or a list in a file of the user."""
+    for group in groups():
+        if choices.get(group) is None and group not in {EXPERIMENT, *listed_groups()}:
+            if any(override.partition("=")[0] == f"~{group}" for override in overrides):
+                raise _left_out(group)
+            raise InputError(f"{group} takes one choice: expected {group}=NAME, where a file has a list or nothing")
+
+
+def _left_out(group: str) -> InputError:
+    return InputError(f"~{group} leaves out a group that every run needs: choose {group}=NAME in place of it")
+
+
+def _several(group: str, names: list[str]) -> InputError:
+    if len(names) == 1:
+        return InputError(f"{group} takes one choice and no list: expected {group}={names[0]}")
+    if not names:
+        return InputError(f"{group} takes one choice; none was given: expected {group}=NAME")
+    advice = "name one of them" if group == EXPERIMENT else f"sweep them with -m {group}={','.join(names)}"
+    return InputError(f"{group} takes one choice; {len(names)} were given: {', '.join(names)}; {advice}")
 
 
 @cache

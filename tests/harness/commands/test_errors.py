@@ -228,7 +228,8 @@ def test_a_refused_sweep_leaves_nothing(monkeypatch, capsys, tmp_path, refused):
     ("arguments", "line"),
     [
         (["seed=1,2"], "'seed=1,2' names several values: add -m to sweep over them; one list is seed=[1,2]"),
-        (["model=base,albert"], "'model=base,albert' names several values: add -m to sweep over them; one list is"),
+        (["model=base,albert"], "'model=base,albert' names several values: add -m to sweep over them\n"),
+        (["tracking=none,wandb"], "'tracking=none,wandb' names several values: add -m to sweep over them; one list is"),
         (["seed=range(1,4)"], "'seed=range(1,4)' names several values: add -m to sweep over them"),
         (["task.grammar=[1,"], "'task.grammar=[1,' cannot be read as KEY=VALUE: it goes wrong in '[1,'; a value"),
         (["task.headline=${"], "'task.headline=${' cannot be read as KEY=VALUE: '{' is not expected there; a value"),
