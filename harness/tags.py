@@ -32,9 +32,6 @@ CONDITIONS = "conditions"
 LIFTED = "lifted"
 """JSON list of the dotted keys that vary between the arms of the command that ran it."""
 
-OVERRIDES = "overrides"
-"""JSON list of what the command line said of the run, without seeds."""
-
 FINGERPRINT = "fingerprint"
 """Hash of all that shapes the run's results: code, config, data, weights, versions."""
 

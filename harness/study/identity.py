@@ -153,7 +153,6 @@ def describe(config: RunConfig, inputs: Inputs, lifted_keys: list[str]) -> dict[
         tags.SEED: str(seed_of(config, inputs)),
         tags.CONDITIONS: arms.short_hash(arms.conditions(facts(config, inputs), lifted_keys)),
         tags.LIFTED: json.dumps(lifted_keys),
-        tags.OVERRIDES: json.dumps(config.overrides),
         tags.FINGERPRINT: fingerprint(config, inputs),
         "git_commit": git["git_commit"] or "unknown",
         "git_dirty": str(git["git_dirty"]).lower(),

@@ -1,5 +1,7 @@
 """After a sweep its report is written and kept by the study's run; whatever goes wrong there, the sweep has its results."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,28 @@ def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harnes
     assert (again.returncode, "report:" in again.stdout) == (0, False)
     assert report.stat().st_mtime_ns == before
     assert study_of(output).data.tags["mlflow.note.content"] == note
+
+
+@pytest.mark.long
+def test_every_command_of_the_report_plans_exactly_the_finished_runs(run_harness, sweep_of, output, tmp_path):
+    """An own task and other settings among them: typed again, each finds all of its runs done."""
+    for name, count in (("train", 40), ("validation", 12)):
+        rows = "".join(f"a {'good' if number % 2 else 'bad'} one {number},{number % 2}\n" for number in range(count))
+        (tmp_path / f"{name} rows.csv").write_text("text,y\n" + rows)
+    own = [one for one in sweep_of if not one.startswith("task")]
+    own += ["task=own", "task.name=reviews", "task.train_file=train rows.csv", "task.validation_file=validation rows.csv"]
+    own += ["task.fields=[text]", "task.label=y", "task.labels=['0','1']"]
+    ran = [run_harness(*sweep_of, "seed=1,2"), run_harness(*own, "seed=1", "finetune.learning_rate=1e-3,1e-4")]
+    assert [one.returncode for one in ran] == [0, 0], [one.stderr for one in ran]
+    text = (output / "reports" / "s" / "report.md").read_text()
+    printed = [shlex.split(found) for found in re.findall(r"`(python -m harness [^`]*)` \|$", text, re.MULTILINE)]
+    assert len(printed) == 2
+    before = sorted(output.glob("s/*/run.json"))
+    for words in printed:
+        again = run_harness(*words[3:])
+        assert again.returncode == 0, again.stderr
+        assert re.match(r"(\d+) runs: \1 done, 0 to do", again.stdout), again.stdout
+    assert sorted(output.glob("s/*/run.json")) == before
 
 
 @pytest.mark.long

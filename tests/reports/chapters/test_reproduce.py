@@ -1,58 +1,47 @@
-"""The command that runs a row again."""
+"""The commands that ran the study."""
 
-import json
 import shlex
+from dataclasses import replace
 
 from reports.chapters import reproduce
 from reports.comparison.compare import compare
 from reports.comparison.study import Study
 
 
-def commands(runs: list) -> dict[str, list[str]]:
-    """Arm -> words of its command."""
+def rows(runs: list) -> list[tuple[str, str, list[str]]]:
+    """(arms, runs, words of the command)."""
     chapter = reproduce.chapter(Study(compare("s", runs)))
-    rows = [line.strip("| ").split(" | ") for line in chapter.paragraphs[2].splitlines()[2:]]
-    return {arm: shlex.split(command.strip("`")) for arm, command in rows}
+    cells = [line.strip("| ").split(" | ") for line in chapter.paragraphs[2].splitlines()[2:]]
+    return [(arms, count, shlex.split(command.strip("`"))) for arms, count, command in cells]
 
 
-def test_one_command_for_all_tasks_and_seeds_of_an_arm(make_run):
-    said = {"base": ["scale=tiny", "model=base"], "new": ["scale=tiny", "model=albert", "hardware.dtype=bf16"]}
-    runs = [
-        make_run(arm, seed, task=task, overrides=json.dumps([*overrides, f"task={task}"]))
-        for arm, overrides in said.items()
-        for task in ("sst2", "cola")
-        for seed in (10, 9)
+def test_one_command_for_all_arms_tasks_and_seeds_that_it_ran(make_run):
+    sweep = "harness -m model=base,albert task=sst2,cola seed=1,2 'measure.lengths=[32,64]'"
+    more = "harness -m model=albert task=sst2 seed=3"
+    arms = [(arm, task) for arm in ("base", "albert") for task in ("sst2", "cola")]
+    runs = [make_run(arm, seed, task=task, command=sweep) for arm, task in arms for seed in (1, 2)]
+    runs.append(make_run("albert", 3, task="sst2", command=more))
+    assert rows(runs) == [
+        ("base, albert", "8", ["python", "-m", *shlex.split(sweep)]),
+        ("albert", "1", ["python", "-m", *shlex.split(more)]),
     ]
-    assert commands(runs) == {
-        "base": ["python", "-m", "harness", "-m", "scale=tiny", "model=base", "task=sst2,cola", "seed=9,10"],
-        "new": [
-            *[
-                "python",
-                "-m",
-                "harness",
-                "-m",
-                "scale=tiny",
-                "model=albert",
-                "hardware.dtype=bf16",
-                "task=sst2,cola",
-                "seed=9,10",
-            ]
-        ],
-    }
 
 
-def test_a_single_run_is_no_sweep_and_odd_values_are_quoted(make_run):
-    overrides = ["task.train_file=my data|a.csv", "task=own"]
-    (words,) = commands([make_run(task="own", overrides=json.dumps(overrides))]).values()
-    assert words == ["python", "-m", "harness", r"task.train_file=my data\|a.csv", "task=own", "seed=0"]
+def test_words_that_repeat_what_is_finished_are_left_out(make_run):
+    runs = [make_run(seed=1, command="harness -m seed=1,2"), make_run(seed=2, command="harness -q -m seed=1,2 rerun=true")]
+    assert rows(runs) == [("base", "2", ["python", "-m", "harness", "-m", "seed=1,2"])]
 
 
-def test_seeds_of_pretraining_are_said_where_they_are_not_those_of_the_run(make_run):
-    runs = [make_run("base", seed, pretrain_seed="7", overrides='["pretrain=mlm"]') for seed in (0, 1)]
-    assert commands(runs)["base"][-2:] == ["seed=0,1", "pretrain.seed=7"]
-    alike = [make_run("base", seed, pretrain_seed=str(seed), overrides='["pretrain=mlm"]') for seed in (0, 1)]
-    assert commands(alike)["base"][-1] == "seed=0,1"
+def test_a_study_of_pretrainings_alone_has_its_command_and_no_run_of_another_study(make_run, pretrained):
+    assert rows([pretrained("base+mlm", command="harness pretrain=mlm task=none")])[0][1] == "1"
+    elsewhere = replace(pretrained("base+mlm", command="harness elsewhere=1"), elsewhere="other")
+    assert len(rows([elsewhere, make_run("base+mlm", command="harness here=1")])) == 1
+
+
+def test_odd_values_are_quoted(make_run):
+    ((_, _, words),) = rows([make_run(command="harness 'task.train_file=my data|a.csv' task=own")])
+    assert words == ["python", "-m", "harness", r"task.train_file=my data\|a.csv", "task=own"]
 
 
 def test_runs_that_do_not_say_their_command_have_no_row(make_run):
-    assert reproduce.chapter(Study(compare("s", [make_run(), make_run("b", overrides="[1]")]))).paragraphs == []
+    assert reproduce.chapter(Study(compare("s", [make_run(), make_run("b")]))).paragraphs == []
