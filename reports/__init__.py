@@ -19,7 +19,7 @@ def load(
     task that was run under several, see the report's first lines), ... Pretrainings that the runs start from are rows of their
     own, even those of other studies.
 
-    `study` is by default the one with the newest run, `uri` that of multirun/mlflow.db; `where` and `along` are those of
+    `study` is by default the newest with a finished run, `uri` that of multirun/mlflow.db; `where` and `along` are those of
     `python -m reports`. ReportError (reports.errors) where the store has no answer.
     """
     from reports import frame  # pandas and scipy take seconds: `import reports` does without

@@ -26,7 +26,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         metavar="NAME",
         action="append",
         default=[],
-        help="MLflow experiment to report on; several are joined (default: the one with the newest run)",
+        help="MLflow experiment to report on; several are joined (default: the newest with a finished run)",
     )
     parser.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
     of_baseline = "arm that the others are compared with; of several the first that there is (default: base)"

@@ -1,6 +1,7 @@
 """What a report, a command or a notebook reads: the runs of one or several studies, with what their comparison needs."""
 
 import contextlib
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -28,20 +29,29 @@ def open_store(uri: str | None) -> Reader:
 
 
 def read(uri: str | None, studies: Sequence[str] = (), condition: str | None = None) -> Found:
-    """Runs of these studies, by default of the one with the newest run, that fit the condition (`reports.reading.where`).
+    """Runs of these studies that fit the condition (`reports.reading.where`), by default of the newest that has finished ones.
 
     ReportError for an unknown study, one without runs, a wrong condition, or one that no run fits.
     """
     if condition is not None:
         where.parse(condition)  # a wrong one is refused before the store is read
     reader = open_store(uri)
-    read_studies = [store.read_study(reader, name) for name in dict.fromkeys(studies)] or [store.read_study(reader, None)]
-    runs = [run for _, found in read_studies for run in found]
+    names = list(dict.fromkeys(studies)) or [_newest(reader)]
+    runs = [run for name in names for run in store.read_study(reader, name)]
     if condition is not None:
         runs = where.keep(runs, condition)
     runs = store.with_launches(reader, runs)
     everything = sorted([*runs, *store.follow(reader, runs)], key=lambda run: (run.started, run.run_id))
-    return Found(reader, " + ".join(name for name, _ in read_studies), everything)
+    return Found(reader, " + ".join(names), everything)
+
+
+def _newest(reader: Reader) -> str:
+    """The newest study with something to report; says on stderr which newer ones have nothing."""
+    name, passed_over = store.newest_study(reader)
+    if passed_over:
+        newer = ", ".join(f"{other!r} ({states})" for other, states in passed_over.items())
+        print(f"study {name!r}; newer ones without a finished run: {newer}", file=sys.stderr)
+    return name
 
 
 def compare_with_first(found: Found, baselines: Sequence[str], along: Iterable[str] = ()) -> Comparison:

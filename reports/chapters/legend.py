@@ -44,7 +44,7 @@ k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FL
 OF_ONE = """\
 A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
 throughput over launches). Replicates are pretrainings and the fine-tunings that start from each. Means of times, rates and
-memories are geometric. {baseline} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
+memories are geometric. {arm} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
 is what was not measured.
 
 k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
@@ -53,7 +53,7 @@ k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FL
 def chapter(study: Study) -> Chapter:
     """Always there; of one arm alone without what compares."""
     if len(study.comparison.labels) == 1:
-        return Chapter(["## How to read the tables", OF_ONE.format(baseline=escape(study.comparison.baseline))])
+        return Chapter(["## How to read the tables", OF_ONE.format(arm=escape(study.comparison.labels[0]))])
     text = LEGEND.format(
         baseline=escape(study.comparison.baseline),
         level=100 * (1 - CONFIDENCE),

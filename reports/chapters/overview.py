@@ -1,8 +1,8 @@
 """The first screen: one row an arm over all tasks, what was found in words, and a picture of all changes."""
 
-from harness import metrics
+from harness import metrics, tags
 from harness.metrics import Direction
-from reports.chapters import effect_plot, pretraining
+from reports.chapters import effect_plot, pretraining, reproduce
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Section
 from reports.comparison.overall import Overall
@@ -11,7 +11,7 @@ from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.writing import findings, formats, plots, tables, verdicts
 from reports.writing.chapter import Chapter
-from reports.writing.formats import DASH, escape
+from reports.writing.formats import DASH, escape, listed
 
 CAPTIONS = {
     "changes.svg": "Change against the baseline over all tasks, with 95 % intervals; grey: no more than the noise floor or one "
@@ -29,11 +29,32 @@ def chapter(study: Study) -> Chapter:
     comparison = study.comparison
     files = plots.drawn({"changes.svg": plots.draw(effect_plot.changes, comparison)})
     table = [overview(comparison)] if findings.parts(comparison) else []
-    table += [LEGEND] if table and len(comparison.labels) > 1 else []
+    compares = len(comparison.labels) > 1 and comparison.baseline in comparison.labels
+    table += [LEGEND] if table and compares else []
     compared, *words = findings.paragraphs(comparison)
     few = len(comparison.labels) <= findings.MOST + 1  # a row is read faster than its sentence; a long table hides what follows
-    first = [*pretraining.warnings(comparison), compared, *([*table, *words] if few else [*words, *table])]
+    first = [
+        *_without_baseline(comparison),
+        *pretraining.warnings(comparison),
+        compared,
+        *([*table, *words] if few else [*words, *table]),
+    ]
     return Chapter([*first, *tasks_table(comparison), *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
+
+
+def _without_baseline(comparison: Comparison) -> list[str]:
+    """Why nothing is compared, where no run of the baseline finished, and the command that runs it again."""
+    name = comparison.baseline
+    if name in comparison.labels:
+        return []
+    runs = [run for run in comparison.left_out if run.tags.get(tags.ARM) == name and not run.is_aa_replicate]
+    reasons = dict.fromkeys(f"{run.status}{f': {reason}' if (reason := run.tags.get(tags.REASON)) else ''}" for run in runs)
+    again = " and ".join(f"`{reproduce.escape_code(command)}`" for command in reproduce.commands(runs))
+    runs_again = f" {again} runs it again." if again else ""
+    return [
+        f"**No changes: no run of the baseline {escape(name)} finished** ({listed(reasons)}).{runs_again} "
+        f"`--baseline` compares with another arm: {listed(comparison.labels, most=findings.MOST)}."
+    ]
 
 
 def overview(comparison: Comparison) -> str:

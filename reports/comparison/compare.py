@@ -5,7 +5,6 @@ the baseline; a counted metric does not depend on the seed.
 """
 
 import functools
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -20,7 +19,7 @@ from reports.comparison.replicates import replicate_order
 from reports.comparison.sessions import Place, Rows, Sessions, values_of
 from reports.comparison.statistics import Change, change, corrected
 from reports.errors import ReportError, unknown
-from reports.reading.store import Run
+from reports.reading.store import Run, states_text
 
 EXAMPLES = "eval/examples"
 FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
@@ -205,15 +204,14 @@ def compare(study: str, runs: list[Run], baseline: str | None = None, along: Ite
     finished = [run for run in done if not run.is_aa_replicate]
     left_out = tuple(run for run in runs if run.status != "finished")
     if not finished:
-        states = ", ".join(f"{count} {status}" for status, count in sorted(Counter(run.status for run in runs).items()))
-        raise ReportError(f"study {study!r} has no finished run ({states or 'no runs'}); a report needs at least one")
+        raise ReportError(f"study {study!r} has no finished run ({states_text(runs)}); a report needs at least one")
     keys = naming.along_keys(finished, along)
     labels = naming.label_runs(done, keys)
     lifted = naming.lifted_keys(done, keys)
     facts = {run.run_id: arms.conditions(run.facts, lifted[run.task]) for run in done}
     places = {run.run_id: Place(run.task, arms.short_hash(facts[run.run_id])) for run in done}
     timed = sessions.gather(done, labels, places)
-    chosen = choose_baseline(finished, labels, baseline)
+    chosen = choose_baseline(finished, labels, baseline, left_out)
     groups: dict[tuple[str, arms.Known], list[Run]] = {}
     for run in finished:
         groups.setdefault((run.task, arms.known(facts[run.run_id])), []).append(run)
@@ -225,10 +223,11 @@ def compare(study: str, runs: list[Run], baseline: str | None = None, along: Ite
     return Comparison(study, chosen, tuple(sections), left_out, timed)
 
 
-def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None) -> str:
+def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, left_out: Iterable[Run] = ()) -> str:
     """The baseline's label: this name itself, or the one arm of that model with the fewest settings; arms of tasks first.
 
-    ReportError, listing the labels, where no arm or more than one fits.
+    An arm of which no run finished, among those left out, is taken only where no other fits. ReportError, listing the labels,
+    where no arm or more than one fits.
     """
     searched = "base" if name is None else name
     for pool in ([run for run in runs if not run.is_pretraining], runs):
@@ -237,6 +236,9 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None) -
             return fitting[0]
         if fitting:
             raise ReportError(f"baseline {searched!r} could be {' or '.join(fitting)}; choose one with --baseline")
+    unfinished = [run.tags[tags.ARM] for run in left_out if searched in (run.tags.get(tags.ARM), run.tags.get(tags.MODEL))]
+    if unfinished:
+        return min(unfinished, key=naming.settings)
     choices = list(dict.fromkeys(labels[run.run_id] for run in runs))
     if name is None:
         raise ReportError(f"this study has no arm 'base' to compare with; choose one with --baseline: {', '.join(choices)}")

@@ -4,6 +4,7 @@ import abc
 import functools
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -126,14 +127,33 @@ def logged(
     return Run(run_id, name or run_id, started or 0, of_run, params | environment, declared)
 
 
-def read_study(reader: Reader, name: str | None) -> tuple[str, list[Run]]:
-    """The study's name and its runs, oldest first; without a name, the study with the newest run."""
+def read_study(reader: Reader, name: str) -> list[Run]:
+    """The study's runs, oldest first."""
     studies = reader.studies()
-    name = _newest_study(reader, studies) if name is None else name
     runs = runs_of(reader, number_of(studies, name))
     if not runs:
         raise ReportError(f"study {name!r} has no runs; choices: {', '.join(sorted(studies))}")
-    return name, sorted(runs, key=lambda run: (run.started, run.run_id))
+    return sorted(runs, key=lambda run: (run.started, run.run_id))
+
+
+def newest_study(reader: Reader) -> tuple[str, dict[str, str]]:
+    """The study with the newest run of those that have a finished one, else of all; and newer ones, with their states."""
+    studies = {number: name for name, number in reader.studies().items()}
+    passed_over: dict[str, str] = {}
+    while newest := reader.newest([number for number, name in studies.items() if name not in passed_over], {}):
+        runs, name = runs_of(reader, newest[0]), studies[newest[0]]
+        if any(run.status == "finished" and not run.is_aa_replicate for run in runs):
+            return name, passed_over
+        passed_over[name] = states_text(runs)
+    if not passed_over:
+        raise ReportError(f"the tracking store has no runs in any study ({', '.join(sorted(studies.values())) or 'none'})")
+    return next(iter(passed_over)), {}
+
+
+def states_text(runs: Iterable[Run]) -> str:
+    """`1 failed, 2 running`."""
+    states = Counter(run.status for run in runs)
+    return ", ".join(f"{count} {status}" for status, count in sorted(states.items())) or "no runs"
 
 
 def runs_of(reader: Reader, number: str) -> list[Run]:
@@ -146,13 +166,6 @@ def number_of(studies: Mapping[str, str], name: str) -> str:
     if name not in studies:
         raise unknown("study", name, sorted(studies))
     return studies[name]
-
-
-def _newest_study(reader: Reader, studies: dict[str, str]) -> str:
-    newest = reader.newest(list(studies.values()), {})
-    if newest is None:
-        raise ReportError(f"the tracking store has no runs in any study ({', '.join(sorted(studies)) or 'none'})")
-    return {number: name for name, number in studies.items()}[newest[0]]
 
 
 def follow(reader: Reader, runs: list[Run]) -> list[Run]:

@@ -141,6 +141,8 @@ def compared(comparison: Comparison) -> str:
     rows = [row for section in selected(comparison) for row in section.rows if not section.is_pretraining or not tasks]
     texts = dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs))))
     each = (" or " if len({"pretraining" in text for text in texts}) > 1 else " to ").join(texts)
+    if len(others) == len(comparison.labels):
+        return f"{listed(others, most=MOST)}{on}; {each} each."
     against = f"{listed(others, most=MOST)} against " if others else ""
     brackets = " In brackets: 95 % intervals, corrected for the number of arms (Holm)." if others else ""
     return f"{against}**{escape(comparison.baseline)}**{_defaults(comparison, others)}{on}; {each} each.{brackets}"

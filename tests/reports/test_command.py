@@ -84,10 +84,26 @@ def test_newest_study_is_the_default(tracking, capsys):
     assert "reports/newer/report.md" in capsys.readouterr().out
 
 
+def test_a_newer_study_without_a_finished_run_is_passed_over_in_one_line(tracking, capsys):
+    tracking.log("base", study="older")
+    tracking.log("base", study="wrong", status="invalid")
+    tracking.log("base", study="going", status="running")
+    assert main([]) == 0
+    said = capsys.readouterr()
+    assert "reports/older/report.md" in said.out
+    assert said.err == "study 'older'; newer ones without a finished run: 'going' (1 running), 'wrong' (1 invalid)\n"
+
+
+def test_where_no_study_has_a_finished_run_the_newest_says_so(tracking, capsys):
+    tracking.log("base", study="older", status="failed")
+    tracking.log("base", study="newer", status="invalid")
+    assert "study 'newer' has no finished run (1 invalid)" in refused(capsys)
+
+
 def test_curves_come_back_in_order_of_steps(tracking):
     number = tracking.log("base")
     reader = connect(tracking.uri)
-    _, runs = store.read_study(reader, "before_after")
+    runs = store.read_study(reader, "before_after")
     curve = store.latest(store.read_history(reader, runs, "finetune/loss"))[number]
     assert list(curve) == list(range(40))
     assert curve[20] == pytest.approx(0.35)

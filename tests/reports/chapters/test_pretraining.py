@@ -240,7 +240,7 @@ def test_pretraining_of_another_study_is_followed_once(tracking):
     for task in ("sst2", "cola"):
         tracking.log("base+mlm", task=task, pretraining="f0", fingerprint=task, model="base")
     reader = connect(tracking.uri)
-    _, runs = store.read_study(reader, "before_after")
+    runs = store.read_study(reader, "before_after")
     assert [(run.run_id, run.elsewhere) for run in store.follow(reader, runs)] == [(newest, "newer")]
     assert main(["--study", "before_after", "--out", "here"]) == 0
     text = Path("here", "report.md").read_text()
@@ -253,7 +253,7 @@ def test_pretraining_of_the_study_itself_is_not_looked_for_elsewhere(tracking):
     tracking.log_pretraining(study="newer")
     tracking.log("base+mlm", pretraining="f0", fingerprint="t0", model="base")
     reader = connect(tracking.uri)
-    assert store.follow(reader, store.read_study(reader, "before_after")[1]) == []
+    assert store.follow(reader, store.read_study(reader, "before_after")) == []
 
 
 def test_pretraining_that_is_gone_is_said(make_run, pretrained):

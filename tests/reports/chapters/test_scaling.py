@@ -249,7 +249,7 @@ def test_all_launches_of_a_length_are_read_oldest_first(tracking):
     values = [(2, 7.0, 128), (1, 9.0, 128), (5, 3.0, 256), (3, 7.0, 128)]
     tracking.client.log_batch(number, metrics=[Metric(LATENCY, value, time, length) for time, value, length in values])
     reader = connect(tracking.uri)
-    _, runs = store.read_study(reader, "before_after")
+    runs = store.read_study(reader, "before_after")
     assert store.read_history(reader, runs, LATENCY) == {number: {128: [9.0, 7.0, 7.0], 256: [3.0]}}
 
 

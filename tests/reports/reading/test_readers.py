@@ -10,7 +10,7 @@ from harness import tags
 from reports.reading.connect import connect
 from reports.reading.mlflow_reader import MlflowReader
 from reports.reading.sqlite_reader import SqliteReader
-from reports.reading.store import Reader, follow, read_history, read_study, with_launches
+from reports.reading.store import Reader, follow, newest_study, read_history, read_study, with_launches
 
 HISTORIES = ("finetune/loss", "eval/score", "timing/latency_ms", "scaling/latency_ms", "pretrain/masked_loss", "no/such")
 
@@ -62,7 +62,7 @@ def test_both_readers_give_the_same(readers, monkeypatch):
 
 def test_what_tags_hold_is_read_beside_what_the_page_shows(readers):
     for reader in readers:
-        _, runs = read_study(reader, "before_after")
+        runs = read_study(reader, "before_after")
         (run,) = (run for run in runs if run.tags["arm"] == "packed")
         assert (run.params["pretrain.mask_rate"], run.metrics["setup/import_s"]) == ("0.15", 2.5)
         assert run.metrics["eval/score"] == 0.8
@@ -72,14 +72,14 @@ def test_what_tags_hold_is_read_beside_what_the_page_shows(readers):
 
 def test_the_run_of_the_study_is_no_run_of_a_report(readers):
     for reader in readers:
-        assert "study" not in {run.tags["arm"] for run in read_study(reader, "before_after")[1]}
+        assert "study" not in {run.tags["arm"] for run in read_study(reader, "before_after")}
 
 
 def test_both_readers_give_the_same_study(readers):
     def read(reader: Reader) -> str:
-        name, runs = read_study(reader, "before_after")
+        runs = read_study(reader, "before_after")
         curves = read_history(reader, runs, "finetune/loss")
-        return repr((name, with_launches(reader, runs), follow(reader, runs), curves))
+        return repr((newest_study(reader), with_launches(reader, runs), follow(reader, runs), curves))
 
     direct, by_mlflow = map(read, readers)
     assert direct == by_mlflow
@@ -97,7 +97,7 @@ def test_file_is_only_read(tracking):
     tracking.log("base")
     before = tracking.path.read_bytes()
     reader = SqliteReader(Path(tracking.path))
-    assert len(read_study(reader, None)[1]) == 1
+    assert len(read_study(reader, "before_after")) == 1
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         reader._database.execute("delete from runs")
     assert tracking.path.read_bytes() == before
