@@ -13,7 +13,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from yaml import YAMLError
 
-from harness.audit.kinds import KINDS, Reading, Relation
+from harness.audit.kinds import KINDS, Reading, Relation, arms_of
 from harness.config import own_files
 from harness.errors import InputError, unknown
 from harness.paths import CLAIMS, conf_directory
@@ -56,7 +56,7 @@ class Claim:
     text: str
     conditions: str
     note: str
-    readings: dict[str, Reading]
+    readings: dict[str, Reading]  # one of which decides
     file: Path
 
 
@@ -105,6 +105,12 @@ def _claim(path: Path, source: str, name: str, entry: ClaimEntry, variant: str |
         raise InputError(f"{path}: {key}: expected at least one reading, NAME: {{measure: ..., ...}}")
     own = {"of": f"model={variant}"} if variant else {}
     readings = {title: _reading(path, f"{key}.{title}", entry, value, own) for title, value in entry.readings.items()}
+    deciding = [title for title, reading in readings.items() if not reading.beside]
+    if len(deciding) != 1:
+        raise InputError(
+            f"{path}: {key}: expected one reading that decides the claim and `beside: true` in all others, got "
+            f"{len(deciding)} that decide{': ' if deciding else ''}{', '.join(deciding)}"
+        )
     return Claim(name, source, entry.claim, entry.conditions, entry.note, readings, path)
 
 
@@ -125,6 +131,9 @@ def _reading(path: Path, key: str, entry: ClaimEntry, value: Any, own: dict[str,
 def _refuse_unusable(path: Path, key: str, reading: Reading) -> None:
     if reading.measure == "not_testable":
         return
+    against = getattr(reading, "against", None)
+    if reading.measure == "score" and not (against and all(isinstance(arm, str) for arm in arms_of(against))):
+        raise InputError(f"{path}: {key}.against: expected an arm such as model=base, or a list of them, not {against!r}")
     if reading.relation is Relation.better and not (reading.measure == "score" or getattr(reading, "rate", False)):
         raise InputError(f"{path}: {key}.relation: better is of scores and of rates, expected `rate: true` or another relation")
     if reading.relation in RELATIVE:

@@ -1,10 +1,9 @@
 """Holm's correction: with many tests some would settle by chance, so that each must settle at a stricter confidence.
 
-All tests of one audit are one family: every point with an interval in a reading that counts. A point that does not survive
-is as open as one whose interval leaves the claim open.
+The tests of one claim are one family: the points of the reading that decides it. A verdict does not depend on which other
+claims are audited.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.audit import verdicts
@@ -16,22 +15,15 @@ HALVINGS = 40
 """Of the range of p: its error is below 1e-12."""
 
 
-def corrected(found: Sequence[tuple[Reading, Measured]]) -> tuple[list[Measured], int]:
-    """What was measured, with the points marked that do not survive; and the number of tests."""
-    tests = {
-        (row, column): p_value(reading, point, claimed)
-        for row, (reading, measured) in enumerate(found)
-        if not reading.beside
-        for column, (point, claimed) in enumerate(verdicts.with_claimed(reading, measured))
-        if point.is_test
-    }
-    factors = zip(tests, holm(list(tests.values())), strict=True)
-    refused = {place for place, factor in factors if tests[place] <= 1 - CONFIDENCE < factor * tests[place]}
-    marked = [
-        replace(one, points=tuple(replace(point, open=(row, at) in refused) for at, point in enumerate(one.points)))
-        for row, (_, one) in enumerate(found)
-    ]
-    return marked, len(tests)
+def corrected(reading: Reading, measured: Measured) -> Measured:
+    """What was measured, each test with its interval at the confidence at which it must settle."""
+    claimed = verdicts.with_claimed(reading, measured)
+    tests = {at: p_value(reading, point, value) for at, (point, value) in enumerate(claimed) if point.is_test}
+    factors = dict(zip(tests, holm(list(tests.values())), strict=True))
+    points = (
+        point.at(1 - (1 - CONFIDENCE) / factors[at]) if at in factors else point for at, point in enumerate(measured.points)
+    )
+    return replace(measured, points=tuple(points))
 
 
 def p_value(reading: Reading, point: Point, claimed: float) -> float:

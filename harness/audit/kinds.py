@@ -34,7 +34,7 @@ class Reading:
     """One way to read a claim; keys that are null are those of the claim."""
 
     measure: str = MISSING
-    beside: bool = False  # shown to explain the claim, and not part of its verdict
+    beside: bool = False  # explains the claim, and does not decide it; a claim has one reading that decides
     claimed: Any = None  # a number, or one for each measured point
     relation: Relation | None = None
     tolerance: float | None = None  # share of the claimed value
@@ -145,10 +145,16 @@ class Score(Reading):
     """Difference of two arms in a metric, over finished runs of the tracking store, paired by seed."""
 
     of: str = MISSING
-    against: str = MISSING
+    against: Any = MISSING  # an arm, or a list of them
     metric: str = "eval/score"
     tasks: list[str] = field(default_factory=list)  # empty: all
-    needs: str = ""  # what the runs of both arms must have, such as `pretrain.objective=mlm`
+    needs: str = ""  # what the runs of both arms must have, such as `pretrain=mlm`
+    study: str = ""  # scale, data and budget of the study that would settle it; runs of others count, too
+
+
+def arms_of(against: str | list[str]) -> list[str]:
+    """All arms that a score is compared with."""
+    return against if isinstance(against, list) else [against]
 
 
 @dataclass

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from harness import paired
+from harness.paired import Difference
 
 Where = Mapping[str, object]
 """Condition -> its value, such as {"length": 128}."""
@@ -16,15 +16,14 @@ PAIRS = "pairs"
 
 @dataclass(frozen=True)
 class Point:
-    """One value with its 95 % interval, which is the value itself where it is counted."""
+    """One value with its interval of 95 % or, where it is one of several tests, of more; counted, it is the value itself."""
 
     value: object  # a number, or what is only equal or not
     where: Where
     low: float = math.nan
     high: float = math.nan
-    freedom: float | None = None  # degrees of freedom of the interval's t; None without a test
-    ratio: bool = False  # a relative change, whose interval is one of logarithms
-    open: bool = False  # its interval settles the claim, but not after the correction for the number of tests
+    difference: Difference | None = None  # whose interval it is; None without a test
+    ratio: bool = False  # a relative change, whose difference is one of logarithms
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -34,14 +33,11 @@ class Point:
     @property
     def is_test(self) -> bool:
         """Whether its interval is that of a statistical test, and may mislead by chance."""
-        return self.freedom is not None and all(map(math.isfinite, self.interval))
+        return self.difference is not None and all(map(math.isfinite, self.interval))
 
     def at(self, confidence: float) -> "Point":
-        """The same with its interval at this confidence."""
-        scale = paired.t_quantile(self.freedom, confidence) / paired.t_quantile(self.freedom)
-        onto, back = (math.log1p, math.expm1) if self.ratio else (float, float)
-        middle = onto(self.value)
-        low, high = (back(middle + scale * (onto(end) - middle)) for end in self.interval)
+        """The same test with its interval at this confidence."""
+        low, high = map(math.expm1 if self.ratio else float, self.difference.interval_at(confidence))
         return replace(self, low=low, high=high)
 
 

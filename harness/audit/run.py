@@ -44,20 +44,13 @@ def _measured(claim: Claim, name: str, tools: Instruments) -> Measured:
         raise InputError(f"{claim.file}: claims.{claim.name}.readings.{name}: {error}") from error
 
 
-def settle(claims: Iterable[Claim], found: Iterable[list[Measured]]) -> tuple[list[Row], int]:
-    """A row for each claim, after Holm's correction over all of them; and the number of tests."""
-    claims, rows = list(claims), []
-    pairs = [
-        (reading, one)
-        for claim, ones in zip(claims, found, strict=True)
-        for reading, one in zip(claim.readings.values(), ones, strict=True)
-    ]
-    corrected, tests = holm.corrected(pairs)
-    following = iter(corrected)
-    for claim in claims:
-        lines = tuple(
-            Line(name, reading, one := next(following), verdicts.of_reading(reading, one))
-            for name, reading in claim.readings.items()
-        )
-        rows.append(Row(claim, verdicts.of_claim({line.name: (line.reading, line.settled) for line in lines}), lines))
-    return rows, tests
+def settle(claim: Claim, found: list[Measured]) -> Row:
+    """The claim with its verdict, after Holm's correction over the points of each reading."""
+    corrected = [holm.corrected(reading, one) for reading, one in zip(claim.readings.values(), found, strict=True)]
+    return Row(
+        claim,
+        tuple(
+            Line(name, reading, one, verdicts.of_reading(reading, one))
+            for (name, reading), one in zip(claim.readings.items(), corrected, strict=True)
+        ),
+    )

@@ -11,19 +11,26 @@ from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
 
-from scipy.special import nctdtr
+from scipy.special import nctdtr, ndtri
 
-from harness import arms, metrics, paired, tags
-from harness.audit.kinds import Relation, Score
-from harness.audit.measured import PAIRS, Measured, Point, conditions
+from harness import arms, metrics, paired, tags, verdict_rules
+from harness.audit.kinds import Relation, Score, arms_of
+from harness.audit.measured import PAIRS, Measured, Point, Where, conditions
 from harness.config import mistakes
 from harness.errors import InputError, unknown
-from harness.metrics import Direction
-from harness.paired import Replicate
-from harness.plateau import MASKED, PROBE
+from harness.metrics import Direction, Metric
+from harness.paired import CONFIDENCE, Difference, Replicate, Values
+from harness.plateau import LOSS, MASKED, PROBE, SHARE
 from harness.tracking.run_log import FinishedRun
+from harness.verdict_rules import Tells
 
-PARAMETERS = {"model": "model_name", "scale": "scale_name", "pretrain": "pretrain.objective", "task": "task.name"}
+PARAMETERS = {
+    "model": "model_name",
+    "scale": "scale_name",
+    "pretrain": "pretrain.objective",
+    "corpus": "corpus.name",
+    "task": "task.name",
+}
 """Group of choices -> the parameter of a run that names its choice."""
 
 FREE_WITH = {
@@ -37,6 +44,8 @@ FREE = ("facts.recipe", "facts.tokenizer_file")
 
 CONSTANT = {"eval/score": "eval/majority_score", "pretrain/masked_loss": "pretrain/unigram_entropy"}
 """Metric -> its value for a constant answer."""
+
+EXAMPLES, HEADLINE = "eval/examples", "task.headline"
 
 POWER, MOST_SEEDS = 0.8, 1000
 
@@ -65,20 +74,39 @@ class Section:
         """Whether the masked tokens of both arms are predicted by trained heads, or by probes."""
         return bool(self.run.metrics.get(PROBE)) == bool(self.against.metrics.get(PROBE))
 
-    def has_learned(self, sign: int, margin: float) -> bool:
-        """Whether an arm is better than a constant answer; arms that are not say nothing of each other."""
-        if not self.constant:
-            return True
-        bar = sign * fmean(self.constant)
-        return any(sign * fmean(side.values()) > bar + margin for side in self.values)
+    def difference(self, metric: Metric, margin: float) -> Difference | str | None:
+        """By how much `of` is better; the reason where the two cannot be compared, None without a pair."""
+        if metric.name in MASKED and not self.has_one_head:
+            return "masked tokens of one arm are predicted by a probe"
+        constant = fmean(self.constant) if self.constant else None
+        return difference(*self.values, metric, margin, constant, self.run.metrics.get(EXAMPLES), self.run.params.get(HEADLINE))
 
-    def is_solved(self, margin: float) -> bool:
-        """Whether both arms are within the margin of a perfect score; then neither could be better by it."""
-        return all(fmean(side.values()) >= 1 - margin for side in self.values)
+
+def difference(
+    of: Values,
+    against: Values,
+    metric: Metric,
+    margin: float,
+    constant: float | None = None,
+    items: float | None = None,
+    headline: str | None = None,
+) -> Difference | str | None:
+    """By how much `of` is better, with its error over replicates and items; a text where the task cannot tell."""
+    sign = -1 if metric.direction is Direction.LOWER else 1
+    ours, theirs = (paired.by_pretraining(side) for side in (of, against))
+    is_score = metric.unit == "score"
+    if is_score and (silent := verdict_rules.tells(theirs, ours, constant, margin, items, headline)) is not Tells.EVERYTHING:
+        return silent.value
+    if metric.name == LOSS and constant is not None and min(map(fmean, (ours, theirs))) > SHARE * constant:
+        return "neither arm has left the plateau of word frequencies"
+    found = paired.compare_paired(*({one: sign * value for one, value in side.items()} for side in (against, of)))
+    if found is None or not (is_score and items):
+        return found
+    return found.with_items(verdict_rules.items_error(fmean(theirs), fmean(ours), items, headline))
 
 
 def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
-    """One point for each task and conditions, positive where `of` is better; and the study that would settle it.
+    """One point for each task, arm of `against` and conditions, positive where `of` is better; and what would settle it.
 
     Without a scatter to plan with, a study shall find a difference of one standard deviation.
     """
@@ -87,44 +115,41 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
     metric = metrics.get(reading.metric)
     if metric.direction is Direction.NEITHER and reading.relation is Relation.better:
         raise InputError(f"metric: of {reading.metric} neither a higher nor a lower value is better; relation: no_difference")
-    sign = -1 if metric.direction is Direction.LOWER else 1
-    points, sds, silent = [], [], []
-    for section in _sections(reading, runs):
-        of, against = section.values
-        found = paired.compare_paired(against, of)
-        if found is None:
-            continue
-        if reading.metric in MASKED and not section.has_one_head:
-            silent.append(f"{section.run.tags[tags.TASK]} (masked tokens of one arm are predicted by a probe)")
-            continue
-        if not section.has_learned(sign, reading.margin):
-            silent.append(f"{section.run.tags[tags.TASK]} (no arm is better than a constant answer)")
-            continue
-        if metric.unit == "score" and section.is_solved(reading.margin):
-            silent.append(f"{section.run.tags[tags.TASK]} (both arms solve it)")
-            continue
-        if found.interval is None or found.interval[0] == found.interval[1]:  # one pair, or ties: no scatter to judge by
-            points.append(Point(sign * found.mean, _where(section, found), -math.inf, math.inf))
-            continue
-        low, high = sorted(sign * end for end in found.interval)
-        points.append(Point(sign * found.mean, _where(section, found), low, high, found.freedom))
-        sds.append(found.error * math.sqrt(found.independent or found.n))
-    number = _more_seeds(reading, max(sds)) if sds and max(sds) and reading.margin else seeds_needed(1.0)
-    there = {point.where["task"] for point in points}
-    absent = [*silent, *(task for task in reading.tasks if task not in there)]
+    points, silent, absent = [], [], []
+    for against in arms_of(reading.against):
+        named = {"against": against} if isinstance(reading.against, list) else {}
+        measured = len(points)
+        for section in _sections(reading, against, runs):
+            found, where = section.difference(metric, reading.margin), named | _conditions(section)
+            if isinstance(found, str):
+                silent.append(f"{conditions(named | {'task': section.run.tags[tags.TASK]})} ({found})")
+            elif found is not None:
+                points.append(_point(found, where | {PAIRS: found.n}))
+        there = {point.where["task"] for point in points[measured:]}
+        absent += [conditions(named | {"task": task}) for task in reading.tasks if task not in there]
+        absent += [conditions(named)] if named and not there and not reading.tasks else []
+    needed = max((_seeds(reading, point) for point in points), default=seeds_needed(1.0))
+    missing = f"a study of {needed} seeds" if needed < MOST_SEEDS else f"more than {MOST_SEEDS:,} seeds, or more items"
     return Measured(
         tuple(points),
         metric.unit,
-        missing="; ".join([f"a study of {number} seeds", *(f"not {one}" for one in silent)]),
-        command=study_command(reading, number),
-        incomplete=", ".join(absent) if points else "",
+        missing=f"a study that can tell, unlike {', '.join(silent)}" if silent else missing,
+        command=study_command(reading, needed) if needed < MOST_SEEDS and not silent else "",
+        incomplete=", ".join(dict.fromkeys([*silent, *absent])) if points else "",
         scope="; ".join(conditions(point.where) for point in points),
     )
 
 
-def _sections(reading: Score, runs: list[FinishedRun]) -> list[Section]:
+def _point(found: Difference, where: Where) -> Point:
+    """Without a finite interval where there are too few replicates, or all are equal: there is no scatter to judge by."""
+    if not verdict_rules.has_enough(found) or not found.error:
+        return Point(found.mean, where, -math.inf, math.inf, difference=found)
+    return Point(found.mean, where, difference=found).at(CONFIDENCE)
+
+
+def _sections(reading: Score, against: str, runs: list[FinishedRun]) -> list[Section]:
     """Of the facts that agree in each, every pair of arms that the two sides have: what is free may differ within a side."""
-    sides, needed = [facts_of(text) for text in (reading.of, reading.against)], facts_of(reading.needs)
+    sides, needed = [facts_of(text) for text in (reading.of, against)], facts_of(reading.needs)
     found: dict[str, tuple[Arms, Arms]] = {}
     for run in runs:
         place = _side(run, sides)
@@ -209,19 +234,20 @@ def _side(run: FinishedRun, sides: list[dict[str, str]]) -> int | None:
 
 
 def _agree(pair: Pair, sides: list[dict[str, str]]) -> bool:
-    """Whether the models of two arms have one value of each key that the arm of either sets."""
+    """Whether two arms have one value of each key that the arm of either sets, as far as both have the key."""
     ours, theirs = (runs[0].params for runs in pair)
-    return all(plain(ours.get(key, "None")) == plain(theirs.get(key, "None")) for key in _set_keys(pair, sides))
+    both = (key for key in _set_keys(pair, sides) if key in ours and key in theirs)
+    return all(plain(ours[key]) == plain(theirs[key]) for key in both)
 
 
 def _set_keys(pair: Pair, sides: list[dict[str, str]]) -> list[str]:
-    """Keys of the model that no side names and an arm sets, by its label: `base hidden_act=relu`.
+    """Keys of model and objective that no side names and an arm sets, by its label: `base hidden_act=relu`.
 
     A label leaves out what its study sets for all arms, so that the runs of one arm may have several.
     """
     labels = {run.tags.get(tags.ARM, "") for runs in pair for run in runs}
     words = {word.partition("=")[0] for label in labels for word in label.split()[1:] if "=" in word}
-    keys = {word if "." in word else f"model.{word}" for word in words} & set(mistakes.known_keys())
+    keys = {key for word in words for key in (word, f"model.{word}", f"pretrain.{word}")} & set(mistakes.known_keys())
     return sorted(key for key in keys if not any(key in facts for facts in sides))
 
 
@@ -255,10 +281,6 @@ def _replicate(run: FinishedRun) -> Replicate:
     return Replicate(run.tags.get(tags.PRETRAIN_SEED, own), seed)
 
 
-def _where(section: Section, found: paired.Difference) -> dict[str, object]:
-    return {**_conditions(section), PAIRS: found.n}
-
-
 def _conditions(section: Section) -> dict[str, object]:
     run = section.run
     budget = "pretrain" if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else "finetune"
@@ -268,17 +290,20 @@ def _conditions(section: Section) -> dict[str, object]:
     return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **named}
 
 
-def _more_seeds(reading: Score, sd: float) -> int:
-    """How many pairs a verdict takes, by the standard deviation of the differences that there are."""
-    if reading.relation is Relation.no_difference:
-        halves = ((n, paired.t_quantile(n - 1) * sd / math.sqrt(n)) for n in range(2, MOST_SEEDS))
-        return next((n for n, half in halves if half <= reading.margin), MOST_SEEDS)
-    return seeds_needed(reading.margin / sd)
+def _seeds(reading: Score, point: Point) -> int:
+    """How many pairs a verdict takes, by the scatter of those that there are, if their mean is the true difference."""
+    found, value, margin = point.difference, point.value, reading.margin
+    sd = math.sqrt(max(0.0, found.error**2 - found.items**2) * (found.independent or found.n)) if found.error else 0.0
+    if not sd:
+        return seeds_needed(1.0)
+    distance = max(value, margin - value) if reading.relation is Relation.better else abs(margin - abs(value))
+    beyond_items = distance**2 - (float(ndtri((1 + CONFIDENCE) / 2)) * found.items) ** 2
+    return seeds_needed(math.sqrt(beyond_items) / sd) if beyond_items > 0 else MOST_SEEDS
 
 
 def seeds_needed(effect: float) -> int:
     """Fewest pairs with which a paired t test at 5 % finds an effect of so many standard deviations with a power of 80 %."""
-    for n in range(2, MOST_SEEDS):
+    for n in range(verdict_rules.FEWEST_REPLICATES, MOST_SEEDS):
         if 1 - nctdtr(n - 1, effect * math.sqrt(n), paired.t_quantile(n - 1)) >= POWER:
             return n
     return MOST_SEEDS
@@ -286,13 +311,12 @@ def seeds_needed(effect: float) -> int:
 
 def study_command(reading: Score, seeds: int) -> str:
     """What would settle the claim: one sweep, or one for each arm where these differ in several keys."""
-    sides = [dict(word.partition("=")[::2] for word in text.split()) for text in (reading.of, reading.against)]
-    keys = list({**sides[0], **sides[1]})
-    differing = [key for key in keys if sides[0].get(key) != sides[1].get(key)]
-    arms_of = [[f"{key}={value}" for key, value in side.items()] for side in sides]
+    sides = [dict(word.partition("=")[::2] for word in text.split()) for text in (reading.of, *arms_of(reading.against))]
+    keys = list(dict.fromkeys(key for side in sides for key in side))
+    differing = [key for key in keys if len({side.get(key) for side in sides}) > 1]
+    sweeps = [[f"{key}={value}" for key, value in side.items()] for side in sides]
     if len(differing) == 1 and all(differing[0] in side for side in sides):
-        joined = {key: ",".join(dict.fromkeys(side[key] for side in sides)) for key in keys}
-        arms_of = [[f"{key}={value}" for key, value in joined.items()]]
+        sweeps = [[f"{key}={','.join(dict.fromkeys(side[key] for side in sides))}" for key in keys]]
     tasks = [f"task={','.join(reading.tasks)}"] if reading.tasks else []
-    common = [*reading.needs.split(), *tasks, f"'seed=range(1,{seeds + 1})'"]
-    return " && ".join(" ".join(["python -m harness -m", *arm, *common]) for arm in arms_of)
+    common = [*reading.needs.split(), *tasks, *reading.study.split(), f"'seed=range(1,{seeds + 1})'"]
+    return " && ".join(" ".join(["python -m harness -m", *sweep, *common]) for sweep in sweeps)

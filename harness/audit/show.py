@@ -48,6 +48,16 @@ class Line:
         """Whether more would have to be measured."""
         return self.settled.verdict is Verdict.UNDECIDED and not self.reading.beside
 
+    @property
+    def tests(self) -> int:
+        """The number of its tests, which are one family."""
+        return sum(point.is_test for point in self.measured.points)
+
+    @property
+    def family(self) -> str:
+        """For how many tests its intervals are corrected; empty for one."""
+        return f"{self.tests} tests in one family" if self.tests > 1 else ""
+
     def to_json(self) -> dict[str, object]:
         """With all points."""
         points = [{"value": one.value, "interval": one.interval, "where": dict(one.where)} for one in self.measured.points]
@@ -60,6 +70,7 @@ class Line:
             "measured": self.value,
             "verdict": str(self.settled),
             "note": self.measured.note,
+            "family": self.family,
             "command": self.measured.command if self.is_open else "",
             "unit": self.measured.unit,
             "points": [point | {"interval": [_finite(end) for end in point["interval"]]} for point in points],
@@ -71,8 +82,17 @@ class Row:
     """A claim with all of its readings."""
 
     claim: Claim
-    settled: Settled
     lines: tuple[Line, ...]
+
+    @property
+    def deciding(self) -> Line:
+        """The reading that decides the claim."""
+        return next(line for line in self.lines if not line.reading.beside)
+
+    @property
+    def settled(self) -> Settled:
+        """The verdict of the claim."""
+        return self.deciding.settled
 
     @property
     def verdict(self) -> str:
@@ -98,13 +118,14 @@ class Row:
 def texts(row: Row) -> tuple[str, list[str]]:
     """The claim with its verdict's reason, and a text for each reading: what was measured, and what was claimed of it.
 
-    A reading that explains and does not count is in brackets; a claimed value is stated where it differs from the one before.
+    A reading that explains and does not decide is in brackets; a claimed value is stated where it differs from the one before.
     """
     reasons = [row.settled.text] if row.settled.text else []
     reasons += [row.claim.note] if row.claim.note and row.settled.verdict in SETTLED else []
     below, claimed = [], None
     for line in row.lines:
-        parts = [line.value if line.measured.points else line.settled.text]
+        parts = [line.value if line.measured.points or line.reading.beside else line.settled.text]
+        parts += [line.family] if line.family else []
         parts += [f"claimed {line.claimed}"] if line.claimed not in (claimed, "-") else []
         text = (f"{line.name}: " if len(row.lines) > 1 else "") + "; ".join(parts)
         if len(row.lines) > 1 and line.measured.points and not line.reading.beside:

@@ -8,6 +8,7 @@ import math
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
@@ -17,7 +18,7 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import subject
-from harness.paired import mean_interval
+from harness.paired import CONFIDENCE, of_differences, t_quantile
 from models.batch import Batch
 from models.heads import Classifier
 from models.stack import Stack
@@ -56,12 +57,11 @@ def _point(reading: Speed, models: list[Classifier], length: int) -> Point:
         order = list(calls)
         random.Random(number).shuffle(order)
         rounds.append({name: _seconds(calls[name], repeats[calls[name]]) for name in order})
-    mean, interval = mean_interval([math.log(one["of"] / one["against"]) for one in rounds])
-    _, noise = mean_interval([math.log(one["again"] / one["against"]) for one in rounds])
-    half = max(interval[1] - mean, *(abs(end) for end in noise))
     sign = -1 if reading.rate else 1
-    low, high = sorted(math.exp(sign * end) - 1 for end in (mean - half, mean + half))
-    return Point(math.exp(sign * mean) - 1, {"length": length}, low, high, freedom=ROUNDS - 1, ratio=True)
+    found = of_differences([sign * math.log(one["of"] / one["against"]) for one in rounds])
+    noise = of_differences([math.log(one["again"] / one["against"]) for one in rounds])
+    error = max(found.error, max(map(abs, noise.interval)) / t_quantile(found.freedom))
+    return Point(math.expm1(found.mean), {"length": length}, difference=replace(found, error=error), ratio=True).at(CONFIDENCE)
 
 
 def _repeats(call: Call) -> int:

@@ -1,7 +1,6 @@
-"""From claimed and measured values to a verdict: of each point, of each reading, and of the claim over its readings."""
+"""From claimed and measured values to a verdict: of each point, and of a reading over all of its points."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -64,7 +63,6 @@ def _of_points(reading: Reading, measured: Measured) -> Settled:
         return Settled(Verdict.HOLDS_WHERE, where(true, measured.points) + also)
     also = [f"refuted where {where(false, measured.points)}"] if false else []
     also += [f"needs {measured.missing}"] if measured.missing else []
-    also += ["its interval is too wide for so many tests"] if any(point.open for point in measured.points) else []
     return Settled(Verdict.UNDECIDED, "; ".join(also))
 
 
@@ -78,9 +76,7 @@ def with_claimed(reading: Reading, measured: Measured) -> list[tuple[Point, floa
 
 
 def holds(reading: Reading, point: Point, claimed: float) -> bool | None:
-    """Whether the claim is true of the point; None where the interval leaves it open, or did not survive a correction."""
-    if point.open:
-        return None
+    """Whether the claim is true of the point; None where the interval leaves it open."""
     if reading.relation is Relation.better:
         return _better(point, reading.margin)
     if not isinstance(point.value, int | float):
@@ -130,23 +126,5 @@ def _range(key: str, chosen: list, values: list) -> str:
         first = ordered.index(min(chosen))
         if count > 1 and sorted(chosen) == ordered[first : first + count]:
             return f"{key} from {shown(min(chosen))} to {shown(max(chosen))}"
-    return f"{key} = {', '.join(shown(value) for value in chosen)}"
-
-
-def of_claim(readings: Mapping[str, tuple[Reading, Settled]]) -> Settled:
-    """Over all readings that count; those that are not settled leave the verdict of the others, and are named."""
-    counting = {name: settled for name, (reading, settled) in readings.items() if not reading.beside}
-    if len(counting) == 1:
-        return next(iter(counting.values()))
-    settled = {name: one for name, one in counting.items() if one.verdict in SETTLED}
-    if not settled:
-        return next((one for one in counting.values() if one.verdict is Verdict.UNDECIDED), next(iter(counting.values())))
-    still = [name for name in counting if name not in settled]
-    open_ = f"undecided: {', '.join(still)}" if still else ""
-    verdicts = {one.verdict for one in settled.values()}
-    if verdicts in ({Verdict.CONFIRMED}, {Verdict.REFUTED}):
-        scopes = dict.fromkeys(one.text for one in settled.values() if one.text)
-        return Settled(verdicts.pop(), "; ".join([*scopes, *([open_] if open_ else [])]))
-    held = [(name, one) for name, one in settled.items() if one.verdict is not Verdict.REFUTED]
-    parts = [f"{name}: {one.text}" if one.verdict is Verdict.HOLDS_WHERE else name for name, one in held]
-    return Settled(Verdict.HOLDS_WHERE, "; ".join([*parts, *([open_] if open_ else [])]))
+        return f"{key} = {', '.join(map(shown, chosen))}"
+    return f"{key} {', '.join(map(shown, chosen))}"

@@ -33,6 +33,10 @@ FILTERS = {
 STEP, VERDICTS = 2, 19
 """Columns of an indent, and of the verdicts."""
 
+FAMILY = """\
+One reading decides a claim, and its tests are one family, whatever else is audited: intervals are of 95 % for one test, of
+more for several (Holm)."""
+
 CONTINUED = " \\"
 """At the end of a line of a command that continues."""
 
@@ -74,17 +78,16 @@ def main(arguments: list[str]) -> int:
 
     _refuse_unmet(options.where, claims, [verdict.value for verdict in verdicts.Verdict])
     tools = run.instruments(options.config_dir, options.measure, own.get("vocab_file"), options.uri, options.output)
-    found = []
+    rows = []
     with live_line("auditing") as line:
         for number, one in enumerate(run.measured(claims, tools), 1):
             line.show(f"[{number}/{len(claims)}] {claims[number - 1].name}")
-            found.append(one)
-    rows, tests = run.settle(claims, found)
+            rows.append(run.settle(claims[number - 1], one))
     path = record.write(rows, options.output, keep_others="claims" in own)
     kept = [row for row in rows if all(_fits(row, one) for one in options.where)]
     if not kept:
         raise InputError(f"--where {' '.join(options.where)}: no claim of {len(rows)} fits")
-    print(text(kept, tests))
+    print(text(kept))
     print(f"\n{path}")
     return 0
 
@@ -106,21 +109,19 @@ def _fits(row: "Row", condition: str) -> bool:
     return value in FILTERS[key](row)
 
 
-def text(rows: "list[Row]", tests: int) -> str:
+def text(rows: "list[Row]") -> str:
     """Claims with their verdicts, the studies that are missing, how values were measured, and how many have each verdict."""
     parts = [_block(row) for row in rows]
-    missing = {(row.claim.name, line.measured.command): None for row in rows for line in row.lines if line.is_open}
-    studies = {name: [command for other, command in missing if other == name and command] for name, _ in missing}
-    if any(studies.values()):
+    deciding = {row.claim.name: row.deciding for row in rows}
+    studies = {name: line.measured.command for name, line in deciding.items() if line.is_open and line.measured.command}
+    if studies:
         parts.append("\nStudies that would settle what is undecided:")
-    for name, commands in studies.items():
-        parts += [name, *(wrapped(command, STEP, ending=CONTINUED) for command in commands)] if commands else []
+    for name, command in studies.items():
+        parts += [name, wrapped(command, STEP, ending=CONTINUED)]
     notes = dict.fromkeys(f"{line.name}: {line.measured.note}" for row in rows for line in row.lines if line.measured.note)
     parts += ["", *(wrapped(note, STEP, "-") for note in notes)] if notes else []
-    if tests:
-        parts.append(
-            "\n" + wrapped(f"{tests} tests in one family: each interval must settle its claim after Holm's correction.", 0)
-        )
+    if any(line.tests for line in deciding.values()):
+        parts.append("\n" + wrapped(FAMILY, 0))
     count = Counter(row.settled.verdict.value for row in rows)
     ending = ", ".join(f"{number} {verdict}" for verdict, number in count.most_common())
     return "\n".join([*parts, "\n" + wrapped(f"{len(rows)} claims: {ending}", 0)])

@@ -17,7 +17,8 @@ HEADING = "## Claims and what is measured here"
 STUDIES = "Studies that would settle the undecided ones:"
 INTRO = """\
 {count} claims, audited on {days} ({machines}): {verdicts}. Counts are those at the dimensions of each claim. A claim that can
-be read in several ways has a row for each reading; rows in *italics* explain and do not count."""
+be read in several ways has a row for each reading: one decides, those in *italics* explain. The tests of one reading are one
+family: their intervals are of 95 % for one test, of more for several (Holm)."""
 
 
 def chapter(study: Study) -> Chapter:
@@ -67,7 +68,8 @@ def _reading(reading: dict[str, Any]) -> list[str]:
 
 
 def _measured(reading: dict[str, Any]) -> str:
-    return DASH if reading["measured"] == "-" else escape(reading["measured"])
+    family = f"; {reading['family']}" if reading.get("family") else ""
+    return DASH if reading["measured"] == "-" else escape(reading["measured"] + family)
 
 
 def _notes(claims: list[dict[str, Any]]) -> list[str]:

@@ -1,16 +1,23 @@
 """Claims are read from files; a wrong file is one line with file, key and what was expected."""
 
+from pathlib import Path
+
 import pytest
 from omegaconf import OmegaConf
 
 from harness.__main__ import main
 from harness.audit.claims import Claim, read, read_all
-from harness.audit.kinds import Part, Reading, Relation, Score
+from harness.audit.kinds import Part, Reading, Relation, Score, arms_of
 from harness.audit.scores import facts_of
 from harness.audit.shapes import Shapes
 from harness.config.mistakes import groups
+from harness.config.texts import TokenizerConfig
+from harness.data import tokenizer
 from harness.errors import InputError
 from harness.paths import conf_directory
+
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+REFERENCE, VOCABULARY = DATA / "bert_reference", DATA / "vocab" / "bert-base-uncased" / "vocab.txt"
 
 GOOD = """
 source: a test
@@ -21,7 +28,7 @@ claims:
     tolerance: 0.1
     readings:
       whole: {measure: parameters, of: model=base scale=tiny}
-      layers: {measure: parameters, of: model=base scale=tiny, parts: [layers], claimed: 7, relation: at_most}
+      layers: {measure: parameters, beside: true, of: model=base scale=tiny, parts: [layers], claimed: 7, relation: at_most}
 """
 
 
@@ -53,6 +60,20 @@ WRONG = {
     "claimed": ("claimed: 100", "claimed: many", "readings.whole.claimed", "expected a number"),
     "key of the claim": ("claim: tiny is tiny", "clam: tiny is tiny", "key", "did you mean 'claim'?"),
     "no readings": (GOOD[GOOD.index("      whole") :], "      {}", "claims.tiny.readings", "expected at least one reading"),
+    "two decide": (
+        " beside: true,",
+        "",
+        "claims.tiny.readings",
+        "one reading that decides",
+        "got 2 that decide: whole, layers",
+    ),
+    "none decides": ("whole: {", "whole: {beside: true, ", "claims.tiny.readings", "got 0 that decide\n"),
+    "against": (
+        "{measure: parameters, of: model=base scale=tiny}",
+        "{measure: score, relation: better, of: model=base, against: [1]}",
+        "readings.whole.against",
+        "expected an arm such as model=base, or a list of them, not [1]",
+    ),
     "no claims": (GOOD[GOOD.index("claims") :], "", "claims", "expected at least one claim"),
     "no YAML": ("source: a test", "source: [a", "x.yaml, line 3, column 7", "expected ',' or ']'"),
 }
@@ -91,7 +112,7 @@ def shipped() -> list[tuple[Claim, Reading]]:
 def test_what_the_shipped_claims_speak_of_exists(shipped):
     shapes = Shapes()
     for claim, reading in shipped:
-        texts = [getattr(reading, key, None) for key in ("of", "against")]
+        texts = [getattr(reading, "of", None), *arms_of(getattr(reading, "against", None))]
         for text in filter(None, texts):
             if isinstance(reading, Score):
                 facts_of(f"{text} {reading.needs}")
@@ -120,3 +141,31 @@ def test_every_shipped_name_is_used_once(shipped):
     names = [name for path in (conf_directory() / "claims").glob("*.yaml") for name in OmegaConf.load(path).claims]
     assert len(names) == len(set(names))
     assert {reading.part for _, reading in shipped if hasattr(reading, "part")} == set(Part)
+
+
+def test_every_shipped_claim_on_training_says_how_it_would_be_settled(shipped):
+    deciding = {claim.name: reading for claim, reading in shipped if isinstance(reading, Score) and not reading.beside}
+    assert len(deciding) > 10
+    assert all(reading.study for reading in deciding.values()), deciding
+
+
+def test_totals_of_the_notebook_are_explained_to_the_last_parameter():
+    """What the notes of two claims say: matrices and biases that its formula has, and BERT has not, or the reverse."""
+    shapes, width, inner = Shapes(), 768, 3072
+    gated = "model.gated_feed_forward=true model.feed_forward_size=3072"
+    assert shapes.parameters(f"model=base scale=base {gated}", "total") - width == 137_831_426
+    full = shapes.parameters("model=enhanced scale=base model.feed_forward_size=3072", "total")
+    fourth_matrix, projection_bias, norm = width * inner + inner, width, 2 * 128
+    assert full + fourth_matrix - projection_bias - norm + width == 16_476_418
+
+
+@pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"needs {REFERENCE}")
+def test_texts_of_the_notebook_have_the_pieces_that_the_claim_states(shipped):
+    lines = [line.strip() for line in (REFERENCE / "sample_text.txt").read_text().splitlines()]
+    texts = [line for line in lines if len(line) > 50 and not line.startswith(("Text should", "This text is included"))][:3]
+    pieces = tokenizer.build(TokenizerConfig(vocab_file=str(VOCABULARY)), [])
+    readings = [reading for claim, reading in shipped if claim.name == "notebook-feature-memory"]
+    assert [reading.lengths for reading in readings] == [
+        [len(text.split()) + 2 for text in texts],
+        [len(pieces.encode(text).ids) for text in texts],
+    ]

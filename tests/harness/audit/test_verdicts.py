@@ -6,13 +6,11 @@ import pytest
 
 from harness.audit.kinds import Reading, Relation
 from harness.audit.measured import PAIRS, Measured, Point
-from harness.audit.verdicts import Settled, Verdict, of_claim, of_reading
+from harness.audit.verdicts import Verdict, of_reading
 
 
-def reading(relation: str = "equal", claimed: object = 100, tolerance: float = 0.0, margin: float = 0.0, beside: bool = False):
-    return Reading(
-        measure="parameters", claimed=claimed, relation=Relation[relation], tolerance=tolerance, margin=margin, beside=beside
-    )
+def reading(relation: str = "equal", claimed: object = 100, tolerance: float = 0.0, margin: float = 0.0):
+    return Reading(measure="parameters", claimed=claimed, relation=Relation[relation], tolerance=tolerance, margin=margin)
 
 
 def by_length(**values: float) -> Measured:
@@ -95,22 +93,6 @@ def test_points_that_the_claim_speaks_of_must_all_be_there():
     assert str(settled) == "undecided (confirmed (task a); not measured: b, c)"
 
 
-def claim(**found: tuple[str, Verdict, str]) -> str:
-    return str(of_claim({name: (reading(beside=name == "beside"), Settled(*settled)) for name, settled in found.items()}))
-
-
-def test_readings_that_agree_are_one_verdict_and_others_are_named():
-    yes, no, open_ = (Verdict.CONFIRMED,), (Verdict.REFUTED,), (Verdict.UNDECIDED, "needs a timing")
-    part = (Verdict.HOLDS_WHERE, "length ≥ 8")
-    assert claim(a=yes, b=yes, beside=no) == "confirmed"
-    assert claim(a=no, b=no, beside=yes) == "refuted"
-    assert claim(a=yes, b=no) == "holds only where a"
-    assert claim(a=part, b=no, c=yes) == "holds only where a: length ≥ 8; c"
-    assert claim(a=no, b=open_) == "refuted (undecided: b)"
-    assert claim(a=open_, b=open_) == "undecided (needs a timing)"
-    assert claim(a=(Verdict.NOT_TESTABLE, "no weights"), beside=yes) == "not testable here (no weights)"
-
-
 def test_points_of_studies_with_other_budgets_are_told_apart():
     """One study counts its steps, the other its epochs."""
     points = (Point(0.1, {"task": "order", "max_steps": 60}, -0.1, 0.3), Point(0.5, {"task": "order", "epochs": 3}, 0.4, 0.6))
@@ -122,13 +104,13 @@ def test_points_of_studies_with_other_budgets_are_told_apart():
     ("low", "high", "verdict"), [(0.001, 0.011, "undecided"), (0.0032, 0.0088, "refuted"), (0.001, 0.021, "confirmed")]
 )
 def test_better_means_better_by_the_margin(low, high, verdict):
-    found = Measured((Point((low + high) / 2, {}, low, high, 9),), "score")
+    found = Measured((Point((low + high) / 2, {}, low, high),), "score")
     assert of_reading(reading("better", margin=0.01), found).verdict.value == verdict
 
 
 def test_the_number_of_pairs_is_no_condition():
     points = [
-        Point(value, {"rate": rate, PAIRS: n}, value - 0.01, value + 0.01, 9)
+        Point(value, {"rate": rate, PAIRS: n}, value - 0.01, value + 0.01)
         for value, rate, n in ((0.1, 1e-3, 5), (-0.1, 1e-4, 3))
     ]
     found = of_reading(reading("better", margin=0.01), Measured(tuple(points), "score"))
