@@ -11,16 +11,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from harness.checkpoints import find_run
 from harness.commands.arguments import Parser, compose_and_run
-from harness.config.choices import TaskKind
-from harness.errors import InputError, on_one_line
+from harness.commands.text_rows import READERS, Columns, read_rows
+from harness.errors import InputError
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
-    from harness.config.texts import TaskConfig
 
 KEYS = {
     "run": "folder of a fine-tuned run, of its checkpoint, or its id in the tracking store",
@@ -32,9 +31,7 @@ KEYS = {
 GROUPS = ("hardware", "tracking")
 """Groups of Hydra that may be set too."""
 
-INPUTS = (".txt", ".csv", ".tsv", ".jsonl")
 OUTPUTS = (".jsonl", ".csv")
-SEPARATOR = " ||| "
 CHUNK = 2048
 """Rows in memory at a time."""
 
@@ -58,7 +55,7 @@ def request_of(values: dict[str, str]) -> Request:
     source, output, size = Path(values["input"]), Path(values["output"]), values.get("batch_size", "64")
     if not source.is_file():
         raise InputError(f"input={values['input']!r} is no file: expected {KEYS['input']}")
-    for key, path, endings in (("input", source, INPUTS), ("output", output, OUTPUTS)):
+    for key, path, endings in (("input", source, tuple(READERS)), ("output", output, OUTPUTS)):
         if path.suffix not in endings:
             raise InputError(f"{key}={str(path)!r} ends in {path.suffix!r}: expected {', '.join(endings)}")
     if output.is_dir() or (output.exists() and output.samefile(source)):
@@ -66,78 +63,6 @@ def request_of(values: dict[str, str]) -> Request:
     if not size.isdecimal() or int(size) < 1:
         raise InputError(f"batch_size={size!r} must be a whole number of at least 1")
     return Request(values["run"], source, output, int(size), values.get("runs", "multirun"))
-
-
-# Rows
-
-
-def read_rows(path: Path, task: "TaskConfig") -> Iterator[list[str]]:
-    """The texts of each row, one or two, or its words; InputError naming the line that cannot be read."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from READERS[path.suffix](file, task, path)
-    except UnicodeDecodeError as error:
-        raise InputError(f"input={str(path)!r} is not UTF-8 text: {error.reason}") from error
-
-
-def _lines(file: IO[str], task: "TaskConfig", path: Path) -> Iterator[list[str]]:
-    for number, line in enumerate(file, 1):
-        texts = line.split() if task.kind is TaskKind.tokens else line.strip().split(SEPARATOR)
-        if not texts or not all(text.strip() for text in texts):
-            raise InputError(f"input={str(path)!r} line {number} is empty: expected a text on every line")
-        if task.kind is not TaskKind.tokens and len(texts) != len(task.fields):
-            raise InputError(
-                f"input={str(path)!r} line {number} has {len(texts)} texts, task {task.name!r} has {len(task.fields)}: "
-                f"separate the texts of a pair by {SEPARATOR!r}"
-            )
-        yield texts
-
-
-def _table(file: IO[str], task: "TaskConfig", path: Path) -> Iterator[list[str]]:
-    if task.kind is TaskKind.tokens:
-        raise InputError(f"input={str(path)!r}: task {task.name!r} reads lists of words: expected .jsonl, or .txt with spaces")
-    rows = csv.DictReader(file, dialect="excel-tab" if path.suffix == ".tsv" else "excel")
-    try:
-        for row in rows:
-            yield _fields(row, task, f"input={str(path)!r} line {rows.line_num}")
-    except csv.Error as error:
-        raise InputError(f"input={str(path)!r} line {rows.line_num} cannot be read: {error}") from error
-
-
-def _json_lines(file: IO[str], task: "TaskConfig", path: Path) -> Iterator[list[str]]:
-    for number, line in enumerate(file, 1):
-        where = f"input={str(path)!r} line {number}"
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{where} is not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise InputError(f"{where}: expected an object with {', '.join(task.fields)}")
-        yield _fields(row, task, where)
-
-
-READERS = {".txt": _lines, ".csv": _table, ".tsv": _table, ".jsonl": _json_lines}
-
-
-def _fields(row: dict[str, Any], task: "TaskConfig", where: str) -> list[str]:
-    """The values of the task's fields; `a+b` joins two columns as in training."""
-    texts = []
-    for name in task.fields:
-        parts = [name] if name in row else name.split("+")
-        for part in parts:
-            if part not in row:
-                columns = ", ".join(on_one_line(key) for key in row if key) or "none"
-                raise InputError(
-                    f"{where} lacks the column {part!r}, which task {task.name!r} of the run reads; it has: {columns}"
-                )
-        values = [row[part] for part in parts]
-        texts.append(values[0] if len(values) == 1 else ": ".join(map(str, values)))
-    if task.kind is TaskKind.tokens:
-        (texts,) = texts
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        expected = "a list of words" if task.kind is TaskKind.tokens else "text"
-        raise InputError(f"{where}: expected {expected} in {', '.join(task.fields)}, got {texts!r:.60}")
-    return texts
 
 
 # Output
@@ -193,7 +118,8 @@ def predict_file(request: Request, config: "RunConfig") -> str:
 
     checkpoint = find_run.weights_folder(request.run, "run", request.runs, config.tracking.uri)
     predictor = Predictor(checkpoint, config.hardware, request.batch_size)
-    texts = chunks(read_rows(request.input, predictor.task), CHUNK)
+    columns = Columns.of_task(predictor.task)
+    texts = chunks(read_rows(request.input, columns), CHUNK)
     count = write((predictor.rows(chunk, index * CHUNK + 1) for index, chunk in enumerate(texts)), request.output)
     if not count:
         raise InputError(f"input={str(request.input)!r} has no rows")

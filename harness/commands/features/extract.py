@@ -9,8 +9,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from harness.commands.features.files import WRITERS, FeatureFile, Layout
-from harness.commands.features.request import Request
+from harness.commands.features.request import TABLES, Request
 from harness.commands.features.vectors import Extractor, Features, Text, refuse_other_model, source_of
+from harness.commands.text_rows import Columns, read_rows
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.terminal import table
@@ -34,6 +35,16 @@ def texts_of(path: Path, advance: Callable[[int], object]) -> Iterator[Text]:
             advance(len(raw))
     if not has_text:
         raise InputError(f"input={str(path)!r} is empty: expected one text a line")
+
+
+def rows_of(request: Request) -> Iterator[Text]:
+    """A text or pair a row of a table; InputError for a row that cannot be read, and for a table without rows."""
+    has_row = False
+    for texts in read_rows(request.text, Columns(request.fields, f"fields=[{','.join(request.fields)}]")):
+        has_row = True
+        yield texts[0] if len(texts) == 1 else (texts[0], texts[1])
+    if not has_row:
+        raise InputError(f"input={str(request.text)!r} has no rows")
 
 
 def batched(texts: Iterable[Text], size: int) -> Iterator[list[Text]]:
@@ -82,8 +93,9 @@ def write(extractor: Extractor, request: Request) -> str:
     size = request.text.stat().st_size
     try:
         with tqdm(total=size, unit="B", unit_scale=True, desc="features", leave=False, disable=None) as bar:
+            texts = rows_of(request) if request.text.suffix in TABLES else texts_of(request.text, bar.update)
             file = WRITERS[request.format](temporary, layout)
-            _fill(file, extractor, batched(texts_of(request.text, bar.update), request.batch_size), summary)
+            _fill(file, extractor, batched(texts, request.batch_size), summary)
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         temporary.replace(request.output)

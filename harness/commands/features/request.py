@@ -8,7 +8,8 @@ from harness.errors import InputError, unknown
 KEYS = {
     "run": "folder of a run of ours, or its id in the tracking store",
     "checkpoint": "folder of weights, ours or published, or a name on the hub",
-    "input": "text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `",
+    "input": "text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `; or a .csv, .tsv, .jsonl",
+    "fields": "columns of a .csv, .tsv or .jsonl: one, or the two of a pair, such as [premise,hypothesis] (text)",
     "output": "file to write; an older one is replaced",
     "format": "jsonl, parquet or safetensors (the output's ending; jsonl where it has none)",
     "layers": "such as [-1,-2,-3,-4], the default; 0 is the embeddings, 1 the first layer, -1 the last",
@@ -16,6 +17,9 @@ KEYS = {
     "max_length": "tokens of a text, longer ones are cut (128, or as many as the model takes)",
     "runs": "folder of the runs, to find an id in (multirun)",
 }
+
+TABLES = (".csv", ".tsv", ".jsonl")
+"""Endings of inputs that are read by their columns."""
 
 FORMATS = ("jsonl", "parquet", "safetensors")
 """Of the output."""
@@ -30,6 +34,7 @@ class Request:
 
     source: tuple[str, str]  # run or checkpoint, and which
     text: Path
+    fields: tuple[str, ...]  # columns of a table
     output: Path
     format: str
     layers: tuple[int, ...] | None
@@ -60,7 +65,12 @@ def request_of(values: dict[str, str]) -> Request:
         raise unknown("format", form, FORMATS, "format")
     layers = _layers(values["layers"]) if "layers" in values else None
     longest = _number(values, "max_length", SHORTEST) if "max_length" in values else None
-    return Request(sources[0], text, output, form, layers, _number(values, "batch_size", 1, "32"), longest)
+    fields = tuple(name.strip() for name in values.get("fields", "text").strip("[]").split(","))
+    if "fields" in values and text.suffix not in TABLES:
+        raise InputError(f"fields={values['fields']!r} names columns: expected an input that ends in {', '.join(TABLES)}")
+    if not all(fields) or len(fields) > 2:
+        raise InputError(f"fields={values['fields']!r} must name one or two columns, such as [text]")
+    return Request(sources[0], text, fields, output, form, layers, _number(values, "batch_size", 1, "32"), longest)
 
 
 def _number(values: dict[str, str], key: str, least: int, default: str = "") -> int:

@@ -1,6 +1,7 @@
 """One item of a task as text and pictures: the inputs of the model, and with weights the attention over them."""
 
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -17,6 +18,9 @@ from harness.commands.inspect.sequences import InputSequence, as_table, sequence
 from harness.config.resolve import has_task, resolve
 from harness.config.schema import RunConfig
 from harness.errors import InputError
+
+SHOWN = 24
+"""Characters of a text that the names of its pictures begin with."""
 
 
 def resolved(configs: list[RunConfig]) -> RunConfig:
@@ -76,7 +80,10 @@ def _with_weights(request: Request, config: RunConfig, expected: bool) -> tuple[
 
 def _pictures(request: Request, sequence: InputSequence, source: Source | None) -> Iterator[tuple[str, str, bytes]]:
     """Ending, name and content of each file."""
-    name = re.sub(r"[^A-Za-z0-9_.+@-]+", "_", sequence.title.replace(", ", "-"))
+    title = sequence.title if request.text is None else f"{sequence.title}, {request.text[:SHOWN]}"
+    name = re.sub(r"[^A-Za-z0-9_.+@-]+", "_", title.replace(", ", "-"))
+    if request.text is not None:  # its first characters may be those of another one
+        name += f"-{zlib.crc32(request.text.encode(errors='surrogatepass')):08x}"
     with mpl.rc_context(picture.STYLE):
         figures = {name: picture.draw(sequence)}
         if request.attention:

@@ -118,6 +118,37 @@ def test_vectors_are_the_hidden_states_of_transformers(bert, text):
     assert np.abs(vectors(rows) - wanted).max() <= 1e-5
 
 
+TABLE = {
+    "new.csv": 'label,text\n0,"good, better"\n1,bad\n',
+    "new.tsv": "label\ttext\n0\tgood, better\n1\tbad\n",
+    "new.jsonl": '{"text": "good, better"}\n{"text": "bad", "label": 1}\n',
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_table_is_read_by_its_columns_and_its_header_is_no_text(bert, text, name):
+    plain, table = Path("plain.txt"), Path(name)
+    plain.write_text("good, better\nbad\n")
+    table.write_text(TABLE[name])
+    assert written(f"checkpoint={bert}", f"input={table}") == written(f"checkpoint={bert}", f"input={plain}")
+
+
+def test_a_pair_of_a_table_is_that_of_a_line(bert):
+    Path("plain.txt").write_text("a b ||| c d\n")
+    Path("new.csv").write_text("one,other\na b,c d\n")
+    of_table = written(f"checkpoint={bert}", "input=new.csv", "fields=[one,other]")
+    assert of_table == written(f"checkpoint={bert}", "input=plain.txt")
+
+
+def test_a_column_that_is_not_there_is_one_line(bert):
+    Path("new.csv").write_text("one,other\na,b\n")
+    with pytest.raises(InputError, match=r"line 2 lacks the column 'text', which fields=\[text\] reads; it has: one, other"):
+        run(f"checkpoint={bert}", "input=new.csv", "output=out.jsonl")
+    Path("new.csv").write_text("text\n")
+    with pytest.raises(InputError, match=r"input='new.csv' has no rows"):
+        run(f"checkpoint={bert}", "input=new.csv", "output=out.jsonl")
+
+
 def test_layout_is_that_of_the_original_feature_extraction(bert, text):
     rows = written(f"checkpoint={bert}", f"input={text}")
     assert [row["linex_index"] for row in rows] == list(range(len(TEXTS)))

@@ -83,6 +83,15 @@ def test_fine_tuned_run_shows_inputs_and_the_probabilities_of_its_model(capsys, 
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
 
 
+def test_two_texts_have_two_pictures(capsys, tokenizer):
+    run_of("base-mine-0-abc", tokenizer, TaskKind.classification)
+    texts = ("the bank was robbed by a dog", "the bank was robbed by the dog", "the bank")
+    written = {said(capsys, f"text={text}", "run=base-mine").splitlines()[-1] for text in texts}
+    assert len(written) == 3
+    assert all(Path(name).is_file() for name in written)
+    assert said(capsys, f"text={texts[0]}", "run=base-mine").splitlines()[-1] in written
+
+
 def test_pair_has_two_segments(capsys, tokenizer):
     model = run_of("pair-0", tokenizer, TaskKind.regression, ("a", "b"))
     out = said(capsys, "text=the bank ||| a dog", "run=pair-0")
