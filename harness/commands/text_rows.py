@@ -28,7 +28,7 @@ class Columns:
     @classmethod
     def of_task(cls, task: "TaskConfig") -> "Columns":
         """Those that a run on the task reads."""
-        return cls(tuple(task.fields), f"task {task.name!r}", task.kind is TaskKind.tokens)
+        return cls(tuple(task.fields), f"task {task.name!r} of the run", task.kind is TaskKind.tokens)
 
 
 def read_rows(path: Path, columns: Columns) -> Iterator[list[str]]:

@@ -146,7 +146,7 @@ def test_command_writes_and_refuses_in_one_line(tokenizer, tmp_path, capsys, mon
     ("name", "content", "message"),
     [
         ("in.txt", "a dog\n\na cat\n", "line 2 is empty: expected a text on every line"),
-        ("in.txt", "a ||| b\n", "line 1 has 2 texts, task 'mine' has 1"),
+        ("in.txt", "a ||| b\n", "line 1 has 2 texts, task 'mine' of the run has 1"),
         ("in.txt", "", "has no rows"),
         ("in.csv", "txt,n\na dog,1\n", "line 2 lacks the column 'text', which task 'mine' of the run reads; it has: txt, n$"),
         ("in.jsonl", "{}\n", "line 1 lacks the column 'text', which task 'mine' of the run reads; it has: none$"),
