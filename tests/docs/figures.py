@@ -1,0 +1,189 @@
+"""Figures in README and docs come from files: compares them, or fills them in with --write.
+
+`figures.md.jinja` has the paragraphs and tables that hold figures, with an expression in place of each figure.
+`<!-- docs/studies.md -->` names the document of those that follow. A block is found in its document by its first characters,
+up to the first expression, and reaches to the next blank line.
+"""
+
+import argparse
+import csv
+import functools
+import json
+import re
+import sys
+from pathlib import Path
+
+import jinja2
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = Path(__file__).with_name("figures.md.jinja")
+EXAMPLES = ROOT / "reports" / "examples"
+RESULTS = ROOT / "tests" / "benchmarks" / "results"
+
+LOSS = "pretrain/masked_loss"
+BEGINNING = 40
+"""Characters of a block by which it is found."""
+
+
+class MissingError(ValueError):
+    """A figure that its file does not have, or a block that its document does not have once."""
+
+
+@functools.cache
+def _summary(study: str) -> list[dict[str, str]]:
+    with (EXAMPLES / study / "summary.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _row(study: str, arm: str, metric: str, task: str) -> dict[str, str]:
+    found = [one for one in _summary(study) if (one["arm"], one["metric"], one["task"]) == (arm, metric, task)]
+    if len(found) != 1:
+        raise MissingError(f"{study}/summary.csv: expected one row of {arm}, {metric}, {task}, found {len(found)}")
+    return found[0]
+
+
+def signed(value: float, digits: int) -> str:
+    """`+0.21`, with a minus sign and not a hyphen."""
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def mean(study: str, arm: str, digits: int = 2, metric: str = LOSS, task: str = "pretraining", scale: float = 1.0) -> str:
+    """`5.00 ± 0.11`; without the standard deviation where it is 0."""
+    row = _row(study, arm, metric, task)
+    value, sd = float(row["mean"]) / scale, float(row["sd"] or 0) / scale
+    return f"{value:.{digits}f} ± {sd:.{digits}f}" if sd else f"{value:.{digits}f}"
+
+
+def change(study: str, arm: str, digits: int = 2, metric: str = LOSS, task: str = "pretraining", sign: int = 1) -> str:
+    """`+0.09 [+0.01, +0.17]`, against the baseline of the study; `sign`: -1 for the baseline against the arm."""
+    row = _row(study, arm, metric, task)
+    ends = sorted(sign * float(row[name]) for name in ("ci_low", "ci_high") if row[name])
+    between = f" [{', '.join(signed(end, digits) for end in ends)}]" if ends else ""
+    return signed(sign * float(row["change"]), digits) + between
+
+
+def unsigned(text: str) -> str:
+    """A change without its signs, where words say them; for a change whose whole interval has one sign."""
+    if len({sign for sign in text if sign in "+−"}) != 1:
+        raise MissingError(f"{text}: its interval holds both signs, so that words cannot say one")
+    return text.replace("+", "").replace("−", "")
+
+
+def verdict(study: str, arm: str, metric: str = LOSS, task: str = "pretraining") -> str:
+    """`worse`, `not resolved`, ..."""
+    return _row(study, arm, metric, task)["verdict"]
+
+
+@functools.cache
+def _report(study: str) -> dict[str, dict[str, str]]:
+    """Arm -> column -> cell, of all tables whose first column is the arm; the first that has a column counts."""
+    rows: dict[str, dict[str, str]] = {}
+    head: list[str] = []
+    for line in (EXAMPLES / study / "report.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("| ") else []
+        if not cells or not head:
+            head = cells
+        elif head[0] == "arm" and len(cells) == len(head):
+            rows[cells[0]] = dict(zip(head, cells, strict=True)) | rows.get(cells[0], {})
+    return rows
+
+
+def cells(study: str, arm: str, *columns: str) -> str:
+    """Cells of an arm in the report, as they stand there."""
+    try:
+        return " | ".join(_report(study)[arm][column] for column in columns)
+    except KeyError as error:
+        raise MissingError(f"{study}/report.md has no {error} for {arm}") from error
+
+
+def bench(file: str, benchmark: str, name: str, digits: int = 1) -> str:
+    """A ratio of a benchmark, without its unit."""
+    rows = json.loads((RESULTS / f"{file}.json").read_text())["benchmarks"].get(benchmark, {}).get("rows", [])
+    found = [row["value"] for row in rows if row["name"] == name]
+    if len(found) != 1:
+        raise MissingError(f"{file}.json: expected one row {name!r} of {benchmark}, found {len(found)}")
+    return f"{found[0]:.{digits}f}"
+
+
+AUDIT = EXAMPLES / "audit" / "audit.json"
+
+
+@functools.cache
+def _claims() -> dict[str, dict[str, object]]:
+    return {claim["name"]: claim for claim in json.loads(AUDIT.read_text())["claims"]}
+
+
+def audited() -> bool:
+    """Whether the record of the audit is beside its report."""
+    return AUDIT.is_file()
+
+
+def verdicts(name: str) -> int:
+    """How many claims have this verdict; all of them for an empty name."""
+    return sum(name in ("", claim["verdict"]) for claim in _claims().values())
+
+
+def settled(claim: str) -> str:
+    """The verdict of a claim, with where it holds."""
+    found = _claims()[claim]
+    return found["text"].removesuffix(f" ({found['note']})") if found["verdict"] == "holds only where" else found["verdict"]
+
+
+def measured(claim: str, reading: str, where: object = None, digits: int = 0, interval: bool = True) -> str:
+    """`−21 % [−25, −18]`: what a reading measures, at the length, task or arm `where`."""
+    readings = [one for one in _claims()[claim]["readings"] if one["name"] == reading]
+    points = [point for one in readings for point in one["points"] if where is None or where in point["where"].values()]
+    if len(points) != 1:
+        raise MissingError(f"audit.json: expected one point of {claim}, {reading}, {where}, found {len(points)}")
+    unit = readings[0]["unit"]
+    factor, name = {"share": (100, " %"), "score": (100, " points"), "parameters": (1e-6, " M")}.get(unit, (1, f" {unit}"))
+    write = signed if unit in ("share", "score", "nats") else lambda value, digits: f"{value:.{digits}f}"
+    ends = [end for end in points[0]["interval"] if end is not None]
+    between = f" [{', '.join(write(factor * end, digits) for end in ends)}]" if interval and len(set(ends)) == 2 else ""
+    return write(factor * points[0]["value"], digits) + name + between
+
+
+def blocks() -> dict[tuple[str, str], str]:
+    """(Document, beginning of a block) -> the block with its figures; MissingError for a figure that no file has."""
+    functions = [mean, change, unsigned, verdict, cells, bench, audited, verdicts, settled, measured]
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True)
+    environment.globals |= {one.__name__: one for one in functions}
+    found, document = {}, ""
+    for block in re.split(r"\n{2,}", TEMPLATE.read_text().strip()):
+        if marker := re.fullmatch(r"<!-- (\S+) -->", block):
+            document = marker[1]
+            continue
+        lines = [line for line in block.splitlines() if not line.startswith("{%")]
+        if text := environment.from_string(block).render().strip():
+            found[document, lines[0].split("{{")[0][:BEGINNING]] = text
+    return found
+
+
+def place(text: str, beginning: str) -> tuple[int, int]:
+    """Where the block with this beginning is; MissingError unless it is there once."""
+    starts = [found.start() for found in re.finditer(rf"^{re.escape(beginning)}", text, re.MULTILINE)]
+    if len(starts) != 1:
+        raise MissingError(f"expected one block that begins with {beginning!r}, found {len(starts)}")
+    end = text.find("\n\n", starts[0])
+    return starts[0], len(text.rstrip()) if end < 0 else end
+
+
+def main() -> int:
+    """1 where a document differs from the files, and is not written."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="writes the figures into the documents")
+    write, differ = parser.parse_args().write, 0
+    for (document, beginning), block in blocks().items():
+        path = ROOT / document
+        text = path.read_text()
+        start, end = place(text, beginning)
+        if text[start:end] != block:
+            differ += 1
+            print(f"{document}: {'written' if write else 'differs from the files'}: {beginning}")
+            if write:
+                path.write_text(text[:start] + block + text[end:])
+    return int(differ > 0 and not write)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
