@@ -25,7 +25,8 @@ DISTANCES = (-1, 1, -2, 2, -3, 3, -4, 4)
 def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
     """Replaces initial values of the position table and of the first layer's queries and keys; whether the model has these.
 
-    Models without a learned position table, or with another attention, stay as they are.
+    Models without a learned position table, or with another attention, stay as they are. Sinusoids (arXiv:1706.03762) turn by
+    at most 1 radian a token: heads that read them cannot tell one neighbour from the next.
     """
     table = encoder.embeddings.position_embedding
     attentions = getattr(encoder.layers, "attentions", None)

@@ -154,7 +154,7 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
     weights = config.model.init_from
     keys = [override.lstrip("+").partition("=")[0] for override in overrides]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]
-    recipe.refuse_misfit(config, choices.get("recipe"), keys)
+    recipe.refuse_misfit(config, choices.get("recipe"), keys, swept)
     if config.data.root is not None and config.data.source is DataSource.hub:
         raise InputError(
             f"data.root={config.data.root!r} is read with data=local alone: add data=local, or leave data.root out"

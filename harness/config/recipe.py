@@ -1,4 +1,4 @@
-"""Where `recipe=small` does not belong: refused before published weights, said of models larger than it was seen at."""
+"""Where `recipe=small` does not belong: refused before published weights and where positions differ, said of large models."""
 
 from omegaconf import OmegaConf
 
@@ -8,8 +8,18 @@ from harness.paths import conf_directory
 from models.objectives.config import ObjectiveName
 
 
-def refuse_misfit(config: RunConfig, recipe: str | None, keys: list[str]) -> None:
-    """InputError where published weights would be trained on at the rate for random ones, unless `keys` of the user set it."""
+def refuse_misfit(config: RunConfig, recipe: str | None, keys: list[str], swept: list[str]) -> None:
+    """InputError for published weights at the rate for random ones, and for positions of which some have a head start.
+
+    `keys` are those that the user sets: what they say is meant.
+    """
+    neighbours = "pretrain.neighbour_heads"
+    is_pretrained = config.pretrain.objective is not ObjectiveName.none
+    if is_pretrained and config.pretrain.neighbour_heads and "model.position" in swept and neighbours not in keys:
+        raise InputError(
+            f"recipe={recipe} begins learned positions, and no others, with heads that look at neighbours, and model.position "
+            f"is swept: add {neighbours}=false for an equal start, or {neighbours}=true to keep this one"
+        )
     starts_from_weights = config.model.init_from is not None and config.pretrain.objective is not ObjectiveName.none
     if recipe == "small" and starts_from_weights and "pretrain.learning_rate" not in keys:
         raise InputError(

@@ -109,7 +109,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     dropout: float | None = number(
         None, at_least=0, below=1
     )  # of layers and attention while pretraining; None: that of the model
-    neighbour_heads: bool = False  # heads of the first layer begin by looking at neighbours, with learned positions
+    neighbour_heads: bool = False  # where positions are learned, heads of the first layer begin by looking at neighbours
     evaluations: int = number(5, at_least=1)  # on held-out text, the last one at the end
     eval_sequences: int = number(256, at_least=1)  # of the held-out text
     probe_steps: int = number(200, at_least=1)  # of a masked-LM head on the frozen encoder, for objectives without one

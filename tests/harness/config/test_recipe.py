@@ -24,6 +24,20 @@ def test_the_recipe_is_no_matter_where_nothing_is_pretrained(compose):
     assert run.model.init_from == "published"
 
 
+POSITIONS = ("-m", "task=none", "scale=tiny", "pretrain=mlm", "model.position=learned,sinusoidal")
+
+
+def test_positions_are_not_compared_where_some_have_a_head_start(compose):
+    with pytest.raises(InputError, match=r"recipe=small begins learned.*add pretrain\.neighbour_heads=false for an"):
+        compose(*POSITIONS)
+
+
+@pytest.mark.parametrize("more", ["pretrain.neighbour_heads=false", "pretrain.neighbour_heads=true", "recipe=bert"])
+def test_positions_are_compared_where_the_start_is_chosen(compose, more):
+    learned, sinusoidal = compose(*POSITIONS, more)
+    assert learned.pretrain.neighbour_heads == sinusoidal.pretrain.neighbour_heads == ("true" in more)
+
+
 @pytest.mark.parametrize(
     ("given", "is_said"),
     [
