@@ -18,7 +18,20 @@ class Direction(nn.LSTM):
 
     def states(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D / 2); step by step on the meta device, where the fused kernel would count as no FLOPs."""
-        return self.step_by_step(x) if x.device.type == "meta" else self(x)[0]
+        kind = x.device.type
+        if kind == "meta":
+            return self.step_by_step(x)
+        half = kind == "cpu" and torch.is_autocast_enabled(kind)
+        return self._in_half(x, torch.get_autocast_dtype(kind)) if half else self(x)[0]
+
+    def _in_half(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """Under autocast, input and weights are cast here: autocast itself would call oneDNN's kernel, which only
+        processors with AVX-512 have, whereas torch chooses one that the processor has."""
+        x = x.to(dtype)
+        weights = [w.to(dtype) for w in (self.weight_ih_l0, self.weight_hh_l0, self.bias_ih_l0, self.bias_hh_l0)]
+        start = x.new_zeros(1, len(x), self.hidden_size)
+        with torch.autocast(x.device.type, enabled=False):
+            return torch.lstm(x, (start, start), weights, True, 1, 0.0, self.training, False, True)[0]
 
     def step_by_step(self, x: Tensor) -> Tensor:
         """What the kernel computes, as plain products: those of the inputs at once, those of the state token by token."""

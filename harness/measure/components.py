@@ -8,6 +8,7 @@ from models.decoder import CrossAttentionBlock
 from models.encoder import Embeddings
 from models.heads import Classifier, MaskedLMHead, Pooler
 from models.layers import AttentionBlock, FeedForwardBlock
+from models.norms import RMSNorm
 from models.positions import BIASES
 
 EMBEDDINGS, ATTENTION, FEED_FORWARD, NORMS, HEAD = "embeddings", "attention", "feed-forward", "norms", "head"
@@ -25,7 +26,7 @@ OF_TYPE: dict[type[nn.Module], str] = {
     **dict.fromkeys(BIASES.values(), ATTENTION),
     FeedForwardBlock: FEED_FORWARD,
     nn.LayerNorm: NORMS,
-    nn.RMSNorm: NORMS,
+    RMSNorm: NORMS,
     Pooler: HEAD,
     MaskedLMHead: HEAD,
 }

@@ -67,6 +67,24 @@ def test_every_variant_takes_a_step_by_its_own_objective(compose, model):
 
 
 @pytest.mark.parametrize("model", MODELS)
+def test_in_half_precision_every_variant_learns_almost_as_in_single_precision(compose, model):
+    """Loss and gradients of its own objective, without dropout; on any processor, with bfloat16 instructions or not."""
+    options, shape = shape_of(compose, model, "own")
+    objective = built(options, shape).eval()
+    data, found = batch_of(objective, options.objective), []
+    for half in (False, True):
+        objective.zero_grad()
+        torch.manual_seed(0)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+            loss = objective(data)
+        loss.backward()
+        found.append((loss.item(), torch.cat([p.grad.flatten() for p in objective.parameters() if p.grad is not None])))
+    (loss, gradient), (half_loss, half_gradient) = found
+    assert half_loss == pytest.approx(loss, rel=1e-2)
+    assert (half_gradient - gradient).norm() <= 0.1 * gradient.norm()
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_every_variant_can_be_trained_by_masked_tokens(compose, model):
     options, shape = shape_of(compose, model, "mlm")
     objective = built(options, shape).train()
