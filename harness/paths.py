@@ -91,6 +91,12 @@ def report_folder(output: str, study: str) -> Path:
     return Path(output).absolute() / "reports" / re.sub(r"[^\w.-]|^\.+", "_", study)
 
 
+def report_stamp(output: str, study: str) -> Path:
+    """Beside that folder: which runs the report is of, as a sweep has written it; a lock lies there, too."""
+    folder = report_folder(output, study)
+    return folder.with_name(f".{folder.name}.json")
+
+
 def timing_lock(output: str) -> Path:
     """Lock for timing, so that concurrent runs do not disturb each other's measurements."""
     return Path(output).absolute() / ".timing.lock"

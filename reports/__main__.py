@@ -1,17 +1,26 @@
 """`python -m reports`: from the tracking store to `report.md`, `report.html`, pictures and `summary.csv`."""
 
 import argparse
+import contextlib
 import gc
 import importlib
 import os
 import re
+import shutil
 import sys
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
 
 from reports.commands import COMMANDS
 from reports.commands.arguments import Parser
 from reports.errors import ReportError, unknown
+
+if TYPE_CHECKING:
+    from reports.read import Found
+    from reports.render import Files
 
 RARELY = (100_000, 50, 50)
 """Thresholds of garbage collection: of what a report makes, nearly all is kept until it is written."""
@@ -65,44 +74,67 @@ def _last_audit(output: str) -> Path | None:
 
 
 def write(files: dict[str, bytes], out: Path) -> None:
-    """Writes complete files only; ReportError where `out` cannot be written."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=out, prefix=".writing-") as scratch:
+    """Writes complete files only, and removes what a process that was killed here left; ReportError where `out` cannot be."""
+    scratch = out / f".writing.{os.getpid()}"  # the name by which `python -m harness clean` takes it for what it is
+    with writable(out):
+        for old in out.glob(".writing.*[0-9]"):
+            if old != scratch and old.suffix[1:].isdecimal() and not psutil.pid_exists(int(old.suffix[1:])):
+                shutil.rmtree(old, ignore_errors=True)
+        try:
+            scratch.mkdir(exist_ok=True)
             for name, content in files.items():
                 Path(scratch, name).write_bytes(content)
             for name in files:
                 os.replace(Path(scratch, name), out / name)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def writable(out: Path) -> Iterator[None]:
+    """Makes the folder; ReportError where what the block does there fails."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
         raise ReportError(
             f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder with space for it"
         ) from error
 
 
-def report(options: argparse.Namespace) -> Path:
-    """Path of the first file that was written; ReportError, with nothing written, where the store has no answer."""
+def read(options: argparse.Namespace) -> "Found":
+    """The runs that the options name; ReportError where the store has no answer, or for a wrong target or format."""
     # scipy, pandas and matplotlib take seconds to import: --help does without
-    from reports import render
     from reports.chapters import cost
+    from reports.read import read as read_store
+    from reports.render import formats
+
+    cost.parse(options.target)  # a wrong one is refused before the store is read
+    formats(options.format)
+    return read_store(options.uri, options.study, options.where)
+
+
+def rendered(options: argparse.Namespace, runs: "Found") -> "Files":
+    """Content of all files of the report, the one to open first."""
+    from reports import render
     from reports.comparison.study import Options, Study
-    from reports.read import compare_with_first, read
+    from reports.read import compare_with_first
     from reports.reading import store
 
-    cost.parse(options.target)  # a wrong target or format is refused before the store is read
-    formats = render.formats(options.format)
-    found = read(options.uri, options.study, options.where)
-    comparison = compare_with_first(found, options.baseline, options.along)
-    of_chapters = Options(tuple(options.target), options.with_wnli, options.audit or _last_audit(options.output))
-    reader = found.reader
     study = Study(
-        comparison,
-        lambda metric, runs: store.read_history(reader, runs, metric),
-        of_chapters,
-        output=reader.output,
-        forkable=reader.forkable,
+        compare_with_first(runs, options.baseline, options.along),
+        lambda metric, some: store.read_history(runs.reader, some, metric),
+        Options(tuple(options.target), options.with_wnli, options.audit or _last_audit(options.output)),
+        output=runs.reader.output,
+        forkable=runs.reader.forkable,
     )
-    out = options.out or default_out(found.study, options.output)
-    files = render.render(study, formats)
+    return render.render(study, render.formats(options.format))
+
+
+def report(options: argparse.Namespace) -> Path:
+    """Path of the first file that was written; ReportError, with nothing written, where the store has no answer."""
+    runs = read(options)
+    out, files = options.out or default_out(runs.study, options.output), rendered(options, runs)
     write(files, out)
     return out / next(iter(files))
 

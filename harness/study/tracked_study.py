@@ -27,22 +27,23 @@ class _Study:
         plan = plan_of(self.planned)
         self.trackers.send(self.config, lambda backend: backend.open_study(plan, self.called))
 
-    def close(self, status: str, is_sweep: bool) -> None:
-        """Writes the report on a sweep first. Without it, the study keeps the one that an earlier command wrote."""
+    def write_report(self) -> bool:
+        """Whether there is a report on the runs as the store has them."""
+        writes = self.config.report and self.trackers.has_store
+        return writes and sweep_report.write(self.config, self._first_arm()) is not None
+
+    def close(self, status: str) -> None:
+        """The study gets the report on disk, whichever command has written it."""
         plan, report = plan_of(self.planned), paths.report_folder(self.config.output, self.config.study)
-        writes = is_sweep and self.config.report and self.trackers.has_store
-        written = sweep_report.write(self.config, self._first_arm()) if writes else None
         kept = report if (report / "report.md").is_file() else None
         self.trackers.send(self.config, lambda backend: backend.close_study(plan, self.called, status, kept))
-        if written:
-            self._show_table()
 
     def _first_arm(self) -> str:
         """The arm that the command names first; of pretrainings only where it runs nothing else."""
         tasks = [item for item in self.planned if item.inputs.data is not None]
         return min(tasks or self.planned, key=lambda item: item.place).config.label
 
-    def _show_table(self) -> None:
+    def show_table(self) -> None:
         tables: list[str | None] = []
         self.trackers.send(self.config, lambda backend: tables.append(backend.table))
         self.trackers.wait()
@@ -53,34 +54,31 @@ class _Study:
 
 @contextmanager
 def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = True) -> Iterator[None]:
-    """Begins each study of the planned runs in all trackers, and ends it, with its report after a sweep that ran anything.
+    """Begins each study of the planned runs in all trackers, and ends it, with its report after a sweep.
 
-    Without `waits`, what is on its way then is left to the next wait for the trackers.
+    Without `waits`, what is on its way then is left to the next wait for the trackers, and there is no report.
     """
-    called, before = run_folder.source(str(facts.git_state()["git_commit"] or "unknown")), _results(planned)
+    called = run_folder.source(str(facts.git_state()["git_commit"] or "unknown"))
     groups: dict[tuple[str, str], list[PlannedRun]] = {}
     for item in planned:
         groups.setdefault((item.config.output, item.config.study), []).append(item)
     studies = [_Study(several[0].config, several, trackers, called) for several in groups.values()]
     for study in studies:
         study.open()
-    status = "killed"
+    status, reported = "killed", []
     try:
         yield
         if waits:
             trackers.wait()
+            reported = [study for study in studies if len(planned) > 1 and study.write_report()]
         status = "finished"
     finally:
         for study in studies:
-            study.close(status, status == "finished" and len(planned) > 1 and _results(planned) != before)
+            study.close(status)
         if waits or status == "killed":
             trackers.wait(interrupted=status == "killed")
-
-
-def _results(planned: Sequence[PlannedRun]) -> list[int]:
-    """When each result was last written, 0 for none."""
-    files = [item.folder / "result.json" for item in planned]
-    return [path.stat().st_mtime_ns if path.exists() else 0 for path in files]
+    for study in reported:
+        study.show_table()
 
 
 def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:

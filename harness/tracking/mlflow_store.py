@@ -219,11 +219,12 @@ class Tracker(Backend):
         """Ends the study's run with the files of its report, and saves the view of the study's table."""
         run_id = self.study_run()
         text = (report / "report.md").read_text() if report else None
-        links = notes.Links(self.experiment, run_id, tuple(path.name for path in report.iterdir()) if report else ())
+        files = [path for path in sorted(report.glob("[!.]*")) if path.is_file()] if report else []
+        links = notes.Links(self.experiment, run_id, tuple(path.name for path in files))
         command = source.get(tags.COMMAND) or self._client.get_run(run_id).data.tags.get(tags.COMMAND, "")
         note = notes.of_study(self.study, plan, command, links, text)
-        if report:
-            self._client.log_artifacts(run_id, str(report), notes.REPORT_FOLDER)
+        for path in files:  # not the folder, where another command may be writing
+            self._client.log_artifact(run_id, str(path), notes.REPORT_FOLDER)
         self._set_tags(run_id, {"status": status, NOTE: note})
         runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
         varied = ui.varied_parameters(run.data.params for run in runs)

@@ -1,10 +1,14 @@
 """After a sweep its report is written and kept by the study's run; whatever goes wrong there, the sweep has its results."""
 
+import functools
 import re
 import shlex
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
+from child_processes import wait_for, workers
 
 from harness import paths
 from harness.study import sweep_report
@@ -44,7 +48,8 @@ def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harnes
 
     before = report.stat().st_mtime_ns
     again = run_harness(*sweep_of, "seed=1,2")
-    assert (again.returncode, "report:" in again.stdout) == (0, False)
+    assert again.returncode == 0
+    assert again.stdout.splitlines()[-2].endswith("(and report.md; nothing has changed)")
     assert report.stat().st_mtime_ns == before
     assert study_of(output).data.tags["mlflow.note.content"] == note
 
@@ -69,6 +74,38 @@ def test_every_command_of_the_report_plans_exactly_the_finished_runs(run_harness
         assert again.returncode == 0, again.stderr
         assert re.match(r"(\d+) runs: \1 done, 0 to do", again.stdout), again.stdout
     assert sorted(output.glob("s/*/run.json")) == before
+
+
+@pytest.mark.long
+def test_a_sweep_with_nothing_left_to_run_ends_with_the_report_of_what_is_there(run_harness, sweep_of, output):
+    report = output / "reports" / "s" / "report.md"
+    first = run_harness(*sweep_of, "seed=1,2", "report=false")
+    assert (first.returncode, report.exists()) == (0, False)
+    for others, expected in (([], "2 seeds"), (["seed=3,4"], "4 seeds")):  # others: of a command without a report
+        if others:
+            assert run_harness(*sweep_of, *others, "report=false").returncode == 0
+        done = run_harness(*sweep_of, "seed=1,2")
+        assert (done.returncode, ": started" in done.stdout) == (0, False)
+        assert done.stdout.splitlines()[-2].endswith(" s, report=false skips it)")
+        assert expected in report.read_text()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process is not told that its parent has ended")
+def test_a_command_killed_while_it_writes_the_report_leaves_no_process_and_the_next_one_writes_it(
+    start_harness, run_harness, sweep_of, output
+):
+    command = start_harness(*sweep_of, "seed=1,2")
+    find = functools.partial(workers, command.pid, "reports.after_sweep")
+    (writer,) = wait_for(find, command)
+    command.kill()
+    command.wait()
+    wait_for(lambda: not writer.is_running() or writer.status() == psutil.STATUS_ZOMBIE)
+    assert not (output / "reports" / "s" / "report.md").exists()
+    done = run_harness(*sweep_of, "seed=1,2")
+    assert (done.returncode, ": started" in done.stdout) == (0, False)
+    assert (output / "reports" / "s" / "report.md").exists()
+    assert study_of(output).info.status == "FINISHED"
 
 
 @pytest.mark.long
@@ -111,8 +148,7 @@ def test_report_that_fails_is_one_line(run_harness, sweep_of, output):
 
 
 def test_report_that_takes_too_long_is_ended(small_config, monkeypatch, capsys):
-    monkeypatch.setattr(sweep_report, "CODE", "import time; time.sleep(60)")
-    monkeypatch.setattr(sweep_report, "LONGEST_S", 0.5)
+    monkeypatch.setattr(sweep_report, "LONGEST_S", 0.01)
     assert sweep_report.write(small_config, "base") is None
     assert capsys.readouterr().out == "no report: python -m reports took longer than 0 s\n"
 

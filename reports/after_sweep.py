@@ -1,0 +1,102 @@
+"""The report of a sweep, made where the one on disk is not that of the runs as the store has them now.
+
+python -m reports.after_sweep, with a JSON object on stdin, for a command line could be read by every user of the machine:
+`arguments` of `python -m reports`, and `stamp`, the file that says of which runs the report in the folder `--out` is.
+
+Prints `written` or `current`; exit codes are those of `python -m reports`. Of two processes at once the second one waits.
+"""
+
+import argparse
+import gc
+import hashlib
+import json
+import os
+import signal
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+from reports.__main__ import RARELY, parse, read, rendered, writable, write
+from reports.errors import ReportError
+
+if TYPE_CHECKING:
+    from reports.read import Found
+
+ROOT = Path(__file__).resolve().parents[1]
+CODE = ("reports", "harness")
+"""Packages whose code shapes a report."""
+
+
+def update(arguments: list[str], stamp: Path) -> bool:
+    """Whether the report was written: it is left as it is where the stamp fits the runs and the files. ReportError as there."""
+    options = parse(arguments)
+    with writable(options.out):
+        held = FileLock(stamp.with_suffix(".lock")).acquire()
+    with held:
+        runs = read(options)
+        state, before = state_of(options, runs), _read(stamp)
+        if before["state"] == state and before["files"] == _hashes(options.out, before["files"]):
+            return False
+        files = rendered(options, runs)
+        write(files, options.out)
+        for name in before["files"].keys() - files.keys():
+            Path(options.out, name).unlink(missing_ok=True)
+        with writable(options.out):
+            _write(stamp, {"state": state, "files": _hashes(options.out, files)})
+        return True
+
+
+def state_of(options: argparse.Namespace, runs: "Found") -> str:
+    """Hash of all that shapes a report: the runs, with their tags and numbers, the arguments, the audit, and the code."""
+    asked = {name: value for name, value in vars(options).items() if name not in ("uri", "out", "output", "audit")}
+    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode())
+    digest.update(options.audit.read_bytes() if options.audit else b"")
+    for path in sorted(path for package in CODE for path in (ROOT / package).rglob("*.py")):
+        digest.update(path.read_bytes())
+    for run in runs.runs:
+        digest.update(json.dumps({one.name: getattr(run, one.name) for one in fields(run)}, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def _hashes(folder: Path, names: Any) -> dict[str, str]:
+    """Name -> hash of the content, of those that are there."""
+    paths = {name: folder / name for name in names}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in paths.items() if path.is_file()}
+
+
+def _read(stamp: Path) -> dict[str, Any]:
+    """The last stamp; an empty one where it is missing or torn."""
+    try:
+        last = json.loads(stamp.read_bytes())
+        return {
+            "state": last["state"],
+            "files": {name: last["files"][name] for name in last["files"] if name == Path(name).name},
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return {"state": None, "files": {}}
+
+
+def _write(stamp: Path, content: dict[str, Any]) -> None:
+    temporary = stamp.with_name(f"{stamp.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(content, indent=1))
+    temporary.replace(stamp)
+
+
+def main() -> int:
+    """0; 2 and one line on stderr for what `python -m reports` refuses."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep decides when Ctrl-C is pressed
+    request = json.load(sys.stdin)
+    try:
+        print("written" if update(request["arguments"], Path(request["stamp"])) else "current")
+        return 0
+    except ReportError as error:
+        print(f"python -m reports: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    gc.set_threshold(*RARELY)
+    sys.exit(main())
