@@ -17,7 +17,7 @@ from harness.commands import COMMANDS
 from harness.config.redact import redacted
 from harness.errors import InputError, is_disk_full, unknown
 from harness.hardware import outer_launcher
-from harness.terminal import ends_with_its_reader
+from harness.terminal import console, ends_with_its_reader
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended: 128 + 2."""
@@ -64,8 +64,12 @@ def _second_interrupt_ends_at_once() -> Iterator[None]:
     """The first Ctrl-C ends a command in order, which may take seconds; workers end with this process in any case."""
 
     def first(number: int, frame: object) -> NoReturn:
-        signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
+        signal.signal(signal.SIGINT, at_once)
         raise KeyboardInterrupt
+
+    def at_once(number: int, frame: object) -> NoReturn:
+        console.show_cursor()
+        os._exit(INTERRUPTED)
 
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as where a script starts it in the background
     if ignored or threading.current_thread() is not threading.main_thread():

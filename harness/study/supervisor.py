@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 BUSY_CPUS = 0.5
 """CPUs that other processes keep busy from which on the threads of a worker sleep while they wait for each other."""
 
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""Sent by a batch system or `kill`, by a terminal that is closed, and by Ctrl-\\."""
+
 
 class Neighbours:
     """Other processes of the machine, over the time since the last look: before each run, so the load of the one before it."""
@@ -118,7 +121,7 @@ def _run_planned(planned: list[PlannedRun], neighbours: Neighbours, opened: Call
         _announce(planned, trials_of)
         plan_file.write(planned)
         try:
-            with _terminated_as_interrupt(), tracked(planned, trackers, waits=not trials_of):
+            with _ended_as_interrupted(), tracked(planned, trackers, waits=not trials_of):
                 return 0 if _run_all(planned, neighbours, trackers, leases) else 1
         except KeyboardInterrupt:
             done = sum(run_log.result(item.folder) is not None for item in planned)
@@ -241,14 +244,21 @@ def _status(planned: list[PlannedRun]) -> str:
 
 
 @contextlib.contextmanager
-def _terminated_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the study as Ctrl-C does, so that runs get an end state."""
+def _ended_as_interrupted() -> Iterator[None]:
+    """What else ends a command ends the study as Ctrl-C does, so that runs get an end state and the terminal its cursor back.
+
+    A signal that is ignored, as SIGHUP under `nohup`, stays so.
+    """
 
     def interrupt(number: int, frame: object) -> None:
+        console.leave_lost_terminal()
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {one: signal.getsignal(one) for one in ENDING if signal.getsignal(one) is not signal.SIG_IGN}
+    for one in before:
+        signal.signal(one, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -6,6 +6,7 @@ A quiet command shows results and problems alone. Its log has every line, also t
 import contextlib
 import logging
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -82,6 +83,21 @@ def is_quiet() -> bool:
 def is_live(*streams: TextIO) -> bool:
     """Whether there may be a live display on these streams, by default on the error stream."""
     return not is_quiet() and all(stream.isatty() for stream in streams or (sys.stderr,))
+
+
+def show_cursor() -> None:
+    """For a process that ends at once: a live screen hides it."""
+    for number in (1, 2):
+        if os.isatty(number):
+            os.write(number, b"\x1b[?25h")
+
+
+def leave_lost_terminal() -> None:
+    """What is printed from now on goes nowhere if the terminal was closed: to write there would be an error."""
+    with open(os.devnull, "w") as sink:
+        for number in (1, 2):
+            if stat.S_ISCHR(os.fstat(number).st_mode) and not os.isatty(number):
+                os.dup2(sink.fileno(), number)
 
 
 @contextlib.contextmanager
