@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from harness import paths
 from harness.errors import InputError
 
 FILE = "checksums.json"
@@ -43,13 +44,15 @@ def of_files(folder: Path, names: list[str]) -> dict[str, list[int]]:
 
 
 def fault(folder: Path, sums: dict[str, list[int]], content: bool = True, growing: str = "") -> str | None:
-    """The name of the first file that is missing or has changed; without `content` only its size counts.
+    """The name of the first file that is missing, a link, or has changed; without `content` only its size counts.
 
     Of the file `growing`, only the bytes that were there count.
     """
     for name, (size, checksum) in sums.items():
-        path = folder / name
-        if not path.is_file() or (path.stat().st_size < size if name == growing else path.stat().st_size != size):
+        path = paths.named(folder, *name.split("/"))
+        if paths.is_linked(path, folder) or not path.is_file():
+            return name
+        if path.stat().st_size < size if name == growing else path.stat().st_size != size:
             return name
         if content and of_file(path, size) != checksum:
             return name

@@ -1,9 +1,12 @@
 """Paths: the shipped configuration, and results below `output`."""
 
+import json
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+
+from harness.errors import InputError
 
 PRETRAINED = "pretrained"
 """Folder of all pretrainings, beside the studies, which share them."""
@@ -19,6 +22,9 @@ SHAPE = "model.json"
 
 CHECKPOINTS = "checkpoints"
 """In the folder of an unfinished run: checkpoints to resume from."""
+
+MARK = ".made-by-harness"
+"""In `output`, in each folder of its cache and in each timing session: the harness has made that folder."""
 
 PLAN = "plan.json"
 """In the folder of a study: the newest plan of each of its commands."""
@@ -46,6 +52,67 @@ def conf_directory() -> Path:
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
 
+def named(folder: Path, *names: object) -> Path:
+    """The path below a folder of names that come from data: tags, records, plans. InputError for one that leads elsewhere."""
+    for name in names:
+        if not isinstance(name, str) or not name.isprintable() or name in ("", ".", "..") or {*name} & {*"/\\"}:
+            raise InputError(f"{str(name)!r} is no name of a file or folder in {folder}: expected a name without slashes")
+    return folder.joinpath(*names)
+
+
+def is_linked(path: Path, root: Path) -> bool:
+    """Whether the path, or a folder between it and the root, is a link: what it names may be anywhere."""
+    parts = path.relative_to(root).parts
+    return any(root.joinpath(*parts[: count + 1]).is_symlink() for count in range(len(parts)))
+
+
+def not_a_link(path: str, flags: int) -> int:
+    """Opener of `open` for a file that is added to: OSError where a link stands in its place."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def made(folder: Path) -> Path:
+    """The folder, which is made where it does not exist, with the mark of the harness in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / MARK).exists():
+        (folder / MARK).write_text("Made by encoder-variant-harness: `python -m harness clean` may remove what no run needs.\n")
+    return folder
+
+
+def is_ours(output: Path) -> bool:
+    """Whether it is an `output` of the harness: by a mark, or, where it was made without one, by a plan or record of ours."""
+    if (output / MARK).is_file() or any(output.glob(f"cache/*/{MARK}")):
+        return True
+    return any(map(planned, output.glob(f"*/{PLAN}"))) or any(map(is_record, output.glob("*/*/run.json")))
+
+
+def is_record(path: Path) -> bool:
+    """Whether the file is a record of a run."""
+    return {"attempt", "tags", "parameters", "inputs"} <= {*_json(path)}
+
+
+def is_session(path: Path) -> bool:
+    """Whether the file says what a timing session times, and whether it is done."""
+    return {"shapes", "conditions", "rounds"} <= {*_json(path)}
+
+
+def planned(path: Path) -> list[str]:
+    """Names of the folders beside this plan that it plans; none where it is no plan of ours."""
+    plans = [one for one in _json(path).values() if isinstance(one, dict) and {"time", "folder", "runs"} <= {*one}]
+    entries = (entry for plan in plans if isinstance(plan["runs"], list) for entry in plan["runs"])
+    places = (Path(entry["folder"]) for entry in entries if isinstance(entry, dict) and isinstance(entry.get("folder"), str))
+    return [place.name for place in places if place.parts[:-1] == (path.parent.name,)]
+
+
+def _json(path: Path) -> dict[str, object]:
+    """Empty for what is no JSON object."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def cache_folder(output: str) -> Path:
     """Tokenised data, keyed by content."""
     return Path(output).absolute() / "cache"
@@ -58,12 +125,22 @@ def text_hashes(output: str) -> Path:
 
 def data_folder(output: str, key: str) -> Path:
     """A task's prepared data."""
-    return cache_folder(output) / key
+    return named(cache_folder(output), key)
 
 
 def run_folder(output: str, study: str, name: str) -> Path:
     """The results of one run; `name` is made safe for any file system."""
-    return Path(output).absolute() / study / re.sub(r"[^A-Za-z0-9_.+@-]+", "_", name)
+    return named(Path(output).absolute(), study, re.sub(r"[^A-Za-z0-9_.+@-]+", "_", name))
+
+
+def study_folder(output: str, study: str) -> Path:
+    """The runs of a study, their plan and the log of their commands."""
+    return named(Path(output).absolute(), study)
+
+
+def planned_folder(output: str, place: str) -> Path:
+    """The folder of a run as a plan names it, `STUDY/RUN`."""
+    return named(Path(output).absolute(), *str(place).split("/"))
 
 
 def run_name(names: Iterable[str], fingerprint: str) -> str:
@@ -78,7 +155,7 @@ def pretrained_weights(folder: Path, tokens: float | None) -> Path:
 
 def session_folder(output: str, session: str) -> Path:
     """The results of the launches of one session."""
-    return Path(output).absolute() / "sessions" / session
+    return named(Path(output).absolute() / "sessions", session)
 
 
 def audit_file(output: str) -> Path:

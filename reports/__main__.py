@@ -75,13 +75,16 @@ def _last_audit(output: str) -> Path | None:
 
 def write(files: dict[str, bytes], out: Path) -> None:
     """Writes complete files only, and removes what a process that was killed here left; ReportError where `out` cannot be."""
+    from harness import paths  # a folder `harness` beside would be imported at the beginning
+
     scratch = out / f".writing.{os.getpid()}"  # the name by which `python -m harness clean` takes it for what it is
     with writable(out):
         for old in out.glob(".writing.*[0-9]"):
-            if old != scratch and old.suffix[1:].isdecimal() and not psutil.pid_exists(int(old.suffix[1:])):
+            is_ours = (old / paths.MARK).is_file() and not old.is_symlink()
+            if is_ours and old != scratch and old.suffix[1:].isdecimal() and not psutil.pid_exists(int(old.suffix[1:])):
                 shutil.rmtree(old, ignore_errors=True)
         try:
-            scratch.mkdir(exist_ok=True)
+            paths.made(scratch)
             for name, content in files.items():
                 Path(scratch, name).write_bytes(content)
             for name in files:

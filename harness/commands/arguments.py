@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from harness.errors import InputError, unknown
@@ -69,6 +70,13 @@ class Parser(argparse.ArgumentParser):
             if groups and not choice.startswith("-") and group_of(choice) not in groups:
                 raise unknown("key", group_of(choice), (*self._keys, *groups), "the command line")
         return options, own, [*([f"--config-dir={options.config_dir}"] if options.config_dir else []), *choices]
+
+
+def folder_of_runs(output: str) -> Path:
+    """The folder of `--output`; InputError where it is none. An empty text would be the working directory."""
+    if not output or not Path(output).is_dir():
+        raise InputError(f"--output={output!r} is not a folder")
+    return Path(output)
 
 
 def group_of(choice: str) -> str:

@@ -6,7 +6,8 @@ python -m harness clean [--output multirun] [--dry-run] [--yes]
 import sys
 from pathlib import Path
 
-from harness.commands.arguments import Parser
+from harness import paths
+from harness.commands.arguments import Parser, folder_of_runs
 from harness.errors import InputError
 from harness.study import leftovers
 from harness.terminal import table
@@ -17,15 +18,18 @@ MOST = 40
 
 
 def main(arguments: list[str]) -> int:
-    """0, also where nothing is to be removed; 1 where the answer was no. InputError while a command runs in the folder."""
+    """0, also where nothing is to be removed; 1 where the answer was no, or something stays.
+
+    InputError for a folder that the harness has not made, and while a command runs in it.
+    """
     parser = Parser("clean", __doc__.splitlines()[0])
     parser.add_argument("--output", default="multirun", help="folder of the runs (multirun)")
     parser.add_argument("--dry-run", action="store_true", help="only list what would be removed")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     options = parser.parse_args(arguments)
-    output = Path(options.output)
-    if not output.is_dir():
-        raise InputError(f"--output={options.output!r} is not a folder")
+    output = folder_of_runs(options.output)
+    if not paths.is_ours(output):
+        raise InputError(f"--output={options.output!r} was not made by the harness: expected the `output` of a run")
     if (used := leftovers.in_use(output)) is not None:
         raise InputError(f"--output={options.output!r} is used by a command that runs ({used}): wait for its end")
     found = leftovers.find(output)
@@ -40,10 +44,11 @@ def main(arguments: list[str]) -> int:
     if not options.yes and not _agreed():
         print("nothing was removed")
         return 1
-    for one in found:
-        leftovers.remove(one)
-    print(f"removed {size_text(total)}")
-    return 0
+    left = [one for one in found if not leftovers.remove(one)]
+    print(f"removed {size_text(total - sum(one.size for one in left))}")
+    for one in left:
+        print(f"could not be removed: {one.path}")
+    return 1 if left else 0
 
 
 def _listed(found: list[leftovers.Leftover], output: Path) -> str:

@@ -5,9 +5,8 @@ python -m harness status [STUDY] [--output multirun]
 
 import os
 import shlex
-from pathlib import Path
 
-from harness.commands.arguments import Parser
+from harness.commands.arguments import Parser, folder_of_runs
 from harness.errors import InputError, unknown
 from harness.study import status
 from harness.study.status import CommandStatus, RunStatus
@@ -20,8 +19,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("study", nargs="?", help="name of a study (all of them, in short)")
     parser.add_argument("--output", default="multirun", help="folder of the runs (multirun)")
     options = parser.parse_args(arguments)
-    if not Path(options.output).is_dir():
-        raise InputError(f"--output={options.output!r} is not a folder")
+    folder_of_runs(options.output)
     known = status.studies(options.output)
     if not known:
         raise InputError(f"--output={options.output!r} has no study with a plan: run one first")

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness import paths, tags
 from harness.checksums import TornError
-from harness.commands.arguments import Parser
+from harness.commands.arguments import Parser, folder_of_runs
 from harness.config import names
 from harness.errors import InputError
 from harness.study import status
@@ -19,7 +19,10 @@ from harness.tracking.states import State
 
 
 def sync(output: str, uri: str | None) -> int:
-    """Sends every finished run below `output`; returns how many there are. InputError when MLflow is unreachable."""
+    """Sends every finished run below `output`; returns how many there are.
+
+    InputError when MLflow is unreachable, and for a record or a store that is not as the harness makes it.
+    """
     from harness.tracking.mlflow_store import MlflowException, Tracker  # MLflow takes a second, which --help does not need
 
     records = {folder: record for folder, record in run_log.records(output).items() if _is_whole(folder)}
@@ -58,9 +61,10 @@ def _is_whole(folder: Path) -> bool:
 
 def _state(output: str, study: str, records: dict[Path, dict[str, Any]]) -> State | None:
     """How the study ended: killed where a run of it has no result; None while one of them is running."""
-    root = Path(output).absolute()
     folders = [folder for folder, record in records.items() if record["tags"]["study"] == study]
-    folders += [root / entry["folder"] for entry in _planned(root / study / paths.PLAN)]
+    folders += [
+        paths.planned_folder(output, entry["folder"]) for entry in _planned(paths.study_folder(output, study) / paths.PLAN)
+    ]
     if any(status.is_held(folder / lock) for folder in folders for lock in (paths.LOCK, paths.WORKER_LOCK)):
         return None
     return State.finished if all((folder / run_log.RESULT).exists() for folder in folders) else State.killed
@@ -87,8 +91,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", default="multirun", help="folder of the runs (multirun)")
     parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
     options = parser.parse_args(arguments)
-    if not Path(options.output).is_dir():
-        raise InputError(f"--output={options.output!r} is not a folder")
+    folder_of_runs(options.output)
     names.refuse_address(options.uri, "--uri")
     count = sync(options.output, options.uri)
     print(f"synced {count} run{'s'[: count != 1]}")

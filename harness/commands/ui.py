@@ -24,6 +24,7 @@ def main(arguments: list[str]) -> NoReturn:
     if not database.exists(uri):
         raise InputError(f"--output={options.output!r} has no tracking store; expected {uri.removeprefix(database.SCHEME)}")
     try:
+        database.refuse_foreign(database.path_of(uri))
         database.follow_the_folder(uri, paths.artifact_folder(options.output))
         studies = database.studies(uri)
     except database.BrokenStoreError as error:

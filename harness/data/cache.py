@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harness import checksums
+from harness import checksums, paths
 
 
 def write_once(folder: Path, fill: Callable[[Path], None]) -> None:
@@ -21,7 +21,7 @@ def write_once(folder: Path, fill: Callable[[Path], None]) -> None:
         if folder.exists() and _is_whole(folder):
             return
         shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
-        temporary.mkdir()
+        paths.made(temporary)
         try:
             fill(temporary)
             checksums.seal(temporary)

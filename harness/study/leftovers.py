@@ -1,6 +1,11 @@
-"""Files below the folder of all results that no run needs any more."""
+"""Files below the folder of all results that no run needs any more.
+
+Only what the harness has made is one of them, by the mark in it, or by what only the harness writes: the record in the folder
+of a run, the plan in that of a study, the checksums in that of prepared data. A link, and what is behind one, never is.
+"""
 
 import contextlib
+import os
 import re
 import shutil
 import time
@@ -10,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from harness import paths
+from harness import checksums, paths
 from harness.checksums import TornError
 from harness.study.status import is_held
 from harness.tracking import run_log
@@ -19,7 +24,14 @@ from harness.tracking.states import State
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)")
 """Name of a file or folder while a process writes it: a dot, its later name, the process id."""
 
-STORE_TEMPORARY = ".mlflow.db.making*"
+STORE_TEMPORARY = re.compile(r"\.mlflow\.db\.making-[0-9a-f]{32}(-\w+)?(\.lock)?")
+
+CACHED = re.compile(r"(corpus-)?[0-9a-f]{8,64}")
+"""Name of a folder of prepared data or text, which others add to."""
+
+OF_REPORT = re.compile(r"\.writing[-.]\w+")
+"""Name of the folder of a half-written report."""
+
 SETTLED_S = 3600.0
 """Seconds without a change after which a temporary file of another machine is one of a process that has ended."""
 
@@ -42,43 +54,71 @@ def remove_temporary(folder: Path) -> None:
 
 def in_use(output: Path) -> str | None:
     """A file below the folder that a running command holds; None where there is none."""
-    locks = [*output.glob(f"*/*/{paths.LOCK}"), *output.glob(f"*/*/{paths.WORKER_LOCK}"), paths.timing_lock(str(output))]
-    locks += [*output.glob("cache/*.lock"), *output.glob(f"sessions/*/{paths.LOCK}")]
-    return next(
-        (str(lock.relative_to(output.absolute() if lock.is_absolute() else output)) for lock in locks if is_held(lock)), None
-    )
+    root = output.absolute()
+    locks = [folder / name for folder in _runs(root) for name in (paths.LOCK, paths.WORKER_LOCK)]
+    locks += [path for path in (root / "cache").glob("*.lock") if CACHED.fullmatch(path.stem)]
+    locks += [paths.timing_lock(str(root)), *(folder / paths.LOCK for folder in _sessions(root))]
+    held = (lock for lock in locks if not paths.is_linked(lock, root) and is_held(lock))
+    return next((str(lock.relative_to(root)) for lock in held), None)
 
 
 def find(output: Path) -> list[Leftover]:
     """Everything below the folder that no run needs; a folder once, not what is in it."""
     root = output.absolute()
     found: dict[Path, str] = {}
-    for place, why in (*_cache(root), *_sessions(root), *_checkpoints(root), *_temporary(root)):
-        if not any(above in found for above in place.parents):
+    for place, why in (*_cache(root), *_old_sessions(root), *_checkpoints(root), *_temporary(root)):
+        if not any(above in found for above in place.parents) and not paths.is_linked(place, root):
             found[place] = why
     return [Leftover(path, _size(path), why) for path, why in sorted(found.items())]
 
 
-def remove(one: Leftover) -> None:
-    """Removes it; it may have gone meanwhile."""
-    if one.path.is_dir():
+def remove(one: Leftover) -> bool:
+    """Removes it; whether it has gone, by this or meanwhile."""
+    if one.path.is_dir() and not one.path.is_symlink():
         shutil.rmtree(one.path, ignore_errors=True)
     else:
-        one.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            one.path.unlink(missing_ok=True)
+    return not os.path.lexists(one.path)
+
+
+def _runs(root: Path) -> list[Path]:
+    """Folders of runs: they have a record, or a plan names them."""
+    records = [path.parent for path in root.glob(f"*/*/{run_log.RECORD}") if paths.is_record(path)]
+    planned = [path.parent / name for path in root.glob(f"*/{paths.PLAN}") for name in paths.planned(path)]
+    return [path for path in sorted({*records, *planned}) if path.is_dir() and not paths.is_linked(path, root)]
+
+
+def _sessions(root: Path) -> list[Path]:
+    """Folders of timing sessions."""
+    found = (path for path in sorted((root / "sessions").glob("*")) if not paths.is_linked(path, root))
+    return [path for path in found if (path / paths.MARK).is_file() or paths.is_session(path / paths.SESSION)]
 
 
 def _cache(root: Path) -> Iterator[tuple[Path, str]]:
     """Prepared data and text that no config or record of a run names."""
-    named = "\n".join(_texts(root))
-    texts = paths.text_hashes(str(root))
-    for path in (path for path in sorted(texts.parent.glob("*")) if path != texts):
-        if path.name.endswith(".tmp"):
+    used = "\n".join(_texts(root))
+    for path in sorted((root / "cache").glob("*")):
+        key = CACHED.match(path.name)
+        if not key or not path.is_dir() or path.is_symlink() or not ((path / paths.MARK).is_file() or _is_sealed(path)):
+            continue
+        if path.suffix == ".tmp":
             yield path, "torn: its process was killed"
-        elif path.suffix != ".lock" and path.name not in named and path.name.removeprefix("corpus-") not in named:
+        elif path.name not in used and path.name.removeprefix("corpus-") not in used:
             yield path, "data of no run"
             lock = path.with_name(f"{path.name}.lock")
             if lock.exists():
                 yield lock, "data of no run"
+
+
+def _is_sealed(folder: Path) -> bool:
+    """Whether the folder has the checksums of all its files, and no others but counts of overlap, which are added later."""
+    try:
+        sealed = checksums.read(folder / checksums.FILE)["files"]
+    except (OSError, TornError, KeyError):
+        return False
+    names = {path.relative_to(folder).as_posix() for path in paths.below(folder)}
+    return not {name for name in names - {*sealed, checksums.FILE} if not re.fullmatch(r"\.?overlap-[\w.-]+", name)}
 
 
 def _texts(root: Path) -> Iterable[str]:
@@ -87,9 +127,9 @@ def _texts(root: Path) -> Iterable[str]:
             yield path.read_text(errors="replace")
 
 
-def _sessions(root: Path) -> Iterator[tuple[Path, str]]:
+def _old_sessions(root: Path) -> Iterator[tuple[Path, str]]:
     """Launches of sessions that nothing resumes: what they measured is in the folders of the runs."""
-    for path in sorted((root / "sessions").glob("*")):
+    for path in _sessions(root):
         try:
             state = run_log.read_json(path / paths.SESSION)
         except TornError:
@@ -101,30 +141,49 @@ def _sessions(root: Path) -> Iterator[tuple[Path, str]]:
 
 def _checkpoints(root: Path) -> Iterator[tuple[Path, str]]:
     """A run that has a result is not resumed."""
-    for path in sorted(root.glob(f"*/*/{paths.CHECKPOINTS}")):
+    for folder in _runs(root):
         with contextlib.suppress(TornError):  # such a run is made again
-            result = run_log.result(path.parent)
-            if result is not None and result["status"] == State.finished:
-                yield path, "checkpoints to resume a run that has finished"
+            result = run_log.result(folder)
+            if result is not None and result.get("status") == State.finished and (folder / paths.CHECKPOINTS).is_dir():
+                yield folder / paths.CHECKPOINTS, "checkpoints to resume a run that has finished"
 
 
 def _temporary(root: Path) -> Iterator[tuple[Path, str]]:
     """What processes left that were killed while they wrote."""
-    for path in sorted(root.glob(STORE_TEMPORARY)):
-        if time.time() - path.stat().st_mtime > SETTLED_S:
-            yield path, "torn: its process was killed"
-    for path in paths.below(root):
+    for path in _half_written(root):
         parts = TEMPORARY.fullmatch(path.name)
-        if parts and path.exists() and _is_abandoned(path, int(parts["process"])):
+        if _is_abandoned(path, int(parts["process"]) if parts else None):
             yield path, "torn: its process was killed"
 
 
-def _is_abandoned(path: Path, process: int) -> bool:
+def _half_written(root: Path) -> Iterator[Path]:
+    """Files and folders that have the name of one that is being written, in the folders of the harness."""
+    yield from (path for path in root.glob(".*") if STORE_TEMPORARY.fullmatch(path.name))
+    yield from (path for path in root.glob(".probe-*") if TEMPORARY.fullmatch(path.name))
+    for folder in (*_runs(root), *_sessions(root)):
+        yield from (path for path in paths.below(folder) if TEMPORARY.fullmatch(path.name))
+    yield from (path for path in root.glob("cache/*/.*") if _is_json(path))
+    studies = {path.parent for path in root.glob(f"*/{paths.PLAN}") if paths.planned(path)}
+    for folder in (*studies, root / "audit", root / "reports"):
+        yield from (path for path in folder.glob(".*") if _is_json(path))
+    for path in root.glob("reports/*/.writing*"):
+        if (path / paths.MARK).is_file() or (OF_REPORT.fullmatch(path.name) and (path.parent / "report.md").is_file()):
+            yield path
+
+
+def _is_json(path: Path) -> bool:
+    parts = TEMPORARY.fullmatch(path.name)
+    return parts is not None and parts["name"].endswith(".json")
+
+
+def _is_abandoned(path: Path, process: int | None) -> bool:
     """No process has that id, or the file is older than any that one could still be writing."""
-    return not psutil.pid_exists(process) or time.time() - path.stat().st_mtime > SETTLED_S
+    if process is not None and not psutil.pid_exists(process):
+        return True
+    return path.exists() and time.time() - path.stat().st_mtime > SETTLED_S
 
 
 def _size(path: Path) -> int:
     """Bytes, of a folder those of all its files."""
     files = paths.below(path) if path.is_dir() else [path]
-    return sum(one.lstat().st_size for one in files if not one.is_dir())
+    return sum(one.lstat().st_size for one in files if one.is_symlink() or not one.is_dir())

@@ -42,7 +42,8 @@ def write(planned: Sequence[PlannedRun]) -> None:
     studies = {(item.config.output, item.config.study) for item in planned}
     for output, study in studies:
         entries = [asdict(_entry(item)) for item in planned if (item.config.output, item.config.study) == (output, study)]
-        folder = Path(output).absolute() / study
+        paths.made(Path(output).absolute())
+        folder = paths.study_folder(output, study)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / LOCK):
             known = run_log.read_or_set_aside(folder / paths.PLAN)

@@ -56,7 +56,8 @@ def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in (paths.CHECKPOINTS, paths.WEIGHTS, paths.KEPT):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for path in (*run_log.artifacts(folder), folder / run_log.LINES, folder / run_log.RECORD):
+    links = (path for path in folder.iterdir() if path.is_symlink())  # which would be written through
+    for path in (*run_log.artifacts(folder), folder / run_log.LINES, folder / run_log.RECORD, *links):
         path.unlink(missing_ok=True)
     save(config, folder / CONFIG)
     run["files"] = checksums.of_files(folder, [CONFIG])

@@ -66,31 +66,33 @@ def studies(output: str) -> list[str]:
 
 def of_study(output: str, study: str) -> list[CommandStatus]:
     """What each command of the study planned, oldest first."""
-    root = Path(output).absolute()
     try:
-        plans = run_log.read_json(root / study / paths.PLAN)
+        plans = run_log.read_json(paths.study_folder(output, study) / paths.PLAN)
     except TornError as error:
         raise InputError(f"{error}; the next command of study {study!r} keeps it aside and writes a new one") from error
     found = [
-        CommandStatus(command, plan["folder"], plan["time"], [_status(root, entry) for entry in plan["runs"]])
+        CommandStatus(command, plan["folder"], plan["time"], [_status(output, entry) for entry in plan["runs"]])
         for command, plan in plans.items()
     ]
     return sorted(found, key=lambda one: one.time_ms)
 
 
-def _status(root: Path, entry: dict[str, Any]) -> RunStatus:
+def _status(output: str, entry: dict[str, Any]) -> RunStatus:
     try:
-        return _read_status(root, entry)
+        return _read_status(output, entry)
     except TornError as error:  # the same command makes the run again
-        return RunStatus(root / entry["folder"], entry["title"], TORN, str(error), is_untimed=False, retries=0)
+        return RunStatus(
+            paths.planned_folder(output, entry["folder"]), entry["title"], TORN, str(error), is_untimed=False, retries=0
+        )
 
 
-def _read_status(root: Path, entry: dict[str, Any]) -> RunStatus:
-    folder = root / entry["folder"]
+def _read_status(output: str, entry: dict[str, Any]) -> RunStatus:
+    folder = paths.planned_folder(output, entry["folder"])
     record, result = run_log.read_json(folder / run_log.RECORD), run_log.result(folder)
     state, reason = _state(folder, record, result)
-    if state == NOT_STARTED and entry["needs"] and _state_of(root / entry["needs"]) != State.finished.text:
-        reason = f"it needs the pretraining {Path(entry['needs']).name}"
+    needs = paths.planned_folder(output, entry["needs"]) if entry["needs"] else None
+    if state == NOT_STARTED and needs and _state_of(needs) != State.finished.text:
+        reason = f"it needs the pretraining {needs.name}"
     finished = state == State.finished.text
     is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
     return RunStatus(folder, entry["title"], state, reason, is_untimed, len(record.get(tags.RETRIES, [])))

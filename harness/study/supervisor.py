@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import plateau
+from harness import paths, plateau
 from harness.config import recipe
 from harness.config.choices import Device
 from harness.config.schema import RunConfig
@@ -30,7 +30,7 @@ from harness.study.tracked_study import tracked
 from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
 from harness.tracking.states import State
-from harness.tracking.trackers import Trackers
+from harness.tracking.trackers import Trackers, refuse_foreign_stores
 
 if TYPE_CHECKING:
     from harness.tracking.mlflow_leases import Leases
@@ -68,6 +68,7 @@ def run_study(configs: list[RunConfig]) -> int:
     """
     for config in configs:
         device.refuse_missing(config.hardware)
+    refuse_foreign_stores(configs)
     workers.prepare()
     neighbours = Neighbours()
     with console.quiet(any(config.sweep.quiet for config in configs)):
@@ -109,7 +110,7 @@ def _run_trials(
 
 def _studies(planned: list[PlannedRun]) -> list[Path]:
     """Their folders."""
-    return sorted({Path(item.config.output).absolute() / item.config.study for item in planned})
+    return sorted({paths.study_folder(item.config.output, item.config.study) for item in planned})
 
 
 def _run_planned(planned: list[PlannedRun], neighbours: Neighbours, opened: Callable[[], Trackers], trials_of: str = "") -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from harness import checksums, tags
+from harness.errors import InputError
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.terminal import console
@@ -27,6 +28,11 @@ def set_aside(planned: Sequence[PlannedRun]) -> None:
 
 
 def _check(folder: Path, weights: bool) -> None:
+    """InputError for a folder that is a link: a run would empty what it names, which may be anywhere."""
+    if folder.is_symlink() or folder.parent.is_symlink():
+        raise InputError(
+            f"{folder} is reached by a link, which is not followed: move the folder to its place, or set study or output"
+        )
     if not (folder / run_log.RECORD).exists() and not (folder / run_log.RESULT).exists():
         return
     try:
@@ -49,7 +55,7 @@ def _set_aside(folder: Path, weights: bool) -> None:
 
 def _rename(folder: Path, names: set[str]) -> None:
     for path in (folder / name for name in names):
-        if path.exists():
+        if path.exists() or path.is_symlink():
             path.rename(checksums.aside(path))
 
 

@@ -27,7 +27,13 @@ class _Console(logging.Handler):
 
 
 class _Log(logging.FileHandler):
-    """The log of a study. One that cannot be written is said once; the runs go on."""
+    """The log of a study. One that cannot be written, such as a link, is said once; the runs go on."""
+
+    def _open(self) -> TextIO:
+        def opener(path: str, flags: int) -> int:
+            return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

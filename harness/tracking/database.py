@@ -1,8 +1,11 @@
 """The SQLite file of the default tracking store: made whole or not at all, checked before use, and moved with its folder."""
 
 import contextlib
+import importlib.util
 import os
+import re
 import sqlite3
+import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -11,7 +14,19 @@ from urllib.parse import quote
 
 from filelock import FileLock
 
+from harness import paths
+from harness.errors import InputError
+
 SCHEME = "sqlite:///"
+
+OURS = 0x656E6376
+"""`application_id` in the header of a SQLite file: the harness has made it."""
+
+MAGIC, PLACE_OF_ID = b"SQLite format 3\0", 68
+"""How a SQLite file begins, and where its `application_id` is."""
+
+DEFAULT = "mlflow.db"
+"""Name of the store in `output`."""
 
 TABLES = {"experiments", "runs", "tags", "params", "metrics", "latest_metrics", "alembic_version"}
 """Some of the tables that a complete store has."""
@@ -26,7 +41,8 @@ class BrokenStoreError(RuntimeError):
 
 def path_of(uri: str) -> Path | None:
     """The file of a SQLite store; None for any other."""
-    return Path(uri.removeprefix(SCHEME).partition("?")[0]) if uri.startswith(SCHEME) else None
+    found = re.fullmatch(r"sqlite(?:\+\w+)?:///([^?]*)(?:\?.*)?", uri, re.DOTALL)
+    return Path(found[1]) if found else None
 
 
 def exists(uri: str) -> bool:
@@ -38,14 +54,17 @@ def exists(uri: str) -> bool:
 def ready(uri: str, make: Callable[[str], object]) -> None:
     """Makes the store where it is a SQLite file that does not exist, or that holds no run and is incomplete.
 
-    `make` creates the schema at an address. BrokenStoreError for a file with runs that is torn.
+    `make` creates the schema at an address. BrokenStoreError for a file with runs that is torn, InputError for one that is
+    not ours.
     """
     path = path_of(uri)
     if path is None:
         return
+    refuse_foreign(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if path.exists() and (reason := fault(path)):
+            _refuse_unless_ours(path, reason)
             if _has_runs(path):
                 raise BrokenStoreError(f"{path} {reason}; `python -m harness sync` keeps it aside and makes it anew")
             set_aside(path)
@@ -54,12 +73,57 @@ def ready(uri: str, make: Callable[[str], object]) -> None:
 
 
 def renewed(uri: str) -> Path | None:
-    """Keeps a broken file aside and returns where; None where the store is whole, absent, or no SQLite file."""
+    """Keeps a broken file of ours aside and returns where; None where the store is whole, absent, or no SQLite file.
+
+    InputError for a file that is not ours.
+    """
     path = path_of(uri)
     if path is None or not path.exists():
         return None
+    refuse_foreign(path)
     with FileLock(f"{path}.lock"):
-        return set_aside(path) if fault(path) else None
+        if (reason := fault(path)) is None:
+            return None
+        _refuse_unless_ours(path, reason)
+        return set_aside(path)
+
+
+def refuse_foreign(path: Path) -> None:
+    """InputError for a file that is neither a complete store of MLflow nor a broken one of ours: it may be anything.
+
+    Ours are those with our number in their header, and a SQLite or empty file mlflow.db in an `output` of ours.
+    """
+    if not os.path.lexists(path) or path.is_dir():
+        return
+    if not stat.S_ISREG(path.stat().st_mode if path.exists() else 0):
+        raise InputError(f"{path} is no file: expected a tracking store of MLflow, or the name of a file that does not exist")
+    if (version := _unknown_version(path)) is not None:
+        raise InputError(f"{path} has the schema {version} of another MLflow: use that version of it, or name another store")
+    if reason := fault(path, whole=False):
+        _refuse_unless_ours(path, reason)
+
+
+def _refuse_unless_ours(path: Path, reason: str) -> None:
+    with path.open("rb") as file:
+        header = file.read(PLACE_OF_ID + 4)
+    is_default = path.name == DEFAULT and (not header or (header.startswith(MAGIC) and paths.is_ours(path.parent)))
+    if path.is_symlink() or not (is_default or header[PLACE_OF_ID:] == OURS.to_bytes(4, "big")):
+        raise InputError(
+            f"{path} {reason}; it was not made by the harness, and is left as it is: "
+            "expected a tracking store of MLflow, or the name of a file that does not exist"
+        )
+
+
+def _unknown_version(path: Path) -> str | None:
+    """The version of the schema where the installed MLflow does not know it."""
+    try:
+        with _read_only(path) as connection:
+            versions = [version for (version,) in connection.execute("select version_num from alembic_version")]
+    except sqlite3.DatabaseError:
+        return None
+    (package,) = importlib.util.find_spec("mlflow").submodule_search_locations
+    known = {file.name.partition("_")[0] for file in Path(package, "store", "db_migrations", "versions").glob("*.py")}
+    return next((version for version in versions if version not in known), None)
 
 
 def _make(path: Path, make: Callable[[str], object]) -> None:
@@ -71,6 +135,7 @@ def _make(path: Path, make: Callable[[str], object]) -> None:
     with contextlib.closing(sqlite3.connect(temporary)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA application_id={OURS}")
     for ending in PARTS[1:]:
         temporary.with_name(temporary.name + ending).unlink(missing_ok=True)
     temporary.replace(path)
@@ -86,8 +151,11 @@ def set_aside(path: Path) -> Path:
     return kept
 
 
-def fault(path: Path) -> str | None:
-    """What is wrong with the content of the file; None for a complete store. BrokenStoreError where it cannot be read."""
+def fault(path: Path, whole: bool = True) -> str | None:
+    """What is wrong with the content of the file; None for a complete store. BrokenStoreError where it cannot be read.
+
+    Without `whole`, its tables alone are looked at, which takes no time.
+    """
     try:
         with _read_only(path) as connection:
             tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
@@ -95,6 +163,8 @@ def fault(path: Path) -> str | None:
                 return f"is not a complete tracking store: it lacks the tables {', '.join(sorted(missing))}"
             if not connection.execute("select count(*) from alembic_version").fetchone()[0]:
                 return "is not a complete tracking store: its schema has no version"
+            if not whole:
+                return None
             (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             return None if found == "ok" else f"is torn: {found.splitlines()[-1]}"
     except sqlite3.OperationalError as error:

@@ -73,7 +73,7 @@ class Tracker(Backend):
         if found is not None:
             return found.experiment_id
         try:
-            return self._client.create_experiment(study, artifact_location=artifacts and (artifacts / study).as_uri())
+            return self._client.create_experiment(study, artifact_location=artifacts and paths.named(artifacts, study).as_uri())
         except MlflowException:  # another process has created it
             found = self._client.get_experiment_by_name(study)
             if found is None:
@@ -218,12 +218,12 @@ class Tracker(Backend):
     def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
         """Ends the study's run with the files of its report, and saves the view of the study's table."""
         run_id = self.study_run()
-        text = (report / "report.md").read_text() if report else None
-        files = [path for path in sorted(report.glob("[!.]*")) if path.is_file()] if report else []
-        links = notes.Links(self.experiment, run_id, tuple(path.name for path in files))
+        files = _files(report) if report else {}
+        text = files["report.md"].read_text() if "report.md" in files else None
+        links = notes.Links(self.experiment, run_id, tuple(files))
         command = source.get(tags.COMMAND) or self._client.get_run(run_id).data.tags.get(tags.COMMAND, "")
         note = notes.of_study(self.study, plan, command, links, text)
-        for path in files:  # not the folder, where another command may be writing
+        for path in files.values():  # not the folder, where another command may be writing
             self._client.log_artifact(run_id, str(path), notes.REPORT_FOLDER)
         self._set_tags(run_id, {"status": status, NOTE: note})
         runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
@@ -308,6 +308,14 @@ def _data_sets(parameters: dict[str, str]) -> list[DatasetInput]:
         data_set = Dataset(name=name, digest=digest[:36], source_type=kind, source=json.dumps(source))
         found.append(DatasetInput(data_set, [InputTag("mlflow.data.context", use)]))
     return found
+
+
+def _files(report: Path) -> dict[str, Path]:
+    """Name -> file of a report; links, and what is half-written, are left out."""
+    if report.is_symlink() or report.parent.is_symlink():
+        return {}
+    found = (path for path in sorted(report.iterdir()) if path.is_file() and not path.is_symlink())
+    return {path.name: path for path in found if not path.name.startswith(".")}
 
 
 def _again(call: Callable[[], None]) -> None:

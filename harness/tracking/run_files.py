@@ -11,6 +11,8 @@ from harness.tracking import run_log
 
 CHANGED = "is torn or has changed since it was written"
 
+LINK = "is a link, which is not followed"
+
 TIMING = "timing.json.gz"
 
 
@@ -19,11 +21,18 @@ def torn(folder: Path, weights: bool = False) -> dict[str, str]:
 
     With `weights`, the content of its weights is read too; without, only their size.
     """
+    if links := _links(folder):
+        return links
     found = _record(folder) | _result(folder)
     for place in (paths.WEIGHTS, *(path.relative_to(folder).as_posix() for path in folder.glob(f"{paths.KEPT}/tokens-*"))):
         if (folder / place / checksums.FILE).exists() and checksums.broken_seal(folder / place, weights):
             found[place] = CHANGED
     return found
+
+
+def _links(folder: Path) -> dict[str, str]:
+    """A copied folder may name any file of this machine by a link: what it holds would be tracked, or overwritten."""
+    return {path.relative_to(folder).as_posix(): LINK for path in (folder, *paths.below(folder)) if path.is_symlink()}
 
 
 def _record(folder: Path) -> dict[str, str]:

@@ -10,14 +10,17 @@ Records, results and entries have a checksum each. A result holds those of the o
 import itertools
 import json
 import os
+import re
 import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import checksums, metrics
+from harness import checksums, metrics, paths, tags
 from harness.checksums import TornError
+from harness.config import names
+from harness.errors import InputError
 
 RECORD = "run.json"
 """Tags, parameters and inputs of a run, and how it ended: sent to MLflow before it starts, and read by its worker."""
@@ -38,8 +41,9 @@ UNCHECKED = ("config.yaml", RESULT, "log.txt")
 
 
 def artifacts(folder: Path) -> list[Path]:
-    """Files of the run's folder that are tracked with it, as far as they exist."""
-    return [path for pattern in ARTIFACTS for path in sorted(folder.glob(pattern))]
+    """Files of the run's folder that are tracked with it, as far as they exist; links are not followed."""
+    found = (path for pattern in ARTIFACTS for path in sorted(folder.glob(pattern)))
+    return [path for path in found if path.is_file() and not paths.is_linked(path, folder.parent)]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -90,7 +94,8 @@ class RunLog:
         entries = _written(folder / LINES) if writes else []
         self._steps = {entry["key"]: entry["step"] for entry in entries if "key" in entry}
         self._values: dict[str, float] = {entry["result"]: entry["value"] for entry in entries if "result" in entry}
-        self._lines = (folder / LINES if writes else Path(os.devnull)).open("a", buffering=1)
+        path = folder / LINES if writes else Path(os.devnull)
+        self._lines = open(path, "a", buffering=1, opener=paths.not_a_link)  # noqa: SIM115 - `close` closes it
 
     def stage(self, name: str, steps: int = 0) -> None:
         """Marks the start of a stage of so many steps; 0 if their number is not known."""
@@ -210,14 +215,31 @@ def drop_later(folder: Path, file: str) -> None:
 
 
 def records(output: str) -> dict[Path, dict[str, Any]]:
-    """Folder -> record of every run below `output`; a torn record is printed and left out."""
-    found = {}
-    for path in sorted(Path(output).absolute().glob(f"*/*/{RECORD}")):
+    """Folder -> record of every run below `output`; a torn record, or one behind a link, is printed and left out.
+
+    InputError for a record whose names would lead elsewhere.
+    """
+    found, root = {}, Path(output).absolute()
+    for path in sorted(root.glob(f"*/*/{RECORD}")):
+        if paths.is_linked(path, root):
+            print(f"{path} is reached by a link, which is not followed: this run is left out", flush=True)
+            continue
         try:
             found[path.parent] = checksums.read(path)
+            _refuse_foreign_names(path, found[path.parent])
         except TornError as error:
             print(f"{error}; this run is left out, the command that ran it makes it again", flush=True)
     return found
+
+
+def _refuse_foreign_names(path: Path, record: dict[str, Any]) -> None:
+    """InputError for a study that cannot be a folder, and for an attempt that is no word; trackers make paths of both."""
+    try:
+        names.refuse_study(str(record.get("tags", {}).get(tags.STUDY, "unnamed")))
+        if not re.fullmatch(r"[\w-]+", str(record.get("attempt", "unnamed"))):
+            raise InputError(f"attempt={record['attempt']!r} must be a word")
+    except InputError as error:
+        raise InputError(f"{path}: {error}; correct it, or take this folder away") from error
 
 
 @dataclass(frozen=True)

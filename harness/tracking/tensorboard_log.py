@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
 
+from harness import paths
 from harness.tracking import run_log, shown
 from harness.tracking.backend import Backend
 
@@ -18,11 +19,11 @@ class TensorBoard(Backend):
     """A study as a folder. A run that is resumed is written anew: its log has all points from the first."""
 
     def __init__(self, uri: str | None, output: str, study: str) -> None:
-        self._study = Path(output, FOLDER, study)
+        self._study = paths.named(Path(output, FOLDER), study)
         self._writers: dict[str, SummaryWriter] = {}  # by attempt
 
     def _folder(self, record: dict[str, Any]) -> Path:
-        return self._study / f"{re.sub(r'[^A-Za-z0-9_.+-]+', '_', record['name'])}-{record['attempt'][:8]}"
+        return paths.named(self._study, f"{re.sub(r'[^A-Za-z0-9_.+-]+', '_', record['name'])}-{record['attempt'][:8]}")
 
     def begin(self, record: dict[str, Any], folder: Path) -> None:
         shutil.rmtree(self._folder(record), ignore_errors=True)

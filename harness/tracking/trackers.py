@@ -1,13 +1,16 @@
 """The trackers of a command, each in a thread of its own: MLflow, TensorBoard, Weights & Biases, several of them, or none."""
 
+import contextlib
 import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness import paths
 from harness.errors import InputError
+from harness.tracking import database
 from harness.tracking.background import ENDED_S, Background
 
 if TYPE_CHECKING:
@@ -137,6 +140,15 @@ class TrackedRun:
         self._sent |= {entry["key"]: entry["step"] for entry in entries if "key" in entry}
         if entries:
             self._trackers.send(self._config, lambda backend: backend.curves(self._record, entries))
+
+
+def refuse_foreign_stores(configs: "Sequence[RunConfig]") -> None:
+    """InputError where the file of a SQLite store is something else, before anything runs; a torn one stops no run."""
+    for config in configs:
+        path = database.path_of(config.tracking.uri or paths.database_uri(config.output)) if config.tracking.mlflow else None
+        if path is not None:
+            with contextlib.suppress(database.BrokenStoreError):
+                database.refuse_foreign(path)
 
 
 def open_leases(uri: str, study: str) -> "Leases":

@@ -131,7 +131,10 @@ def texts(run: Run, output: Path | None, items: int) -> Texts | None:
     key = folders.record_of(folder).get("inputs", {}).get("data") if folder else None
     if key is None:
         return None
-    cache = paths.data_folder(str(folder.parent.parent), key)
+    try:
+        cache = paths.data_folder(str(folder.parent.parent), key)
+    except ValueError:  # a name that leads elsewhere
+        return None
     if not (cache / "validation.safetensors").is_file() or not (cache / "tokenizer.json").is_file():
         return None
     if (cache / checksums.FILE).exists() and checksums.broken_seal(cache):

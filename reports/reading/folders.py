@@ -51,7 +51,10 @@ def _candidates(run: Run, output: Path | None) -> list[Path]:
     if name is None or study is None:
         return []
     outputs = [place for place in (output, Path(run.params.get("output", "multirun"))) if place]
-    return [paths.run_folder(str(place), paths.PRETRAINED if run.is_pretraining else study, name) for place in outputs]
+    try:
+        return [paths.run_folder(str(place), paths.PRETRAINED if run.is_pretraining else study, name) for place in outputs]
+    except ValueError:  # a name that leads elsewhere
+        return []
 
 
 def _sums(folder: Path, name: str) -> dict[str, list[int]]:
@@ -71,12 +74,12 @@ def _is_of(run: Run, folder: Path) -> bool:
 
 def not_run(study: str, output: Path | None) -> list[str]:
     """Titles of the runs that the newest command of a study planned and never started; none where no plan is there."""
-    path = None if output is None else output / study / paths.PLAN
+    if output is None:
+        return []
     try:
-        plans = json.loads(path.read_text()) if path else {}
+        plans = json.loads((paths.study_folder(str(output), study) / paths.PLAN).read_text())
+        newest = max(plans.values(), key=lambda plan: plan["time"]) if plans else {"runs": []}
+        folders = [(one["title"], paths.planned_folder(str(output), one["folder"])) for one in newest["runs"]]
     except (OSError, ValueError):  # the plan is no result: status names a torn one
         return []
-    if not plans:
-        return []
-    newest = max(plans.values(), key=lambda plan: plan["time"])
-    return [one["title"] for one in newest["runs"] if not (output / one["folder"] / RECORD).exists()]
+    return [title for title, folder in folders if not (folder / RECORD).exists()]

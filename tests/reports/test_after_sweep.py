@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import paths
 from reports import after_sweep
 from reports.errors import ReportError
 
@@ -92,9 +93,12 @@ def test_what_a_killed_process_left_is_removed_and_what_another_one_writes_stays
     ended.wait()
     names = (f".writing.{ended.pid}", f".writing.{os.getppid()}", ".writing.x1")
     for name in names:
-        Path("reports", "s", name).mkdir(parents=True)
+        paths.made(Path("reports", "s", name))
+    theirs = Path("reports", "s", f".writing.{ended.pid}0000000")
+    theirs.mkdir()
     update()
     assert [Path("reports", "s", name).exists() for name in names] == [False, True, True]
+    assert theirs.is_dir()
 
 
 def test_where_nothing_can_be_written_one_line_says_so(update):

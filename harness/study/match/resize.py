@@ -8,9 +8,8 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from harness import arms
+from harness import arms, paths
 from harness.config.choices import MatchOn
 from harness.config.schema import RunConfig, to_dict
 from harness.errors import InputError
@@ -134,7 +133,7 @@ def _counted(keys: dict[str, int], variant: RunConfig, baseline: RunConfig) -> F
 
 def _timed(ladder: Ladder, variant: RunConfig, baseline: RunConfig, key: str) -> Found:
     """Measured, or as kept; the search begins where FLOPs are equal."""
-    path = Path(variant.output).absolute() / variant.study / KEPT
+    path = paths.study_folder(variant.output, variant.study) / KEPT
     kept = run_log.read_or_set_aside(path)
     if key in kept:
         return Found(**kept[key])

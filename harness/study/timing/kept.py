@@ -44,6 +44,7 @@ class KeptSession:
     def begin(self, shapes: Shapes, conditions: dict[str, str]) -> None:
         """Makes the folder of a new session; FileExistsError for a name that another one has."""
         self.folder.mkdir(parents=True)
+        paths.made(self.folder)
         self._write({"shapes": shapes, "conditions": conditions, "rounds": 0, "failed": {}, "done": False})
 
     def end_round(self, rounds: int, failed: dict[str, str]) -> None:

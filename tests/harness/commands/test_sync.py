@@ -116,3 +116,108 @@ def test_runs_of_a_colleague_are_added_once_and_other_hardware_is_kept_apart(swe
         assert [row.label for row in section.rows] == ["base", "enhanced"]
         assert len({run.tags["hardware"] for run in section.runs}) == 1
     assert comparison.superseded == []
+
+
+def changed(path, without_checksum=True, **tags_of_run):
+    """The record with other tags, as a copy from anywhere may have them; without a checksum it is not checked."""
+    record = json.loads(path.read_text())
+    attempt = tags_of_run.pop("attempt", record["attempt"])
+    record |= {"tags": record["tags"] | tags_of_run, "attempt": attempt}
+    del record[checksums.KEY]
+    path.write_text(json.dumps(record))
+
+
+HOSTILE = {
+    "above": {"study": "../../x"},
+    "elsewhere": {"study": "/tmp/harness-elsewhere"},
+    "of our own folders": {"study": "cache"},
+    "on two lines": {"study": "a\nb"},
+    "no text": {"study": {"/": 1}},
+    "attempt": {"attempt": "../../x"},
+}
+
+
+@pytest.fixture
+def copied(sweep, output):
+    """A sweep that was copied here with its plan, below a folder that no command may leave."""
+    shutil.copytree(sweep.output / "sweep", output / "sweep")
+    return output
+
+
+def outside(output) -> set[str]:
+    return {str(path.relative_to(output.parent)) for path in output.parent.rglob("*") if not path.is_relative_to(output)}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("tracker", ["sync", "export"])
+def test_a_name_in_a_record_that_leads_elsewhere_is_one_line(run_harness, copied, name, tracker):
+    path = next((copied / "sweep").glob("base-*-bag-*/run.json"))
+    changed(path, **HOSTILE[name])
+    before = outside(copied)
+    run = ["0" * 32] if tracker == "export" else []
+    done = run_harness(tracker, *run, "--output", str(copied))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    if tracker == "sync":
+        assert done.stderr.startswith(f"harness sync: {path}: ")
+    assert outside(copied) == before
+    assert not list(copied.glob("artifacts/*"))
+
+
+@pytest.mark.parametrize("key", ["folder", "needs"])
+@pytest.mark.parametrize("place", ["../../x", "/etc", "sweep/../../x", "sweep"])
+def test_a_plan_that_leads_elsewhere_is_one_line(run_harness, copied, key, place):
+    plans = checksums.without_checksum(json.loads((copied / "sweep" / "plan.json").read_text()))
+    for plan in plans.values():
+        plan["runs"][0][key] = place
+    (copied / "sweep" / "plan.json").write_text(json.dumps(plans))
+    before = outside(copied)
+    done = run_harness("status", "sweep", "--output", str(copied))
+    if place == "sweep":  # a folder below, and no run
+        assert "Traceback" not in done.stderr
+        return
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "expected a name without slashes" in done.stderr
+    assert outside(copied) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["log.txt", "config.yaml", "result.json", "run.json", "environment.json", "predictions.parquet"]
+)
+def test_the_content_of_a_link_gets_into_no_store(run_harness, copied, name):
+    secret = copied.parent / "private.key"
+    folder = next((copied / "sweep").glob("base-*-bag-*"))
+    secret.write_bytes((folder / name).read_bytes() if name.endswith("json") else b"-----BEGIN PRIVATE KEY-----")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(secret)
+    done = run_harness("sync", "--output", str(copied))
+    assert done.returncode == 0, done.stderr
+    assert f"{folder / name} is a link, which is not followed: this run is left out" in done.stdout or name == "run.json"
+    assert "synced 2 runs" in done.stdout
+    assert not [path for path in (copied / "artifacts").rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
+
+
+@pytest.mark.parametrize("place", ["run", "study"])
+def test_a_folder_behind_a_link_is_not_sent(run_harness, sweep, output, place):
+    """It is the folder of another output: what is there belongs to its own store."""
+    if place == "study":
+        (output / "sweep").symlink_to(sweep.output / "sweep")
+    else:
+        (output / "sweep").mkdir()
+        for folder in (sweep.output / "sweep").iterdir():
+            (output / "sweep" / folder.name).symlink_to(folder)
+    done = run_harness("sync", "--output", str(output))
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "synced 0 runs")
+    assert "is reached by a link, which is not followed: this run is left out" in done.stdout
+
+
+def test_files_of_a_report_that_are_links_get_into_no_store(run_harness, copied):
+    (copied / "reports" / "sweep").mkdir(parents=True)
+    (copied.parent / "private.key").write_text("PRIVATE KEY")
+    for name in ("report.md", "report.html"):
+        (copied / "reports" / "sweep" / name).symlink_to(copied.parent / "private.key")
+    assert run_harness("sync", "--output", str(copied)).returncode == 0
+    assert not [path for path in (copied / "artifacts").rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
+    for path in copied.glob("mlflow.db*"):
+        assert b"PRIVATE KEY" not in path.read_bytes()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import paths
 from harness.data.cache import write_once
 
 
@@ -26,7 +27,7 @@ def test_failed_fill_leaves_no_folder_and_leftovers_do_not_hinder(tmp_path):
     (tmp_path / "key.tmp").mkdir()
     (tmp_path / "key.tmp" / "old").write_text("")
     write_once(folder, lambda temporary: (temporary / "a").write_text("whole"))
-    assert sorted(path.name for path in folder.iterdir()) == ["a", "checksums.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [paths.MARK, "a", "checksums.json"]
 
 
 def test_an_entry_with_a_torn_file_is_kept_aside_and_made_again(tmp_path, capsys):

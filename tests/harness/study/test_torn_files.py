@@ -163,3 +163,39 @@ def test_torn_weights_of_a_named_run_are_one_line(study, run_harness):
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
         assert "is torn or has changed since it was written" in done.stderr
     assert json.loads((run / "result.json").read_text())["status"] == "finished"
+
+
+def test_a_run_writes_through_no_link(run_harness, small, output, tmp_path):
+    """Links in a copied folder are renamed with what is torn, and the run is made again."""
+    command = [*small, "measure=none", "study=s", f"output={output}"]
+    assert run_harness(*command).returncode == 0
+    (folder,) = (path.parent for path in output.glob("s/*/run.json"))
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for name in ("log.txt", "metrics.jsonl"):
+        (theirs / name).write_text("theirs")
+        (folder / name).unlink()
+        (folder / name).symlink_to(theirs / name)
+    (theirs / "checkpoints").mkdir()
+    (folder / "checkpoints").symlink_to(theirs / "checkpoints")
+    done = run_harness(*command)
+    assert done.returncode == 0, done.stdout
+    assert "log.txt is a link, which is not followed" in done.stdout
+    assert {path.name: path.read_text() for path in theirs.iterdir() if path.is_file()} == dict.fromkeys(
+        ("log.txt", "metrics.jsonl"), "theirs"
+    )
+    assert (theirs / "checkpoints").is_dir()
+    assert not (folder / "log.txt").is_symlink()
+
+
+def test_a_run_folder_that_is_a_link_is_refused(run_harness, small, output, tmp_path):
+    command = [*small, "measure=none", "study=s", f"output={output}"]
+    assert run_harness(*command).returncode == 0
+    (folder,) = (path.parent for path in output.glob("s/*/run.json"))
+    theirs = folder.rename(tmp_path / "theirs")
+    before = sorted(path.name for path in theirs.rglob("*"))
+    folder.symlink_to(theirs)
+    done = run_harness(*command, "rerun=true")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"{folder} is reached by a link, which is not followed" in done.stderr
+    assert sorted(path.name for path in theirs.rglob("*")) == before

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pytest
 from child_processes import wait_for
 
+from harness.errors import InputError
 from harness.tracking import database
 from harness.tracking.database import BrokenStoreError
 from harness.tracking.mlflow_store import MlflowClient, Tracker, _create_database
@@ -166,3 +167,74 @@ def test_files_elsewhere_keep_their_address(output):
         client.create_experiment(name, artifact_location=place)
     assert database.follow_the_folder(f"sqlite:///{output / 'mlflow.db'}", output / "artifacts") == 0
     assert {study.name: study.artifact_location for study in client.search_experiments()} == places
+
+
+def sqlite_of_another(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("create table bookmarks (address text)")
+
+
+def torn_of_another(path: Path) -> None:
+    """A store that MLflow itself made, under a name of its own, and that was torn."""
+    sqlite_of_another(path)
+    path.write_bytes(path.read_bytes()[:4096])
+
+
+FOREIGN = {
+    "a text": ("notes.txt", lambda path: path.write_text("my notes\n" * 1000), "is torn: file is not a database"),
+    "a text in the place of the store": ("mlflow.db", lambda path: path.write_text("x" * 9000), "is torn: file is not a data"),
+    "an empty file": ("empty", lambda path: path.touch(), "is not a complete tracking store"),
+    "a database of another program": ("places.sqlite", sqlite_of_another, "is not a complete tracking store"),
+    "that in the place of the store": ("mlflow.db", sqlite_of_another, "is not a complete tracking store"),
+    "a torn database": ("places.sqlite", torn_of_another, "; it was not made by the harness"),
+    "a link to nothing": ("link", lambda path: path.symlink_to("nowhere"), "is no file"),
+    "a device": ("null", lambda path: path.symlink_to("/dev/null"), "is no file"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("scheme", ["sqlite:///", "sqlite+pysqlite:///"])
+def test_a_file_that_is_not_ours_is_refused_and_stays(run_harness, sweep, tmp_path, name, scheme):
+    """By `sync`, and by a run before anything is prepared."""
+    place, make, fragment = FOREIGN[name]
+    (tmp_path / "theirs").mkdir()
+    path = tmp_path / "theirs" / place
+    make(path)
+    before = path.read_bytes() if path.is_file() else path.readlink()
+    for command in (["sync", "--output", str(sweep.output), "--uri"], ["task=bag", "scale=tiny", "output=out", "tracking.uri"]):
+        word = f"{scheme}{path}"
+        done = run_harness(*command[:-1], *([command[-1], word] if command[0] == "sync" else [f"{command[-1]}='{word}'"]))
+        assert (done.returncode, done.stdout) == (2, ""), done.stdout + done.stderr
+        assert done.stderr.count("\n") == 1
+        assert f"{path} " in done.stderr
+        assert fragment in done.stderr
+        assert [one.name for one in path.parent.iterdir()] == [place]
+        assert (path.read_bytes() if path.is_file() else path.readlink()) == before
+
+
+@pytest.mark.parametrize("statement", ["drop table latest_metrics", "update alembic_version set version_num = version_num"])
+def test_a_store_of_a_newer_schema_is_refused_and_stays(run_harness, output, statement):
+    path = output / "mlflow.db"
+    change(path, statement)
+    change(path, "update alembic_version set version_num = 'ffff00001111'")
+    done = run_harness("sync", "--output", str(output))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"harness sync: {path} has the schema ffff00001111 of another MLflow: use that version of it, or name another store\n"
+    )
+    assert not list(output.glob("*.broken-*"))
+
+
+def test_a_torn_store_is_ours_by_its_number_anywhere_and_by_its_place_in_an_output(output, tmp_path):
+    """One that was made before there was a number is recognised in a folder with a run of ours alone."""
+    path = torn_copy(output / "mlflow.db", tmp_path / "torn").rename(tmp_path / "torn" / "other.db")
+    assert database.renewed(f"sqlite:///{path}") is not None
+    path = torn_copy(output / "mlflow.db", tmp_path / "older")
+    content = bytearray(path.read_bytes())
+    content[database.PLACE_OF_ID : database.PLACE_OF_ID + 4] = bytes(4)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="it was not made by the harness"):
+        database.renewed(f"sqlite:///{path}")
+    (path.parent / "s").mkdir()
+    (path.parent / "s" / "plan.json").write_text('{"harness": {"time": 1, "folder": "/", "runs": []}}')
+    assert database.renewed(f"sqlite:///{path}").read_bytes() == content
