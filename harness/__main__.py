@@ -14,10 +14,10 @@ from typing import NoReturn
 
 import harness
 from harness.commands import COMMANDS
-from harness.config.redact import redacted
 from harness.errors import InputError, is_disk_full, unknown
 from harness.hardware import outer_launcher
-from harness.terminal import console, ends_with_its_reader
+from harness.terminal import console, ends_with_its_reader, redact
+from harness.terminal.redact import redacted
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended: 128 + 2."""
@@ -33,6 +33,8 @@ COMPLETION = {"-sc", "--shell-completion"}
 def main(arguments: list[str] | None = None) -> int:
     """0; 1 when something failed; 2 for a wrong input, with one line on stderr; 130 when interrupted; 141 without a reader."""
     name, rest = "run", sys.argv[1:] if arguments is None else list(arguments)
+    redact.learn(rest, os.environ)
+    redact.redact_logs()
     if rest and rest[0] in COMMANDS:
         name, rest = rest[0], rest[1:]
     label = "harness" if name == "run" else f"harness {name}"
@@ -51,7 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     except Exception as error:
         if not is_disk_full(error):
-            raise
+            if arguments is not None or isinstance(error, BrokenPipeError):  # called by Python code, or without a reader
+                raise
+            print(redacted(traceback.format_exc()), end="", file=sys.stderr)
+            return 1
         print(f"{label}: {' '.join(redacted(str(error)).split())}: free some, and the same command continues", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -155,11 +156,21 @@ def run(arguments: list[str]) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command's exit code, for a report 0 and its path on stdout; 2 and one line on stderr for a wrong input."""
+    from harness.terminal import redact  # a folder `harness` beside would be imported at the beginning
+
+    words = sys.argv[1:] if arguments is None else arguments
+    redact.learn(words, os.environ)
+    redact.redact_logs()
     try:
-        return run(sys.argv[1:] if arguments is None else arguments)
+        return run(words)
     except ReportError as error:
-        print(f"python -m reports: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"python -m reports: {redact.redacted(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
+    except Exception as error:
+        if arguments is not None or isinstance(error, BrokenPipeError):  # called by Python code, or without a reader
+            raise
+        print(redact.redacted(traceback.format_exc()), end="", file=sys.stderr)
+        return 1
 
 
 def leave_out_working_directory() -> None:

@@ -22,7 +22,7 @@ def instruments(config_dir: str | None, timed: bool, vocab_file: str | None, uri
 
         try:
             return finished_runs(uri, output)
-        except MlflowException as error:
+        except (MlflowException, ImportError) as error:
             raise InputError(f"MLflow is unreachable: {str(error).splitlines()[0]}") from error
 
     return Instruments(Shapes(config_dir), timed, vocab_file, finished_runs)

@@ -11,6 +11,7 @@ from harness.errors import InputError, unknown
 from harness.study import status
 from harness.study.status import CommandStatus, RunStatus
 from harness.terminal import WIDTH, wrapped
+from harness.terminal.redact import HIDDEN
 
 
 def main(arguments: list[str]) -> int:
@@ -50,6 +51,8 @@ def _details(study: str, one: CommandStatus) -> str:
     if len(again) < len(one.missing):
         place = "" if one.folder == os.getcwd() else f"cd {shlex.quote(one.folder)} && "
         lines += ["To complete it:", f"  {place}{one.command}"]
+    if HIDDEN in one.command:
+        lines.append(f"{HIDDEN} stands for what was not kept, because it is secret: put it in its place.")
     if "sweep.budget_minutes=" in one.command:
         lines.append("What does not fit into its budget is left out: a larger sweep.budget_minutes runs more.")
     if again:

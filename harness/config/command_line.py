@@ -2,8 +2,8 @@
 
 import re
 
-from harness.config.redact import hide
 from harness.errors import InputError, unknown
+from harness.terminal import redact
 
 VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p")
 FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc", "--hydra-help", "--info", "-i")
@@ -41,7 +41,17 @@ def _override(argument: str) -> str:
         raise InputError(f"{argument!r} is not a setting: expected KEY=VALUE, and a command only as the first word")
     argument = re.sub(r"^pretrain\.from=", "pretrain.checkpoint=", argument)  # `from` is no name in Python
     part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"
-    argument = re.sub(
-        r"^(\+*tracking\.uri=)(['\"]?)(.*)\2$", lambda found: found[1] + found[2] + hide(found[3]) + found[2], argument
-    )
+    if found := re.fullmatch(r"(\+*tracking\.uri=)(.*)", argument, re.DOTALL):
+        argument = found[1] + _hidden(found[2])
     return re.sub(part_of_split, r"\1'\2'", argument)  # quoted, or Hydra would read a list
+
+
+def _hidden(value: str) -> str:
+    """The address of a store as Hydra may read it, without its secrets; one that Hydra completes is hidden later."""
+    if "${" in value:
+        return value
+    mark = value[0] if value[:1] in ("'", '"') and value.endswith(value[0]) else None
+    escaped = rf"\\(\\*{mark})" if mark else r"\\([\\()\[\]{}:=, \t])"
+    plain = [re.sub(escaped, r"\1", address) for address in redact.addresses(value)]
+    shown = [redact.hide(address) for address in plain]
+    return value if shown == plain else ",".join("'" + address.replace("'", r"\'") + "'" for address in shown)

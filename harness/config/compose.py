@@ -24,14 +24,13 @@ from harness import arms
 from harness.config import hydra_changes, launched, mistakes, names, recipe
 from harness.config.choices import DataSource
 from harness.config.command_line import for_hydra
-from harness.config.redact import redacted
 from harness.config.resolve import from_node, unchecked
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.config.sweep import Sweep
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.paths import conf_directory
-from harness.terminal import live_line
+from harness.terminal import live_line, redact
 from models.config import EncoderConfig
 from models.keys import refuse_unread
 from models.objectives.config import ObjectiveName
@@ -116,9 +115,12 @@ def _refuse_one_name(runs: list[RunConfig]) -> None:
 
 
 def _hide_passwords(written: Path) -> None:
-    """In what Hydra writes of a sweep before its first job; those of the command line never get there."""
-    if written.is_file() and (shown := redacted(text := written.read_text())) != text:
-        written.write_text(shown)
+    """In what Hydra writes of a sweep before its first job; those of tracking.uri on the command line never get there."""
+    if not written.is_file():
+        return
+    plain = OmegaConf.to_container(OmegaConf.load(written), resolve=False)
+    if (shown := redact.values(plain)) != plain:
+        OmegaConf.save(OmegaConf.create(shown), written)
 
 
 @functools.cache

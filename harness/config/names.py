@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness import paths
 from harness.errors import InputError
+from harness.terminal.redact import hidden, whole
 
 LONGEST = 120
 """Most bytes of the name of a study: file systems take 255, with what is added to it."""
@@ -35,9 +36,11 @@ def refuse_label(key: str, text: str) -> None:
 
 
 def refuse_address(uri: str | None, key: str = "tracking.uri") -> None:
-    """InputError for an address of a store without a scheme."""
+    """InputError for an address of a store without a scheme, and for an option without its secrets: a config never has them."""
+    if uri is not None and key.startswith("--"):
+        whole(uri)
     if uri is not None and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):
-        raise InputError(f"{key}={uri!r} must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db")
+        raise InputError(f"{key}={hidden(uri)!r} must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db")
 
 
 def refuse_output(output: str) -> None:

@@ -15,10 +15,10 @@ from harness.config import names
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import DeviceSharding, Dtype, Keep, KeepBest, TrainedOn
 from harness.config.execution import LEASES, ON_FAILURE
-from harness.config.redact import hide
 from harness.config.schema import FinetuneConfig, MeasureConfig, PretrainConfig, RunConfig
 from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
 from harness.errors import InputError, unknown
+from harness.terminal.redact import hide
 from models.config import Body
 from models.objectives.config import ObjectiveName
 from models.ranges import refuse_out_of_range

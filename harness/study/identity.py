@@ -15,6 +15,7 @@ from harness.config.schema import RunConfig, flatten, to_dict
 from harness.hardware import facts as machine
 from harness.study.code import code_hash
 from harness.tasks.synthetic import theory
+from harness.terminal import redact
 
 CODE = {tags.PRETRAINING_TASK: "harness.study.pretrain_run", "task": "harness.study.task_run"}
 """Kind of a run -> the module whose code, with all that it imports, makes its results."""
@@ -166,4 +167,4 @@ def describe(config: RunConfig, inputs: Inputs, lifted_keys: list[str]) -> dict[
         named |= {"selected_on": config.finetune.keep_best.value, **theory.tags(config)}
     if inputs.pretraining is not None:
         named[tags.PRETRAINING] = inputs.pretraining
-    return {"tags": named, "parameters": parameters(config, inputs)}
+    return {"tags": named, "parameters": redact.values(parameters(config, inputs))}

@@ -12,9 +12,9 @@ from filelock import FileLock
 from harness import paths
 from harness.config import launched
 from harness.config.command_line import QUIET_KEY
-from harness.config.redact import redacted
 from harness.study.plan import PlannedRun
 from harness.study.timing.session import is_to_be_timed
+from harness.terminal.redact import words
 from harness.tracking import run_log
 
 LOCK = ".plan.lock"
@@ -56,9 +56,9 @@ def write(planned: Sequence[PlannedRun]) -> None:
 
 
 def command() -> str:
-    """This command, to be called again: without passwords, -q, and keys that would run or time again what is finished."""
-    words = (word for word in sys.argv[1:] if word.lstrip("+") not in (*AGAIN, QUIET_KEY))
-    return redacted(shlex.join(["python", "-m", "harness", *words]))
+    """This command, to be called again: without secrets, -q, and keys that would run or time again what is finished."""
+    repeated = (word for word in sys.argv[1:] if word.lstrip("+") not in (*AGAIN, QUIET_KEY))
+    return shlex.join(["python", "-m", "harness", *words(repeated)])
 
 
 def _entry(item: PlannedRun) -> Entry:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from harness import checksums, paths, tags
-from harness.config.redact import redacted
 from harness.config.resolve import load
 from harness.config.schema import RunConfig, save
 from harness.study import identity
 from harness.study.end import End
 from harness.study.identity import Inputs
+from harness.terminal.redact import words
 from harness.tracking import run_log
 
 CONFIG = "config.yaml"
@@ -38,7 +38,7 @@ def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, An
 
 def source(commit: str) -> dict[str, str]:
     """Tags that say what was called, by whom, and at which commit."""
-    command = redacted(shlex.join(["harness", *sys.argv[1:]]))
+    command = shlex.join(["harness", *words(sys.argv[1:])])
     known = {tags.COMMAND: command, "mlflow.source.name": "python -m harness", "mlflow.source.type": "LOCAL"}
     known |= {"mlflow.user": _user()}
     return known | ({"mlflow.source.git.commit": commit} if commit != "unknown" else {})

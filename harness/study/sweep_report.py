@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import paths
-from harness.config.redact import redacted, whole
 from harness.config.schema import RunConfig
 from harness.terminal import console, live_line
+from harness.terminal.redact import redacted, whole
 
 LONGEST_S = 900.0
 

@@ -14,8 +14,8 @@ import time
 from typing import Any
 
 from harness import tags
-from harness.config.redact import redacted, whole
 from harness.errors import InputError
+from harness.terminal.redact import redacted, whole
 from harness.tracking import attempts
 from harness.tracking.background import one_line
 from harness.tracking.mlflow_store import MlflowClient, MlflowException

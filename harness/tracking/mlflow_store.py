@@ -23,7 +23,7 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 from mlflow.exceptions import MlflowException
 
 from harness import paths, plateau, tags
-from harness.config.redact import whole
+from harness.terminal.redact import whole
 from harness.tracking import attempts, database, notes, run_log, shown, ui
 from harness.tracking.backend import Backend
 from harness.tracking.states import State
@@ -36,6 +36,7 @@ NOTE, PARENT = "mlflow.note.content", "mlflow.parentRunId"
 
 logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # the first run would log tables and migrations
 logging.getLogger("alembic").setLevel(logging.WARNING)
+logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # its warnings name addresses with their queries
 
 SAME = (tags.STATUS, tags.SESSION)
 """Tags, set last, by which a run here agrees with its folder."""

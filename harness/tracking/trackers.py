@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import paths
 from harness.errors import InputError
+from harness.terminal.redact import whole
 from harness.tracking import database
 from harness.tracking.background import ENDED_S, Background
 
@@ -143,8 +144,12 @@ class TrackedRun:
 
 
 def refuse_foreign_stores(configs: "Sequence[RunConfig]") -> None:
-    """InputError where the file of a SQLite store is something else, before anything runs; a torn one stops no run."""
+    """InputError where the file of a SQLite store is something else, or an address lacks its secrets, before anything runs.
+
+    A torn store stops no run.
+    """
     for config in configs:
+        whole(config.tracking.uri or "")
         path = database.path_of(config.tracking.uri or paths.database_uri(config.output)) if config.tracking.mlflow else None
         if path is not None:
             with contextlib.suppress(database.BrokenStoreError):

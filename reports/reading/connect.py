@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from harness.terminal.redact import hidden, hide, whole
 from reports.errors import ReportError
 from reports.reading.sqlite_reader import SqliteReader
 from reports.reading.store import Reader
@@ -9,9 +10,13 @@ from reports.reading.store import Reader
 
 def connect(uri: str) -> Reader:
     """A reader of the store at `uri`; ReportError where there is none. A file that does not exist is not created."""
+    try:
+        hide(whole(uri))  # what MLflow says of it is printed without its secrets
+    except ValueError as error:
+        raise ReportError(str(error)) from error
     if "://" not in uri:
         raise ReportError(
-            f"--uri {uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or http://host:5000"
+            f"--uri {hidden(uri)!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or http://host:5000"
         )
     if uri.startswith("sqlite:"):
         reader = SqliteReader(Path(uri.removeprefix("sqlite:///").partition("?")[0]))

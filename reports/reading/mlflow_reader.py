@@ -1,6 +1,7 @@
 """Any tracking store, read by MLflow's own client. Importing it takes a second, and opening a database another one."""
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator, Mapping
 
@@ -11,8 +12,11 @@ from mlflow import MlflowClient
 from mlflow.entities import Run as Tracked
 from mlflow.exceptions import MlflowException
 
+from harness.terminal.redact import redacted
 from reports.errors import ReportError
 from reports.reading.store import Reader, Run, logged
+
+logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # its warnings name addresses with their queries
 
 PAGE = 1000
 
@@ -24,7 +28,7 @@ def _one_line_errors() -> Iterator[None]:
         yield
     except (MlflowException, ImportError) as error:
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ReportError(f"the tracking store does not answer: {first_line}") from error
+        raise ReportError(f"the tracking store does not answer: {redacted(first_line)}") from error
 
 
 class MlflowReader(Reader):
