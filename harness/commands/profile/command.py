@@ -11,9 +11,6 @@ from harness.errors import InputError
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
 
-ROUNDS = 3
-"""Launches of every variant where several are compared; a single variant has one."""
-
 TRACE = Path("multirun", "profile")
 """Folder of traces and pictures by default."""
 
@@ -28,7 +25,12 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = Parser("profile", description, EPILOG)
     parser.add_argument("--trace", metavar="DIR", nargs="?", const=str(TRACE), help=f"time by component too ({TRACE})")
     parser.add_argument("--json", metavar="FILE", type=Path, help="writes the raw values")
-    parser.add_argument("--rounds", metavar="N", type=int, help=f"launches of every variant ({ROUNDS}, or 1 of a single one)")
+    parser.add_argument(
+        "--rounds",
+        metavar="N",
+        type=int,
+        help="launches of every variant (as many as fit into a minute, from 5 to 20; 1 of a single one)",
+    )
     options, _, choices = parser.parse_composed(arguments)
     if options.trace and "=" in options.trace:  # what follows a bare --trace
         choices.insert(0, options.trace)
@@ -50,6 +52,4 @@ def main(arguments: list[str]) -> int:
 def _profile(configs: "list[RunConfig]", options: argparse.Namespace) -> int:
     from harness.commands.profile import compare  # torch: a wrong key is refused before it is loaded
 
-    columns = compare.columns_of(configs)
-    rounds = options.rounds or (ROUNDS if len(columns) > 1 else 1)
-    return compare.profile(columns, rounds, options.trace, options.json)
+    return compare.profile(compare.columns_of(configs), options.rounds, options.trace, options.json)

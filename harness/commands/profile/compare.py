@@ -36,7 +36,7 @@ def _resolved(config: RunConfig) -> RunConfig:
     return resolve(config, start.read(config))
 
 
-def profile(configs: dict[str, RunConfig], rounds: int, trace: str | None, values: Path | None) -> int:
+def profile(configs: dict[str, RunConfig], rounds: int | None, trace: str | None, values: Path | None) -> int:
     """Measures all variants, prints the tables, and writes traces to the folder `trace` and raw values to the file `values`.
 
     0; 1 when something could not be measured; InputError for an absent GPU, and for what cannot be traced or written.
@@ -53,7 +53,7 @@ def profile(configs: dict[str, RunConfig], rounds: int, trace: str | None, value
         write(values, "")  # a path that cannot be written is refused before anything is measured
     before = conditions.read(configs)
     measured = launch.run(configs, rounds, traces)
-    print("\n\n".join([wrapped(before, 0), table.render(measured), "\n".join(conditions.notes(configs, measured, rounds))]))
+    print("\n\n".join([wrapped(before, 0), table.render(measured), "\n".join(conditions.notes(configs, measured))]))
     if folder is not None:
         print("\n" + table.component_rows(measured))
         print("\n" + "\n".join(map(str, [*traces.values(), *pictures(measured, folder)])))

@@ -17,6 +17,14 @@ COMPILED = (
 """Why the two are not to be compared to the byte."""
 
 
+RATIO = (
+    "ratio of a time or rate: to the mean of both timings of the first variant in the same round, geometric mean over rounds "
+    "[95 % t interval, Holm's for the variants of a row]; not resolved where it holds 1. A/A: the second of these timings to "
+    "the first, which are the same"
+)
+"""How variants are compared."""
+
+
 def read(configs: dict[str, RunConfig]) -> str:
     """One line: device, arithmetic, threads, length, library and load."""
     each = functools.partial(_each, configs)
@@ -31,10 +39,11 @@ def read(configs: dict[str, RunConfig]) -> str:
     )
 
 
-def notes(configs: dict[str, RunConfig], measured: dict[str, Column], rounds: int) -> list[str]:
+def notes(configs: dict[str, RunConfig], measured: dict[str, Column]) -> list[str]:
     """What the numbers are of, a list item each."""
     each = functools.partial(_each, configs)
     batch, calls = each(lambda config: config.measure.batch_size), each(lambda config: config.measure.repeats)
+    rounds = max((len(one.records.get("timing", {})) for one in measured.values()), default=0)
     lines = [
         "random weights, texts of random ids without padding; the vocabulary is that of the model's config, not of a tokenizer",
         f"times: median over processes (lowest to highest), {rounds} each, in turn in shuffled order; memory: one each",
@@ -42,7 +51,7 @@ def notes(configs: dict[str, RunConfig], measured: dict[str, Column], rounds: in
         f"throughput: batch {batch}; time to import: from the start of the process until torch and the model's code are there",
         f"peak memory: above a process with only its libraries loaded; inference: batch {batch}",
         f"training step, FLOPs and memory: batch {each(lambda config: config.finetune.batch_size)}",
-        *(["ratio: median over rounds of the ratio within a round (lowest to highest)"] if len(configs) > 1 else []),
+        *([RATIO] if len(configs) > 1 else []),
         *([COMPILED] if any(config.hardware.compile for config in configs.values()) else []),
         *dict.fromkeys(filter(None, map(match_note, configs.values()))),
         *(_warm_up(label, one) for label, one in measured.items() if "timing" in one.records),

@@ -2,6 +2,7 @@
 
 import random
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,12 @@ from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request
 from harness.study.timing import summary
 from harness.terminal import live_line
+
+AGAIN = "A/A replicate"
+"""Name of the second timing of the first variant, which shows what two timings of the same differ by."""
+
+LEAST, MOST, SECONDS = 5, 20, 60.0
+"""Rounds of several variants where none are named: as many as begin within these seconds, and at least and at most so many."""
 
 COUNTED = ("sizes", "flops")
 """Instruments whose results are the same every time; they run after what must be alone in its process."""
@@ -74,27 +81,38 @@ def _plain(record: Any) -> dict[str, Any]:
     return record if isinstance(record, dict) else asdict(record)
 
 
-def plan(labels: list[str], rounds: int, traced: bool) -> list[Step]:
+def plan(labels: list[str], rounds: int, traced: bool, again: bool = False) -> list[Step]:
     """All launches in order. Timing and memory have processes of their own, for each would measure what the other left.
 
-    What does not depend on the load of the machine is measured in the first round alone.
+    What does not depend on the load of the machine is measured in the first round alone. `again`: the A/A replicate too.
     """
     order, stream = [], random.Random(0)
     for number in range(rounds):
-        steps = [Step(label, number, TIMING) for label in labels]
+        steps = [Step(label, number, TIMING) for label in [*labels, *([AGAIN] if again else [])]]
         steps += [Step(label, number, ("memory", *COUNTED)) for label in labels if number == 0]
         stream.shuffle(steps)
         order += steps
     return order + [Step(label, 0, ("trace",)) for label in labels if traced]
 
 
-def run(configs: dict[str, RunConfig], rounds: int, traces: dict[str, Path]) -> dict[str, Column]:
-    """Label -> what was measured; `traces`: the file of the trace of each variant, empty for none."""
-    columns = {label: Column() for label in configs}
-    for step in _shown(plan(list(configs), rounds, bool(traces))):
+def run(configs: dict[str, RunConfig], rounds: int | None, traces: dict[str, Path]) -> dict[str, Column]:
+    """Label -> what was measured, of several variants the A/A replicate too, which is their last.
+
+    `rounds` None: as many as fit into a minute, of a single variant one. `traces`: files of the traces of all, empty for none.
+    """
+    several = len(configs) > 1
+    known = configs | ({AGAIN: next(iter(configs.values()))} if several else {})
+    columns = {label: Column() for label in known}
+    began, last, enough = time.monotonic(), 0, False
+    for step in _shown(plan(list(configs), rounds or (MOST if several else 1), bool(traces), several)):
+        if rounds is None and step.round > last:
+            last = step.round
+            enough = enough or (last >= LEAST and time.monotonic() - began > SECONDS)
+        if enough and step.instruments == TIMING:
+            continue
         with tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
             request = Request(step.instruments, step.round)
-            outcome = launch(_plain_timing(configs[step.label]), request, Path(folder))
+            outcome = launch(_plain_timing(known[step.label]), request, Path(folder))
             columns[step.label].add(step, outcome.measured, outcome.ending.reason)
             written = Path(folder, TRACE)
             if written.exists():
@@ -110,6 +128,6 @@ def _plain_timing(config: RunConfig) -> RunConfig:
 def _shown(steps: list[Step]) -> Iterator[Step]:
     """Says on a terminal which one is running."""
     with live_line("measuring") as line:
-        for number, step in enumerate(steps, 1):
-            line.show(f"[{number}/{len(steps)}] {step.label}: {', '.join(step.instruments)}")
+        for step in steps:
+            line.show(f"round {step.round + 1}, {step.label}: {', '.join(step.instruments)}")
             yield step

@@ -1,12 +1,14 @@
 """The table of a profile: a row for each quantity, a column for each variant, then each one's ratio to the first."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from harness import metrics
-from harness.commands.profile.launch import Column
+from harness.commands.profile.launch import AGAIN, Column
 from harness.measure.records import Trace, TracedCall
+from harness.paired import CONFIDENCE, Difference, holm, of_differences
 from harness.terminal import table
 
 COMPONENTS = tuple(f"model/params_component_{name}" for name in metrics.PARAMETER_COMPONENTS)
@@ -71,28 +73,68 @@ def ratios(values: Values, first: Values) -> Values:
 
 def render(measured: dict[str, Column]) -> str:
     """The table, and below it the reasons of its dashes."""
-    labels = list(measured)
-    head = ("", "unit", *labels, *(f"{label} / {labels[0]}" for label in labels[1:]))
+    labels = [label for label in measured if label != AGAIN]
+    replicate = measured.get(AGAIN)
+    beside = ("A/A",) if replicate else ()
+    head = ("", "unit", *labels, *beside, *(f"{label} / {labels[0]}" for label in labels[1:]))
     rows, missing = [], []
     for instrument, names in ROWS.items():
         for name in names:
             values = [values_of(measured[label], instrument, name) for label in labels]
             if name in (*COMPONENTS, COMPILING) and not any(any(one.rounds.values()) for one in values if not one.why):
                 continue  # what no variant has
-            rows.append(_row(name, values))
+            again = values_of(replicate, instrument, name) if replicate and instrument == "timing" else None
+            rows.append(_row(name, values, again, beside))
             title = metrics.get(name).title
             missing += [(label, one.why, title) for label, one in zip(labels, values, strict=True) if one.why]
     text = table(head, rows, "ll" + "r" * (len(head) - 2))
     return "\n".join([text, *reasons(missing)])
 
 
-def _row(name: str, values: list[Values]) -> tuple[str, ...]:
+def _row(name: str, values: list[Values], again: Values | None, beside: tuple[str, ...]) -> tuple[str, ...]:
     metric = metrics.get(name)
     factor, unit = scale(metric.unit, [value for one in values for value in one.rounds.values()])
     title = f"  {metric.title}" if name in COMPONENTS else metric.title
     shown = [spread([value / factor for value in one.rounds.values()]) for one in values]
-    compared = [spread(list(ratios(one, values[0]).rounds.values()), ratio=True) for one in values[1:]]
-    return (title, unit, *shown, *compared)
+    if again is not None:
+        return (title, unit, *shown, *compared(values, again))
+    plain = [spread(list(ratios(one, values[0]).rounds.values()), ratio=True) for one in values[1:]]
+    return (title, unit, *shown, *(DASH for _ in beside), *plain)
+
+
+def compared(values: list[Values], again: Values) -> list[str]:
+    """Ratios of a timing: of the A/A replicate to the first variant, then of every other variant to the mean of both."""
+    first, second, *others = [_logs(one) for one in (values[0], again, *values[1:])]
+    both = {number: (first[number] + second[number]) / 2 for number in first if number in second}
+    twice = _difference(first, second)
+    found = [_difference(both, one) for one in others]
+    factors = iter(holm([one.t_test_p() for one in found if one]))
+    intervals = [one.interval_at(1 - (1 - CONFIDENCE) / next(factors)) if one else None for one in found]
+    texts = [_ratio(one, interval, judged=True) for one, interval in zip(found, intervals, strict=True)]
+    return [_ratio(twice, twice.interval if twice else None, judged=False), *texts]
+
+
+def _logs(values: Values) -> dict[int, float]:
+    return {number: math.log(value) for number, value in values.rounds.items() if value > 0}
+
+
+def _difference(before: dict[int, float], after: dict[int, float]) -> Difference | None:
+    """Paired by round; None where they share none."""
+    logs = [after[number] - before[number] for number in after if number in before]
+    return of_differences(logs) if logs else None
+
+
+def _ratio(found: Difference | None, interval: tuple[float, float] | None, judged: bool) -> str:
+    """`0.908 [0.861, 0.957]`; without a number where its interval holds 1; a dash where there is nothing to tell by."""
+    if found is None:
+        return DASH
+    if interval is None:
+        return f"{math.exp(found.mean):.3f}, one round"
+    if not found.error:  # the same in every round
+        return f"{math.exp(found.mean):.3f}"
+    ends = f"[{', '.join(f'{math.exp(end):.3f}' for end in interval)}]"
+    unresolved = judged and interval[0] <= 0 <= interval[1]
+    return f"{'not resolved' if unresolved else f'{math.exp(found.mean):.3f}'} {ends}"
 
 
 def reasons(missing: list[tuple[str, str, str]]) -> list[str]:

@@ -51,7 +51,7 @@ def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypa
         pytest.skip("the missing device is there")
     (config,) = compose("scale=tiny", "task=bag", "hardware.threads=1")
     config.hardware.device = Device.cuda
-    monkeypatch.setattr(launch, "plan", lambda labels, rounds, traced: [launch.Step("base", 0, ("timing",))])
+    monkeypatch.setattr(launch, "plan", lambda labels, rounds, traced, again: [launch.Step("base", 0, ("timing",))])
     measured = launch.run({"base": config}, 1, {})["base"]
     assert measured.records == {}
     assert "torch sees no CUDA device" in measured.missing["timing"]
@@ -93,7 +93,9 @@ def test_an_absent_gpu_is_refused_before_anything_is_measured_or_written(capsys,
 def test_a_matched_variant_is_profiled_in_its_new_shape_beside_the_published_one(capsys, tmp_path, monkeypatch, compose):
     monkeypatch.chdir(tmp_path)
     measured = []
-    monkeypatch.setattr(launch, "plan", lambda labels, rounds, traced: [launch.Step(label, 0, ("sizes",)) for label in labels])
+    monkeypatch.setattr(
+        launch, "plan", lambda labels, rounds, traced, again: [launch.Step(label, 0, ("sizes",)) for label in labels]
+    )
     monkeypatch.setattr(compare.table, "render", lambda columns: measured.append(columns) or "")
     code, out, err = said(capsys, "--rounds", "1", "model=base,albert", "match=none,params", *TINY, "hardware.threads=1")
     assert (code, err) == (0, "")

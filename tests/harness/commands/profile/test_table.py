@@ -1,12 +1,15 @@
 """The table of a profile from known values, and in which order what is launched."""
 
+import math
 import random
+import statistics
 from collections.abc import Callable
 
 import pytest
 
 from harness.commands.profile import launch, picture, table
 from harness.commands.profile.launch import Column, Step
+from harness.measure.launch import TIMING, Outcome
 from harness.measure.records import Measured, MemoryPeaks, ModelFlops, Peak, Trace, TracedCall
 
 NAME = "inference/latency_ms_p50"
@@ -30,9 +33,60 @@ def row(text: str, title: str) -> list[str]:
     return [cell.strip() for cell in line.strip()[len(title) :].split("  ") if cell.strip()]
 
 
-def test_cells_are_medians_with_ranges_and_ratios_are_paired_by_round(measured):
+def test_cells_are_medians_with_ranges(measured):
     text = table.render({"base": measured(10, 20, 40), "windowed": measured(5, 30, 20)})
-    assert row(text, "latency p50") == ["ms", "20 (10 to 40)", "20 (5 to 30)", "0.500 (0.500 to 1.500)"]
+    assert row(text, "latency p50")[:3] == ["ms", "20 (10 to 40)", "20 (5 to 30)"]
+
+
+def test_ratios_of_times_are_to_the_mean_of_both_timings_of_the_first_with_a_t_interval(measured):
+    first, again, faster = (10.0, 11.0, 10.0, 12.0, 10.5), (10.5, 10.0, 10.2, 12.1, 11.0), (8.0, 8.1, 8.0, 9.6, 8.4)
+    of_new = [math.log(c) - (math.log(a) + math.log(b)) / 2 for a, b, c in zip(first, again, faster, strict=True)]
+    of_again = [math.log(b / a) for a, b in zip(first, again, strict=True)]
+    text = table.render({"base": measured(*first), "new": measured(*faster), launch.AGAIN: measured(*again)})
+    assert text.splitlines()[0].split()[1:] == ["base", "new", "A/A", "new", "/", "base"]
+    expected = []
+    for logs in (of_again, of_new):
+        mean, half = statistics.mean(logs), 2.776445 * statistics.stdev(logs) / math.sqrt(5)
+        expected.append(f"{math.exp(mean):.3f} [{math.exp(mean - half):.3f}, {math.exp(mean + half):.3f}]")
+    assert row(text, "latency p50")[-2:] == expected
+
+
+def test_equal_variants_are_not_resolved_and_several_are_corrected(measured):
+    noisy = [10.0, 12.0, 9.0, 11.0, 10.5]
+    again, half = measured(*noisy[1:], noisy[0]), measured(*(value / 2 for value in noisy))
+    text = table.render({"base": measured(*noisy), "same": measured(*noisy[::-1]), "half": half, launch.AGAIN: again})
+    *_, same, faster = row(text, "latency p50")
+    assert same.startswith("not resolved [")
+    assert faster.startswith("0.5")
+    alone = row(table.render({"base": measured(*noisy), "half": half, launch.AGAIN: again}), "latency p50")[-1]
+
+    def width(cell: str) -> float:
+        low, high = cell.partition("[")[2].rstrip("]").split(", ")
+        return float(high) - float(low)
+
+    assert width(faster) > width(alone)
+
+
+def test_what_is_the_same_in_every_round_has_no_interval(measured):
+    text = table.render({"base": measured(8, 8), "new": measured(8, 8), launch.AGAIN: measured(8, 8)})
+    assert row(text, "latency p50") == ["ms", "8", "8", "1.000", "1.000"]
+
+
+def test_of_equal_variants_one_family_in_twenty_is_resolved():
+    """Log normal times of one spread, five rounds, three variants."""
+    stream, resolved, families = random.Random(1), 0, 1000
+    for _ in range(families):
+        times = [table.Values({number: math.exp(stream.gauss(0, 0.1)) for number in range(5)}) for _ in range(5)]
+        first, again, *others = times
+        resolved += not all(cell.startswith("not resolved") for cell in table.compared([first, *others], again)[1:])
+    assert 0.02 <= resolved / families <= 0.07
+
+
+def test_counts_have_no_replicate_and_a_single_round_says_so(measured):
+    sizes = {0: {"model/params_total": 3}}
+    text = table.render({"base": measured(10, sizes=sizes), "new": measured(5, sizes=sizes), launch.AGAIN: measured(20)})
+    assert row(text, "parameters") == ["parameters", "3", "3", "-", "1.000"]
+    assert row(text, "latency p50")[-2:] == ["2.000, one round", f"{5 / math.sqrt(200):.3f}, one round"]
 
 
 def test_one_variant_has_no_ratio(measured):
@@ -113,6 +167,24 @@ def test_every_round_launches_every_variant_once_for_timing_and_the_first_for_me
     assert sorted(rounds[0]) == [(label, kind) for label in "abc" for kind in ("memory", "timing")]
     assert [sorted(launches) for launches in rounds[1:]] == [[(label, "timing") for label in "abc"]] * 3
     assert [one.round for one in order] == sorted(one.round for one in order)
+
+
+def test_the_replicate_of_the_first_is_timed_in_every_round_and_nothing_else():
+    order = launch.plan(["a", "b"], 3, traced=True, again=True)
+    assert [one.round for one in order if one.label == launch.AGAIN] == [0, 1, 2]
+    assert {one.instruments for one in order if one.label == launch.AGAIN} == {TIMING}
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.0, launch.LEAST), (1e9, launch.MOST)])
+def test_rounds_begin_within_the_seconds_and_are_whole(compose, monkeypatch, launch_of, seconds, rounds):
+    monkeypatch.setattr(launch, "SECONDS", seconds)
+    timing = Measured(timing=[launch_of(0, [1.0])])
+    monkeypatch.setattr(launch, "launch", lambda config, request, folder: Outcome(timing, 0, folder / "log.txt"))
+    (config,) = compose("scale=tiny", "task=bag")
+    columns = launch.run({"a": config, "b": config}, None, {})
+    assert list(columns) == ["a", "b", launch.AGAIN]
+    assert [list(one.records["timing"]) for one in columns.values()] == [[*range(rounds)]] * 3
+    assert list(launch.run({"a": config}, None, {})["a"].records["timing"]) == [0]
 
 
 def test_order_differs_from_round_to_round_and_is_the_same_every_time():
