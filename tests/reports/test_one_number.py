@@ -66,6 +66,19 @@ def test_one_title_is_one_number_of_an_arm(result, study_of):
     assert different[0] != different[1]  # so that one name for both would be two numbers
 
 
+def test_a_count_that_is_missing_is_a_dash_without_a_verdict(make_run, study_of):
+    flops = "model/flops_forward"
+    runs = [make_run("base", seed, {flops: 10.0, "eval/score": 0.8}) for seed in (0, 1)]
+    runs += [make_run("unknown", seed, {"eval/score": 0.8}) for seed in (0, 1)]
+    runs += [make_run("half", seed, {flops: 5.0, "eval/score": 0.8}) for seed in (0, 1)]
+    text = text_of(compare("s", runs), study_of)
+    lines = [line for line in text.splitlines() if line.startswith("| unknown |")]
+    assert lines[0].endswith("| – |")
+    sentence = next(line for line in text.splitlines() if line.startswith("- **unknown**"))
+    assert "FLOPs" not in sentence
+    assert "forward FLOPs (−50.0 %)" in next(line for line in text.splitlines() if line.startswith("- **half**"))
+
+
 def test_means_over_tasks_are_called_so(result, study_of):
     found = numbers(text_of(result, study_of), result.labels)
     over_tasks = {title for part, _, title in found if not part}
