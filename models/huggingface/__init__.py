@@ -10,10 +10,13 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
+from models.config import EncoderConfig
 from models.heads import Classifier, TokenClassifier
+from models.huggingface import task_heads
 from models.huggingface.families import FAMILIES, config_of, module_of
 from models.huggingface.masked import expresses_masked_head, masked_head_of
 from models.huggingface.publish import exported, homeless, published
+from models.huggingface.task_heads import DEEPER
 
 __all__ = [
     "FAMILIES",
@@ -47,9 +50,7 @@ def translated(model: Classifier, state: dict[str, Tensor], config_json: dict) -
     ValueError for tensors that are missing, left over or of another shape.
     """
     expected = model.state_dict()
-    found = module_of(config_json).tensors(state, model.encoder.config)
-    if isinstance(model, TokenClassifier):  # which pools nothing
-        found = {name: tensor for name, tensor in found.items() if not name.startswith("pooler.")}
+    found = _found(state, model.encoder.config, config_json, isinstance(model, TokenClassifier))
     shapes = {name: (tuple(tensor.shape), tuple(found[name].shape)) for name, tensor in expected.items() if name in found}
     absent = [*_absent("pooler.", expected, found), *_absent("head.", expected, found)]
     problems = {
@@ -61,6 +62,16 @@ def translated(model: Classifier, state: dict[str, Tensor], config_json: dict) -
         listed = "; ".join(f"{kind}: {_shortened(names)}" for kind, names in problems.items() if names)
         raise ValueError(f"model_type={config_json['model_type']!r} tensors do not fit the model: {listed}")
     return found, absent
+
+
+def _found(state: dict[str, Tensor], config: EncoderConfig, config_json: dict, on_tokens: bool) -> dict[str, Tensor]:
+    """The tensors under our names, without a head for another kind of task and a pooler that nothing would read."""
+    family, foreign = config_json["model_type"], task_heads.is_of_another_task(state, config_json, on_tokens)
+    head = {} if foreign or not on_tokens else task_heads.published_token_head(state, config_json, config.classifier_bias)
+    rest = task_heads.without_token_heads(state, family) if on_tokens or foreign else state
+    unread = (*(("head.",) if foreign else ()), *(("pooler.",) if on_tokens or (foreign and family in DEEPER) else ()))
+    found = module_of(config_json).tensors(rest, config)
+    return {name: tensor for name, tensor in found.items() if not name.startswith(unread)} | head
 
 
 def _absent(prefix: str, expected: Iterable[str], found: Iterable[str]) -> list[str]:

@@ -53,8 +53,8 @@ TERMS = {
 DEFAULTS = {"type_vocab_size": 0, "layer_norm_eps": 1e-7}
 """The same for both, where BERT's value is another."""
 
-ELSEWHERE = ("lm_predictions.", "mask_predictions.", "cls.", "lm_head.", "deberta.embeddings.position_")
-"""Tensors of pretraining heads, and a table of positions that published checkpoints hold and do not use."""
+ELSEWHERE = ("lm_predictions.", "mask_predictions.", "cls.", "lm_head.", "qa_outputs.", "deberta.embeddings.position_")
+"""Tensors of heads of pretraining and of spans, and a table of positions that published checkpoints hold and do not use."""
 
 LAYER, ATTENTION, FEED_FORWARD = r"encoder\.layer\.(\d+)", r"encoder.layers.attentions.\1", r"encoder.layers.feed_forwards.\1"
 COMMON = {

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from models.config import Activation, EncoderConfig, NormPlace, Pooling
 from models.huggingface.names import Layout, Names, activation, activation_name, refuse, renamed, unrenamed
+from models.huggingface.task_heads import is_on_tokens
 
 LAYER = {
     r"h\.(\d+)\.attn\.c_attn": r"encoder.layers.attentions.\1.attention.query_key_value",
@@ -64,7 +65,7 @@ def config(config_json: dict) -> EncoderConfig:
         initializer_range=config_json.get("initializer_range", 0.02),
         pooling=Pooling.last,
         pooler=None,
-        classifier_bias=False,
+        classifier_bias=is_on_tokens(config_json),
         classifier_dropout=0.0,
         tie_masked_lm_head=config_json.get("tie_word_embeddings", True),
     )

@@ -1,6 +1,9 @@
-"""Fine-tuned heads as transformers' AutoModelForSequenceClassification, ...ForTokenClassification, ...ForQuestionAnswering read
-them. Those on a text are in the tables of each family; here are those on every token, and what config.json says of any head.
+"""Fine-tuned heads of transformers' AutoModelForSequenceClassification, ...ForTokenClassification, ...ForQuestionAnswering.
+
+Those on a text are in the tables of each family; here are those on every token, and what config.json says of any head.
 """
+
+import re
 
 import torch
 from torch import Tensor
@@ -10,6 +13,58 @@ ON_TOKENS = {"tokens": "classifier", "spans": "qa_outputs"}
 
 WITHOUT = ("openai-gpt", "t5")
 """Families that have no such class, or one with more than a linear layer on the encoder."""
+
+DEEPER = ("modernbert",)
+"""Families whose heads on every token are more than a linear layer."""
+
+ON_TEXT, OF_CHOICES, ON_EVERY_TOKEN = (
+    "ForSequenceClassification",
+    "ForMultipleChoice",
+    "For(TokenClassification|QuestionAnswering)",
+)
+"""What names of architectures contain, by what their head is on."""
+
+
+def is_on_tokens(config_json: dict) -> bool:
+    """Whether config.json names an architecture with a head on every token."""
+    return re.search(ON_EVERY_TOKEN, _architecture(config_json)) is not None
+
+
+def is_of_another_task(state: dict[str, Tensor], config_json: dict, on_tokens: bool) -> bool:
+    """Whether the checkpoint's head is for another kind of task than ours; False where nothing says so."""
+    architecture = _architecture(config_json)
+    text = ON_TEXT in architecture
+    tokens = is_on_tokens(config_json) or (not text and "qa_outputs.weight" in state)
+    return OF_CHOICES in architecture or (text if on_tokens else tokens)
+
+
+def published_token_head(state: dict[str, Tensor], config_json: dict, bias: bool) -> dict[str, Tensor]:
+    """The linear layer on every token as `head.`, empty where there is none.
+
+    A bias of zeros is left out where ours has none. ValueError for a family that has more layers in it.
+    """
+    family = config_json["model_type"]
+    names = ON_TOKENS.values() if family not in WITHOUT else [ON_TOKENS["tokens"]]
+    head = {
+        f"head.{kind}": state[f"{name}.{kind}"] for name in names for kind in ("weight", "bias") if f"{name}.{kind}" in state
+    }
+    if head and family in DEEPER:
+        raise ValueError(
+            f"model_type={family!r} has a dense layer and a norm between encoder and classifier of a token, which ours has not"
+        )
+    if not bias and "head.bias" in head and not head["head.bias"].any():
+        del head["head.bias"]
+    return head
+
+
+def without_token_heads(state: dict[str, Tensor], family: str) -> dict[str, Tensor]:
+    """The other tensors."""
+    names = ON_TOKENS.values() if family not in WITHOUT else [ON_TOKENS["tokens"]]
+    return {name: tensor for name, tensor in state.items() if name.rpartition(".")[0] not in names}
+
+
+def _architecture(config_json: dict) -> str:
+    return str((config_json.get("architectures") or [""])[0])
 
 
 def token_head(state: dict[str, Tensor], kind: str, family: str) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ import pytest
 import torch
 import transformers
 from omegaconf import OmegaConf
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from harness.checkpoints import finetuned
@@ -19,6 +20,7 @@ from harness.errors import InputError
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, TokenClassifier, build_classifier
+from models.huggingface import config_of, load
 
 CONF = Path(__file__).resolve().parents[2] / "conf" / "model"
 TEXTS = ["the cat sat on the mat", "A dog", "cats and dogs and mats sat still on a log", "log"]
@@ -62,7 +64,7 @@ def kept(folder: Path, name: str, kind: TaskKind, tokenizer: Tokenizer) -> Seque
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["base", "albert", "roberta", "distilbert", "electra", "deberta_v3", "gpt2"])
-def test_transformers_gives_the_same_logits(name, kind, tokenizer, tmp_path):
+def test_transformers_gives_the_same_logits_and_so_does_what_is_read_back(name, kind, tokenizer, tmp_path):
     model = kept(tmp_path, name, kind, tokenizer)
     export(tmp_path / "checkpoint", tmp_path / "out")
     loader = KINDS[kind][3]
@@ -75,6 +77,13 @@ def test_transformers_gives_the_same_logits(name, kind, tokenizer, tmp_path):
         torch.testing.assert_close(torch.stack([found.start_logits, found.end_logits], dim=-1), ours, rtol=1e-4, atol=1e-4)
     else:
         torch.testing.assert_close(found.logits, ours, rtol=1e-4, atol=1e-4)
+    theirs.save_pretrained(tmp_path / "again")  # which names its class
+    for folder in ("out", "again"):
+        published = json.loads((tmp_path / folder / "config.json").read_text())
+        read = KINDS[kind][0](config_of(published), KINDS[kind][2]).eval()
+        assert load(read, load_file(tmp_path / folder / "model.safetensors"), published) == []
+        with torch.inference_mode():
+            torch.testing.assert_close(read(Batch(ids)), ours, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [TaskKind.classification, TaskKind.tokens])
