@@ -30,6 +30,9 @@ from models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
 ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
 """Keys of the config.json of a causal model: its texts begin and end with these pieces here."""
 
+GENERATOR = "generator"
+"""Part of a detector of replaced tokens that no published encoder has."""
+
 POOLED = ("bert", "albert", "roberta")
 """Families whose bare model has a pooler."""
 
@@ -71,7 +74,7 @@ def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
             head = token_head(state, task.kind, config["model_type"])
             state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
         found = exported(state, shape, config) | head
-        left_out = homeless(state, shape, config)
+        left_out = [*dict.fromkeys(_shortened(name) for name in homeless(state, shape, config))]
     except ValueError as error:
         raise InputError(f"{checkpoint} cannot be exported: {error}") from error
     if task is not None:
@@ -83,6 +86,11 @@ def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
     heads = [name for name in found if name not in exported(_of_encoder(state), shape, config)]
     initialised = _missing_parts(config["model_type"], heads, state, left_out)
     return Export(out, config["model_type"], len(found), heads, left_out, initialised, checked)
+
+
+def _shortened(name: str) -> str:
+    """Of the generator, an encoder of its own, one name for all tensors."""
+    return GENERATOR if name.startswith(f"{GENERATOR}.") else name
 
 
 def _of_encoder(state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -150,9 +150,11 @@ def costs(position: Position, peak_bytes: int | None) -> dict[str, float | None]
 
 
 def save_weights(folder: Path, objective: Objective, shape: EncoderConfig, tokenizer: Path) -> None:
-    """Encoder, pooler and masked-LM head, which fine-tuning and export use, with shape and tokenizer."""
-    kept = ("encoder.", "pooler.", "masked_head.")
-    state = {name: tensor.detach().cpu() for name, tensor in objective.named_parameters() if name.startswith(kept)}
+    """All that was trained, with shape and tokenizer: every held-out loss can be computed again from it.
+
+    Fine-tuning and export use encoder, pooler and masked-LM head. A matrix that is the token embedding is there once.
+    """
+    state = {name: tensor.detach().cpu() for name, tensor in objective.named_parameters()}
     folder.mkdir(exist_ok=True)
     shutil.copyfile(tokenizer, folder / native.TOKENIZER)
     native.save(folder, state, shape)

@@ -10,16 +10,19 @@ import torch
 from torch.nn import functional as F
 
 from harness import metrics
+from harness.checkpoints import native
 from harness.config.choices import CorpusSource
 from harness.config.schema import HardwareConfig, ModelConfig, PretrainConfig, RunConfig
 from harness.config.texts import CorpusConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
+from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.parts_eval import PartsEval
-from harness.training.pretrain import build
+from harness.training.pretrain import build, save_weights
 from models.batch import Batch
 from models.config import Body, Position
 from models.objectives import masked_lm
+from models.objectives.build import OBJECTIVES
 from models.objectives.causal import one_sided
 from models.objectives.config import ObjectiveName
 
@@ -48,7 +51,7 @@ def made(tmp_path: Path) -> Callable:
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(300))]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
 
-    def make(objective: ObjectiveName, documents: int = 4, length: int = 32, shape: ModelConfig = SHAPE):
+    def configured(objective: ObjectiveName, documents: int, length: int, shape: ModelConfig, seed: int = 0):
         words = [f"w{number}" for number in range(300)]
         texts = [" ".join(words[start : start + 50]) for start in range(0, 300, 50)]
         (tmp_path / "a.txt").write_text("\n\n".join(texts))
@@ -58,13 +61,21 @@ def made(tmp_path: Path) -> Callable:
             model=shape,
             corpus=CorpusConfig(name="own", source=CorpusSource.files, **files),
             tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt")),
-            pretrain=PretrainConfig(objective=objective, steps=2, length=length, batch_size=3),
+            pretrain=PretrainConfig(objective=objective, steps=2, length=length, batch_size=3, seed=seed, probe_steps=3),
             output=str(tmp_path / "out"),
         )
         corpus = sequences.read(config.output, prepare.prepare(config))
-        config = replace(config, model=replace(shape, vocab_size=corpus.vocab_size))
+        return replace(config, model=replace(shape, vocab_size=corpus.vocab_size)), corpus
+
+    def make(objective: ObjectiveName, documents: int = 4, length: int = 32, shape: ModelConfig = SHAPE, seed: int = 0):
+        config, corpus = configured(objective, documents, length, shape, seed)
         return build(config, corpus.vocabulary()), PartsEval(config.pretrain, corpus, Machine(HardwareConfig(threads=1)))
 
+    def masked(objective: ObjectiveName, shape: ModelConfig) -> MaskedLMEval:
+        config, corpus = configured(objective, 4, 32, shape)
+        return MaskedLMEval(config.pretrain, config.model, corpus, Machine(HardwareConfig(threads=1)))
+
+    make.masked = masked
     return make
 
 
@@ -86,8 +97,37 @@ def test_each_part_has_its_declared_metrics(made, objective, expected):
     assert all(metrics.check(name, value) == value for name, value in scores.items())
 
 
+STATIC = replace(SHAPE, body=Body.static, position=Position.none)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name is not ObjectiveName.distillation])
+def test_held_out_losses_are_computed_again_from_the_checkpoint(made, tmp_path, name, tied):
+    """Those of its own heads, and the masked loss, for which a probe is trained where the objective has no such head."""
+    shape = replace(STATIC if name is ObjectiveName.cbow else SHAPE, tie_masked_lm_head=tied)
+    model, evaluation = made(name, shape=shape)
+    with torch.no_grad():
+        for parameter in model.parameters():  # as if trained: no tensor has its initial value
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))
+    save_weights(tmp_path / "checkpoint", model, model.encoder.config, tmp_path / "vocab.txt")
+    again, _ = made(name, shape=shape, seed=9)
+    state, _ = native.read(tmp_path / "checkpoint")
+    missing, unexpected = again.load_state_dict(state, strict=False)
+    assert not unexpected
+    outputs = {"masked_head.output.weight", "lm_head.output.weight"} if tied else set()
+    shared = {"generator_head.output.weight", *outputs}  # one tensor under two names, as are embeddings of the generator
+    assert all(place in shared or place.startswith("generator.embeddings.") for place in missing)
+
+    def losses(objective):
+        return evaluation.measure(objective) | made.masked(name, shape).measure(objective)
+
+    expected = losses(model)
+    assert any(key.endswith("_loss") for key in expected)
+    assert losses(again) == pytest.approx(expected, rel=1e-5)
+
+
 def test_words_between_their_neighbours_are_scored(made):
-    model, evaluation = made(ObjectiveName.cbow, shape=replace(SHAPE, body=Body.static, position=Position.none))
+    model, evaluation = made(ObjectiveName.cbow, shape=STATIC)
     assert evaluation.measure(model).keys() == {"pretrain/centre_loss", "pretrain/centre_accuracy"}
 
 
