@@ -1,7 +1,9 @@
 """What a run starts from: published weights, a pretraining, a teacher."""
 
+from collections.abc import Iterable
+
 from harness.checkpoints import huggingface, pretrained, teacher
-from harness.config.adopted import Checkpoint
+from harness.config.adopted import Checkpoint, refuse_changes
 from harness.config.resolve import Found
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -15,13 +17,20 @@ def has_tokenizer(config: RunConfig) -> bool:
     return any(weights) or config.pretrain.objective is ObjectiveName.distillation
 
 
-def checkpoint_of(config: RunConfig) -> Checkpoint | None:
-    """The weights that the run starts from; None for none. InputError for weights that do not exist, and for two of them."""
+def checkpoint_of(config: RunConfig, allowed: Iterable[str] = ()) -> Checkpoint | None:
+    """The weights that the composed run starts from; None for none.
+
+    InputError for weights that do not exist, for two of them, and for groups beside them, but those `allowed`, that would
+    change them.
+    """
     if config.pretrain.checkpoint is not None and config.model.init_from is not None:
         raise InputError("pretrain.from and model.init_from both say what to start from: set one of them")
-    if config.pretrain.checkpoint is not None:
-        return pretrained.checkpoint_of(config)
-    return None if config.model.init_from is None else huggingface.checkpoint_of(config)
+    if config.pretrain.checkpoint is None and config.model.init_from is None:
+        return None
+    source = huggingface if config.pretrain.checkpoint is None else pretrained
+    checkpoint = source.checkpoint_of(config)
+    refuse_changes(config, checkpoint, allowed)
+    return checkpoint
 
 
 def read(config: RunConfig) -> Found:

@@ -163,6 +163,8 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
         )
     if weights is None and config.pretrain.checkpoint is None:
         refuse_unread(config.model, model_keys)
+        for group, name in (("model", choices["model"]), *(("enhancement", name) for name in config.enhancements)):
+            _refuse_unread_choice(config.model, group, name)
     parts = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]
     if config.pretrain.objective is not ObjectiveName.none:
         parts.append(config.pretrain.objective.value)
@@ -178,6 +180,17 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
         scale_name=choices["scale"],
         published=published_model(overrides),
     )
+
+
+def _refuse_unread_choice(model: ModelConfig, group: str, name: str) -> None:
+    """InputError for a choice with a key that the model does not read: it would be another model by name alone."""
+    files = (Path(source) / group / f"{name}.yaml" for source in _sources())
+    for file in (file for file in files if file.is_file()):
+        node = OmegaConf.load(file)
+        try:
+            refuse_unread(model, node.get("model", node))
+        except ValueError as error:
+            raise InputError(f"{group}={name}: {error}") from error
 
 
 def settings(config: RunConfig, overrides: list[str], swept: list[str]) -> dict[str, str]:

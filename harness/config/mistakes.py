@@ -10,10 +10,9 @@ from typing import get_args
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
-from harness.config import nearest
+from harness.config import defaults, nearest
 from harness.config.help import DERIVED
 from harness.config.schema import RunConfig
 from harness.errors import InputError, on_one_line, unknown
@@ -172,12 +171,9 @@ def groups() -> list[str]:
     return sorted(path.name for path in conf_directory().iterdir() if path.is_dir() and path.name not in (CLAIMS, REFERENCE))
 
 
-@cache
 def listed_groups() -> frozenset[str]:
     """Groups that take a list of choices: those whose default is one."""
-    defaults = OmegaConf.load(conf_directory() / "config.yaml").defaults
-    single = [choice for default in defaults if OmegaConf.is_dict(default) for choice in default.items()]
-    return frozenset(str(group) for group, choice in single if OmegaConf.is_list(choice))
+    return frozenset(group for group, choice in defaults.choices().items() if not isinstance(choice, str))
 
 
 def refuse_lists(overrides: list[str]) -> None:

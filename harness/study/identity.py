@@ -27,6 +27,9 @@ LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval",
 DEVICES = ("hardware.devices", "hardware.sharding", "hardware.threads")
 """Keys that say how many processes and threads share the work."""
 
+CHOICES = ("model_name", "scale_name", "enhancements", "enhancements.")
+"""Keys that name what other keys say."""
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -85,6 +88,11 @@ def recipe(config: RunConfig, inputs: Inputs) -> str:
 def training(config: RunConfig, inputs: Inputs) -> str:
     """The fingerprint without the devices: checkpoints of a pretraining can be resumed on others."""
     return _fingerprint(config, inputs, without=DEVICES)
+
+
+def unnamed(config: RunConfig, inputs: Inputs) -> str:
+    """The fingerprint without the names of the choices: the same for one model and recipe under two names."""
+    return _fingerprint(config, inputs, without=CHOICES)
 
 
 def _fingerprint(config: RunConfig, inputs: Inputs, without: tuple[str, ...]) -> str:

@@ -53,7 +53,7 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     for config in with_sizes(composed, cache):
         for item in _runs(config, cache, planned):
             item.notes = [*filter(None, (_smaller_vocabulary(config, item.config), note(item.config)))]
-            planned.setdefault(item.folder, item)
+            _refuse_two_names(planned.setdefault(item.folder, item), item)
     runs = list(planned.values())
     for place, item in enumerate(runs):
         item.place = place
@@ -61,11 +61,32 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     for item in runs:
         by_task.setdefault(identity.task_of(item.config, item.inputs), []).append(item)
     for several in by_task.values():
+        several[0].notes += _alike(several)
         lifted = identity.lifted((item.config, item.inputs) for item in several)
         for item in several:
             item.lifted = lifted
     _choose_what_is_kept([item for item in runs if item.inputs.data is not None])
     return run_order(runs)
+
+
+def _refuse_two_names(item: PlannedRun, again: PlannedRun) -> None:
+    """InputError for two arms that are one run: what one of them changes has no effect. A pretraining may serve several."""
+    if item.inputs.data is not None and item.config.label != again.config.label:
+        raise InputError(
+            f"{item.config.label!r} and {again.config.label!r} are one run: what they differ in has no effect here; "
+            "leave one of them out"
+        )
+
+
+def _alike(runs: list[PlannedRun]) -> list[str]:
+    """A note on each pair of arms that are one model and recipe under two names."""
+    labels: dict[str, str] = {}
+    pairs: dict[tuple[str, str], None] = {}
+    for item in runs:
+        first = labels.setdefault(identity.unnamed(item.config, item.inputs), item.config.label)
+        if first != item.config.label:
+            pairs[first, item.config.label] = None
+    return [f"{first!r} and {again!r} are the same model and recipe under two names" for first, again in pairs]
 
 
 def with_sizes(composed: list[RunConfig], cache: "Cache | None" = None) -> list[RunConfig]:

@@ -74,10 +74,9 @@ def test_pickles_and_code_beside_weights_are_ignored(published, compose):
     from harness.checkpoints import huggingface
     from harness.study.task_run import _build
 
-    small = ("task=bag", "scale=tiny", "task.max_length=32")
-    (item,) = plan(compose(*small, f"model.init_from={published}", "output=out"))
+    (item,) = plan(compose("task=bag", "task.max_length=32", f"model.init_from={published}", "output=out"))
     assert huggingface.load_weights(item.config, _build(item.config, item.inputs))
-    teacher = [*small[1:2], "task=none", "pretrain=distillation", f"pretrain.teacher={published}", "pretrain.length=32"]
+    teacher = ["scale=tiny", "task=none", "pretrain=distillation", f"pretrain.teacher={published}", "pretrain.length=32"]
     teacher += ["pretrain.cosine_weight=0"]  # it is smaller than its student
     assert len(plan(compose(*teacher, "corpus.documents=40", "output=out"))) == 1
     assert "modeling_evil" not in sys.modules

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import tasks
-from harness.checkpoints import start
 from harness.config import compose
 from harness.config.command_line import for_hydra
 from harness.config.resolve import MEASURED_LENGTH
@@ -39,7 +38,7 @@ def show(configs: list[RunConfig], choices: list[str], config_dir: str | None) -
     if len(configs) > 1:
         raise InputError(f"describe scales shows one variant, the command line names {len(configs)}: leave -m out")
     (config,) = configs
-    if start.checkpoint_of(config) is not None:
+    if config.pretrain.checkpoint is not None or config.model.init_from is not None:
         raise InputError("weights have one scale: leave model.init_from and pretrain.from out, or `scales`")
     length = config.measure.length or min(MEASURED_LENGTH, config.model.longest_text)
     found, refused = [], []

@@ -27,12 +27,15 @@ OUTPUTS = 2
 FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_width")
 """Properties of a config that are listed where they differ, beside its keys."""
 
+SCALE = ("scale",)
+"""Group that beside weights says what they are compared with: base at this scale."""
+
 
 def describe_all(configs: list[RunConfig], config_dir: str | None, out: Path) -> Iterator[str]:
     """The description of each variant, once, with the shape of the weights it starts from; `config_dir` is the user's."""
     for config in {(config.label, config.scale_name): config for config in configs}.values():
         base = compose.base_model(config.scale_name, config_dir)
-        yield describe(started_from(config, start.checkpoint_of(config)), base, config.scale_name, out)
+        yield describe(started_from(config, start.checkpoint_of(config, allowed=SCALE)), base, config.scale_name, out)
 
 
 def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path) -> str:

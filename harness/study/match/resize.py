@@ -44,8 +44,8 @@ def resized(composed: list[RunConfig], resolve: Resolve) -> list[RunConfig]:
         if config.match.cost is MatchOn.none or config.matched:  # as it is, or resized before
             runs.append(config)
             continue
-        baseline = baseline_of(config, composed)
         _refuse_weights(config)
+        baseline = baseline_of(config, composed)
         if _is_alike(config, baseline):
             runs.append(replace(config, arm=baseline.arm, settings=_without_match(config.settings)))
         else:

@@ -41,7 +41,7 @@ def published(tmp_path: Path) -> Path:
 def config_of(compose, folder: Path, *more: str):
     """The config of a checkpoint, its output beside it."""
     (composed,) = compose(
-        "task=bag", "scale=tiny", "task.max_length=64", f"model.init_from={folder}", f"output={folder.parent / 'out'}", *more
+        "task=bag", "task.max_length=64", f"model.init_from={folder}", f"output={folder.parent / 'out'}", *more
     )
     return composed
 
@@ -84,7 +84,7 @@ def test_weights_are_loaded_and_fresh_ones_named(compose, published):
 
 def test_a_run_trains_from_a_checkpoint(published, tmp_path, run_harness, small, output):
     more = ["task.max_length=64", f"model.init_from={published}", "measure=none", f"output={output}"]
-    done = run_harness(*small, *more)
+    done = run_harness(*(setting for setting in small if not setting.startswith("scale=")), *more)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = next((output / "default").glob("*/run.json")).parent
     result = json.loads((folder / "result.json").read_text())

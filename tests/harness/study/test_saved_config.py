@@ -38,8 +38,9 @@ def shared_output(tmp_path_factory) -> Path:
 
 
 def planned(compose, output: Path, *arguments: str) -> list[PlannedRun]:
-    data = ["task=bag", "scale=tiny", "task.grammar.train_examples=40", "task.grammar.validation_examples=20", "measure=none"]
-    return plan(compose(*data, f"output={output}", *arguments))
+    data = ["task=bag", "task.grammar.train_examples=40", "task.grammar.validation_examples=20", "measure=none"]
+    scale = [] if any(argument.startswith("model.init_from=") for argument in arguments) else ["scale=tiny"]
+    return plan(compose(*data, *scale, f"output={output}", *arguments))
 
 
 def saved(item: PlannedRun, folder: Path) -> RunConfig:

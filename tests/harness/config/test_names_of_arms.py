@@ -1,0 +1,177 @@
+"""A name is a promise: an arm is built as its name says, from whatever it starts, or refused by name."""
+
+from dataclasses import fields
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from transformers import BertConfig, BertForSequenceClassification
+
+from harness.checkpoints import start
+from harness.config.adopted import Checkpoint, refuse_changes, started_from
+from harness.config.resolve import Found, pretraining_of, resolve
+from harness.errors import InputError
+from harness.paths import conf_directory
+from harness.study.plan import plan
+from models.config import EncoderConfig
+from models.heads import on_meta
+from models.objectives.base import Vocabulary
+from models.objectives.build import OBJECTIVES
+
+CONF = conf_directory()
+GROUPS = [
+    pytest.param(group, path.stem, id=f"{group}={path.stem}")
+    for group in ("model", "enhancement", "scale")
+    for path in sorted((CONF / group).glob("*.yaml"))
+]
+TINY = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
+KEYS = {field.name for field in fields(EncoderConfig)}
+
+
+def said_by(group: str, choice: str) -> dict:
+    """Keys of the encoder that the file of a choice sets, with their values; without those of the tokenizer."""
+    node = OmegaConf.load(CONF / group / f"{choice}.yaml")
+    values = OmegaConf.to_container(node.model if group == "enhancement" else node) or {}
+    return {key: value for key, value in values.items() if key in KEYS - {"vocab_size"}}
+
+
+def values_of(shape: EncoderConfig, keys) -> dict:
+    return {key: getattr(value := getattr(shape, key), "value", value) for key in keys}
+
+
+def override(group: str, choice: str) -> str:
+    return f"{group}=[{choice}]" if group == "enhancement" else f"{group}={choice}"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A plain BERT of the dimensions of scale=tiny."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("weights") / "small-bert"
+    BertForSequenceClassification(BertConfig(vocab_size=len(PIECES), **TINY)).save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(PIECES))
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("group", "choice"), GROUPS)
+def test_a_randomly_initialised_arm_is_built_as_its_name_says(compose, group, choice):
+    (run,) = compose("task=bag", *(["scale=tiny"] if group != "scale" else []), override(group, choice))
+    config = resolve(run, Found())
+    assert values_of(on_meta(config.model, 2).encoder.config, said_by(group, choice)) == said_by(group, choice)
+    assert choice in {config.model_name, config.scale_name, *config.label.split("+")}
+
+
+@pytest.mark.parametrize(("group", "choice"), GROUPS)
+def test_a_group_beside_published_weights_fits_them_or_is_refused_with_both_keys(compose, published, group, choice):
+    (run,) = compose("task=bag", f"model.init_from={published}", override(group, choice))
+    said, shape = said_by(group, choice), EncoderConfig(**TINY)
+    fits = values_of(shape, said) == said
+    if not fits:
+        with pytest.raises(InputError) as error:
+            start.read(run)
+        assert str(error.value).startswith(f"{override(group, choice)} has no effect: the encoder is that of model.init_from=")
+        return
+    config = resolve(run, start.read(run))
+    assert values_of(on_meta(config.model, 2).encoder.config, said) == said
+    assert config.label == "small-bert"
+
+
+ENHANCED = [("model", "base"), ("model", "albert"), ("enhancement", "windowed"), ("enhancement", "shared")]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pretrained", ["model=base", "model=albert", "enhancement=[windowed]"])
+@pytest.mark.parametrize(("group", "choice"), [*ENHANCED, ("scale", "tiny"), ("scale", "small")])
+def test_a_group_beside_an_earlier_run_fits_it_or_is_refused_with_both_keys(compose, pretrained, group, choice):
+    (source,) = compose("task=none", "pretrain=mlm", "scale=tiny", pretrained)
+    checkpoint = Checkpoint(source.arm, "RUN", source.model, source.tokenizer, source)
+    (run,) = compose("task=bag", "pretrain.from=RUN", override(group, choice))
+    said = said_by(group, choice)
+    fits = override(group, choice) in {pretrained, "scale=tiny"} or (pretrained, choice) == ("model=albert", "shared")
+    if not fits:
+        with pytest.raises(InputError) as error:
+            refuse_changes(run, checkpoint)
+        assert str(error.value).startswith(f"{override(group, choice)} has no effect: the encoder is that of pretrain.from=RUN")
+        return
+    refuse_changes(run, checkpoint)
+    config = started_from(run, checkpoint)
+    assert values_of(config.model, said) == said
+    assert (config.label, config.enhancements) == (source.label, source.enhancements)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("group", "choice"), GROUPS)
+def test_the_encoder_that_is_pretrained_is_the_one_that_the_name_says(compose, group, choice):
+    (run,) = compose("task=none", *(["scale=tiny"] if group != "scale" else []), override(group, choice), "pretrain=mlm")
+    config = pretraining_of(resolve(run, Found()))
+    vocabulary = Vocabulary(60, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(60, dtype=torch.bool))
+    with torch.device("meta"):
+        encoder = OBJECTIVES[config.pretrain.objective](config.pretrain, config.model, vocabulary).encoder
+    assert values_of(encoder.config, said_by(group, choice)) == said_by(group, choice)
+
+
+@pytest.mark.parametrize(
+    ("typed", "where"),
+    [
+        (["match=params"], "match=params cannot resize the weights of model.init_from="),
+        (["tokenizer=bpe"], "tokenizer=bpe has no effect: model.init_from="),
+        (["tokenizer.vocab_size=300"], "tokenizer.vocab_size=300 has no effect: model.init_from="),
+        (
+            ["pretrain=mlm", "recipe=bert", "pretrain.neighbour_heads=true"],
+            "pretrain.neighbour_heads=true has no effect: model.init_from=",
+        ),
+    ],
+)
+def test_other_groups_and_keys_beside_published_weights_are_refused(compose, published, typed, where):
+    with pytest.raises(InputError) as error:
+        plan(compose("task=bag", f"model.init_from={published}", *typed))
+    assert str(error.value).startswith(where)
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        (["pretrain=clm"], "pretrain=clm has no effect: the pretraining is that of pretrain.from=RUN; leave it out"),
+        (["recipe=bert"], "recipe=bert has no effect: pretrain.from=RUN has its own; leave it out"),
+        (["corpus=wikitext"], "corpus=wikitext has no effect: pretrain.from=RUN has its own; leave it out"),
+        (["tokenizer.lowercase=false"], "tokenizer.lowercase=false has no effect: pretrain.from=RUN has its own; leave it out"),
+    ],
+)
+def test_what_an_earlier_run_has_already_is_refused_beside_it(compose, typed, line):
+    (source,) = compose("task=none", "pretrain=mlm", "scale=tiny")
+    (run,) = compose("task=bag", "pretrain.from=RUN", *typed)
+    with pytest.raises(InputError) as error:
+        refuse_changes(run, Checkpoint(source.arm, "RUN", source.model, source.tokenizer, source))
+    assert str(error.value) == line
+
+
+def test_published_weights_are_pretrained_on_without_heads_that_look_at_neighbours(compose, published):
+    (run,) = compose("task=none", "pretrain=mlm", "pretrain.learning_rate=1e-4", f"model.init_from={published}")
+    assert run.pretrain.neighbour_heads
+    assert not resolve(run, start.read(run)).pretrain.neighbour_heads
+
+
+@pytest.mark.parametrize("chosen", ["model=factorized", "enhancement=[factorized]"])
+def test_a_choice_with_a_key_that_nothing_reads_is_refused(compose, chosen):
+    with pytest.raises(InputError) as error:
+        compose("task=bag", "scale=electra_small", chosen)  # which sets the size of the embeddings itself
+    assert str(error.value).startswith(f"{chosen.replace('[', '').replace(']', '')}: model.embedding_fraction=0.16")
+    assert str(error.value).endswith("is read by nothing in this model: it needs model.embedding_size=null (now 128)")
+
+
+def test_two_arms_that_are_one_run_are_refused(compose, tmp_path):
+    small = ("task=bag", "scale=tiny", "data.train_examples=40", f"output={tmp_path}")
+    with pytest.raises(InputError, match=r"^'base' and 'base recipe=bert' are one run: what they differ in has no effect here"):
+        plan(compose("-m", *small, "recipe=small,bert"))
+
+
+def test_one_model_under_two_names_is_said(compose, tmp_path):
+    (tmp_path / "conf" / "model").mkdir(parents=True)
+    (tmp_path / "conf" / "model" / "same.yaml").write_text("attention_window: null\n")
+    small = ("task=bag", "scale=tiny", "data.train_examples=40", f"output={tmp_path}")
+    items = plan(compose("-m", "--config-dir", str(tmp_path / "conf"), *small, "model=base,same,albert"))
+    assert [note for item in items for note in item.notes] == [
+        "'base' and 'same' are the same model and recipe under two names"
+    ]
