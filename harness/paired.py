@@ -81,8 +81,13 @@ class Difference:
 
     def _half_interval(self, confidence: float) -> float:
         """Replicates and items each by their own quantile: it is never too narrow (Banerjee, Sankhya A 23, 1961)."""
-        replicates = math.sqrt(max(0.0, self.error**2 - self.items**2))
-        return math.hypot(t_quantile(self.freedom, confidence) * replicates, ndtri((1 + confidence) / 2) * self.items)
+        of_replicates = t_quantile(self.freedom, confidence) * self.replicates_error
+        return math.hypot(of_replicates, ndtri((1 + confidence) / 2) * self.items) if self.items else of_replicates
+
+    @property
+    def replicates_error(self) -> float:
+        """The part of the error that is that of the replicates."""
+        return math.sqrt(max(0.0, self.error**2 - self.items**2)) if self.items else self.error
 
     def with_items(self, error: float) -> "Difference":
         """Its error with this standard error over the items added; one pair stays without any."""

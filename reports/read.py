@@ -4,6 +4,7 @@ import contextlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from reports.comparison import labels
 from reports.comparison.compare import Comparison, compare
@@ -59,11 +60,11 @@ def compare_with_first(found: Found, baselines: Sequence[str], along: Iterable[s
     keys = list(along)
     for name in baselines[:-1]:
         with contextlib.suppress(ReportError):
-            return compare(found.study, found.runs, name, keys)
-    return compare(found.study, found.runs, baselines[-1] if baselines else None, keys)
+            return compare(found.study, found.runs, name, keys, found.reader.output)
+    return compare(found.study, found.runs, baselines[-1] if baselines else None, keys, found.reader.output)
 
 
-def compare_with_any(study: str, runs: list[Run], along: Iterable[str] = ()) -> Comparison | None:
+def compare_with_any(study: str, runs: list[Run], along: Iterable[str] = (), output: Path | None = None) -> Comparison | None:
     """The arms and which of their runs count, where no arm is the baseline by choice; None without a finished run."""
     finished = labels.with_newest_recipes([run for run in runs if run.status == "finished"])
     arms = [run for run in finished if not run.is_aa_replicate]
@@ -71,4 +72,4 @@ def compare_with_any(study: str, runs: list[Run], along: Iterable[str] = ()) -> 
         return None
     keys = list(along)
     names = labels.label_runs(finished, labels.along_keys(arms, keys))
-    return compare(study, runs, names[arms[0].run_id], keys)
+    return compare(study, runs, names[arms[0].run_id], keys, output)

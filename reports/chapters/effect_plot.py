@@ -133,9 +133,9 @@ def _tick_text(tick: int) -> str:
 def _band(axes: Axes, effect: Effect, row: int) -> None:
     """What equal things may differ by: the noise floor, or one item of the validation data."""
     evidence = effect.change.evidence
-    if evidence is None or not evidence.floor:
+    if evidence is None or not evidence.least:
         return
-    half = evidence.floor if evidence.ratio else POINTS * evidence.floor if effect.unit in SHARES else evidence.floor
+    half = POINTS * evidence.least if effect.unit in SHARES and not evidence.ratio else evidence.least
     axes.fill_betweenx([row - 0.4, row + 0.4], -half, half, color="0.88", linewidth=0, zorder=0)
 
 
@@ -157,5 +157,5 @@ def _legend(found: list[Effect]) -> list[Line2D | Patch]:
         if verdict in shown and text not in handles:
             face = colour if filled else "white"
             handles[text] = Line2D([], [], linestyle="None", marker=marker, color=colour, markerfacecolor=face, label=text)
-    band = any(one.change.evidence and one.change.evidence.floor for one in found)
+    band = any(one.change.evidence and one.change.evidence.least for one in found)
     return [*handles.values(), *([Patch(color="0.88", label="noise floor, or one item")] if band else [])]

@@ -4,7 +4,8 @@ import math
 
 from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
 from harness.paired import CONFIDENCE
-from reports.comparison.statistics import FEWEST_EXACT
+from harness.verdict_rules import FEWEST_REPLICATES
+from reports.comparison.evidence import FEWEST_EXACT
 from reports.comparison.study import Study
 from reports.writing.chapter import Chapter
 from reports.writing.formats import POINTS, escape
@@ -22,21 +23,23 @@ fine-tunings of one pretraining count as one cluster, not as independent evidenc
 | :-- | :-- |
 | ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
 FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or t test below \
-{level:.0f} % after Holm's correction for all arms of the table in that metric, and above the floor: one item of the \
-validation set, or what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree; scores \
-that all differ by the same are no evidence beyond the size of one item. |
+{level:.0f} % after Holm's correction for all arms of the table in that metric. Scores and losses take {replicates} \
+replicates; the error of a score holds the share of the validation items beside that of the seeds, from the predictions of \
+both arms where these are there. Rounds are compared with the mean of the baseline and its A/A replicate; a training or \
+its memory must exceed what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree. |
 | △ better? / ▽ worse? | One seed or launch only: a direction, which is no evidence. It exceeds the floor, or the margin where \
 no floor is known. |
 | ≈ same within X | Counts that differ by less than the margin. Of what is measured: no difference was found, and two \
 one-sided t tests at {level:.0f} % each show that it is below the \
-margin: {margins}. That is an interval of {inner:.0f} %, uncorrected, within the margin; the interval shown is wider and may \
-reach beyond it. |
+margin: {margins}. That is an interval of {inner:.0f} %, uncorrected, within the margin: it is the one shown, marked \
+({inner:.0f} %). No score is called the same on a task that both arms solve, and no time whose noise floor exceeds the margin. |
 | ~ not resolved | Neither: the difference may be 0 or above the margin. How many seeds, rounds or pretrainings in all must \
-show one or the other, at the scatter measured, and the minutes that they take; or a floor above the margin, which more of \
-them does not lower. |
+show one or the other, at the scatter measured, and the minutes that they take; or what more of them does not help against: \
+a floor or items that leave more than the margin open, or a task that both arms solve. |
 | = | No change. |
 | – | Not measured, or nothing to compare with. Behind the change of a timing: no verdict, for it was not measured \
-side by side or no noise floor is known. A noise floor above {floor:.0f} % supports no verdict either. |
+side by side or no noise floor is known. A noise floor above {floor:.0f} % supports no verdict either. Behind the change \
+of a score: neither arm is shown to beat the constant answer. |
 
 k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
 
@@ -59,6 +62,7 @@ def chapter(study: Study) -> Chapter:
         level=100 * (1 - CONFIDENCE),
         inner=100 * (2 * CONFIDENCE - 1),
         fewest=FEWEST_EXACT,
+        replicates=FEWEST_REPLICATES,
         margins=margins(),
         floor=100 * math.expm1(HIGHEST_FLOOR),
     )

@@ -14,13 +14,14 @@ from reports.writing.chapter import Chapter
 from reports.writing.formats import DASH, escape, listed
 
 CAPTIONS = {
-    "changes.svg": "Change against the baseline over all tasks, with 95 % intervals; grey: no more than the noise floor or one "
-    "item of the validation data; filled marks are better or worse by the tests, hollow ones are not resolved or the same"
+    "changes.svg": "Change against the baseline over all tasks, with 95 % intervals, of what is the same with the 90 % "
+    "interval of its test; grey: no more than the noise floor or one item of the validation data; filled marks are better or "
+    "worse by the tests, hollow ones are not resolved or the same"
 }
 
 LEGEND = """\
 ▲ better, ▼ worse, ≈ the same within the margin, ~ not resolved, △ ▽ measured once, – no verdict. ± is the standard deviation
-over replicates, of latency over launches."""
+over replicates, of latency over rounds of launches."""
 UNITS_IN_HEAD = ("ms", "tokens/s", "nats")
 
 
@@ -125,7 +126,7 @@ def tasks_table(comparison: Comparison) -> list[str]:
     if any(text != DASH for text in constants):
         rows.append(["*constant answer*", *[DASH] * (len(heads) - len(shown)), *constants])
     marked = any("‡" in cell for row in rows for cell in row)
-    note = ["‡ No better than the constant answer, which ignores the text."] if marked else []
+    note = ["‡ Not shown to be better than the constant answer, which ignores the text."] if marked else []
     return [formats.table(["arm", *heads], rows), *note]
 
 
@@ -134,4 +135,4 @@ def _score(section: Section, label: str) -> str:
     spread = row.spread(HEADLINE) if row else None
     if spread is None:
         return DASH
-    return formats.value(spread.mean, "score", spread.sd) + (" ‡" if findings.is_below_constant(row) else "")
+    return formats.value(spread.mean, "score", spread.sd) + (" ‡" if findings.is_below_constant(section, row) else "")

@@ -93,12 +93,12 @@ def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[st
     shared = {run.run_id for run in old.runs}
     renamed = [_renamed(run) for run in new.runs if run.run_id not in shared]
     runs = sorted([*old.runs, *renamed], key=lambda run: (run.started, run.run_id))
-    comparison = compare_with_any(f"{new.study} against {old.study}", runs, options.along)
+    comparison = compare_with_any(f"{new.study} against {old.study}", runs, options.along, new.reader.output)
     return comparison, *_across(comparison, options)
 
 
 def _within(found: Found, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
-    comparison = compare(found.study, found.runs, options.baseline, options.along)
+    comparison = compare(found.study, found.runs, options.baseline, options.along, found.reader.output)
     labels = [label for label in comparison.labels if label != comparison.baseline]
     chosen = _chosen(labels, options.arm)
     return comparison, [Pair(label, label, comparison.baseline) for label in chosen], []

@@ -18,8 +18,8 @@ SHORT = {
 }
 """Option -> metric, and its base units in one of the option's."""
 HEADINGS = {
-    Fit.YES: "Fits: the whole 95 % interval is within each limit",
-    Fit.UNSURE: "Unsure: an interval crosses a limit, or nothing says how far a value scatters",
+    Fit.YES: "Fits: the whole 95 % interval, with the share of the items or the noise floor, is within each limit",
+    Fit.UNSURE: "Unsure: an interval crosses a limit, or what was measured supports no verdict",
     Fit.NO: "Does not fit",
 }
 NONE = {Fit.YES: "Nothing fits for certain.", Fit.UNSURE: "", Fit.NO: ""}
@@ -30,7 +30,7 @@ def main(given: list[str]) -> int:
     options = parse(given)
     bounds = bounds_of(options)
     found = read(options.uri, options.study, options.where)
-    comparison = compare_with_any(found.study, found.runs, options.along)
+    comparison = compare_with_any(found.study, found.runs, options.along, found.reader.output)
     if comparison is None:
         raise ReportError(f"study {found.study!r} has no finished run to pick from")
     every = candidates(comparison, bounds)
@@ -129,6 +129,8 @@ def _reason(checked: Checked) -> str:
     bound, found, task = checked.bound, checked.found, checked.section.task
     if found is None:
         return f"not measured ({task})"
+    if found.doubt:
+        return f"{found.doubt} ({task})"
     if found.interval is None:
         return f"one value, without a spread ({task})"
     if checked.fit is Fit.UNSURE:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness import metrics
 from reports.comparison.compare import Comparison, Section
-from reports.comparison.estimates import Estimate, estimate
+from reports.comparison.estimates import NO_BETTER, Estimate, estimate
 from reports.comparison.results import RESULTS, headline
 from reports.comparison.selection import selected
 from reports.errors import ReportError, unknown
@@ -20,7 +20,7 @@ USUAL = ("eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes"
 
 
 class Fit(enum.Enum):
-    """Whether a limit is kept; UNSURE where the interval crosses it, where there is one value only, or none."""
+    """Whether a limit is kept; UNSURE where the interval crosses it or decides nothing, or there is none."""
 
     YES = "fits"
     UNSURE = "unsure"
@@ -36,11 +36,12 @@ class Bound:
     at_least: bool = False
 
     def fit(self, found: Estimate | None) -> Fit:
-        """By the whole interval."""
+        """By the whole interval, where it decides anything; what beats no constant answer can only not fit."""
         if found is None or found.interval is None:
             return Fit.UNSURE
         kept = [end >= self.value if self.at_least else end <= self.value for end in found.interval]
-        return Fit.YES if all(kept) else Fit.UNSURE if any(kept) else Fit.NO
+        fit = Fit.YES if all(kept) else Fit.UNSURE if any(kept) else Fit.NO
+        return fit if not found.doubt or (fit is Fit.NO and found.doubt == NO_BETTER) else Fit.UNSURE
 
     def margin(self, found: Estimate) -> float:
         """How far the mean keeps it, in base units: below 0 where it does not."""
@@ -126,6 +127,6 @@ def _candidate(label: str, sections: list[Section], bounds: Iterable[Bound]) -> 
 
 
 def _worst(label: str, sections: list[Section], bound: Bound) -> Checked:
-    every = [Checked(bound, section, estimate(section.row_of(label), bound.metric)) for section in sections]
+    every = [Checked(bound, section, estimate(section, section.row_of(label), bound.metric)) for section in sections]
     order = [Fit.NO, Fit.UNSURE, Fit.YES]
     return min(every, key=lambda one: (order.index(one.fit), one.found is not None and bound.margin(one.found)))

@@ -5,61 +5,33 @@ the baseline; a counted metric does not depend on the seed.
 """
 
 import functools
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
 
-from harness import arms, metrics, tags
-from harness.paired import Replicate, Spread, by_pretraining, geometric_mean, spread
+from harness import arms, metrics, verdict_rules
+from harness.metrics import Metric
+from harness.paired import Replicate, by_pretraining, pair
+from harness.plateau import LOSS, SHARE
+from harness.verdict_rules import Tells
+from harness.verdict_rules.item_errors import Errors
+from reports.comparison import items, sessions
 from reports.comparison import labels as naming
-from reports.comparison import sessions
-from reports.comparison.heads import judged_with_one_head
+from reports.comparison.baselines import baseline_of, choose_baseline
+from reports.comparison.heads import have_probes, judged_with_one_head
+from reports.comparison.items import Paired
 from reports.comparison.remembered import remembered
 from reports.comparison.replicates import replicate_order
-from reports.comparison.sessions import Place, Rows, Sessions, values_of
+from reports.comparison.row import HEADLINE, Row
+from reports.comparison.sessions import Place, Rows, Sessions
 from reports.comparison.statistics import Change, change, corrected
-from reports.errors import ReportError, unknown
+from reports.errors import ReportError
 from reports.reading.store import Run, states_text
 
 EXAMPLES = "eval/examples"
 FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
 """Settings, or groups of them, that may differ between the runs of one arm and are not reported."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """The finished runs of one arm in one section, by replicate."""
-
-    label: str
-    runs: dict[Replicate, Run]
-    superseded: tuple[Run, ...] = ()  # older runs of the same replicates
-    sessions: Sessions = field(default_factory=Sessions)  # of the whole study
-
-    @remembered
-    def values(self, metric: str) -> Mapping[Replicate, float]:
-        """Of the replicates that have one."""
-        return values_of(self.runs, metric)
-
-    @remembered
-    def spread(self, metric: str) -> Spread | None:
-        """Over all replicates, or over launches for what these measured; None where no run has the metric.
-
-        The mean of what is compared by ratios is geometric: a change is the ratio of two means.
-        """
-        values = list(self.values(metric).values())
-        if not values:
-            return None
-        timed = sessions.timed_spread(self.sessions, self.runs.values(), metric)
-        if timed:
-            return timed
-        means = by_pretraining(self.values(metric))  # of each pretraining, as a change weighs them
-        ratio = metrics.get(metric).by_ratio and min(values) > 0
-        return replace(spread(values), mean=geometric_mean(means) if ratio else fmean(means))
-
-    def mean(self, metric: str) -> float | None:
-        """Over all replicates; None where no run has the metric."""
-        found = self.spread(metric)
-        return found.mean if found else None
 
 
 @dataclass(frozen=True)
@@ -71,6 +43,7 @@ class Section:
     baseline: str
     rows: tuple[Row, ...]
     sessions: Sessions  # of the whole study
+    output: Path | None = None  # folder with the files of its runs, where that is known
 
     @property
     def task(self) -> str:
@@ -135,8 +108,9 @@ class Section:
             found = sessions.memory_change(self.sessions, self.against(row), name)
         else:
             item = self.item(row) if metric.unit == "score" else None
-            reached = self.runs[0].has_budget_of_time
-            found = change(metric, before.values(name), row.values(name), item, item or 0.0, reached)
+            reached, tells = self.runs[0].has_budget_of_time, self.tells(row, name)
+            of_items = self.items_error(row, metric)
+            found = change(metric, before.values(name), row.values(name), item, item or 0.0, reached, of_items, tells)
             found = judged_with_one_head(found, name, before.runs.values(), row.runs.values())
         return replace(found, seconds=self.seconds(row)) if found and not found.by_round else found
 
@@ -146,6 +120,69 @@ class Section:
             run.metrics[EXAMPLES] for one in (self.before, row) if one for run in one.runs.values() if EXAMPLES in run.metrics
         ]
         return 1 / min(counts) if counts else None
+
+    def items_error(self, row: Row, metric: Metric) -> float:
+        """Standard error of the change of a score over the validation items; 0 where their number is unknown."""
+        item, means = self.item(row), [one.mean(metric.name) if one else None for one in (self.before, row)]
+        if metric.unit != "score" or item is None or None in means:
+            return 0.0
+        return verdict_rules.items_error(*means, 1 / item, self.kind_of(metric.name), self.share_apart(row))
+
+    def kind_of(self, name: str) -> str | None:
+        """Which score it is, as tasks name it: of the headline score that of this task."""
+        return self.headline if name == HEADLINE else name.rpartition("/")[2]
+
+    def share_apart(self, row: Row) -> float:
+        """Share of the scatter over items that an arm does not have in common with the baseline; 1 without predictions."""
+        both = self.errors_of_both(row.label)
+        return both.share_apart if both else 1.0
+
+    @remembered
+    def errors_of_both(self, label: str) -> Paired | None:
+        """Errors of the baseline and an arm on the same items; None for the baseline itself and without predictions."""
+        before, row = self.before, self.row_of(label)
+        if before is None or row is None or before is row:
+            return None
+        paired = pair(before.runs, row.runs)[: 2 * items.MOST_PAIRS]  # few more than are used: not all may be there
+        return items.of_both(
+            (self._errors(before.runs[one]), items.errors(row.runs[other], self.output)) for one, other in paired
+        )
+
+    def _errors(self, run: Run) -> Errors | None:
+        """Of a run of the baseline, which every arm is compared with."""
+        known = self._errors_of_baseline
+        if run.run_id not in known:
+            known[run.run_id] = items.errors(run, self.output)
+        return known[run.run_id]
+
+    @functools.cached_property
+    def _errors_of_baseline(self) -> dict[str, Errors | None]:
+        return {}
+
+    def beats_constant(self, row: Row, name: str) -> bool | None:
+        """Whether a score is shown to be better than the constant answer; None where that is unknown."""
+        values, constants, item = by_pretraining(row.values(name)), row.constants(name), self.item(row)
+        if not values or not constants or name != HEADLINE:
+            return None
+        error = verdict_rules.item_error(fmean(values), 1 / item, self.kind_of(name)) if item else 0.0
+        return verdict_rules.beats_constant(values, fmean(constants), item=error)
+
+    def tells(self, row: Row, name: str) -> Tells:
+        """What the task can say of the baseline and this arm in a score, or the held-out text in a masked loss."""
+        before, item = self.before, self.item(row)
+        sides = [by_pretraining(one.values(name)) if one else [] for one in (before, row)]
+        if not all(sides) or (metrics.get(name).unit != "score" and name != LOSS):
+            return Tells.EVERYTHING
+        constants = [one for side in (before, row) for one in side.constants(name)]
+        constant = fmean(constants) if constants else None
+        if name == LOSS:  # that of a probe says nothing of what its encoder has learned
+            probed = have_probes([*before.runs.values(), *row.runs.values()])
+            on_plateau = constant is not None and not probed and min(map(fmean, sides)) > SHARE * constant
+            return Tells.NOTHING if on_plateau else Tells.EVERYTHING
+        if name != HEADLINE and self.tells(row, HEADLINE) is Tells.NOTHING:
+            return Tells.NOTHING
+        margin = metrics.get(name).margin.size
+        return verdict_rules.tells(*sides, constant, margin, 1 / item if item else None, self.kind_of(name))
 
     def seconds(self, row: Row) -> float | None:
         """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
@@ -195,8 +232,10 @@ class Comparison:
         return naming.in_order(found, self.baseline)
 
 
-def compare(study: str, runs: list[Run], baseline: str | None = None, along: Iterable[str] = ()) -> Comparison:
-    """The study's comparison, of runs oldest first.
+def compare(
+    study: str, runs: list[Run], baseline: str | None = None, along: Iterable[str] = (), output: Path | None = None
+) -> Comparison:
+    """The study's comparison, of runs oldest first, whose files are in `output` or where they say.
 
     ReportError without a finished run, without the baseline, or for a key of `along` that no run has.
     """
@@ -219,57 +258,9 @@ def compare(study: str, runs: list[Run], baseline: str | None = None, along: Ite
     tasks = list(naming.by_task(finished))
     for group in sorted(groups.values(), key=lambda group: (not group[0].is_pretraining, tasks.index(group[0].task))):
         first, own_baseline = group[0].run_id, baseline_of(group, finished, labels, chosen)
-        sections.append(Section(places[first], facts[first], own_baseline, _rows(group, labels, own_baseline, timed), timed))
+        rows = _rows(group, labels, own_baseline, timed)
+        sections.append(Section(places[first], facts[first], own_baseline, rows, timed, output))
     return Comparison(study, chosen, tuple(sections), left_out, timed)
-
-
-def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, left_out: Iterable[Run] = ()) -> str:
-    """The baseline's label: this name itself, or the one arm of that model with the fewest settings; arms of tasks first.
-
-    An arm of which no run finished, among those left out, is taken only where no other fits. ReportError, listing the labels,
-    where no arm or more than one fits.
-    """
-    searched = "base" if name is None else name
-    for pool in ([run for run in runs if not run.is_pretraining], runs):
-        fitting = _fitting(pool, labels, searched)
-        if len(fitting) == 1:
-            return fitting[0]
-        if fitting:
-            raise ReportError(f"baseline {searched!r} could be {' or '.join(fitting)}; choose one with --baseline")
-    unfinished = [run.tags[tags.ARM] for run in left_out if searched in (run.tags.get(tags.ARM), run.tags.get(tags.MODEL))]
-    if unfinished:
-        return min(unfinished, key=naming.settings)
-    choices = list(dict.fromkeys(labels[run.run_id] for run in runs))
-    if name is None:
-        raise ReportError(f"this study has no arm 'base' to compare with; choose one with --baseline: {', '.join(choices)}")
-    raise unknown("baseline", name, choices)
-
-
-def _fitting(runs: list[Run], labels: dict[str, str], name: str) -> list[str]:
-    """Labels that may be meant by this name: itself, or those of that arm or model with the fewest settings."""
-    fitting = []
-    for run in runs:
-        label = labels[run.run_id]
-        if name in (label, naming.stem(label), run.tags[tags.ARM], run.tags[tags.MODEL]):
-            fitting.append(label)
-    if name in fitting:
-        return [name]
-    fewest = min(map(naming.settings, fitting), default=0)
-    return [label for label in dict.fromkeys(fitting) if naming.settings(label) == fewest]
-
-
-def baseline_of(group: list[Run], runs: list[Run], labels: dict[str, str], chosen: str) -> str:
-    """The study's baseline; for pretrainings, which may lack it, the one of the same name or else of the same encoder."""
-    if not group[0].is_pretraining or any(labels[run.run_id] == chosen for run in group):
-        return chosen
-    encoders = {_encoder(run) for run in runs if labels[run.run_id] == chosen}
-    named = [labels[run.run_id] for run in group if naming.stem(labels[run.run_id]) == naming.stem(chosen)]
-    alike = list(dict.fromkeys(named or [labels[run.run_id] for run in group if _encoder(run) in encoders]))
-    return alike[0] if len(alike) == 1 else chosen
-
-
-def _encoder(run: Run) -> tuple[str, ...]:
-    return run.tags[tags.MODEL], run.tags[tags.SCALE], run.tags.get(tags.ENHANCEMENTS, "")
 
 
 def _rows(runs: list[Run], labels: dict[str, str], baseline: str, timed: Sessions) -> tuple[Row, ...]:

@@ -1,48 +1,111 @@
-"""What an arm's own value is, and how well it is known: its mean with the 95 % t interval over seeds, or over launches."""
+"""What an arm's own value is, and how well it is known: its mean with the 95 % interval over seeds and items, or rounds."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from harness import metrics
-from harness.paired import by_pretraining, mean_interval
-from reports.comparison import launches
-from reports.comparison.compare import Row
+from harness import metrics, verdict_rules
+from harness.metrics import HIGHEST_FLOOR, Compared
+from harness.paired import by_pretraining, of_differences
+from reports.comparison import launches, sessions
+from reports.comparison.compare import EXAMPLES, Row, Section
+from reports.comparison.statistics import fewest_for
+from reports.reading.store import Run
+
+NO_BETTER = "not shown to beat the constant answer"
+Ends = tuple[float, float] | None
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """In base units; no interval where one value is all there is. What is counted is exact: its interval is the value."""
+    """In base units; no interval where one value is all there is. What is counted is exact: its interval is the value.
+
+    `doubt`: why the interval decides on no limit; empty where it does.
+    """
 
     mean: float
-    interval: tuple[float, float] | None
+    interval: Ends
     n: int
+    doubt: str = ""
 
 
-def estimate(row: Row, metric: str) -> Estimate | None:
+def estimate(section: Section, row: Row, metric: str) -> Estimate | None:
     """Of one arm in one section; None where no run has the metric.
 
     Over the rounds of the newest session for what launches measure; over pretrainings where there are several, as the
-    fine-tunings of one share its luck; of logarithms for what is compared by ratios.
+    fine-tunings of one share its luck; of logarithms for what is compared by ratios. The interval of a score is no narrower
+    than its items allow and within its range, that of a time or a memory no narrower than the noise floor.
     """
     values = row.values(metric)
     if not values:
         return None
-    rounds = of_launches(row, metric)
-    independent = rounds or by_pretraining(values)
     declared = metrics.get(metric)
-    exact = declared.deterministic and len(set(independent)) == 1
+    independent = of_launches(row, metric) or by_pretraining(values)
+    if declared.deterministic and len(set(independent)) == 1:
+        return Estimate(independent[0], (independent[0], independent[0]), len(independent))
     if declared.by_ratio and min(independent) > 0:
-        mean, interval = mean_interval([math.log(value) for value in independent])
-        mean, interval = math.exp(mean), interval and tuple(map(math.exp, interval))
+        return _of_ratio(section, row, metric, independent)
+    found = of_differences(independent)
+    item = _item_error(section, row, found.mean) if declared.unit == "score" else 0.0
+    interval = found.with_items(item).interval
+    if interval and declared.unit in ("score", "share"):
+        low, high = verdict_rules.ends(section.headline if declared.unit == "score" else None)
+        interval = max(low, interval[0]), min(high, interval[1])
+    return Estimate(found.mean, interval, len(independent), _doubt(section, row, metric, len(independent)))
+
+
+def _item_error(section: Section, row: Row, mean: float) -> float:
+    items = [run.metrics[EXAMPLES] for run in row.runs.values() if EXAMPLES in run.metrics]
+    return verdict_rules.item_error(mean, min(items), section.headline) if items else 0.0
+
+
+def _doubt(section: Section, row: Row, metric: str, count: int) -> str:
+    fewest = fewest_for(metrics.get(metric))
+    if 1 < count < fewest:
+        return f"{count} replicates carry no verdict; expected {fewest} or more"
+    return NO_BETTER if section.beats_constant(row, metric) is False else ""
+
+
+def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) -> Estimate:
+    """By logarithms; of what is timed or takes memory with the noise floor of its session."""
+    declared, found = metrics.get(metric), of_differences([math.log(value) for value in values])
+    mean, count, floor = math.exp(found.mean), len(values), _floor(section, row, metric)
+    doubt = ""
+    if declared.compared is Compared.SHOWN:
+        doubt = "no timing that is judged"
+    elif sessions.is_timing(metric):
+        if floor is None:
+            doubt = "no noise floor is known: no A/A replicate was timed in its session"
+        elif floor > HIGHEST_FLOOR:
+            doubt = f"noise floor {launches.percent(floor):.2g} %, which supports no verdict on times"
     else:
-        mean, interval = mean_interval(independent)
-    return Estimate(mean, (mean, mean) if exact else interval, len(independent))
+        doubt = _doubt(section, row, metric, count)
+    if found.interval is None:
+        return Estimate(mean, None, count, doubt)
+    half = max(found.interval[1] - found.mean, floor or 0.0)
+    return Estimate(mean, (mean * math.exp(-half), mean * math.exp(half)), count, doubt)
+
+
+def _floor(section: Section, row: Row, metric: str) -> float | None:
+    """Noise floor as a log ratio of what is timed or takes memory; None where there is none."""
+    own = replace(section.against(row), before={})
+    if metric in launches.JUDGED:
+        newest = _newest(row)
+        return section.sessions.floor(newest.session, section.place, launches.JUDGED[metric]) if newest else None
+    if metric in launches.GATED:
+        return sessions.gating_floor(own, section.sessions)
+    return sessions.memory_floor(own, section.sessions) if metrics.get(metric).unit == "bytes" else None
 
 
 def of_launches(row: Row, metric: str) -> list[float]:
     """One value a round of the newest session of the arm; empty for what launches do not measure."""
-    timed = [run for run in row.runs.values() if run.session and run.launches]
-    if metric not in launches.JUDGED or not timed:
+    newest = _newest(row)
+    if metric not in launches.JUDGED or newest is None:
         return []
-    newest = max(timed, key=lambda run: row.sessions.names.index(run.session))
-    return row.sessions.levels(newest, launches.JUDGED[metric])
+    return list(row.sessions.levels(newest, launches.JUDGED[metric]).values())
+
+
+def _newest(row: Row) -> Run | None:
+    """The run of the newest session that launched the arm."""
+    timed = [run for run in row.runs.values() if run.session and run.launches]
+    return max(timed, key=lambda run: row.sessions.names.index(run.session), default=None)

@@ -9,11 +9,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
-from harness import arms, metrics
+from harness import arms, metrics, verdict_rules
+from harness.metrics import Metric
 from harness.paired import Replicate, compare_paired
+from harness.verdict_rules import Tells
 from reports.comparison import launches
 from reports.comparison.compare import Row, Section
-from reports.comparison.statistics import CLOCK, PAGE, Change, Evidence, corrected, margin_of, of_evidence, scattered
+from reports.comparison.statistics import (
+    CLOCK,
+    PAGE,
+    Change,
+    Evidence,
+    corrected,
+    fewest_for,
+    margin_of,
+    of_evidence,
+    scattered,
+)
 
 Combination = frozenset[str]
 """Names of the changes that an arm has; empty for the baseline."""
@@ -139,12 +151,35 @@ def _change(found: Design, metric: str, effect: Effect) -> Change | None:
     base = found.section.before.mean(metric)
     item = found.section.item(found.section.before) if declared.unit == "score" else None
     step = (PAGE / base if declared.unit == "bytes" else CLOCK) if ratio else item or 0.0
-    difference = scattered(compare_paired(dict.fromkeys(sums, 0.0), sums), step)
+    difference = scattered(compare_paired(dict.fromkeys(sums, 0.0), sums), step).with_items(
+        _items_error(found, effect, declared)
+    )
     floor = _floor(found, rows.values(), metric, session) if ratio else item
+    margin, timing = margin_of(declared.margin, base, ratio), session is not None
     evidence = Evidence(
-        declared.direction, difference, margin_of(declared.margin, base, ratio), floor, ratio, session is not None
+        declared.direction,
+        difference,
+        margin,
+        floor,
+        ratio,
+        timing,
+        by_round=timing,
+        fewest=fewest_for(declared),
+        tells=_tells(found, rows.values(), metric),
     )
     return of_evidence(evidence, base)
+
+
+def _items_error(found: Design, effect: Effect, metric: Metric) -> float:
+    """Standard error of a contrast of scores over the items: of each arm's change of the baseline, as if these were apart."""
+    arms_of = {arm: weight for arm, weight in effect.weights.items() if found.rows[arm] is not found.section.before}
+    return math.hypot(*(weight * found.section.items_error(found.rows[arm], metric) for arm, weight in arms_of.items()))
+
+
+def _tells(found: Design, rows: Iterable[Row], metric: str) -> Tells:
+    """As much as the task can say of any of these arms and the baseline."""
+    others = [row for row in rows if row is not found.section.before]
+    return verdict_rules.tells_of_tasks([found.section.tells(row, metric) for row in others])
 
 
 def _session(rows: Iterable[Row]) -> str | None:
@@ -161,7 +196,7 @@ def _values(row: Row, metric: str, session: str | None) -> dict[Replicate, float
         return _logs(values) if metrics.get(metric).margin.relative else values
     run = next(run for run in row.runs.values() if run.session == session and run.launches)
     launch = launches.JUDGED[metric]
-    levels = launches.levels(launch, run.launches, row.sessions.typical_reference(session, launch))
+    levels = row.sessions.levels(run, launch)
     return _logs({Replicate("", str(step)): value for step, value in levels.items()})
 
 

@@ -4,10 +4,11 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from harness import metrics, verdict_rules
 from harness.metrics import Direction, Metric
 from harness.paired import Replicate, Values
 from reports.comparison import selection
-from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.compare import HEADLINE, Comparison, Row, Section
 from reports.comparison.statistics import Change, change, corrected
 from reports.reading.store import Run
 
@@ -67,7 +68,14 @@ class Glue:
     def _averages(self) -> dict[str, Change | None]:
         baseline = self.comparison.baseline
         others = [label for label in self.labels if label != baseline]
-        return corrected({label: change(AVERAGE, self.average(baseline), self.average(label)) for label in others})
+        return corrected({label: self._average_change(baseline, label) for label in others})
+
+    def _average_change(self, baseline: str, label: str) -> Change | None:
+        rows = [(section, row) for section in self.counted if section.before and (row := section.row_of(label))]
+        score = metrics.get(HEADLINE)
+        of_items = verdict_rules.over_tasks([section.items_error(row, score) for section, row in rows])
+        tells = verdict_rules.tells_of_tasks([section.tells(row, HEADLINE) for section, row in rows])
+        return change(AVERAGE, self.average(baseline), self.average(label), items=of_items, tells=tells)
 
     @functools.cached_property
     def changes(self) -> list[dict[str, Change | None]]:
@@ -109,4 +117,6 @@ def _change(section: Section, label: str) -> Change | None:
     if before is None or row is None or row is before:
         return None
     item = section.item(row)
-    return change(NUMBER, task_numbers(section, before), task_numbers(section, row), item, item or 0.0)
+    numbers = task_numbers(section, before), task_numbers(section, row)
+    of_items, tells = section.items_error(row, metrics.get(HEADLINE)), section.tells(row, HEADLINE)
+    return change(NUMBER, *numbers, item, item or 0.0, items=of_items, tells=tells)

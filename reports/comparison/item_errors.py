@@ -1,37 +1,20 @@
-"""How wrong runs are on each item of a task that is no classification, from the predictions in their folders.
+"""How wrong a baseline and an arm are on each item of a task that is no classification."""
 
-Regression: the distance of prediction and label. Tags: the share of an item's words with a wrong tag. Spans: 1 where the
-prediction is none of the answers, compared as SQuAD does (arXiv:1606.05250, section 6.1), else 0.
-"""
-
-import re
-import string
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow
-from pyarrow import parquet
 
 from harness.paired import pair
+from harness.verdict_rules import item_errors
+from harness.verdict_rules.item_errors import CLASSES, Errors
 from reports.comparison.compare import Row
-from reports.comparison.predictions import FILE, MOST_PAIRS
+from reports.comparison.items import MOST_PAIRS
 from reports.reading import folders
 from reports.reading.store import Run
 
-REGRESSION, TAGS, SPANS = "distance from the label", "share of words with a wrong tag", "no answer matched"
-"""What the error of an item is."""
 NO_ERROR = 1e-9
 """Differences up to this are those of rounding."""
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Of one run; `what` is one of the constants above."""
-
-    what: str
-    items: tuple[object, ...]
-    values: np.ndarray  # (N,)
 
 
 @dataclass(frozen=True)
@@ -58,46 +41,8 @@ class BothErrors:
 def errors(run: Run, output: Path | None) -> Errors | None:
     """None where the folder or its predictions are gone or cannot be read, or the task is a classification."""
     folder = folders.folder_of(run, output)
-    if folder is None or not (folder / FILE).is_file():
-        return None
-    try:
-        table = parquet.read_table(folder / FILE)
-    except (OSError, pyarrow.ArrowException):
-        return None
-    names = set(table.column_names)
-    if {"item", "answers", "prediction"} <= names:
-        return _of_spans(table)
-    if {"item", "position", "label", "prediction"} <= names:
-        return _of_tags(table)
-    if {"item", "label", "prediction", "logit_0"} <= names and "logit_1" not in names:
-        label, predicted = (np.asarray(table.column(name).to_pylist(), dtype=float) for name in ("label", "prediction"))
-        return Errors(REGRESSION, tuple(table.column("item").to_pylist()), np.abs(label - predicted))
-    return None
-
-
-def _of_tags(table: pyarrow.Table) -> Errors:
-    """Words of an item stand together and count their positions from 0."""
-    first = np.flatnonzero(np.asarray(table.column("position").to_pylist()) == 0)
-    label, predicted = (np.asarray(table.column(name).to_pylist()) for name in ("label", "prediction"))
-    items = table.column("item").to_pylist()
-    if not len(first):
-        return Errors(TAGS, (), np.zeros(0))
-    lengths = np.diff([*first, len(items)])
-    return Errors(TAGS, tuple(items[index] for index in first), np.add.reduceat(label != predicted, first) / lengths)
-
-
-def _of_spans(table: pyarrow.Table) -> Errors:
-    items, predicted, golds = (table.column(name).to_pylist() for name in ("item", "prediction", "answers"))
-    wrong = [
-        normalised(said) not in {normalised(one) for one in right or [""]} for said, right in zip(predicted, golds, strict=True)
-    ]
-    return Errors(SPANS, tuple(items), np.array(wrong, dtype=float))
-
-
-def normalised(answer: str | None) -> str:
-    """Without case, punctuation, articles and further spaces; empty for no answer."""
-    text = "".join(letter for letter in (answer or "").lower() if letter not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+    found = item_errors.read(folder / item_errors.FILE) if folder else None
+    return found if found and found.what != CLASSES else None
 
 
 def both(before: Row, after: Row, output: Path | None) -> BothErrors | None:

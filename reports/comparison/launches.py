@@ -2,17 +2,18 @@
 
 In every round of a session each arm was launched once, in a new order, and a reference workload ran in between its calls.
 A change is the mean over rounds of log(after / before), each side first divided by its reference where that lowers the scatter
-of the session's A/A replicates: what slows the whole machine down slows both down. The baseline is timed twice in a session:
-how far its A/A replicate may differ from it is the noise floor, and a change below that is no evidence.
+of the session's A/A replicates: what slows the whole machine down slows both down. The baseline is timed twice in a session,
+and its time in a round is the mean of both. How far its A/A replicate may differ from it is the noise floor: one above
+HIGHEST_FLOOR supports no verdict. All else is decided by a t test over the rounds.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness import metrics
 from harness.metrics import Compared, Metric
-from harness.paired import Difference, mean_interval, spread, t_quantile
+from harness.paired import Difference, geometric_mean, mean_interval, spread, t_quantile
 from reports.comparison.statistics import CLOCK, Evidence, margin_of, scattered
 
 REFERENCE = metrics.LAUNCHES + "reference_ms"
@@ -84,6 +85,20 @@ def _reference(history: History, metric: str) -> dict[int, float]:
     return {step: math.log(time) for step, time in found.items() if time > 0}
 
 
+def merged(histories: Sequence[History]) -> History:
+    """One history of the geometric means over all, of the rounds that all have; the first one where they share none."""
+    first, *others = histories
+    if not others:
+        return first
+    found = dict(first)
+    for name in {*DRIFT, *(reference for names in BESIDE.values() for reference in names)} & set(first):
+        each = [history.get(name, {}) for history in histories]
+        shared = [step for step in first[name] if all(values.get(step, 0.0) > 0 for values in each)]
+        if shared:
+            found[name] = {step: geometric_mean([values[step] for values in each]) for step in shared}
+    return found
+
+
 def differences(metric: str, before: History, after: History, with_reference: bool) -> dict[int, float]:
     """Round -> log(after / before), of the rounds that both have."""
     earlier, later = (corrected(history, metric) if with_reference else _logs(history, metric) for history in (before, after))
@@ -137,7 +152,7 @@ def evidence(metric: Metric, ratio: Ratio, floor: float | None) -> Evidence:
 def judged(metric: Metric, found: Difference, floor: float | None) -> Evidence:
     """Of log ratios of a timing by launch."""
     margin = margin_of(metric.margin, 1.0, True)
-    return Evidence(metric.direction, scattered(found, CLOCK), margin, floor, ratio=True, timing=True)
+    return Evidence(metric.direction, scattered(found, CLOCK), margin, floor, ratio=True, timing=True, by_round=True)
 
 
 def disturbed(history: History) -> list[int]:

@@ -11,19 +11,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from harness import arms, metrics
 from harness.metrics import Direction, Margin
+from harness.verdict_rules import LEVEL, Tells
 from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.evidence import MOST_PAIRS
 from reports.comparison.replicates import seeds_text
 from reports.comparison.results import HEADLINE, headline
 from reports.comparison.sessions import is_timing
-from reports.comparison.statistics import LEVEL, MOST_PAIRS, Change, margin_of
+from reports.comparison.statistics import Change, margin_of
 
 UNSET = "not set"
 POWER = 0.8
 """How often an equal arm shall pass, for the number of pairs that is advised."""
+ITEMS_APART = float(ndtri(1 - LEVEL) + ndtri(POWER))
+"""How far apart loss and limit must be for that, in standard errors over the items."""
 PREFIX = "new "
 """Before the name of an arm of the study that is judged, where it meets the study that it is judged against."""
 
@@ -138,18 +142,23 @@ def judge(change: Change, limit: Limit) -> tuple[Outcome, str]:
     if reason:
         return Outcome.NOT_JUDGED, reason
     good = 1 if metric.direction is Direction.HIGHER else -1
-    if found.t_test_p(-good * margin, good) <= LEVEL:
-        return Outcome.PASSED, ""
     if found.t_test_p(-good * margin, -good) <= LEVEL:
         return Outcome.INFERIOR, f"shown to be worse by more than {limit.text}"
+    if evidence.tells is not Tells.EVERYTHING:
+        return Outcome.NOT_JUDGED, evidence.tells.value
+    if found.t_test_p(-good * margin, good) <= LEVEL:
+        return Outcome.PASSED, ""
     return Outcome.NOT_SHOWN, f"not shown to be within {limit.text}" + _advice(change, margin)
 
 
 def _untestable(change: Change, limit: Limit, margin: float) -> str:
     """Why no test can decide; empty where one can."""
     evidence = change.evidence
-    if evidence.found.error is None:
-        return "one pair only; expected two or more"
+    if evidence.tells is Tells.NOTHING:
+        return evidence.tells.value
+    if evidence.found.error is None or not evidence.has_enough:
+        number = evidence.found.replicates
+        return f"{number} pair{'s' * (number > 1)} only; expected {max(2, evidence.fewest)} or more"
     if is_timing(limit.metric) and evidence.floor is None:
         return "no A/A replicate was timed in its session, so that the noise floor is unknown"
     if evidence.is_too_noisy or (evidence.ratio and (evidence.floor or 0.0) > margin):
@@ -162,7 +171,9 @@ def _advice(change: Change, margin: float) -> str:
     found = change.evidence.found
     if found.independent is None:
         return ""
-    number = pairs_needed(found.error * math.sqrt(found.independent), margin)
+    if ITEMS_APART * found.items > margin:
+        return f"; the items alone leave ± {100 * ITEMS_APART * found.items:.2g} points, with any number of seeds"
+    number = pairs_needed(found.replicates_error * math.sqrt(found.independent), margin, found.items)
     if number is not None and number <= found.independent:
         return ""
     one = "rounds" if change.by_round else "pretrainings" if found.pretrainings > 1 else "seeds"
@@ -170,9 +181,9 @@ def _advice(change: Change, margin: float) -> str:
     return f"; an equal arm takes {shown} {one} to pass {100 * POWER:.0f} % of the time"
 
 
-def pairs_needed(sd: float, margin: float) -> int | None:
+def pairs_needed(sd: float, margin: float, items: float = 0.0) -> int | None:
     """The fewest pairs with which an equal arm passes in POWER of all studies, of this scatter; None beyond MOST_PAIRS."""
-    enough = _errors_apart() * sd <= margin
+    enough = np.hypot(_errors_apart() * sd, ITEMS_APART * items) <= margin
     return int(enough.argmax()) + 2 if enough.any() else None
 
 

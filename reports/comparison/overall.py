@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from harness import metrics
+from harness import metrics, verdict_rules
 from harness.metrics import Compared, Metric
 from harness.paired import Difference, Replicate, Spread, geometric_mean, of_differences, spread
 from reports.comparison import launches, sessions, statistics
@@ -96,11 +96,16 @@ class Overall:
             floor = max((one for side in sides if (one := sessions.memory_floor(side, self._sessions))), default=None)
             found = change(metric, before, after, floor, floor or 0.0)
         elif metric.unit == "score":
-            items = [item for section in shared if (item := section.item(section.row_of(label)))]
+            rows = [(section, section.row_of(label)) for section in shared]
+            items = [item for section, row in rows if (item := section.item(row))]
             item = math.fsum(items) / len(items) if items else None  # one item in every task
-            found = change(metric, before, after, item, item or 0.0)
+            errors = [section.items_error(row, metric) for section, row in rows]
+            tells = verdict_rules.tells_of_tasks([section.tells(row, metric.name) for section, row in rows])
+            of_items = verdict_rules.over_tasks(errors)
+            found = change(metric, before, after, item, item or 0.0, items=of_items, tells=tells)
         else:
-            found = change(metric, before, after, reached=shared[0].runs[0].has_budget_of_time)
+            tells = verdict_rules.tells_of_tasks([section.tells(section.row_of(label), metric.name) for section in shared])
+            found = change(metric, before, after, reached=shared[0].runs[0].has_budget_of_time, tells=tells)
             earlier, later = ([run for side in sides for run in getattr(side, name).values()] for name in ("before", "after"))
             found = judged_with_one_head(found, metric.name, earlier, later)
         if found and metric.compared is Compared.ABOVE_FLOOR and found.verdict:
@@ -115,11 +120,12 @@ class Overall:
             if before is None:
                 continue
             with_reference = self._sessions.typical_reference(after.session, launch) is not None
-            found = launches.differences(launch, before.launches, after.launches, with_reference)
+            histories = (self._sessions.history(run) for run in (before, after))
+            found = launches.differences(launch, *histories, with_reference)
             known = by_session.setdefault(after.session, [])
             if found and found not in known:  # tasks of one shape share their launches
                 known.append(found)
-                bases.append(geometric_mean(self._sessions.levels(before, launch)))
+                bases.append(geometric_mean(list(self._sessions.levels(before, launch).values())))
             floors.append(self._sessions.floor(after.session, section.place, launch))
         pooled = _over_sessions([one for one in by_session.values() if one])
         if pooled is None:
@@ -161,8 +167,7 @@ def _rounds(comparison: Comparison, rows: list[Row], name: str) -> list[float]:
     runs = [run for row in rows for run in row.runs.values()]
     if launch is None or len({run.session for run in runs}) != 1 or not all(run.launches for run in runs):
         return []
-    typical = comparison.sessions.typical_reference(runs[0].session, launch)
-    each = [launches.levels(launch, run.launches, typical) for run in runs]
+    each = [comparison.sessions.levels(run, launch) for run in runs]
     common = set.intersection(*map(set, each))
     return [geometric_mean([levels[step] for levels in each]) for step in sorted(common)]
 

@@ -12,15 +12,14 @@ from tokenizers import Tokenizer
 
 from harness import checksums, paths
 from harness.paired import pair
+from harness.verdict_rules.item_errors import FILE
 from reports.comparison.compare import Row
+from reports.comparison.items import MOST_PAIRS
 from reports.reading import folders
 from reports.reading.store import Run
 
-FILE = "predictions.parquet"
 COLUMNS = {"item", "label", "prediction", "logit_0"}
 """Of the predictions of a classification; tags also have `position`, regressions no `logit_1`."""
-MOST_PAIRS = 5
-"""Replicates of an arm that are read."""
 
 
 @dataclass(frozen=True)

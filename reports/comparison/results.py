@@ -1,7 +1,7 @@
 """Which metrics are results of a run, and which of them say how good it is."""
 
 from harness import metrics
-from reports.comparison.compare import Section
+from reports.comparison.compare import HEADLINE, Section
 
 CURVES = {
     f"{phase}/{name}"
@@ -15,9 +15,8 @@ SERIES = (metrics.LENGTHS, metrics.LAUNCHES, metrics.BATCHES)
 RESULTS = tuple(name for name in metrics.METRICS if name not in CURVES and not name.startswith(SERIES))
 """Metrics whose last value is a result of the run."""
 
-HEADLINE = "eval/score"
 MAJORITY = "eval/majority_score"
-"""A task's headline score, and that of the constant answer."""
+"""The headline score of the constant answer."""
 LOSS, ACCURACY, UNIGRAM = "pretrain/masked_loss", "pretrain/masked_accuracy", "pretrain/unigram_entropy"
 
 

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from harness import metrics
@@ -66,6 +66,7 @@ class Sessions:
     """Every series of launches of a study, oldest first, A/A replicates and superseded runs among them."""
 
     series: tuple[Series, ...] = ()
+    owners: dict[str, tuple[Place, str]] = field(default_factory=dict)  # run id -> section and label of its arm
 
     @property
     def names(self) -> list[str]:
@@ -107,9 +108,14 @@ class Sessions:
         helps = any(launch in pair.corrected for pair in self.pairs(session))
         return launches.typical_reference(launch, (one.history for one in self.of(session))) if helps else None
 
-    def levels(self, run: Run, launch: str) -> list[float]:
-        """Of every round, on the basis on which this session is compared."""
-        return list(launches.levels(launch, run.launches, self.typical_reference(run.session, launch)).values())
+    def history(self, run: Run) -> History:
+        """The launches of a run; of an arm with an A/A replicate the mean of both in every round."""
+        again = self.replicates(run.session, *self.owners[run.run_id])
+        return launches.merged([run.launches, *(one.launches for one in again if one.launches != run.launches)])
+
+    def levels(self, run: Run, launch: str) -> dict[int, float]:
+        """Round -> value, on the basis on which this session is compared."""
+        return launches.levels(launch, self.history(run), self.typical_reference(run.session, launch))
 
     @remembered
     def memory_floor(self, session: str) -> float | None:
@@ -146,7 +152,7 @@ class Sessions:
         return found
 
 
-def gather(runs: Iterable[Run], labels: dict[str, str], places: dict[str, Place]) -> Sessions:
+def gather(runs: list[Run], labels: dict[str, str], places: dict[str, Place]) -> Sessions:
     """The series of runs, oldest first; seeds that were timed by the same launches give one. Labels, places: by run id."""
     found: list[Series] = []
     alike: dict[tuple[str, Place, str, bool], list[Series]] = {}
@@ -158,7 +164,7 @@ def gather(runs: Iterable[Run], labels: dict[str, str], places: dict[str, Place]
         if not any(one.history == other.history for other in others):
             found.append(one)
             others.append(one)
-    return Sessions(tuple(found))
+    return Sessions(tuple(found), {run.run_id: (places[run.run_id], labels[run.run_id]) for run in runs})
 
 
 @dataclass(frozen=True)
@@ -206,11 +212,11 @@ def _judged(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
         return None
     launch, session = launches.JUDGED[metric], after.session
     with_reference = sessions.typical_reference(session, launch) is not None
-    ratio = launches.compared(launch, before.launches, after.launches, with_reference)
+    ratio = launches.compared(launch, sessions.history(before), sessions.history(after), with_reference)
     if ratio is None:
         return None
     found = launches.evidence(metrics.get(metric), ratio, sessions.floor(session, rows.place, launch))
-    base = geometric_mean(sessions.levels(before, launch))
+    base = geometric_mean(list(sessions.levels(before, launch).values()))
     return replace(statistics.of_evidence(found, base), by_round=True)
 
 
@@ -268,6 +274,7 @@ def timed_spread(sessions: Sessions, runs: Iterable[Run], metric: str) -> Spread
         return None
     if metric not in launches.JUDGED:
         return spread([run.metrics[metric] for run in timed.values()])
-    by_session = [sessions.levels(run, launches.JUDGED[metric]) or [run.metrics[metric]] for run in timed.values()]
+    each = [sessions.levels(run, launches.JUDGED[metric]) for run in timed.values()]
+    by_session = [list(values.values()) or [run.metrics[metric]] for values, run in zip(each, timed.values(), strict=True)]
     over = spread([value for values in by_session for value in values])
     return replace(over, mean=geometric_mean([geometric_mean(values) for values in by_session]))

@@ -4,119 +4,21 @@ Times, rates and memories are compared by the logarithm of after / before, so th
 time says what its rate says; scores, shares and nats by their difference.
 """
 
-import bisect
-import enum
 import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from scipy.special import stdtrit
+from harness.metrics import COUNTED_UNITS, Compared, Margin, Metric
+from harness.paired import CONFIDENCE, Difference, Replicate, Values, compare_paired, group_means, holm, pair, spread
+from harness.verdict_rules import FEWEST_REPLICATES, LEVEL, TRAINED_UNITS, Tells
+from reports.comparison.evidence import EQUIVALENCE, Evidence, Verdict, judge
 
-from harness.metrics import COUNTED_UNITS, HIGHEST_FLOOR, Direction, Margin, Metric
-from harness.paired import CONFIDENCE, ROUNDING, Difference, Replicate, Values, compare_paired, group_means, holm, pair, spread
-
-LEVEL = 1 - CONFIDENCE
-FEWEST_EXACT = 6
-"""Pairs from which on the exact sign-flip test can reach LEVEL: then it must."""
-FEWEST_PAIRS, MOST_PAIRS = 2, 1000
-"""Beyond this no number of pairs is computed that would resolve a margin."""
 PAGE = 4096
 """Bytes: memory is counted in pages."""
 CLOCK = 1e-6
 """Share of a time or a loss that is certainly resolved: equal ratios are no ties of coarse steps."""
-
-
-class Verdict(enum.Enum):
-    """What may be said of a change; DIRECTION_*: one seed or launch only, which is no evidence.
-
-    SAME: by no more than the margin; NOT_RESOLVED: neither different nor the same; OPEN: a timing that nothing can judge.
-    """
-
-    BETTER = "better"
-    WORSE = "worse"
-    DIRECTION_BETTER = "direction better"
-    DIRECTION_WORSE = "direction worse"
-    EQUAL = "equal"
-    SAME = "same"
-    NOT_RESOLVED = "not resolved"
-    OPEN = "no verdict"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a verdict is computed from; `found`, `margin` and `floor` are logarithms where `ratio`.
-
-    A difference up to the floor is none: one item of the validation set, or what equal things may differ by; None if unknown.
-    `timing`: there is no verdict without a floor, or with one above HIGHEST_FLOOR. `counted`: what is
-    the same is asked before what is different; nothing scatters but with the seed, or with a budget in seconds.
-    """
-
-    direction: Direction
-    found: Difference
-    margin: float
-    floor: float | None = None
-    ratio: bool = False
-    timing: bool = False
-    counted: bool = False
-
-    @property
-    def is_too_noisy(self) -> bool:
-        """Whether its floor is too high for any verdict."""
-        return self.timing and self.floor is not None and self.floor > HIGHEST_FLOOR
-
-    @property
-    def is_test(self) -> bool:
-        """Whether a test decides on it, which counts in a family of several tests."""
-        open_ = self.timing and (self.floor is None or self.is_too_noisy)
-        return self.direction is not Direction.NEITHER and self.found.error is not None and not open_
-
-    def verdict(self, factor: float = 1.0) -> Verdict | None:
-        """Different where both tests and the floor allow it, else the same where two one-sided tests and the floor do.
-
-        p of the difference is multiplied by `factor` (Holm). The tests of equivalence are not: they are no claims of a gain.
-        """
-        found, floor = self.found, None if self.floor is None else self.floor * (1 + ROUNDING)
-        if self.direction is Direction.NEITHER:
-            return None
-        if self.timing and (floor is None or self.is_too_noisy):
-            return Verdict.OPEN
-        if found.mean == 0 and floor == 0:
-            return Verdict.EQUAL
-        if self.counted and abs(found.mean) < self.margin and (found.error is None or self._is_inside()):
-            return Verdict.SAME
-        if found.error is None:
-            above = abs(found.mean) > (self.margin if floor is None else floor)
-            return judge(self.direction, found.mean, False) if above else Verdict.NOT_RESOLVED
-        if abs(found.mean) > (floor or 0.0) and factor * found.t_test_p() <= LEVEL and self._exact_agrees():
-            return judge(self.direction, found.mean, True)
-        return Verdict.SAME if self._is_inside() and (floor or 0.0) <= self.margin else Verdict.NOT_RESOLVED
-
-    def _is_inside(self) -> bool:
-        """Whether two one-sided tests show it within the margin."""
-        return max(self.found.t_test_p(-self.margin, 1), self.found.t_test_p(self.margin, -1)) <= LEVEL
-
-    def _exact_agrees(self) -> bool:
-        found = self.found
-        return found.p is None or found.independent < FEWEST_EXACT or found.p <= LEVEL
-
-    def needed(self, factor: float = 1.0) -> int | None:
-        """The fewest pairs, of the scatter measured, whose verdict must be different or the same.
-
-        There the half intervals of both tests fit into the margin together. None where unknown, MOST_PAIRS + 1 where more.
-        """
-        if not self.found.error or self.found.independent is None:
-            return None
-        sd = self.found.error * math.sqrt(self.found.independent)
-        numbers = range(FEWEST_PAIRS, MOST_PAIRS + 1)
-        return FEWEST_PAIRS + bisect.bisect_left(numbers, True, key=lambda n: _half_intervals(n, factor) * sd <= self.margin)
-
-
-@functools.lru_cache(maxsize=65536)
-def _half_intervals(n: int, factor: float) -> float:
-    """Of both tests together, for n pairs of a standard deviation of 1; the more pairs, the smaller."""
-    return float(stdtrit(n - 1, 1 - LEVEL / factor / 2) + stdtrit(n - 1, 1 - LEVEL)) / math.sqrt(n)
 
 
 @dataclass(frozen=True)
@@ -124,7 +26,9 @@ class Change:
     """After minus before over the pairs, which `n` counts; None where it is not known.
 
     Pairs are replicates, or rounds of launches (`by_round`). `pretrainings` counts the clusters that they form, 0 without
-    pretraining; `seconds` is how long another pair takes; `factor` multiplies p, for several tests (Holm).
+    pretraining; `seconds` is how long another pair takes; `factor` multiplies p, for several tests (Holm). `interval` is the
+    one that the verdict can be read from, at `confidence`: what is the same was tested at 90 %, uncorrected, all else at 95 %,
+    corrected by the factor.
     """
 
     n: int
@@ -137,6 +41,7 @@ class Change:
     pretrainings: int = 0
     seconds: float | None = None
     factor: float = 1.0
+    confidence: float = CONFIDENCE
 
     @property
     def percent(self) -> float | None:
@@ -159,12 +64,18 @@ class Change:
     def needed(self) -> int | None:
         """Of a change that is not resolved: how many pairs would resolve its margin; None where more would not help."""
         number = self.evidence.needed(self.factor) if self.evidence and self.verdict is Verdict.NOT_RESOLVED else None
-        return number if number and number > self.evidence.found.independent and not self.is_below_floor else None
+        never = self.is_below_floor or self.is_below_items or self.evidence.tells is not Tells.EVERYTHING if number else True
+        return number if not never and number > self.evidence.found.independent else None
 
     @property
     def is_below_floor(self) -> bool:
         """Whether the floor is above the margin, so that no number of pairs shows a difference as small as the margin."""
-        return self.evidence is not None and (self.evidence.floor or 0.0) > self.evidence.margin
+        return self.evidence is not None and self.evidence.is_below_floor
+
+    @property
+    def is_below_items(self) -> bool:
+        """Whether the items leave more than the margin open, however many pairs there are."""
+        return self.evidence is not None and self.evidence.items_reach(self.factor) > self.evidence.margin
 
     @property
     def minutes(self) -> float | None:
@@ -180,11 +91,20 @@ def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Chang
     def shown(value: float) -> float:
         return before * _expm1(value) if evidence.ratio else value
 
-    ends = found.interval_at(1 - LEVEL / factor)
-    interval = (shown(ends[0]), shown(ends[1])) if ends else None
     verdict = evidence.verdict(factor)
+    is_same = verdict is Verdict.SAME
+    ends = found.interval_at(EQUIVALENCE if is_same else 1 - LEVEL / factor)
+    interval = (shown(ends[0]), shown(ends[1])) if ends else None
     return Change(
-        found.n, before, shown(found.mean), interval, verdict, evidence, pretrainings=found.pretrainings, factor=factor
+        found.n,
+        before,
+        shown(found.mean),
+        interval,
+        verdict,
+        evidence,
+        pretrainings=found.pretrainings,
+        factor=factor,
+        confidence=EQUIVALENCE if is_same else CONFIDENCE,
     )
 
 
@@ -221,12 +141,20 @@ def corrected(changes: Mapping[Key, Change | None]) -> dict[Key, Change | None]:
 
 
 def change(
-    metric: Metric, before: Values, after: Values, floor: float | None = None, step: float = 0.0, reached: bool = False
+    metric: Metric,
+    before: Values,
+    after: Values,
+    floor: float | None = None,
+    step: float = 0.0,
+    reached: bool = False,
+    items: float = 0.0,
+    tells: Tells = Tells.EVERYTHING,
 ) -> Change | None:
     """Of one metric; None where no pair of replicates has both.
 
     `floor` and `step`, the smallest difference that the metric can show, are in the scale of the comparison. `reached`: what
-    is counted is what a budget of time happened to reach, so that one pair says nothing of the next.
+    is counted is what a budget of time happened to reach, so that one pair says nothing of the next. `items`: the standard
+    error over the items of the validation data; `tells`: what the task can say of both.
     """
     if metric.deterministic:
         return _counted_change(metric, before, after)
@@ -244,8 +172,16 @@ def change(
     elif ratio:
         step = max(step, PAGE / base if metric.unit == "bytes" else CLOCK)
     margin, counted = margin_of(metric.margin, base, ratio), metric.unit in COUNTED_UNITS and not reached
-    evidence = Evidence(metric.direction, scattered(found, step), margin, floor, ratio, counted=counted)
-    return of_evidence(evidence, base)
+    found = scattered(found, step).with_items(items)
+    fewest = fewest_for(metric)
+    return of_evidence(
+        Evidence(metric.direction, found, margin, floor, ratio, counted=counted, fewest=fewest, tells=tells), base
+    )
+
+
+def fewest_for(metric: Metric) -> int:
+    """Replicates that a verdict on it takes: of trainings several, of what is timed or counted as many as a test."""
+    return FEWEST_REPLICATES if metric.compared is Compared.BY_SEED and metric.unit in TRAINED_UNITS else 0
 
 
 def _logarithms(values: Values) -> dict[Replicate, float]:
@@ -278,15 +214,3 @@ def counted_change(metric: Metric, n: int, before: float, after: float) -> Chang
     if verdict in (Verdict.BETTER, Verdict.WORSE) and abs(absolute) < margin_of(metric.margin, before, False):
         verdict = Verdict.SAME
     return Change(n, before, absolute, None, verdict)
-
-
-def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
-    """Better or worse by the metric's own direction; None for a metric that is no merit."""
-    if direction is Direction.NEITHER:
-        return None
-    if absolute == 0:
-        return Verdict.EQUAL
-    better = (absolute < 0) == (direction is Direction.LOWER)
-    if sure:
-        return Verdict.BETTER if better else Verdict.WORSE
-    return Verdict.DIRECTION_BETTER if better else Verdict.DIRECTION_WORSE

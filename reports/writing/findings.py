@@ -3,20 +3,20 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean
 
 from harness import arms, metrics, tags
 from harness.metrics import Compared
+from harness.verdict_rules import Tells
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Row, Section
 from reports.comparison.heads import have_probes
 from reports.comparison.labels import unnamed_settings
 from reports.comparison.overall import Overall
-from reports.comparison.results import HEADLINE, LOSS, MAJORITY
+from reports.comparison.results import HEADLINE, LOSS
 from reports.comparison.selection import selected
 from reports.comparison.statistics import Change, Verdict
 from reports.reading.store import Run
-from reports.writing import tables, verdicts
+from reports.writing import item_findings, tables, verdicts
 from reports.writing.formats import escape, listed
 
 OF_TASKS = {
@@ -29,8 +29,10 @@ OF_TASKS = {
 }
 """Metric over all tasks -> its name in the overview."""
 OF_PRETRAININGS = {name: metrics.get(name).title for name in ("pretrain/flops", LOSS, *tables.OWN)}
+BRACKETS = " In brackets: 95 % intervals, corrected for the number of arms (Holm); those of scores hold the share of the items."
 MOST = 6
 """Arms beyond which a sentence is said of a metric, not of an arm; names of one list."""
+
 
 WORDS = {
     Verdict.BETTER: "**better** in",
@@ -105,8 +107,10 @@ def paragraphs(comparison: Comparison) -> list[str]:
     """Markdown: what was compared, a list of findings, and a list of what to be careful of."""
     found = effects(comparison)
     sentences = _of_arms(comparison, found) if len(comparison.labels) <= MOST + 1 else _of_metrics(found)
+    sentences += [item_findings.sentence(comparison, *one) for one in item_findings.by_items(comparison)[:MOST]]
     cautions = [
         *_below_constant(comparison),
+        *_solved(comparison),
         *_without_evidence(found),
         *_by_probe(comparison, found),
         *_unfinished(comparison),
@@ -144,8 +148,8 @@ def compared(comparison: Comparison) -> str:
     if len(others) == len(comparison.labels):
         return f"{listed(others, most=MOST)}{on}; {each} each."
     against = f"{listed(others, most=MOST)} against " if others else ""
-    brackets = " In brackets: 95 % intervals, corrected for the number of arms (Holm)." if others else ""
-    return f"{against}**{escape(comparison.baseline)}**{_defaults(comparison, others)}{on}; {each} each.{brackets}"
+    what = f"{against}**{escape(comparison.baseline)}**{_defaults(comparison, others)}{on}; {each} each."
+    return what + (BRACKETS if others else "")
 
 
 def _defaults(comparison: Comparison, others: list[str]) -> str:
@@ -156,11 +160,15 @@ def _defaults(comparison: Comparison, others: list[str]) -> str:
 
 
 def _of_arms(comparison: Comparison, found: list[Effect]) -> list[str]:
-    sentences = []
+    """What an arm's score does comes first; what is better in cost alone is no headline where the arm loses score."""
+    sentences, losing = [], item_findings.losers(comparison)
     for label in comparison.labels:
+        here = [one for one in found if one.label == label]
+        of_score = [one.said_with for one in here if one.metric == HEADLINE]
         clauses = []
-        for verdict, words in WORDS.items():
-            texts = [one.text() for one in found if one.label == label and one.said_with is verdict]
+        for verdict in sorted(WORDS, key=lambda verdict: verdict not in of_score):
+            texts = [one.text() for one in here if one.said_with is verdict]
+            words = WORDS[verdict].replace("**better**", "better" if label in losing else "**better**")
             clauses += [f"{words} {_joined(texts)}"] if texts else []
         sentences += [f"**{escape(label)}**: {'; '.join(clauses)}."] if clauses else []
     return sentences
@@ -187,24 +195,34 @@ def _of_metrics(found: list[Effect]) -> list[str]:
     return sentences
 
 
-def is_below_constant(row: Row) -> bool:
-    """Whether the arm scores no better than the answer that ignores the text: its mean, or at least half of its replicates."""
-    scores, constants = row.values(HEADLINE), row.values(MAJORITY)
-    gains = [score - constants[replicate] for replicate, score in scores.items() if replicate in constants]
-    return bool(gains) and (fmean(gains) <= 0 or 2 * sum(gain > 0 for gain in gains) <= len(gains))
+def is_below_constant(section: Section, row: Row) -> bool:
+    """Whether the arm is not shown to be better than the answer that ignores the text."""
+    return section.beats_constant(row, HEADLINE) is False
 
 
 def _below_constant(comparison: Comparison) -> list[str]:
     def name(section: Section, row: Row) -> str:
         return f"{escape(row.label)} on {tables.section_name(comparison, section)}"
 
-    low = [name(section, row) for section in selected(comparison) for row in section.rows if is_below_constant(row)]
-    none = [section for section in selected(comparison) if len(section.rows) > 1 and all(map(is_below_constant, section.rows))]
-    said = f"**No better than the constant answer**, which ignores the text: {_first(low)}."
+    low = [name(section, row) for section in selected(comparison) for row in section.rows if is_below_constant(section, row)]
+    none = [one for one in selected(comparison) if len(one.rows) > 1 and all(is_below_constant(one, row) for row in one.rows)]
+    said = f"**Not shown to be better than the constant answer**, which ignores the text: {_first(low)}."
     if none:
         tasks = _first(tables.section_name(comparison, section) for section in none)
         said += f" No arm is better on {tasks}: equal scores there say that none has learned, not that all are as good."
     return [said] if low else []
+
+
+def _solved(comparison: Comparison) -> list[str]:
+    """Tasks that cannot tell arms apart since these solve them."""
+    names = [
+        f"{escape(row.label)} on {tables.section_name(comparison, section)}"
+        for section in selected(comparison)
+        for row in section.rows
+        if row is not section.before and section.tells(row, HEADLINE) is Tells.NO_EQUALITY
+    ]
+    said = f"**Solved by the baseline, too**: {_first(names)}. Equal scores there say that the task is too easy."
+    return [said] if names else []
 
 
 def _without_evidence(found: list[Effect]) -> list[str]:

@@ -183,7 +183,7 @@ def difference_text(change: Change | None, unit: str) -> str:
         return DASH
     words = [verdict_text(change, unit), f"p {change.p:.2g}"]
     if change.verdict is Verdict.OPEN:
-        words = [words[0] if change.evidence.is_too_noisy else Verdict.OPEN.value]
+        words = [words[0] if words[0] != DASH else Verdict.OPEN.value]
     return f"{size_text(change, unit)}<br>" + ", ".join(text for text in (*words, pairs_text(change)) if text)
 
 

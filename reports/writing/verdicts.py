@@ -3,7 +3,10 @@
 import math
 
 from harness.metrics import COUNTED_UNITS, RELATIVE_MARGIN
-from reports.comparison.statistics import MOST_PAIRS, Change, Evidence, Verdict
+from harness.paired import CONFIDENCE
+from harness.verdict_rules import Tells
+from reports.comparison.evidence import MOST_PAIRS, Evidence, Verdict
+from reports.comparison.statistics import Change
 from reports.writing import formats
 from reports.writing.formats import DASH, SHARES
 
@@ -39,6 +42,8 @@ def verdict_text(change: Change, unit: str) -> str:
         return f"{words} {within(change, unit)}"
     if evidence is None:
         return words
+    if change.verdict is Verdict.OPEN and evidence.tells is Tells.NOTHING:
+        return "no verdict: no better than the constant answer"
     if change.verdict is Verdict.OPEN and evidence.is_too_noisy:
         return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
     if change.verdict is Verdict.NOT_RESOLVED:
@@ -62,26 +67,48 @@ def amount(evidence: Evidence, size: float, unit: str) -> str:
 
 
 def lacking(change: Change, unit: str) -> str:
-    """Why a change is not resolved: a floor above the margin, or too few pairs; empty where neither is known."""
+    """Why a change is not resolved: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
+    evidence = change.evidence
+    if not evidence.has_enough:
+        return more_needed(change) or f"needs {evidence.fewest} {_replicates(change)} or more"
+    if evidence.tells is Tells.NO_EQUALITY:
+        return "both solve the task"
     if change.is_below_floor:
         floor = amount(change.evidence, change.evidence.floor, unit)
         return f"noise floor {floor}" if change.evidence.ratio else f"one item is {floor}"
+    if change.is_below_items:
+        reach = amount(evidence, evidence.items_reach(change.factor), unit)
+        return f"the items leave ± {reach}"
     return more_needed(change)
+
+
+def _replicates(change: Change) -> str:
+    return "rounds" if change.by_round else "pretrainings" if change.pretrainings > 1 else "seeds"
 
 
 def more_needed(change: Change) -> str:
     """`needs 12 seeds, 30 min more`; empty where that is not known."""
     if not change.needed:
         return ""
-    one = "round" if change.by_round else "pretraining" if change.pretrainings > 1 else "seed"
     number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
     known = change.minutes is not None and change.needed <= MOST_PAIRS
     more = f", {formats.plain(change.minutes, 0 if change.minutes >= 10 else 1)} min more" if known else ""
-    return f"needs {number} {one}s{more}"
+    return f"needs {number} {_replicates(change)}{more}"
 
 
 def size_text(change: Change, unit: str) -> str:
-    """`−30.0 % [−35.0, −25.0]`; of a score or a share in points. Without an interval the number alone."""
+    """`−30.0 % [−35.0, −25.0]`; of a score or a share in points. Without an interval the number alone.
+
+    An interval that is not of 95 % says so: `−0.1 points [−0.4, +0.2] (90 %)` of what is the same.
+    """
+    return _size(change, unit) + (f" ({100 * change.confidence:.0f} %)" if _has_other_confidence(change, unit) else "")
+
+
+def _has_other_confidence(change: Change, unit: str) -> bool:
+    return change.interval is not None and unit not in COUNTED_UNITS and change.confidence != CONFIDENCE
+
+
+def _size(change: Change, unit: str) -> str:
     exact = change.interval is None or unit in COUNTED_UNITS
     in_percent = change.percent is not None and (exact or change.evidence.ratio)
     if unit in SHARES or not in_percent:

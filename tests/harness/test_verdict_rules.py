@@ -130,8 +130,3 @@ def test_what_a_task_can_tell(before: tuple, after: tuple, constant: float | Non
 
 def test_an_arm_that_fails_on_one_seed_solves_no_task():
     assert verdict_rules.tells((1.0, 1.0, 0.5), (1.0, 0.99, 1.0), None, 0.01, 500) is Tells.EVERYTHING
-
-
-def test_of_a_loss_the_lower_is_better_than_the_constant():
-    assert verdict_rules.beats_constant([5.0, 5.1, 5.2], 6.7, sign=-1)
-    assert not verdict_rules.beats_constant([6.6, 6.8, 6.7], 6.7, sign=-1)

@@ -11,6 +11,7 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from harness import paths
+from harness.verdict_rules.item_errors import TAGS as WRONG_TAGS
 from reports.chapters import errors
 from reports.comparison import item_errors
 from reports.comparison.compare import compare
@@ -78,7 +79,7 @@ def test_replicates_are_averaged(run, tmp_path):
 def test_tags_are_wrong_by_their_share_of_an_items_words(run, tmp_path):
     one = run("base", TAGS | {"prediction": [0, 1, 0, 0, 1, 1], "logit_0": [0.0] * 6, "logit_1": [0.0] * 6})
     found = item_errors.errors(one, tmp_path)
-    assert (found.what, found.items) == (item_errors.TAGS, ("x", "y", "z"))
+    assert (found.what, found.items) == (WRONG_TAGS, ("x", "y", "z"))
     assert found.values == pytest.approx([1 / 3, 0, 1])
 
 

@@ -1,9 +1,14 @@
 """The first screen: the table over all tasks, sentences, and the picture of changes."""
 
+import json
 import re
+from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
+from harness import paths
 from reports.chapters import effect_plot, overview
 from reports.comparison.compare import Comparison, compare
 from reports.comparison.selection import selected
@@ -18,7 +23,7 @@ NOISY = [10.0, 14.0, 8.0, 12.0]
 def runs_of(make_run, arm: str, scores: dict[str, list[float]], **values: float) -> list:
     """Task -> score of each seed, with the same other values."""
     beside = {
-        ITEMS: 500,
+        ITEMS: 1e6,
         **{{"total": TOTAL, "memory": MEMORY, "constant": MAJORITY}[key]: value for key, value in values.items()},
     }
     return [
@@ -31,7 +36,7 @@ def runs_of(make_run, arm: str, scores: dict[str, list[float]], **values: float)
 @pytest.fixture
 def result(make_run) -> Comparison:
     """Three arms on two tasks with three seeds, of which one is better in size and one is worse in score."""
-    base = {"sst2": [0.80, 0.81, 0.79], "cola": [0.40, 0.41, 0.39]}
+    base = {"sst2": [0.80, 0.81, 0.79], "cola": [0.40, 0.41, 0.39]}  # below the constant answer on cola
     return compare(
         "s",
         [
@@ -66,13 +71,14 @@ def test_sentences_say_what_the_tests_carry(result):
     words, arms, cautions = findings.paragraphs(result)
     assert words.startswith("small, worse against **base** on sst2, cola; 3 seeds each. In brackets: 95 % intervals")
     small, worse = arms.splitlines()
-    alike = "the same in score (within 1 point) and inference memory (within 5 %)."
-    assert small == f"- **small**: **better** in parameters (−75.0 %); {alike}"
-    better, lost, same = worse.removeprefix("- **worse**: ").split("; ")
-    assert better.startswith("**better** in inference memory (−50.0 ")
+    alike = "the same in score (within 1 point) and inference memory (within 5 %)"
+    assert small == f"- **small**: {alike}; **better** in parameters (−75.0 %)."
+    lost, better, same = worse.removeprefix("- **worse**: ").split("; ")
+    assert better.startswith("better in inference memory (−50.0 ")  # no headline of an arm that loses score
     assert re.fullmatch(r"\*\*worse\*\* in score \(−5\.2 \[−.*, −.*\] points over 2 tasks\)", lost)
     assert same == "the same in parameters."
-    assert cautions == "- **No better than the constant answer**, which ignores the text: base on cola; small on cola."
+    low = "base on cola; small on cola"
+    assert cautions.startswith(f"- **Not shown to be better than the constant answer**, which ignores the text: {low}.")
 
 
 def test_equal_scores_of_arms_that_have_not_learned_are_no_finding(make_run):
@@ -93,13 +99,13 @@ def test_equal_scores_of_arms_that_have_not_learned_are_no_finding(make_run):
 
 @pytest.mark.parametrize(
     ("scores", "marked"),
-    [([0.81, 0.81, 0.812], True), ([0.82, 0.8, 0.82], False), ([0.9, 0.81, 0.81], True), ([0.7, 0.811, 0.812], True)],
-    ids=["two_of_three_are_constant", "one_is_not_better", "one_has_learned", "the_mean_is_below"],
+    [([0.81, 0.81, 0.812], True), ([0.82, 0.83, 0.82], False), ([0.9, 0.81, 0.81], True), ([0.7, 0.811, 0.812], True)],
+    ids=["two_of_three_are_constant", "all_have_learned", "one_has_learned", "the_mean_is_below"],
 )
-def test_an_arm_whose_replicates_mostly_give_the_constant_answer_is_marked(make_run, scores, marked):
+def test_an_arm_that_is_not_shown_to_beat_the_constant_answer_is_marked(make_run, scores, marked):
     runs = [make_run("base", seed, {SCORE: score, "eval/majority_score": 0.81}) for seed, score in enumerate(scores)]
-    ((row,),) = (section.rows for section in compare("s", runs).sections)
-    assert findings.is_below_constant(row) == marked
+    (section,) = compare("s", runs).sections
+    assert findings.is_below_constant(section, section.rows[0]) == marked
 
 
 def test_a_count_that_differs_by_less_than_the_margin_is_called_the_same(make_run):
@@ -113,14 +119,63 @@ def test_scores_below_the_constant_answer_are_marked(result):
     assert rows(table)["base"] == ["0.800 ± 0.010", "0.400 ± 0.010 ‡"]
     assert rows(table)["worse"] == ["0.700 ± 0.000", "0.397 ± 0.015"]
     assert rows(table)["*constant answer*"] == ["0.500", "0.500"]
-    assert note.startswith("‡ No better than the constant answer")
+    assert note.startswith("‡ Not shown to be better than the constant answer")
 
 
 def test_one_seed_is_no_evidence_and_the_report_says_how_to_get_some(make_run):
     runs = [*runs_of(make_run, "base", {"sst2": [0.8]}, total=10), *runs_of(make_run, "new", {"sst2": [0.9]}, total=10)]
     _, arms, cautions = findings.paragraphs(compare("s", runs))
-    assert arms == "- **new**: the same in parameters; measured once, which is no evidence: score (+10.0 points)."
+    assert arms == "- **new**: measured once, which is no evidence: score (+10.0 points); the same in parameters."
     assert cautions == "- Scores are of one seed each and therefore no evidence; `seed=0,1,2` gives some."
+
+
+@pytest.fixture
+def predicting(make_run, tmp_path):
+    """Makes a run whose folder holds its predictions: right on all of 500 items but so many."""
+
+    def made(arm: str, wrong: int, seed: int = 0, **values: float):
+        fingerprint = f"{arm}{seed}-fingerprint"
+        known = {SCORE: 1 - wrong / 500, ITEMS: 500.0, MAJORITY: 0.5} | values
+        run = make_run(arm, seed, known, fingerprint=fingerprint, study="s", attempt=f"{arm}{seed}", task="distance")
+        folder = Path(paths.run_folder(str(tmp_path), "s", f"{arm}-tiny-distance-{seed}-{fingerprint[:8]}"))
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(json.dumps({"attempt": f"{arm}{seed}"}))
+        predicted = [1] * wrong + [0] * (500 - wrong)
+        columns = {"item": list(range(500)), "label": [0] * 500, "prediction": predicted}
+        parquet.write_table(
+            pyarrow.table(columns | {f"logit_{at}": [0.0] * 500 for at in (0, 1)}), folder / "predictions.parquet"
+        )
+        return run
+
+    return made
+
+
+def test_what_the_items_exclude_at_one_seed_is_said_and_cost_is_no_headline_then(predicting, tmp_path):
+    runs = [predicting("base", 6, **{TOTAL: 100.0}), predicting("windowed", 130, **{TOTAL: 50.0})]
+    _, arms, _ = findings.paragraphs(compare("s", runs, output=tmp_path))
+    arm, of_items = arms.splitlines()
+    assert arm.startswith("- **windowed**: measured once, which is no evidence: score (−24.8 points); better in parameters")
+    assert "wrong on 124 more of 500 items than base (+24.8 [+21.0, +28.6] % of the items" in of_items.replace(
+        "[21.0, 28.6]", "[+21.0, +28.6]"
+    )
+    assert "95 % interval over items, paired; 1 seed). Another sample of items does not explain this" in of_items
+
+
+def test_a_difference_of_few_items_and_one_that_seeds_decide_are_not_said_of_items(predicting, tmp_path):
+    few = [predicting("base", 6), predicting("new", 8)]
+    assert "Another sample" not in "\n".join(findings.paragraphs(compare("s", few, output=tmp_path)))
+    both = [predicting(arm, wrong + seed, seed + 1) for arm, wrong in (("base", 6), ("new", 130)) for seed in range(3)]
+    text = "\n".join(findings.paragraphs(compare("s", both, output=tmp_path)))
+    assert "**new**: **worse** in score" in text
+    assert "Another sample" not in text
+
+
+def test_predictions_narrow_the_share_of_the_items(predicting, tmp_path):
+    """Both arms are wrong on the same items but for three: their difference is known far better than each score."""
+    runs = [predicting(arm, wrong + seed % 2, seed) for arm, wrong in (("base", 100), ("new", 103)) for seed in range(3)]
+    narrow, wide = (compare("s", runs, output=output).sections[0] for output in (tmp_path, None))
+    with_them, without = (section.change(section.rows[1], SCORE).evidence.found.items for section in (narrow, wide))
+    assert with_them < 0.2 * without
 
 
 def test_arm_that_lacks_a_task_says_of_how_many_its_mean_is(make_run):

@@ -10,11 +10,11 @@ BEFORE = [0.80, 0.81, 0.79, 0.805]
 
 @pytest.fixture
 def log(tracking, typical):
-    """Logs one run a score."""
+    """Logs one run a score, of so many items that these leave nothing open."""
 
-    def logged(arm: str, scores: list[float], study: str = "new", **more: object) -> None:
+    def logged(arm: str, scores: list[float], study: str = "new", items: float = 1e6, **more: object) -> None:
         for seed, score in enumerate(scores):
-            tracking.log(arm, seed, typical(score=score) | {"eval/examples": 872.0}, study=study, **more)
+            tracking.log(arm, seed, typical(score=score) | {"eval/examples": items}, study=study, **more)
 
     return logged
 
@@ -37,6 +37,37 @@ def test_equal_arm_passes_and_a_worse_one_fails(log, capsys):
     assert "shown to be worse by more than 0.5points: sst2 base eval/score" in " ".join(text.split())
     assert text.endswith("failed: 1 of 1 test\n")
     assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_items_that_leave_the_limit_open_pass_nobody(log, capsys):
+    log("base", BEFORE, "old", items=872.0)
+    log("base", BEFORE, items=872.0)
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "0.5points")
+    assert code == 1
+    assert "the items alone leave ± 4.8 points, with any number of seeds" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (BEFORE[:2], BEFORE[:2], "2 pairs only; expected 3 or more"),
+        ([0.51, 0.512, 0.508], [0.50, 0.511, 0.509], "neither arm is shown to beat the constant answer"),
+        ([0.999, 0.998, 1.0], [1.0, 0.999, 0.998], "both arms solve the task, which cannot tell them apart"),
+    ],
+)
+def test_what_no_task_can_tell_passes_nobody(log, capsys, before, after, reason):
+    log("base", before, "old")
+    log("base", after)
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "2points")
+    assert (code, reason in " ".join(text.split())) == (1, True)
+    assert "not judged" in text
+
+
+def test_a_loss_from_a_ceiling_is_still_one(log, capsys):
+    log("base", [0.999, 0.998, 1.0], "old")
+    log("base", [0.95, 0.951, 0.949])
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "2points")
+    assert (code, "inferior" in text) == (1, True)
 
 
 def test_runs_of_the_old_study_are_not_superseded_by_the_new(log, capsys):

@@ -85,11 +85,34 @@ def test_what_was_not_measured_is_unsure(log, tracking, capsys):
 
 def test_latency_is_judged_by_its_launches(tracking, capsys):
     tracking.log_timed("fast", [9.0, 9.1, 9.05, 9.02])
+    tracking.log_timed("fast", [9.1, 9.0, 9.02, 9.05], replicate="true")
     tracking.log_timed("edge", [9.9, 10.1, 10.2, 9.8])
     tracking.log_timed("slow", [11.0, 11.1, 11.05, 11.02])
     text = pick(capsys, "--max-latency-ms", "10")[1]
     assert groups(text) == {"Fits": ["fast"], "Unsure": ["edge"], "Does not fit": ["slow"]}
-    assert "9.04 [8.97, 9.11] ms" in text
+    assert "9.04 [8.91, 9.18] ms" in text
+
+
+def test_a_time_fits_for_certain_only_beside_a_noise_floor_that_supports_it(tracking, capsys):
+    tracking.log_timed("fast", [9.0, 9.1, 9.05, 9.02])
+    code, text = pick(capsys, "--max-latency-ms", "10")
+    assert (code, groups(text)) == (1, {"Unsure": ["fast"]})
+    assert "no noise floor is known" in text
+    tracking.log_timed("fast", [30.0, 9.0, 40.0, 8.0], replicate="true")
+    code, text = pick(capsys, "--max-latency-ms", "10000")
+    assert (code, groups(text)) == (1, {"Unsure": ["fast"]})
+    assert "supports no verdict on times" in text
+    assert "noise floor" in text
+
+
+def test_two_seeds_and_a_constant_answer_fit_no_limit_for_certain(log, capsys):
+    log("two", 0.9, seeds=2)
+    log("constant", 0.512, seeds=3)
+    code, text = pick(capsys, "--at-least", "eval/score=0.4")
+    assert (code, groups(text)) == (1, {"Unsure": ["two", "constant"]})
+    assert "2 replicates carry no verdict; expected 3 or more" in text
+    assert "not shown to beat the constant answer" in text
+    assert groups(pick(capsys, "--at-least", "eval/score=0.8")[1])["Does not fit"] == ["constant"]
 
 
 def test_memory_is_in_mb_and_studies_are_joined(log, capsys):

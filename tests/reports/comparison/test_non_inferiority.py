@@ -116,11 +116,14 @@ def test_a_noise_floor_above_what_is_allowed_fails(floor, reason):
 
 def test_one_pair_or_nothing_that_scatters_is_not_judged():
     one = of_scores(np.array([0.8]), np.array([0.9]))
-    assert judge(one, DROP) == (Outcome.NOT_JUDGED, "one pair only; expected two or more")
-    tied = of_scores(np.array([0.8, 0.7]), np.array([0.8, 0.7]))
+    assert judge(one, DROP) == (Outcome.NOT_JUDGED, "1 pair only; expected 3 or more")
+    two = of_scores(np.array([0.8, 0.7]), np.array([0.81, 0.7]), 1 / 872)
+    assert judge(two, DROP) == (Outcome.NOT_JUDGED, "2 pairs only; expected 3 or more")
+    scores = np.array([0.8, 0.7, 0.75])
+    tied = of_scores(scores, scores)
     assert "all differences are equal" in judge(tied, DROP)[1]
-    assert judge(of_scores(np.array([0.8, 0.7]), np.array([0.8, 0.7]), 1 / 872), DROP)[0] is Outcome.PASSED
-    assert judge(of_scores(np.array([0.8, 0.7]), np.array([0.8, 0.7]), 1 / 20), DROP)[0] is Outcome.NOT_SHOWN
+    assert judge(of_scores(scores, scores, 1 / 872), DROP)[0] is Outcome.PASSED
+    assert judge(of_scores(scores, scores, 1 / 20), DROP)[0] is Outcome.NOT_SHOWN
 
 
 def test_percent_is_of_the_score_before_and_points_are_not():

@@ -35,7 +35,7 @@ def pair(timed, **tags: str):
     return [timed("base", BASE, **tags), timed("base", AGAIN, replicate="true", **tags)]
 
 
-def test_change_above_the_floor_has_a_verdict_and_one_below_is_noise(timed):
+def test_a_change_beyond_the_scatter_of_rounds_has_a_verdict_and_one_within_is_the_same(timed):
     result = compare("s", [*pair(timed), timed("slow", SLOW), timed("same", [10.1, 9.9, 10.0, 10.1, 10.0])])
     assert verdict(result, "slow") is Verdict.WORSE
     assert verdict(result, "slow", SPEED) is Verdict.WORSE
@@ -44,11 +44,12 @@ def test_change_above_the_floor_has_a_verdict_and_one_below_is_noise(timed):
     assert notes_of(result) == ""
 
 
-def test_sure_interval_under_a_wide_floor_is_noise(timed):
+def test_a_baseline_that_scatters_when_timed_again_widens_the_interval(timed):
+    """Against its first series alone the arm would be slower by 3 % in every round."""
     wide = timed("base", [9.0, 11.0, 10.0, 9.0, 11.5], replicate="true")
     result = compare("s", [timed("base", BASE), wide, timed("new", [time * 1.03 for time in BASE])])
     change = result.sections[0].change(result.sections[0].rows[1], LATENCY)
-    assert change.interval[0] > 0
+    assert change.interval[0] < 0 < change.interval[1]
     assert change.verdict is Verdict.NOT_RESOLVED
 
 
@@ -65,8 +66,8 @@ def test_slow_machine_is_no_slow_arm(timed):
     result = compare("s", [timed("base", BASE), again, timed("new", times, reference=[2 * factor for factor in drifted])])
     assert verdict(result, "new") is Verdict.SAME
     section = result.sections[0]
-    assert section.change(section.rows[1], LATENCY).percent == pytest.approx(0, abs=1e-9)
-    assert section.rows[0].mean(LATENCY) == pytest.approx(section.rows[1].mean(LATENCY))
+    assert section.change(section.rows[1], LATENCY).percent == pytest.approx(0, abs=0.1)
+    assert section.rows[0].mean(LATENCY) == pytest.approx(section.rows[1].mean(LATENCY), rel=0.001)
     assert "| latency, throughput |" in "\n".join(timing.chapter(Study(result)).paragraphs)
 
 
@@ -77,7 +78,7 @@ def test_reference_that_only_adds_scatter_is_not_used_and_values_agree_with_thei
     runs = [timed("base", BASE, reference=noisy), again, timed("new", BASE, reference=[2.2, 2.3, 2.0, 2.2, 2.1])]
     result = compare("s", runs)
     section = result.sections[0]
-    assert section.change(section.rows[1], LATENCY).percent == pytest.approx(0, abs=1e-9)
+    assert section.change(section.rows[1], LATENCY).percent == pytest.approx(0, abs=0.1)
     assert "| not used |" in "\n".join(timing.chapter(Study(result)).paragraphs)
 
 
@@ -142,7 +143,7 @@ def test_aa_replicate_is_no_row_no_seed_and_supersedes_nothing(timed):
     section = result.sections[0]
     assert [(row.label, list(row.runs)) for row in section.rows] == [("base", [FIRST]), ("slow", [FIRST])]
     assert (section.superseded, result.left_out, len(result.runs)) == ([], (), 2)
-    assert section.rows[0].mean(LATENCY) == pytest.approx(statistics.geometric_mean(BASE))
+    assert section.rows[0].mean(LATENCY) == pytest.approx(statistics.geometric_mean([*BASE, *AGAIN]), rel=1e-6)
 
 
 def test_aa_replicate_needs_no_seed(timed):
@@ -161,7 +162,7 @@ def test_failed_aa_replicate_is_left_out(timed):
 def test_arm_of_another_session_has_a_number_and_no_verdict(timed):
     result = compare("s", [*pair(timed), timed("slow", SLOW, session="s2")])
     text = tables.before_after(result.sections[0]).splitlines()[-1]
-    assert "+19.9 % –" in text
+    assert "+19.8 % –" in text
     assert "Not timed side by side with base: slow." in notes_of(result)
     assert tables.differences(result.sections[0]) is None
 
@@ -265,7 +266,7 @@ def test_training_of_two_sessions_must_exceed_the_higher_floor(timed, order):
 @pytest.mark.parametrize(("order", "percent"), [(("quiet", "noisy"), -20), (("noisy", "quiet"), 20)])
 def test_latest_of_two_sessions_with_opposite_changes_is_used(timed, order, percent):
     section = compare("s", two_sessions(timed, order)).sections[0]
-    assert section.change(section.rows[1], LATENCY).percent == pytest.approx(percent)
+    assert section.change(section.rows[1], LATENCY).percent == pytest.approx(percent, abs=2)
 
 
 def test_training_of_a_session_without_a_floor_has_no_verdict(timed):
@@ -275,9 +276,9 @@ def test_training_of_a_session_without_a_floor_has_no_verdict(timed):
 
 
 def test_training_time_without_a_floor_has_no_verdict_and_scores_keep_theirs(make_run):
-    values = [{TRAINING: 100.0 + seed, "eval/score": 0.8} for seed in (0, 1)]
-    runs = [make_run(seed=seed, values=values[seed]) for seed in (0, 1)]
-    runs += [make_run("new", seed, {TRAINING: 50.0, "eval/score": 0.9 + seed / 1000}) for seed in (0, 1)]
+    values = [{TRAINING: 100.0 + seed, "eval/score": 0.8} for seed in (0, 1, 2)]
+    runs = [make_run(seed=seed, values=values[seed]) for seed in (0, 1, 2)]
+    runs += [make_run("new", seed, {TRAINING: 50.0, "eval/score": 0.9 + seed / 1000}) for seed in (0, 1, 2)]
     result = compare("s", runs)
     assert verdict(result, "new", TRAINING) is Verdict.OPEN
     assert result.sections[0].change(result.sections[0].rows[1], TRAINING).interval is not None

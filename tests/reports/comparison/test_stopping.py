@@ -89,15 +89,21 @@ def ratio(histories: dict[str, launches.History], name: str) -> launches.Ratio:
     return launches.compared(launches.LATENCY, histories["base"], histories[name])
 
 
+def judged(histories: dict[str, launches.History]) -> launches.Ratio:
+    """The arm against the mean of both series of the baseline, as reports compare it."""
+    both = launches.merged([histories["base"], histories["base-again"]])
+    return launches.compared(launches.LATENCY, both, histories["arm"])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES)
 def test_equal_arms_are_seldom_told_apart_whenever_a_session_ends(machine: str):
     alarms = 0
     for _, histories in studies(machine):
         floor = launches.noise_floor(ratio(histories, "base-again"))
-        alarms += launches.evidence(LATENCY, ratio(histories, "arm"), floor).verdict() in (Verdict.BETTER, Verdict.WORSE)
+        alarms += launches.evidence(LATENCY, judged(histories), floor).verdict() in (Verdict.BETTER, Verdict.WORSE)
     print(f"{machine}: false differences {alarms / SESSIONS:.4f}")
-    assert alarms / SESSIONS <= 0.05
+    assert alarms / SESSIONS <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / SESSIONS)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

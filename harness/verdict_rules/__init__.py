@@ -75,18 +75,23 @@ def share_apart(before: np.ndarray, after: np.ndarray) -> float:
 
 def over_tasks(errors: Sequence[float]) -> float:
     """Standard error over the items of a mean over tasks, whose items are others."""
-    return math.hypot(*errors) / len(errors)
+    return math.hypot(*errors) / max(1, len(errors))
 
 
-def beats_constant(values: Sequence[float], constant: float, sign: int = 1, item: float = 0.0) -> bool:
-    """Whether values of independent replicates are shown to be better than the constant answer (one-sided t test at 5 %).
+def tells_of_tasks(each: Sequence[Tells]) -> Tells:
+    """What several tasks say together: as much as the one that can say most."""
+    return next((one for one in Tells if one in each), Tells.EVERYTHING)
 
-    `sign`: -1 where lower is better; `item`: their standard error over items. One value, or equal ones, must be better.
+
+def beats_constant(scores: Sequence[float], constant: float, item: float = 0.0) -> bool:
+    """Whether scores of independent replicates are shown to be better than the constant answer (one-sided t test at 5 %).
+
+    `item`: their standard error over the items. One score, or equal ones without it, must be better.
     """
-    found = of_differences([sign * value for value in values]).with_items(item)
+    found = of_differences(scores).with_items(item)
     if not found.error:
-        return found.mean > sign * constant
-    return found.t_test_p(sign * constant, 1) <= LEVEL
+        return found.mean > constant
+    return found.t_test_p(constant, 1) <= LEVEL
 
 
 def is_solved(score: float, margin: float, items: float | None = None, headline: str | None = None) -> bool:
