@@ -134,8 +134,8 @@ def _make(path: Path, make: Callable[[str], object]) -> None:
     make(f"{SCHEME}{temporary}")
     with contextlib.closing(sqlite3.connect(temporary)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA application_id={OURS}")
+        connection.execute("PRAGMA journal_mode=WAL")
     for ending in PARTS[1:]:
         temporary.with_name(temporary.name + ending).unlink(missing_ok=True)
     temporary.replace(path)

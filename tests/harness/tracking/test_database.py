@@ -236,5 +236,5 @@ def test_a_torn_store_is_ours_by_its_number_anywhere_and_by_its_place_in_an_outp
     with pytest.raises(InputError, match="it was not made by the harness"):
         database.renewed(f"sqlite:///{path}")
     (path.parent / "s").mkdir()
-    (path.parent / "s" / "plan.json").write_text('{"harness": {"time": 1, "folder": "/", "runs": []}}')
+    (path.parent / "s" / "plan.json").write_text('{"a": {"time": 1, "folder": "/", "runs": [{"folder": "s/run"}]}}')
     assert database.renewed(f"sqlite:///{path}").read_bytes() == content
