@@ -126,6 +126,20 @@ def test_one_pair_or_nothing_that_scatters_is_not_judged():
     assert judge(of_scores(scores, scores, 1 / 20), DROP)[0] is Outcome.NOT_SHOWN
 
 
+def test_interval_by_which_a_test_is_shown_is_the_one_that_decides_it():
+    """Both of its ends are those of one-sided tests at 5 %: an arm passes where the interval is above the allowed loss."""
+    decided = Counter()
+    for drop in np.linspace(0.0, 0.05, 101):
+        before = np.array([0.80, 0.78, 0.83, 0.81])
+        found = of_scores(before, before - drop + np.array([0.01, -0.01, 0.006, -0.006]))
+        outcome, reason = judge(found, DROP)
+        low, high = non_inferiority.Test(None, "new", DROP, outcome, reason, found).interval
+        expected = Outcome.PASSED if low >= -0.02 else Outcome.INFERIOR if high <= -0.02 else Outcome.NOT_SHOWN
+        assert outcome is expected, drop
+        decided[outcome] += 1
+    assert min(decided[outcome] for outcome in (Outcome.PASSED, Outcome.INFERIOR, Outcome.NOT_SHOWN)) > 5
+
+
 def test_percent_is_of_the_score_before_and_points_are_not():
     before = np.array([0.4, 0.41, 0.39])
     found = of_scores(before, before - np.array([0.005, 0.0051, 0.0049]))

@@ -66,6 +66,12 @@ def test_one_item_in_every_task_is_the_floor(make_run):
     assert change.verdict is Verdict.NOT_RESOLVED
 
 
+def test_one_item_is_that_of_the_smaller_number_of_items(make_run):
+    runs = [make_run(arm, 0, {SCORE: 0.8, ITEMS: items}) for arm, items in (("base", 872), ("new", 100))]
+    section = compare("s", runs).sections[0]
+    assert section.item(section.row_of("new")) == 1 / 100
+
+
 def test_counts_are_means_and_memories_geometric_means(make_run):
     def runs(arm: str, sizes: tuple[float, float], peaks: tuple[float, float]):
         both = zip(TASKS, sizes, peaks, strict=False)
@@ -116,6 +122,19 @@ def test_sessions_are_independent_of_one_another(timed):
     error = np.std(np.log([1.1, 1.2, 1.3]), ddof=1) / math.sqrt(3)
     assert (change.n, change.evidence.found.error) == (6, pytest.approx(error / math.sqrt(2), rel=1e-6))
     assert change.evidence.found.freedom == pytest.approx(4)
+
+
+def test_freedom_of_sessions_that_scatter_unequally_is_satterthwaites(timed):
+    """A session that scatters far more than the other brings nearly all of the error, and hardly more freedom than its own."""
+    runs = [
+        timed(arm, times, task=task, session=session)
+        for task, session, new in (("sst2", "s1", [11.0, 12.0, 13.0]), ("cola", "s2", [12.0, 12.1, 12.2]))
+        for arm, times in {"base": [10.0, 10.0, 10.0], "new": new}.items()
+    ]
+    found = overall.of_tasks(compare("s", runs)).change("new", LATENCY).evidence.found
+    squares = [np.var(np.log(ratios), ddof=1) for ratios in ([1.1, 1.2, 1.3], [1.2, 1.21, 1.22])]
+    assert found.freedom == pytest.approx(sum(squares) ** 2 / sum(square**2 / 2 for square in squares), rel=1e-6)
+    assert found.freedom < 2.1
 
 
 def test_without_launches_side_by_side_there_is_a_number_and_no_verdict(timed):
