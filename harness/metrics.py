@@ -80,7 +80,7 @@ class Margin:
     relative: bool = False
 
 
-MARGINS = {"score": Margin(0.01), "share": Margin(0.01), "nats": Margin(0.02)}
+MARGINS = {"score": Margin(0.01), "share": Margin(0.01), "nats": Margin(0.02), "bits/byte": Margin(0.01)}
 """Unit -> margin of the equivalence test; of all other units RELATIVE_MARGIN."""
 
 RELATIVE_MARGIN = Margin(0.05, relative=True)
@@ -227,6 +227,7 @@ def _of_pretraining() -> list[Metric]:
         Metric("pretrain/loss", "loss", lower, "pretraining loss"),
         Metric("pretrain/masked_loss", "nats", lower, "held-out masked loss"),
         Metric("pretrain/masked_accuracy", "share", higher, "held-out masked accuracy"),
+        Metric("pretrain/heldout_bits_per_byte", "bits/byte", lower, "held-out masked bits per byte"),
         Metric("pretrain/pair_loss", "nats", lower, "held-out loss on segment pairs"),
         Metric("pretrain/pair_accuracy", "share", higher, "held-out accuracy on segment pairs"),
         Metric("pretrain/detection_loss", "nats", lower, "held-out loss of the detector"),
@@ -234,6 +235,7 @@ def _of_pretraining() -> list[Metric]:
         Metric("pretrain/replaced_loss", "nats", lower, "held-out loss of the detector on replaced tokens"),
         Metric("pretrain/replaced_accuracy", "share", higher, "held-out replaced tokens that the detector finds"),
         Metric("pretrain/next_token_loss", "nats", lower, "held-out loss on next tokens"),
+        Metric("pretrain/next_token_bits_per_byte", "bits/byte", lower, "held-out bits per byte on next tokens"),
         Metric("pretrain/next_token_accuracy", "share", higher, "held-out accuracy on next tokens"),
         Metric("pretrain/permuted_loss", "nats", lower, "held-out loss on tokens in a random order"),
         Metric("pretrain/permuted_accuracy", "share", higher, "held-out accuracy on tokens in a random order"),

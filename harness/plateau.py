@@ -13,7 +13,7 @@ from harness.paths import REFERENCE, conf_directory
 
 LOSS, ENTROPY, PROBE = "pretrain/masked_loss", "pretrain/unigram_entropy", "pretrain/probe_steps"
 
-MASKED = (LOSS, "pretrain/masked_accuracy")
+MASKED = (LOSS, "pretrain/masked_accuracy", "pretrain/heldout_bits_per_byte")
 """Of a trained head or of a probe, which do not compare with each other: a probe is trained for some hundred steps."""
 
 SHARE = 0.93

@@ -20,6 +20,7 @@ from harness.config import mistakes
 from harness.errors import InputError, unknown
 from harness.metrics import Direction, Metric
 from harness.paired import CONFIDENCE, Difference, Replicate, Values
+from harness.per_token import PER_TOKEN, has_one_vocabulary
 from harness.plateau import LOSS, MASKED, PROBE, SHARE
 from harness.tracking.run_log import FinishedRun
 from harness.verdict_rules import Tells
@@ -78,6 +79,8 @@ class Section:
         """By how much `of` is better; the reason where the two cannot be compared, None without a pair."""
         if metric.name in MASKED and not self.has_one_head:
             return "masked tokens of one arm are predicted by a probe"
+        if metric.name in PER_TOKEN and not has_one_vocabulary([self.run.params, self.against.params]):
+            return f"{metric.unit} per token do not compare, the vocabularies differ: tokenizer=wordpiece gives both one"
         constant = fmean(self.constant) if self.constant else None
         return difference(*self.values, metric, margin, constant, self.run.metrics.get(EXAMPLES), self.run.params.get(HEADLINE))
 

@@ -13,7 +13,7 @@ from yaml import YAMLError
 from harness.arms import within
 from harness.config import names
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
-from harness.config.choices import DeviceSharding, Dtype, Keep, KeepBest, TrainedOn
+from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, TrainedOn
 from harness.config.execution import LEASES, ON_FAILURE
 from harness.config.schema import FinetuneConfig, MeasureConfig, PretrainConfig, RunConfig
 from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
@@ -105,26 +105,38 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
     if all(getattr(pretrain, key) is None for key in BUDGETS):
         pretrain = replace(pretrain, tokens=DEFAULT_TOKENS)
     measure = replace(config.measure, length=config.measure.length or longest)
-    config = replace(config, pretrain=pretrain, measure=measure, tokenizer=_stated(config))
-    if config.tokenizer.trained_on is not TrainedOn.auto:
-        return config
-    trained_on = TrainedOn.corpus if is_pretrained(config) else TrainedOn.task
-    return replace(config, tokenizer=replace(config.tokenizer, trained_on=trained_on))
+    config = replace(config, pretrain=pretrain, measure=measure)
+    if config.tokenizer.trained_on is TrainedOn.auto:
+        trained_on = TrainedOn.corpus if is_pretrained(config) else TrainedOn.task
+        config = replace(config, tokenizer=replace(config.tokenizer, trained_on=trained_on))
+    return replace(config, tokenizer=_stated(config))
 
 
 def _stated(config: RunConfig) -> TokenizerConfig:
     """The tokenizer with what the model or scale states in place of each null, and the default where they state nothing.
 
-    A stated file is read only where nothing says which file, kind or size.
+    A stated file is read only where nothing says which file, kind or size. A stated case is that of the stated kind. A typed
+    vocabulary file is WordPiece's. Words of a generated text have no parts: every model reads them whole, as the default does.
     """
     tokenizer, stated, default = config.tokenizer, config.model.tokenizer, TokenizerConfig()
+    is_open_kind = not tokenizer.vocab_file and not _is_generated(config)
+    kind = tokenizer.kind or (is_open_kind and stated.kind) or default.kind
+    if stated.kind not in (None, kind):
+        stated = replace(stated, lowercase=None)
     is_open = all(getattr(tokenizer, key) is None for key in ("file", "vocab_file", "kind", "vocab_size"))
     files = {"file": stated.file, "vocab_file": stated.vocab_file} if is_open else {}
-    values = {}
-    for key in ("kind", "vocab_size", "lowercase", "multilingual"):
+    values = {"kind": kind}
+    for key in ("vocab_size", "lowercase", "multilingual", "separators"):
         choices = (getattr(source, key) for source in (tokenizer, stated, default))
         values[key] = next(value for value in choices if value is not None)
     return replace(tokenizer, **files, **values)
+
+
+def _is_generated(config: RunConfig) -> bool:
+    """Whether the text that the tokenizer is trained on is."""
+    if config.tokenizer.trained_on is TrainedOn.corpus:
+        return config.corpus.source is CorpusSource.builtin
+    return config.task.grammar is not None
 
 
 def _without_unread(config: RunConfig) -> RunConfig:

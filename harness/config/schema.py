@@ -41,6 +41,7 @@ class StatedTokenizer:
     vocab_size: int | None = number(None, at_least=1, limit=LARGEST_TABLE)  # pieces at most
     lowercase: bool | None = None  # text is read in lower case
     multilingual: bool | None = None  # it is also trained on the text of task.languages
+    separators: int | None = number(None, at_least=1, limit=100)  # [SEP] between the two texts of a pair
     vocab_file: str | None = None  # used if neither kind nor size nor another file is set
     file: str | None = None  # likewise
 

@@ -109,5 +109,6 @@ class TokenizerConfig:
     min_frequency: int = number(2, at_least=0)  # times that two pieces must meet to become one; not of kind unigram
     lowercase: bool | None = True  # text is read in lower case
     multilingual: bool | None = False  # also trained on the text of task.languages, without labels
+    separators: int | None = number(1, at_least=1, limit=100)  # [SEP] between the two texts of a pair
     vocab_file: str | None = None  # one piece a line, as BERT's vocab.txt
     file: str | None = None  # a whole tokenizer of the library, tokenizer.json

@@ -11,7 +11,10 @@ MOST_WORDS = 300_000
 """Words kept with their ids, about 60 MB; beyond it the table begins anew."""
 
 UNIT_SEPARATOR = "\x1f"
-"""White space for `str.split`, which BERT's normaliser removes; all other characters mean the same to both."""
+"""White space for `str.split`, which the normalisers remove; all other characters mean the same to both."""
+
+BY_CHARACTER = ({"NFKC"}, {"NFKC", "NFKD", "StripAccents", "Lowercase"})
+"""Normalisers after `Nmt` that change no white space and join nothing across it."""
 
 Encode = Callable[[list[str]], tuple[np.ndarray, np.ndarray]]
 """From texts to their concatenated ids, (tokens,) int64, and the number of ids of each text, (texts,) int64."""
@@ -25,15 +28,15 @@ def encoder(tokenizer: Tokenizer) -> Encode:
 def cuts_at_white_space(tokenizer: Tokenizer) -> bool:
     """Whether the ids of a text are those of its words one after the other, whatever stands around a word.
 
-    So it is where BERT's normaliser and words come first, and nothing is added to the first word alone. An added piece that is
-    not special is looked for in the whole text, and may contain white space.
+    So it is where BERT's normaliser, or SentencePiece's, and BERT's words come first, and nothing is added to the first word
+    alone. An added piece that is not special is looked for in the whole text, and may contain white space.
     """
     spec = json.loads(tokenizer.to_str())
     normalizer, cut = spec["normalizer"] or {}, spec["pre_tokenizer"] or {}
     first, *later = (cut["pretokenizers"] if cut.get("type") == "Sequence" else [cut]) or [{}]
+    nmt, *others = [one["type"] for one in normalizer.get("normalizers", [])] or [None]
     return (
-        normalizer.get("type") == "BertNormalizer"
-        and normalizer["clean_text"]
+        (normalizer.get("clean_text", False) or (nmt == "Nmt" and set(others) in BY_CHARACTER))
         and first.get("type") == "BertPreTokenizer"
         and all(one["type"] == "Split" or one.get("prepend_scheme") == "always" for one in later)
         and tokenizer.encode_special_tokens

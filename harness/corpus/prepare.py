@@ -19,7 +19,7 @@ from harness.data.cache import write_once
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 
-PREPARE_VERSION = 2
+PREPARE_VERSION = 3
 """Part of the cache key; increased when the same documents are prepared differently."""
 
 BATCH_CHARACTERS = 1_000_000
@@ -63,6 +63,7 @@ class _Counts:
     pieces: np.ndarray  # (V,) int64 occurrences of each piece
     documents: int = 0
     tokens: int = 0
+    text_bytes: int = 0  # of the text itself, in UTF-8
 
 
 def _key(config: RunConfig, text: str) -> str:
@@ -89,6 +90,7 @@ def _fill(config: RunConfig, folder: Path, text: str) -> None:
         "sentence_ends": tokenizers.sentence_ends(tokenizer),
         "documents": {split: count.documents for split, count in counts.items()},
         "tokens": {split: count.tokens for split, count in counts.items()},
+        "text_bytes": {split: count.text_bytes for split, count in counts.items()},
         "unknown_share": _share(counts["train"].pieces, special["unk"]),
         "unigram_entropy": _entropy(counts["validation"].pieces),
     }
@@ -123,6 +125,7 @@ def _write_split(tokenizer: "Tokenizer", texts: Iterable[str], path: Path) -> _C
             starts.write((counts.tokens + np.cumsum(lengths)).astype("<i8").tobytes())
             counts.pieces += np.bincount(ids, minlength=size)
             counts.tokens += len(ids)
+            counts.text_bytes += sum(len(text.encode()) for text in batch)
             counts.documents += len(lengths)
     if not counts.documents:
         raise InputError(f"corpus, {path.name}: no document has any token; check the text and the tokenizer")

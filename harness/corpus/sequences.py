@@ -4,6 +4,7 @@ B sequences, T tokens. Memory does not grow with the corpus: ids and offsets are
 """
 
 import json
+import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ class Corpus:
     sentence_ends: list[int]  # ids of . ! ?
     unknown_share: float  # of the training tokens
     unigram_entropy: float  # nats, of the validation tokens
-    counts: dict[str, dict[str, int]]  # documents and tokens of each split
+    counts: dict[str, dict[str, int]]  # documents, tokens and bytes of text of each split
 
     def vocabulary(self) -> Vocabulary:
         """What objectives need of the tokenizer."""
@@ -53,6 +54,16 @@ class Corpus:
         """Number of tokens, without special pieces."""
         return self.counts["tokens"][split]
 
+    def bits_per_byte(self, nats_per_token: float) -> float:
+        """A loss on the tokens of the held-out text, by the bytes of that text: it compares vocabularies of another coarseness.
+
+        As many bytes stand for a token as the whole text has for each of its tokens, so that white space, case and accents that
+        a vocabulary drops, and letters that it does not know, count for each vocabulary alike. Those are not predicted: a
+        vocabulary that drops much has fewer bits.
+        """
+        bytes_per_token = self.counts["text_bytes"]["validation"] / self.counts["tokens"]["validation"]
+        return nats_per_token / (math.log(2) * bytes_per_token)
+
     def stream(self, split: str) -> np.ndarray:
         """(tokens,) concatenated ids of all documents, memory-mapped."""
         return np.asarray(np.memmap(self.folder / f"{split}.tokens", dtype=token_dtype(self.vocab_size), mode="r"))
@@ -66,7 +77,7 @@ def read(output: str, key: str) -> Corpus:
     """The prepared corpus with this key; FileNotFoundError when it is not cached."""
     folder = folder_of(output, key)
     facts = json.loads((folder / "facts.json").read_text())
-    counts = {name: facts.pop(name) for name in ("documents", "tokens")}
+    counts = {name: facts.pop(name) for name in ("documents", "tokens", "text_bytes")}
     return Corpus(key=key, folder=folder, counts=counts, **facts)
 
 

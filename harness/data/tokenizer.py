@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram, WordPiece
-from tokenizers.normalizers import BertNormalizer, Lowercase
+from tokenizers.normalizers import NFKC, NFKD, BertNormalizer, Lowercase, Nmt, StripAccents
 from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel, Metaspace, Split
 from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
@@ -42,8 +42,9 @@ class TooFewPiecesError(InputError):
 
 
 def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    """A tokenizer that writes `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with token types 0 and 1.
+    """A tokenizer that writes `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]` with token types 0 and 1.
 
+    Between the texts of a pair are as many `[SEP]` as `config.separators`.
     `texts` may be iterated several times and is not kept in memory. Training is deterministic, also across processes.
     InputError when the vocabulary file is missing or lacks a special piece, TooFewPiecesError for a size below the alphabet.
     """
@@ -54,9 +55,11 @@ def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     tokenizer = _read_vocabulary(config) if config.vocab_file else _train(config, texts)
     tokenizer.add_special_tokens(list(SPECIAL))
     cls, sep = (("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]")))
-    tokenizer.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[cls, sep]
+    frame = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair=f"[CLS] $A{' [SEP]' * config.separators} $B:1 [SEP]:1", special_tokens=[cls, sep]
     )
+    bytewise = isinstance(tokenizer.pre_tokenizer, ByteLevel)  # a piece does not begin at the white space before its word
+    tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), frame]) if bytewise else frame
     return tokenizer
 
 
@@ -187,12 +190,12 @@ def _too_few(config: TokenizerConfig, least: int) -> TooFewPiecesError:
 
 def _least_unigram(config: TokenizerConfig, texts: Iterable[str]) -> int:
     """Special pieces, letters, the mark of words, and one piece by which the trainer knows that it is done."""
-    normalize = _words_of_bert(Unigram(), config.lowercase).normalizer.normalize_str
+    normalize = _marked_words(Unigram(), config.lowercase).normalizer.normalize_str
     letters = {letter for text in limited(texts, config.train_characters) for letter in set(normalize(text))}
     return len(SPECIAL) + len({letter for letter in letters if not letter.isspace()} | {"▁"}) + 1
 
 
-def _words_of_bert(model: WordPiece | Unigram, lowercase: bool) -> Tokenizer:
+def _words_of_bert(model: WordPiece, lowercase: bool) -> Tokenizer:
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = BertPreTokenizer()
@@ -265,8 +268,12 @@ def _sorted_pieces(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
 
 
 def _marked_words(model: Unigram, lowercase: bool) -> Tokenizer:
-    """The same words as for WordPiece, each with the prefix `▁` unless it is punctuation."""
-    tokenizer = _words_of_bert(model, lowercase)
+    """Words and punctuation marks apart, as SentencePiece keeps scripts apart; each word has the prefix `▁`.
+
+    Text is normalised as published: NFKC, and in lower case also without accents, as ALBERT's (arXiv:1909.11942).
+    """
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Sequence([Nmt(), *([NFKD(), StripAccents(), Lowercase()] if lowercase else []), NFKC()])
     unmarked = Split(Regex(r"▁(?=[\p{P}$+<=>^`|~])"), "removed")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([BertPreTokenizer(), Metaspace(), unmarked])
     tokenizer.decoder = decoders.Metaspace()

@@ -2,6 +2,10 @@
 
 An objective with a masked-LM head is evaluated with it. For any other one a probe, a new head, is trained on the frozen encoder
 over the training text.
+
+Losses per token compare within one vocabulary alone. Bits per byte (`Corpus.bits_per_byte`) compare several: the loss in nats
+times the masked tokens, over ln 2 times the bytes that so many tokens stand for. Masks are of tokens, so that the context is
+not quite the same: in words cut into more pieces, a masked piece has the rest of its word in sight.
 """
 
 from collections.abc import Iterator
@@ -31,12 +35,12 @@ class MaskedLMEval:
 
     def __init__(self, config: PretrainConfig, shape: EncoderConfig, corpus: Corpus, machine: Machine) -> None:
         self._config, self._shape, self._machine = config, shape, machine
-        self._vocabulary, self._unigram_entropy = corpus.vocabulary(), corpus.unigram_entropy
+        self._corpus, self._vocabulary = corpus, corpus.vocabulary()
         self._held_out = Sequences(corpus, "validation", config.length, None, SEED)
         self._train = Sequences(corpus, "train", config.length, None, SEED)
 
     def measure(self, objective: Objective) -> dict[str, float]:
-        """Metric name -> loss in nats and accuracy over all masked tokens, and the loss of a unigram model."""
+        """Metric name -> loss in nats, accuracy and bits per byte over all masked tokens, and the loss of a unigram model."""
         objective.eval()
         head = objective.masked_head or self._trained_probe(objective.encoder)
         loss, correct, predictions = 0.0, 0, 0
@@ -48,7 +52,8 @@ class MaskedLMEval:
         return {
             "pretrain/masked_loss": loss / predictions,
             "pretrain/masked_accuracy": correct / predictions,
-            "pretrain/unigram_entropy": self._unigram_entropy,
+            "pretrain/heldout_bits_per_byte": self._corpus.bits_per_byte(loss / predictions),
+            "pretrain/unigram_entropy": self._corpus.unigram_entropy,
             "pretrain/probe_steps": 0 if objective.masked_head else self._config.probe_steps,
         }
 

@@ -23,7 +23,7 @@ class PartsEval:
     """Evaluates the parts of objectives on the same held-out sequences, `eval_sequences` at most."""
 
     def __init__(self, config: PretrainConfig, corpus: Corpus, machine: Machine) -> None:
-        self._config, self._machine = config, machine
+        self._config, self._corpus, self._machine = config, corpus, machine
         self._held_out = None
         if OBJECTIVES[config.objective].has_parts:
             self._held_out = _sequences(corpus, config)
@@ -48,6 +48,8 @@ class PartsEval:
         for name, (loss, correct, predictions) in sums.items():
             if predictions:
                 scores |= {f"pretrain/{name}_loss": loss / predictions, f"pretrain/{name}_accuracy": correct / predictions}
+        if "pretrain/next_token_loss" in scores:  # of a text from left to right, as compression is measured
+            scores["pretrain/next_token_bits_per_byte"] = self._corpus.bits_per_byte(scores["pretrain/next_token_loss"])
         return scores
 
     def _batches(self, available: int) -> list[np.ndarray]:

@@ -17,7 +17,7 @@ from harness.paired import CONFIDENCE, Difference, of_differences
 LEVEL = 1 - CONFIDENCE
 FEWEST_REPLICATES = 3
 """Pairs or clusters of pairs below which a score carries no verdict: of two differences any may be equal by chance."""
-TRAINED_UNITS = ("score", "share", "nats", "loss")
+TRAINED_UNITS = ("score", "share", "nats", "bits/byte", "loss")
 """Units of what scatters from one training to the next."""
 CORRELATIONS = ("matthews", "pearson", "spearman")
 """Scores from -1 to 1; all others are shares of items, from 0 to 1, or are taken for such."""

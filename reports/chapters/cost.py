@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate, compare_paired, spread
-from harness.plateau import MASKED
 from reports.comparison.compare import Comparison, Row, Section
-from reports.comparison.heads import heads_of
+from reports.comparison.heads import are_comparable
 from reports.comparison.study import Study
 from reports.errors import ReportError, unknown
 from reports.writing import formats
@@ -217,7 +216,7 @@ def _without_curve(target: Target, study: Study) -> str:
 
 def table(comparison: Comparison, section: Section, target: Target, study: Study) -> list[str]:
     """Heading, table, which costs are missing and who is left out; empty where no row has the curve."""
-    others = with_another_head(section) if target.metric in MASKED else []
+    others = not_comparable(section, target.metric)
     rows = [found for row in section.rows if row.label not in others and (found := paid(row, target, study))]
     if not rows:
         return []
@@ -229,10 +228,10 @@ def table(comparison: Comparison, section: Section, target: Target, study: Study
     return [heading, formats.table(["arm", "runs that reached it", *UNITS], lines), *_missing(rows, target), *_left_out(others)]
 
 
-def with_another_head(section: Section) -> list[str]:
-    """Rows whose masked tokens are predicted by another kind of head than those of the baseline, or else of the first row."""
+def not_comparable(section: Section, name: str) -> list[str]:
+    """Rows with another head for masked tokens, or another vocabulary, than those of the baseline, or else of the first row."""
     first = section.before or section.rows[0]
-    return [row.label for row in section.rows if heads_of(row.runs.values()) != heads_of(first.runs.values())]
+    return [row.label for row in section.rows if not are_comparable(name, first.runs.values(), row.runs.values())]
 
 
 def _left_out(labels: list[str]) -> list[str]:
@@ -240,8 +239,8 @@ def _left_out(labels: list[str]) -> list[str]:
         return []
     names = listed([escape(label) for label in labels], most=None)
     return [
-        f"Left out: {names}. Another kind of head predicts the masked tokens there: a probe on the frozen encoder and the "
-        "objective's own head do not compare."
+        f"Left out: {names}. Another kind of head predicts the masked tokens there, a probe on the frozen encoder in place of "
+        "the objective's own, or the tokens are of another vocabulary: they do not compare."
     ]
 
 

@@ -68,7 +68,7 @@ def place(effect: Effect, value: float) -> float:
 
 def is_ratio(effect: Effect) -> bool:
     """Whether it is drawn on the axis of ratios that all panels share."""
-    return effect.unit not in (*SHARES, "nats") and effect.change.baseline_mean > 0
+    return effect.unit not in (*SHARES, "nats", "bits/byte") and effect.change.baseline_mean > 0
 
 
 def ends(effect: Effect) -> list[float]:

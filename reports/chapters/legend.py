@@ -71,5 +71,6 @@ def chapter(study: Study) -> Chapter:
 
 def margins() -> str:
     """Every margin that is declared."""
-    score, nats = POINTS * MARGINS["score"].size, MARGINS["nats"].size
-    return f"{score:g} point of a score or a share, {nats:g} nats, {100 * RELATIVE_MARGIN.size:g} % of anything else"
+    score, nats, bits = POINTS * MARGINS["score"].size, MARGINS["nats"].size, MARGINS["bits/byte"].size
+    absolute = f"{score:g} point of a score or a share, {nats:g} nats, {bits:g} bits a byte"
+    return f"{absolute}, {100 * RELATIVE_MARGIN.size:g} % of anything else"

@@ -22,7 +22,7 @@ CAPTIONS = {
 LEGEND = """\
 ▲ better, ▼ worse, ≈ the same within the margin, ~ not resolved, △ ▽ measured once, – no verdict. ± is the standard deviation
 over replicates, of latency over rounds of launches."""
-UNITS_IN_HEAD = ("ms", "tokens/s", "nats")
+UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
 
 
 def chapter(study: Study) -> Chapter:

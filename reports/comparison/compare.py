@@ -19,7 +19,7 @@ from harness.verdict_rules.item_errors import Errors
 from reports.comparison import items, sessions
 from reports.comparison import labels as naming
 from reports.comparison.baselines import baseline_of, choose_baseline
-from reports.comparison.heads import have_probes, judged_with_one_head
+from reports.comparison.heads import have_probes, judged_alike
 from reports.comparison.items import Paired
 from reports.comparison.remembered import remembered
 from reports.comparison.replicates import replicate_order
@@ -111,7 +111,7 @@ class Section:
             reached, tells = self.runs[0].has_budget_of_time, self.tells(row, name)
             of_items = self.items_error(row, metric)
             found = change(metric, before.values(name), row.values(name), item, item or 0.0, reached, of_items, tells)
-            found = judged_with_one_head(found, name, before.runs.values(), row.runs.values())
+            found = judged_alike(found, name, before.runs.values(), row.runs.values())
         return replace(found, seconds=self.seconds(row)) if found and not found.by_round else found
 
     def item(self, row: Row) -> float | None:

@@ -15,7 +15,7 @@ from harness.metrics import Compared, Metric
 from harness.paired import Difference, Replicate, Spread, geometric_mean, of_differences, spread
 from reports.comparison import launches, sessions, statistics
 from reports.comparison.compare import Comparison, Row, Section
-from reports.comparison.heads import judged_with_one_head
+from reports.comparison.heads import judged_alike
 from reports.comparison.remembered import remembered
 from reports.comparison.results import HEADLINE
 from reports.comparison.selection import selected
@@ -107,7 +107,7 @@ class Overall:
             tells = verdict_rules.tells_of_tasks([section.tells(section.row_of(label), metric.name) for section in shared])
             found = change(metric, before, after, reached=shared[0].runs[0].has_budget_of_time, tells=tells)
             earlier, later = ([run for side in sides for run in getattr(side, name).values()] for name in ("before", "after"))
-            found = judged_with_one_head(found, metric.name, earlier, later)
+            found = judged_alike(found, metric.name, earlier, later)
         if found and metric.compared is Compared.ABOVE_FLOOR and found.verdict:
             floors = [sessions.gating_floor(side, self._sessions) for side in sides]
             found = with_floor(found, None if None in floors else max(floors))

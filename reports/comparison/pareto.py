@@ -13,6 +13,7 @@ import numpy as np
 
 from harness import metrics
 from harness.paired import by_pretraining
+from harness.per_token import has_one_vocabulary
 from reports.comparison.compare import Row, Section
 from reports.comparison.estimates import of_launches
 from reports.comparison.results import headline
@@ -44,7 +45,9 @@ class Front:
 
 
 def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Front | None:
-    """Of the means over the sections; None where an arm has no such cost."""
+    """Of the means over the sections; None where an arm has no such cost and for tokens of several vocabularies."""
+    if any(one.is_pretraining and not has_one_vocabulary(run.params for run in one.runs) for one in sections):
+        return None
     rows = [[section.row_of(label) for label in labels] for section in sections]
     costs = [[_costs(row, cost) for row in of_section] for of_section in rows]
     if not all(values for of_section in costs for values in of_section):

@@ -19,7 +19,7 @@ SHOWN = 5
 KINDS = ("score", "speed", "memory", "size", "other")
 """In the order in which numbers are listed."""
 OF_UNITS = {
-    "score": ("score", "loss", "nats"),
+    "score": ("score", "loss", "nats", "bits/byte"),
     "speed": ("s", "ms", "tokens/s", "samples/s", "J", "J/token"),
     "size": ("parameters", "FLOP"),
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from harness import arms, metrics, tags
 from harness.metrics import Compared
+from harness.per_token import PER_BYTE, has_one_vocabulary
 from harness.verdict_rules import Tells
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Row, Section
@@ -28,7 +29,7 @@ OF_TASKS = {
     "finetune/tokens_per_s": "training throughput",
 }
 """Metric over all tasks -> its name in the overview."""
-OF_PRETRAININGS = {name: metrics.get(name).title for name in ("pretrain/flops", LOSS, *tables.OWN)}
+OF_PRETRAININGS = ("pretrain/flops", LOSS, *tables.OWN)
 BRACKETS = " In brackets: 95 % intervals, corrected for the number of arms (Holm); those of scores hold the share of the items."
 MOST = 6
 """Arms beyond which a sentence is said of a metric, not of an arm; names of one list."""
@@ -81,10 +82,17 @@ def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
     tasks, pretrainings = overall.of_tasks(comparison), overall.of_pretrainings(comparison)
     sizes = {} if tasks.sections else {"model/params_total": "parameters"}
     found = []
-    for over, names in ((tasks, OF_TASKS), (pretrainings, sizes | OF_PRETRAININGS)):
+    for over, names in ((tasks, OF_TASKS), (pretrainings, sizes | _of_pretrainings(pretrainings))):
         known = {name: text for name, text in names.items() if any(over.having(label, name) for label in over.labels)}
         found += [(over, known)] if known else []
     return found
+
+
+def _of_pretrainings(over: Overall) -> dict[str, str]:
+    """Metric -> its name; losses by byte in place of those by token where the arms have several vocabularies."""
+    one = all(has_one_vocabulary(run.params for run in section.runs) for section in over.sections)
+    names = OF_PRETRAININGS if one else (PER_BYTE.get(name, name) for name in OF_PRETRAININGS)
+    return {name: metrics.get(name).title for name in names}
 
 
 def effects(comparison: Comparison) -> list[Effect]:
@@ -113,6 +121,7 @@ def paragraphs(comparison: Comparison) -> list[str]:
         *_solved(comparison),
         *_without_evidence(found),
         *_by_probe(comparison, found),
+        *_vocabularies(comparison),
         *_unfinished(comparison),
     ]
     lists = ["\n".join(f"- {line}" for line in lines) for lines in (sentences, cautions) if lines]
@@ -249,9 +258,33 @@ def _without_evidence(found: list[Effect]) -> list[str]:
     return sentences
 
 
+def _vocabularies(comparison: Comparison) -> list[str]:
+    """Which arms have which vocabulary where they differ, and what does not compare for that."""
+    several = [one for one in selected(comparison) if not has_one_vocabulary(run.params for run in one.runs)]
+    if not several:
+        return []
+    arms_of: dict[str, list[str]] = {}
+    for row in several[0].rows:
+        for text in dict.fromkeys(_vocabulary(run) for run in row.runs.values()):
+            arms_of.setdefault(text, []).append(escape(row.label))
+    each = "; ".join(f"{text}: {listed(labels, most=MOST)}" for text, labels in arms_of.items())
+    by_token = "Losses and accuracies by token have no verdict between them, bits per byte have. "
+    pretrained = by_token if any(section.is_pretraining for section in several) else ""
+    return [f"**Vocabularies differ** ({each}). {pretrained}`tokenizer=wordpiece` gives all arms one."]
+
+
+def _vocabulary(run: Run) -> str:
+    """Kind, case, largest size, and the hash of its file."""
+    keys = ("tokenizer.kind", "tokenizer.lowercase", "tokenizer.vocab_size", "facts.tokenizer_file")
+    kind, lowercase, size, file = (run.params.get(key, "None") for key in keys)
+    kinds = {"bpe": "byte-level BPE", "unigram": "unigram", "wordpiece": "WordPiece"}
+    texts = [kinds.get(kind, kind), "lower case" if lowercase == "True" else "cased", f"up to {size} pieces"]
+    return ", ".join([*texts, *([f"file {file[: arms.HASH_DIGITS]}"] if file != "None" else [])])
+
+
 def _by_probe(comparison: Comparison, found: list[Effect]) -> list[str]:
     """Whose masked loss is not compared, and why; whose is of a probe on both sides."""
-    losses = [one for one in found if one.metric == LOSS]
+    losses = [one for one in found if one.metric in (LOSS, PER_BYTE[LOSS])]
     no_verdict = [escape(one.label) for one in losses if one.change.verdict is Verdict.OPEN]
     probed = [
         escape(one.label) for one in losses if one.change.verdict is not Verdict.OPEN and one.label in _probed(comparison)

@@ -56,7 +56,7 @@ def scaling(unit: str, value: float) -> tuple[float, str, int]:
     if unit in SCALED:
         factor, letter = prefix(value)
         return factor, letter + SCALED[unit], decimals(value / factor) if factor > 1 else 0
-    digits = 3 if unit in (*SHARES, "loss", "nats") else decimals(value)
+    digits = 3 if unit in (*SHARES, "loss", "nats", "bits/byte") else decimals(value)
     return 1.0, "" if unit in (*SHARES, "loss", "1") else unit, digits
 
 

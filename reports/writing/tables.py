@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from harness import metrics
 from harness.metrics import Direction, Metric
 from harness.paired import CONFIDENCE, pair
+from harness.per_token import PER_BYTE, has_one_vocabulary
 from reports.comparison.compare import Comparison, Row, Section
 from reports.comparison.results import ACCURACY, HEADLINE, LOSS, MAJORITY, UNIGRAM
 from reports.comparison.statistics import Change, Verdict
@@ -26,7 +27,7 @@ OF_PRETRAINING = ("model/params_total", "pretrain/tokens", "pretrain/flops", "pr
 PARTS = ("pretrain/pair_accuracy", "pretrain/detection_accuracy", "pretrain/replaced_accuracy")
 OWN = ("pretrain/next_token_loss", "pretrain/permuted_loss", "pretrain/two_sided_loss", "pretrain/centre_loss")
 """What objectives train beside masked tokens, and in their place."""
-OF_PRETRAINING += ("pretrain/peak_memory_bytes", LOSS, ACCURACY, *PARTS, *OWN)
+OF_PRETRAINING += ("pretrain/peak_memory_bytes", *PER_BYTE.values(), LOSS, ACCURACY, *PARTS, *OWN)
 """Columns of a pretraining; `pretrain/loss` is on training text, and compares with no other objective."""
 DIFFERENCES = """\
 Differences, arm minus {baseline}, paired by seed (launches by round; times, rates and memories in percent): mean [t interval],
@@ -47,7 +48,8 @@ def columns(section: Section) -> list[str]:
     A pretraining's own loss is no column: losses of different objectives are not comparable.
     """
     if section.is_pretraining:
-        return present(section, OF_PRETRAINING)
+        one = has_one_vocabulary(run.params for run in section.runs)
+        return present(section, (name for name in OF_PRETRAINING if not (one and name in PER_BYTE.values())))
     other = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, f"eval/{section.headline}"}
     return present(section, (*MEASURES, HEADLINE, *(name for name in other if name not in hidden)))

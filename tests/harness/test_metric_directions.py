@@ -15,6 +15,7 @@ BY_UNIT = {
     "loss": "lower",
     "ratio": "lower",
     "nats": "lower",
+    "bits/byte": "lower",
     "tokens/s": "higher",
     "samples/s": "higher",
     "score": "higher",
@@ -73,6 +74,7 @@ BY_NAME = {
     "pretrain/pair_accuracy": "higher",
     "pretrain/detection_loss": "lower",
     "pretrain/next_token_loss": "lower",
+    "pretrain/heldout_bits_per_byte": "lower",
     "eval/score": "higher",
     "eval/loss": "lower",
 }

@@ -63,6 +63,7 @@ BY_WORDS = {
     "wordpiece": trained(TokenizerKind.wordpiece),
     "cased": trained(TokenizerKind.wordpiece, lowercase=False),
     "unigram": trained(TokenizerKind.unigram),
+    "cased unigram": trained(TokenizerKind.unigram, lowercase=False),
 }
 
 

@@ -1,6 +1,7 @@
 """A prepared corpus: what its key depends on, what lies on disk, and that the cache holds whole entries alone."""
 
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ from harness.config.choices import CorpusSource, TokenizerKind
 from harness.config.schema import RunConfig
 from harness.config.texts import CorpusConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
+from harness.corpus.documents import documents
 from harness.data import tokenizer as tokenizers
 from harness.errors import InputError
 
@@ -154,3 +156,18 @@ def test_a_tokenizer_without_special_pieces_is_refused(corpus_of, tmp_path):
     Tokenizer(WordLevel({"fox": 0, "[UNK]": 1}, unk_token="[UNK]")).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(InputError, match=r"no piece for \[PAD\], \[CLS\], \[SEP\], \[MASK\]"):
         prepare.prepare(corpus_of(file=str(tmp_path / "tokenizer.json")))
+
+
+def test_bits_per_byte_are_those_of_the_text_whatever_the_vocabulary(compose, tmp_path):
+    """The same nats over the same text, in fewer or more tokens."""
+    bits, tokens = set(), set()
+    for kind in ("wordpiece", "unigram"):
+        (config,) = compose("task=bag", "pretrain=mlm", "corpus.documents=60", f"tokenizer={kind}", f"output={tmp_path}")
+        corpus = sequences.read(config.output, prepare.prepare(config))
+        held_out = list(documents(config, "validation"))
+        assert corpus.counts["text_bytes"]["validation"] == sum(len(text.encode()) for text in held_out)
+        uniform = math.log(256) * corpus.counts["text_bytes"]["validation"]  # 8 bits for each byte
+        bits.add(round(corpus.bits_per_byte(uniform / corpus.tokens("validation")), 9))
+        tokens.add(corpus.tokens("validation"))
+    assert bits == {8.0}
+    assert len(tokens) == 2

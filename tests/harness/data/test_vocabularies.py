@@ -25,7 +25,7 @@ from harness.study.plan import PlannedRun, plan
 from harness.tasks import prepared
 from harness.tasks.rows import load_table
 
-WORDPIECE, BPE = TokenizerKind.wordpiece, TokenizerKind.bpe
+WORDPIECE, BPE, UNIGRAM = TokenizerKind.wordpiece, TokenizerKind.bpe, TokenizerKind.unigram
 STATING = sorted(path for path in conf_directory().glob("*/*.yaml") if path.parent.name in ("model", "scale"))
 SPANS = ["task.kind=spans", "task.fields=[question,context]", "task.label=answers", "task.scores=[f1]", "task.headline=f1"]
 
@@ -39,16 +39,53 @@ SPANS = ["task.kind=spans", "task.fields=[question,context]", "task.label=answer
         (["model=mbert", "scale=larger_bert"], (WORDPIECE, 119547, False, True)),
         (["model=mbert", "tokenizer.vocab_size=300"], (WORDPIECE, 300, False, True)),
         (["model=mbert", "tokenizer.lowercase=true", "tokenizer.multilingual=false"], (WORDPIECE, 119547, True, False)),
-        (["model=mbert", "tokenizer=bpe"], (BPE, 119547, False, True)),
+        (["model=mbert", "tokenizer=bpe"], (BPE, 119547, False, False)),
+        (["model=mbert", "tokenizer=wordpiece"], (WORDPIECE, 119547, True, False)),
+        (["model=roberta"], (BPE, 8192, False, False)),
+        (["model=roberta", "scale=larger_bert"], (BPE, 50000, False, False)),
+        (["model=roberta", "tokenizer=wordpiece"], (WORDPIECE, 8192, True, False)),
+        (["model=roberta", "tokenizer.kind=wordpiece"], (WORDPIECE, 8192, True, False)),
+        (["model=roberta", "tokenizer.vocab_file=vocab.txt"], (WORDPIECE, 8192, True, False)),
+        (["model=xlnet"], (UNIGRAM, 8192, False, False)),
+        (["model=xlnet", "tokenizer=unigram"], (UNIGRAM, 8192, True, False)),
         (["scale=larger_bert", "tokenizer=bpe"], (BPE, 50000, False, False)),
         (["scale=larger_bert", "model.tokenizer.vocab_size=70"], (WORDPIECE, 70, True, False)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_stated_tokenizer_is_the_default_and_typed_keys_win(compose, arguments, expected):
-    (config,) = compose("task=bag", *arguments)
+    (config,) = compose("task=sst2", *arguments)
     tokenizer = config.tokenizer
     assert (tokenizer.kind, tokenizer.vocab_size, tokenizer.lowercase, tokenizer.multilingual) == expected
+
+
+FAMILIES = {
+    (BPE, False, 2): ("roberta", "longformer"),
+    (BPE, False, 1): ("gpt2", "deberta", "modern"),
+    (BPE, True, 1): ("gpt",),
+    (UNIGRAM, True, 1): ("albert",),
+    (UNIGRAM, False, 1): ("deberta_v3", "t5", "xlnet"),
+    (WORDPIECE, False, 1): ("mbert",),
+}
+"""Kind, case and separators of a pair -> models with such a vocabulary; all others have BERT's."""
+
+
+@pytest.mark.parametrize("model", sorted(path.stem for path in STATING if path.parent.name == "model"))
+def test_each_variant_has_the_vocabulary_of_its_family_unless_the_command_chooses_one_for_all(compose, model):
+    own, same = compose("-m", "task=sst2", f"model={model}", "tokenizer=own,wordpiece")
+    expected = next((facts for facts, models in FAMILIES.items() if model in models), (WORDPIECE, True, 1))
+    assert (own.tokenizer.kind, own.tokenizer.lowercase, own.tokenizer.separators) == expected
+    assert replace(same.tokenizer, vocab_size=8192) == TokenizerConfig(trained_on=same.tokenizer.trained_on)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["task=order"], ["task=sst2", "pretrain=mlm"], ["task=sst2", "tokenizer.trained_on=corpus"]]
+)
+def test_words_of_generated_text_are_whole_for_every_variant(compose, arguments):
+    roberta, xlnet = compose("-m", *arguments.split(), "model=roberta,xlnet", "corpus=builtin")
+    assert roberta.tokenizer.kind == xlnet.tokenizer.kind == WORDPIECE
+    (asked,) = compose(*arguments.split(), "model=roberta", "corpus=builtin", "tokenizer=bpe")
+    assert asked.tokenizer.kind == BPE
 
 
 def test_stated_file_is_read_unless_file_kind_or_size_is_typed(compose, tmp_path):

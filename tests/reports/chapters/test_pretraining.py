@@ -1,5 +1,6 @@
 """Pretraining in the report: its section, its baseline and where it was trained."""
 
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from harness.training import masked_lm_eval
 from reports import render
 from reports.__main__ import main
-from reports.chapters import pretraining, pretraining_pictures
+from reports.chapters import overview, pretraining, pretraining_pictures
 from reports.comparison import compare as comparing
 from reports.comparison.results import ACCURACY, LOSS
 from reports.comparison.statistics import Verdict
@@ -17,7 +18,7 @@ from reports.comparison.study import Study
 from reports.errors import ReportError
 from reports.reading import store
 from reports.reading.connect import connect
-from reports.writing import notes, tables
+from reports.writing import findings, notes, tables
 
 
 def texts(table: str, label: str) -> dict[str, str]:
@@ -304,3 +305,43 @@ def test_report_of_a_real_store_shows_both_pictures(tracking):
     text = Path("here", "report.md").read_text()
     assert all(f"]({name})" in text for name in ("masked_loss.svg", "pretrain_loss.svg"))
     assert all("<title>base" in Path("here", name).read_text() for name in ("masked_loss.svg", "pretrain_loss.svg"))
+
+
+BITS, PER_TOKEN = "pretrain/heldout_bits_per_byte", "pretrain/masked_loss"
+OWN_VOCABULARY = {"tokenizer.kind": "bpe", "tokenizer.lowercase": "False", "tokenizer.vocab_size": "8192"}
+BERTS = {"tokenizer.kind": "wordpiece", "tokenizer.lowercase": "True", "tokenizer.vocab_size": "8192"}
+
+
+def of_vocabularies(pretrained, ended, other: dict[str, str]):
+    """Pretrainings of base and roberta, three seeds each, of which roberta has fewer nats a token and more bits a byte."""
+    runs = []
+    for arm, params, nats, bits, noise in (("base+mlm", BERTS, 4.0, 1.2, 0.01), ("roberta+mlm", other, 3.5, 1.3, 0.02)):
+        for seed in (0, 1, 2):
+            ends = ended(nats + seed * noise, {BITS: bits + seed * noise / 10})
+            runs.append(pretrained(arm, seed, ends, params, lifted=json.dumps(list(BERTS))))
+    return comparing.compare("s", runs)
+
+
+def test_arms_of_several_vocabularies_are_compared_by_byte_and_not_by_token(pretrained, ended):
+    result = of_vocabularies(pretrained, ended, OWN_VOCABULARY)
+    (section,) = result.sections
+    row = section.row_of("roberta+mlm")
+    assert section.change(row, PER_TOKEN).verdict is Verdict.OPEN
+    assert section.change(row, "pretrain/masked_accuracy").verdict is Verdict.OPEN
+    assert section.change(row, BITS).verdict is Verdict.WORSE
+    head = overview.overview(result).splitlines()[0]
+    assert "held-out masked bits per byte, bits/byte" in head
+    assert "held-out masked loss" not in head
+    said = " ".join(findings.paragraphs(result))
+    assert "WordPiece, lower case, up to 8192 pieces: base+mlm; byte-level BPE, cased, up to 8192 pieces: roberta+mlm" in said
+    assert "**worse** in held-out masked bits per byte" in said
+    assert BITS in tables.columns(section)
+
+
+def test_arms_of_one_vocabulary_are_compared_by_token(pretrained, ended):
+    result = of_vocabularies(pretrained, ended, BERTS)
+    (section,) = result.sections
+    assert section.change(section.row_of("roberta+mlm"), PER_TOKEN).verdict is Verdict.BETTER
+    assert "held-out masked loss, nats" in overview.overview(result).splitlines()[0]
+    assert "Vocabularies" not in " ".join(findings.paragraphs(result))
+    assert BITS not in tables.columns(section)
