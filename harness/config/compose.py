@@ -3,6 +3,7 @@
 A whole sweep is composed before its first run starts, so that a wrong value stops it before anything has run.
 """
 
+import contextlib
 import functools
 import re
 import uuid
@@ -54,7 +55,7 @@ def main(arguments: list[str], run: Run) -> int:
     for override in overrides:  # Hydra writes there before it composes a sweep
         if found := re.fullmatch(r"output=([^,${]+)", override):
             names.refuse_output(found[1].strip("'\""))
-    mistakes.refuse_lists(overrides)
+    _refuse_lists(overrides)
     sweep, name = Sweep(), uuid.uuid4().hex
     errors: list[InputError] = []
 
@@ -96,6 +97,20 @@ def main(arguments: list[str], run: Run) -> int:
         return 0
     refuse_unread_parts(runs, overrides)
     return run(runs)
+
+
+def _refuse_lists(overrides: list[str]) -> None:
+    """InputError for a list of choices for a group that takes one: Hydra merges them, and the last one would win."""
+    parser, single = OverridesParser.create(), set(mistakes.groups()) - mistakes.listed_groups()
+    for text in overrides:
+        group = text.lstrip("+").partition("=")[0]
+        if group not in single or "[" not in text:
+            continue
+        with contextlib.suppress(HydraException):  # Hydra says what it cannot read
+            value = parser.parse_override(text).value()
+            for choice in value.list if isinstance(value, ChoiceSweep) else [value]:
+                if isinstance(choice, list) and all(isinstance(name, str) for name in choice):
+                    raise mistakes.several_choices(group, choice)
 
 
 def _run_job(run: Run, composed: list[RunConfig]) -> None:
@@ -297,7 +312,7 @@ def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunCon
     """What the overrides compose, without the name of an arm; `config_dir` is searched too. InputError for a wrong one."""
     searched = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir else []
     _store_schema()
-    mistakes.refuse_lists(overrides)
+    _refuse_lists(overrides)
     try:
         with hydra_changes.reading(), hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
             return from_node(hydra.compose("config", [*overrides, *searched]))

@@ -1,15 +1,11 @@
 """Errors of Hydra and OmegaConf as one line with the key, its value and the choices."""
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import get_args
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep
-from hydra.errors import HydraException
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
 from harness.config import defaults, nearest
@@ -176,21 +172,6 @@ def listed_groups() -> frozenset[str]:
     return frozenset(group for group, choice in defaults.choices().items() if not isinstance(choice, str))
 
 
-def refuse_lists(overrides: list[str]) -> None:
-    """InputError for a list of choices for a group that takes one: Hydra merges them, and the last one would win."""
-    parser = OverridesParser.create()
-    single = set(groups()) - listed_groups()
-    for text in overrides:
-        group = text.lstrip("+").partition("=")[0]
-        if group not in single or "[" not in text:
-            continue
-        with contextlib.suppress(HydraException):  # Hydra says what it cannot read
-            value = parser.parse_override(text).value()
-            for choice in value.list if isinstance(value, ChoiceSweep) else [value]:
-                if isinstance(choice, list) and all(isinstance(name, str) for name in choice):
-                    raise _several(group, choice)
-
-
 def refuse_merged(choices: Mapping[str, str | None], overrides: list[str]) -> None:
     """InputError for a group without its one choice: left out on the command line, or a list in a file of the user."""
     for group in groups():
@@ -204,7 +185,8 @@ def _left_out(group: str) -> InputError:
     return InputError(f"~{group} leaves out a group that every run needs: choose {group}=NAME in place of it")
 
 
-def _several(group: str, names: list[str]) -> InputError:
+def several_choices(group: str, names: list[str]) -> InputError:
+    """For a list of choices, or an empty one, for a group that takes one."""
     if len(names) == 1:
         return InputError(f"{group} takes one choice and no list: expected {group}={names[0]}")
     if not names:
