@@ -13,13 +13,14 @@ from statistics import fmean
 from harness import arms, metrics, verdict_rules
 from harness.metrics import Metric
 from harness.paired import Replicate, by_pretraining, pair
-from harness.plateau import LOSS, SHARE
+from harness.per_token import PER_BYTE
+from harness.plateau import LOSS
 from harness.verdict_rules import Tells
 from harness.verdict_rules.item_errors import Errors
 from reports.comparison import items, sessions
 from reports.comparison import labels as naming
 from reports.comparison.baselines import baseline_of, choose_baseline
-from reports.comparison.heads import have_probes, judged_alike
+from reports.comparison.heads import judged_alike
 from reports.comparison.items import Paired
 from reports.comparison.remembered import remembered
 from reports.comparison.replicates import replicate_order
@@ -171,14 +172,12 @@ class Section:
         """What the task can say of the baseline and this arm in a score, or the held-out text in a masked loss."""
         before, item = self.before, self.item(row)
         sides = [by_pretraining(one.values(name)) if one else [] for one in (before, row)]
-        if not all(sides) or (metrics.get(name).unit != "score" and name != LOSS):
+        if not all(sides) or (metrics.get(name).unit != "score" and name not in (LOSS, PER_BYTE[LOSS])):
             return Tells.EVERYTHING
+        if name in (LOSS, PER_BYTE[LOSS]):
+            return Tells.NOTHING if before.is_on_plateau and row.is_on_plateau else Tells.EVERYTHING
         constants = [one for side in (before, row) for one in side.constants(name)]
         constant = fmean(constants) if constants else None
-        if name == LOSS:  # that of a probe says nothing of what its encoder has learned
-            probed = have_probes([*before.runs.values(), *row.runs.values()])
-            on_plateau = constant is not None and not probed and min(map(fmean, sides)) > SHARE * constant
-            return Tells.NOTHING if on_plateau else Tells.EVERYTHING
         if name != HEADLINE and self.tells(row, HEADLINE) is Tells.NOTHING:
             return Tells.NOTHING
         margin = metrics.get(name).margin.size

@@ -6,8 +6,9 @@ from statistics import fmean
 
 from harness import metrics
 from harness.paired import Replicate, Spread, by_pretraining, geometric_mean, spread
-from harness.plateau import LOSS
+from harness.plateau import LOSS, SHARE
 from reports.comparison import sessions
+from reports.comparison.heads import have_probes
 from reports.comparison.remembered import remembered
 from reports.comparison.sessions import Sessions, values_of
 from reports.reading.store import Run
@@ -52,6 +53,13 @@ class Row:
     def constants(self, metric: str) -> list[float]:
         """What the constant answer reaches, of every replicate that says it; empty where the metric has none."""
         return list(self.values(CONSTANTS[metric]).values()) if metric in CONSTANTS else []
+
+    @property
+    def is_on_plateau(self) -> bool:
+        """Whether its masked loss is that of word frequencies; a probe's says nothing of what the encoder has learned."""
+        losses, entropies = by_pretraining(self.values(LOSS)), self.constants(LOSS)
+        is_known = bool(losses and entropies) and not have_probes(self.runs.values())
+        return is_known and fmean(losses) > SHARE * fmean(entropies)
 
     def mean(self, metric: str) -> float | None:
         """Over all replicates; None where no run has the metric."""

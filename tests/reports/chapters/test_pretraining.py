@@ -338,6 +338,12 @@ def test_arms_of_several_vocabularies_are_compared_by_byte_and_not_by_token(pret
     assert BITS in tables.columns(section)
 
 
+def test_bits_per_byte_of_pretrainings_on_the_plateau_have_no_verdict(pretrained, ended):
+    stuck = {"pretrain/unigram_entropy": 3.6}
+    (section,) = of_vocabularies(pretrained, lambda loss, more: ended(loss, more | stuck), OWN_VOCABULARY).sections
+    assert section.change(section.row_of("roberta+mlm"), BITS).verdict not in (Verdict.WORSE, Verdict.BETTER, Verdict.SAME)
+
+
 def test_arms_of_one_vocabulary_are_compared_by_token(pretrained, ended):
     result = of_vocabularies(pretrained, ended, BERTS)
     (section,) = result.sections
