@@ -285,10 +285,10 @@ def _vocabulary(run: Run) -> str:
 def _by_probe(comparison: Comparison, found: list[Effect]) -> list[str]:
     """Whose masked loss is not compared, and why; whose is of a probe on both sides."""
     losses = [one for one in found if one.metric in (LOSS, PER_BYTE[LOSS])]
-    no_verdict = [escape(one.label) for one in losses if one.change.verdict is Verdict.OPEN]
-    probed = [
-        escape(one.label) for one in losses if one.change.verdict is not Verdict.OPEN and one.label in _probed(comparison)
-    ]
+    by_probe = _probed(comparison)
+    unlike = [one.label for one in losses if (one.label in by_probe) != (comparison.baseline in by_probe)]
+    no_verdict = [escape(one.label) for one in losses if one.change.verdict is Verdict.OPEN and one.label in unlike]
+    probed = [escape(one.label) for one in losses if one.change.verdict is not Verdict.OPEN and one.label in by_probe]
     sentences = []
     if no_verdict:
         sentences.append(

@@ -113,6 +113,15 @@ def test_the_masked_loss_of_a_probe_has_no_verdict_against_that_of_a_trained_hea
     assert both.change(both.row_of("base+mlm"), "pretrain/masked_loss").verdict is Verdict.OPEN
 
 
+def test_two_trained_heads_on_the_plateau_are_not_called_probes(pretrained, ended):
+    runs = [pretrained(arm, seed, ended(6.36 + seed / 100)) for arm in ("base+mlm", "windowed+mlm") for seed in (0, 1, 2)]
+    result = comparing.compare("s", runs, "base+mlm")
+    section = result.sections[0]
+    assert section.change(section.row_of("windowed+mlm"), "pretrain/masked_loss").verdict is Verdict.OPEN
+    report = render.render(Study(result))["report.md"].decode()
+    assert "probe" not in report.partition("## ")[0]
+
+
 def test_a_pretraining_on_the_plateau_is_said_at_the_head_in_its_section_and_where_it_is_used(pretrained, make_run, ended):
     runs = [pretrained(ends=ended(6.2), fingerprint="stuck"), pretrained("albert+mlm", ends=ended(5.2), fingerprint="left")]
     tuned = {"task": "sst2", "pretrain_seed": "0"}
