@@ -93,7 +93,13 @@ def test_every_key_is_in_the_page_of_its_section():
 def test_defaults_are_those_that_a_command_without_arguments_composes(compose):
     """Of a task that is no set; what composition computes from other keys is null before it."""
     resolved = {"measure.length", "pretrain.length", "pretrain.tokens", "pretrain.seed", "tokenizer.trained_on"}
-    resolved |= {"tokenizer.kind", "tokenizer.vocab_size", "tokenizer.lowercase", "tokenizer.multilingual"}
+    resolved |= {
+        "tokenizer.kind",
+        "tokenizer.vocab_size",
+        "tokenizer.lowercase",
+        "tokenizer.multilingual",
+        "tokenizer.separators",
+    }
     composed = flatten(to_dict(compose("task=bag")[0]))
     for key in KEYS:
         if key.partition(".")[0] in ("task", "arm") or key in resolved:

@@ -99,6 +99,7 @@ def test_an_entry_is_used_again(corpus_of):
     folder = prepare.folder_of(config.output, prepare.prepare(config))
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert sorted(before) == [
+        ".made-by-harness",
         "checksums.json",
         "facts.json",
         "tokenizer.json",
