@@ -26,7 +26,7 @@ from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_languages, load_table
 from harness.tasks.synthetic import FAMILIES
 
-PREPARE_VERSION = 6
+PREPARE_VERSION = 7
 """Part of the cache key; increased when the same rows are prepared differently."""
 
 SHAPING = ("kind", "max_length", "stride", "max_answer_length", "answerable_only", "headline", "labels")
@@ -115,8 +115,9 @@ def _submitted(config: RunConfig) -> dict[str, str]:
 
 def _key(config: RunConfig, tables: dict[str, Table], more_text: list[str]) -> str:
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
-    spec = asdict(config.tokenizer) | {"vocab_file": bool(config.tokenizer.vocab_file), "file": bool(config.tokenizer.file)}
-    spec |= {key: getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
+    spec = {f"tokenizer.{key}": value for key, value in asdict(config.tokenizer).items()}
+    spec |= {f"tokenizer.{key}": bool(getattr(config.tokenizer, key)) for key in ("vocab_file", "file")}
+    spec |= {f"task.{key}": getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
     spec |= {"words": _words(config)}  # of which a vocabulary is trained, else of the rows
     digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
     _add_rows(digest, config, tables)

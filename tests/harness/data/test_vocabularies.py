@@ -78,9 +78,7 @@ def test_each_variant_has_the_vocabulary_of_its_family_unless_the_command_choose
     assert replace(same.tokenizer, vocab_size=8192) == TokenizerConfig(trained_on=same.tokenizer.trained_on)
 
 
-@pytest.mark.parametrize(
-    "arguments", [["task=order"], ["task=sst2", "pretrain=mlm"], ["task=sst2", "tokenizer.trained_on=corpus"]]
-)
+@pytest.mark.parametrize("arguments", ["task=order", "task=sst2 pretrain=mlm", "task=sst2 tokenizer.trained_on=corpus"])
 def test_words_of_generated_text_are_whole_for_every_variant(compose, arguments):
     roberta, xlnet = compose("-m", *arguments.split(), "model=roberta,xlnet", "corpus=builtin")
     assert roberta.tokenizer.kind == xlnet.tokenizer.kind == WORDPIECE
@@ -135,6 +133,25 @@ def own_text(words: Path, tmp_path: Path) -> list[str]:
     """A task on that text."""
     files = [f"task.{split}_file={words / split}.jsonl" for split in ("train", "validation")]
     return ["task=own", *files, "task.fields=[text]", "task.label=y", "task.labels=[no,yes]", f"output={tmp_path / 'out'}"]
+
+
+@pytest.mark.parametrize("lowercase", ["true", "false"])
+def test_each_kind_of_vocabulary_has_prepared_data_of_its_own(compose, own_text, lowercase):
+    """Prepared for one after the other, none takes that of another."""
+    kinds = {}
+    for kind in TokenizerKind:
+        more = ["task.max_length=64", f"tokenizer.kind={kind.name}", f"tokenizer.lowercase={lowercase}"]
+        (item,) = plan(compose(*own_text, *more))
+        folder = paths.data_folder(item.config.output, item.inputs.data)
+        kinds[kind.name] = json.loads((folder / "tokenizer.json").read_text())["model"]["type"].lower()
+    assert kinds == {kind.name: kind.name for kind in TokenizerKind}
+
+
+@pytest.mark.parametrize(("model", "shares"), [("shared", True), ("electra", True), ("albert", False), ("gpt", False)])
+def test_variants_of_one_vocabulary_share_their_prepared_data(compose, own_text, model, shares):
+    base, other = plan(compose("-m", *own_text, "task.max_length=64", f"model=base,{model}"))
+    assert (base.inputs.data == other.inputs.data) is shares
+    assert base.inputs.content["rows"] == other.inputs.content["rows"]
 
 
 def test_size_that_a_scale_states_is_trained_for(compose, own_text):
