@@ -264,8 +264,9 @@ def _vocabularies(comparison: Comparison) -> list[str]:
     if not several:
         return []
     arms_of: dict[str, list[str]] = {}
+    has_files = len({run.params.get("facts.tokenizer_file") for run in several[0].runs}) > 1
     for row in several[0].rows:
-        for text in dict.fromkeys(_vocabulary(run) for run in row.runs.values()):
+        for text in dict.fromkeys(_vocabulary(run, has_files) for run in row.runs.values()):
             arms_of.setdefault(text, []).append(escape(row.label))
     each = "; ".join(f"{text}: {listed(labels, most=MOST)}" for text, labels in arms_of.items())
     by_token = "Losses and accuracies by token have no verdict between them, bits per byte have. "
@@ -273,13 +274,13 @@ def _vocabularies(comparison: Comparison) -> list[str]:
     return [f"**Vocabularies differ** ({each}). {pretrained}`tokenizer=wordpiece` gives all arms one."]
 
 
-def _vocabulary(run: Run) -> str:
-    """Kind, case, largest size, and the hash of its file."""
+def _vocabulary(run: Run, has_files: bool) -> str:
+    """Kind, case, largest size, and the hash of its file where these differ."""
     keys = ("tokenizer.kind", "tokenizer.lowercase", "tokenizer.vocab_size", "facts.tokenizer_file")
     kind, lowercase, size, file = (run.params.get(key, "None") for key in keys)
     kinds = {"bpe": "byte-level BPE", "unigram": "unigram", "wordpiece": "WordPiece"}
     texts = [kinds.get(kind, kind), "lower case" if lowercase == "True" else "cased", f"up to {size} pieces"]
-    return ", ".join([*texts, *([f"file {file[: arms.HASH_DIGITS]}"] if file != "None" else [])])
+    return ", ".join([*texts, *([f"file {file[: arms.HASH_DIGITS]}"] if has_files else [])])
 
 
 def _by_probe(comparison: Comparison, found: list[Effect]) -> list[str]:

@@ -317,8 +317,9 @@ def test_report_of_a_real_store_shows_both_pictures(tracking):
 
 
 BITS, PER_TOKEN = "pretrain/heldout_bits_per_byte", "pretrain/masked_loss"
-OWN_VOCABULARY = {"tokenizer.kind": "bpe", "tokenizer.lowercase": "False", "tokenizer.vocab_size": "8192"}
-BERTS = {"tokenizer.kind": "wordpiece", "tokenizer.lowercase": "True", "tokenizer.vocab_size": "8192"}
+SIZE = {"tokenizer.vocab_size": "8192", "facts.tokenizer_file": "e3b0c44298fc1c14"}
+OWN_VOCABULARY = SIZE | {"tokenizer.kind": "bpe", "tokenizer.lowercase": "False"}
+BERTS = SIZE | {"tokenizer.kind": "wordpiece", "tokenizer.lowercase": "True"}
 
 
 def of_vocabularies(pretrained, ended, other: dict[str, str]):
