@@ -63,7 +63,7 @@ class CrossAttentionBlock(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.pre_norm = config.norm_place is NormPlace.pre
+        self.hidden_size, self.pre_norm = config.hidden_size, config.norm_place is NormPlace.pre
         self.attention = CrossAttention(config)
         self.norm = make_norm(config, config.hidden_size)
         self.dropout = Dropout(config.hidden_dropout_prob)

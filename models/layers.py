@@ -72,7 +72,7 @@ class FeedForward(nn.Module):
 def residual_bytes(block: nn.Module, inner: nn.Module, batch_size: int, length: int) -> int | None:
     """Of a block around `inner`: input of the first product, what is inside, mask of dropout, and what the norm keeps."""
     rows = batch_size * length
-    elements = rows * inner.output.out_features
+    elements = rows * block.hidden_size
     around = FLOAT * elements + block.dropout.activation_bytes(elements) + norm_bytes(block.norm, rows)
     return total([around, inner.activation_bytes(batch_size, length)])
 
@@ -90,7 +90,7 @@ class AttentionBlock(nn.Module):
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
         super().__init__()
-        self.pre_norm = config.norm_place is NormPlace.pre
+        self.hidden_size, self.pre_norm = config.hidden_size, config.norm_place is NormPlace.pre
         self.attention = make_attention(config, layer)
         # The first norm of a pre-norm stack would norm again what the embeddings have normed already (arXiv:2412.13663).
         twice = self.pre_norm and layer == 0 and config.embedding_norm and config.groups == config.depth
@@ -124,7 +124,7 @@ class FeedForwardBlock(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.pre_norm = config.norm_place is NormPlace.pre
+        self.hidden_size, self.pre_norm = config.hidden_size, config.norm_place is NormPlace.pre
         self.feed_forward = FeedForward(config)
         self.norm = make_norm(config, config.hidden_size)
         self.dropout = Dropout(config.hidden_dropout_prob)

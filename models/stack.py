@@ -102,8 +102,9 @@ class Stack(nn.Module):
         """Different ones that the layers use."""
         if self.config.position is not Position.rotary:
             return 0
-        windowed = {block.attention.window is not None for block, _ in self.execution_order()}
-        return 1 if self.config.rotary_global_theta is None else len(windowed)
+        if self.config.rotary_global_theta is None:
+            return 1
+        return len({block.attention.window is not None for block, _ in self.execution_order()})
 
     @property
     def receptive_field(self) -> Reach:

@@ -1,16 +1,49 @@
-"""Attention by the kind of position that it uses."""
+"""Attention by the kind of position that it uses. B sequences, T tokens, D hidden."""
 
-from torch import nn
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor, nn
 
 from models.attention.disentangled import DisentangledAttention
 from models.attention.full import SelfAttention
+from models.attention.products import Context
 from models.attention.relative import RelativeAttention
 from models.config import EncoderConfig, Position
+from models.describe import Part
+from models.reach import Reach
 
 OWN_ATTENTION = {Position.disentangled: DisentangledAttention, Position.relative: RelativeAttention}
 """Positions that need an attention of their own; all others go with SelfAttention."""
 
 
+@runtime_checkable
+class Attention(Protocol):
+    """A module that mixes the tokens of a text: all that layers, costs and pictures ask of it, and nothing else.
+
+    It is made from the config and the number of its layer.
+    """
+
+    def forward(self, hidden: Tensor, context: Context) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+
+    def flops(self, length: int) -> int:
+        """Of one forward pass over one text, as its operators are counted."""
+
+    def activation_bytes(self, batch_size: int, length: int) -> int | None:
+        """Kept for the backward pass, without its input; None where nobody has worked it out."""
+
+    @property
+    def receptive_field(self) -> Reach:
+        """Of one token through this layer."""
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether it is more than a function of the set of its inputs."""
+
+    def part(self) -> Part:
+        """What a picture says of it."""
+
+
 def make_attention(config: EncoderConfig, layer: int) -> nn.Module:
-    """Attention of one layer, which may depend on its number."""
+    """The `Attention` of one layer, which may depend on its number."""
     return OWN_ATTENTION.get(config.position, SelfAttention)(config, layer)
