@@ -26,18 +26,18 @@ class Range:
     def has(self, number: float) -> bool:
         """Whether the number is finite and within the range."""
         inside = self.above < number < self.below and self.at_least <= number <= self.at_most
-        return math.isfinite(number) and inside and abs(number) <= self.limit
+        return inside and abs(number) <= self.limit  # nothing is true of nan
 
     def expected(self, number: float) -> str:
         """What is expected in place of this number, such as `at least 0 and below 1`."""
-        if abs(number) > self.limit and math.isfinite(number):
+        if math.inf > abs(number) > self.limit:
             return f"at most {self.limit:.15g}"
         if (self.at_least, self.at_most) == (0, 1):
             text = "between 0 and 1"
         else:
             bounds = {"above": self.above, "at least": self.at_least, "below": self.below, "at most": self.at_most}
             text = " and ".join(f"{name} {bound:.15g}" for name, bound in bounds.items() if math.isfinite(bound))
-        return text if math.isfinite(number) else f"a finite number{text and ' '}{text}"
+        return text if abs(number) < math.inf else f"a finite number{text and ' '}{text}"
 
 
 def number(default: Any, *, needs: dict[str, Any] | None = None, **bounds: float) -> Any:

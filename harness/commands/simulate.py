@@ -9,11 +9,9 @@ from harness.terminal import counted, duration, live_line, wrapped
 
 OPTIONS = {option.name: option for option in fields(Setting)}
 
-SHARES = ("failing", "killed")
-
 
 def main(arguments: list[str]) -> int:
-    """0 where no run was lost or finished twice, else 1; InputError for a number out of its range."""
+    """0 where no run was lost or finished twice, else 1; InputError for a number out of its range, or without an end."""
     parser = Parser(
         "simulate",
         "Simulates a sweep on many machines with the harness's own order of runs and limits of failures.",
@@ -40,14 +38,9 @@ def main(arguments: list[str]) -> int:
 
 def _refuse_impossible(given: dict[str, float]) -> None:
     for name, value in given.items():
-        least = OPTIONS[name].metadata["least"]
-        option = f"--{name.replace('_', '-')}"
-        if name in ("minutes", "crash_hours") and not 0 < value < float("inf"):
-            raise InputError(f"{option} {value} must be above 0 and finite")
-        if not least <= value < float("inf"):
-            raise InputError(f"{option} {value} must be at least {least} and finite")
-        if name in SHARES and value >= 1:
-            raise InputError(f"{option} {value} is a share: expected less than 1")
+        allowed = OPTIONS[name].metadata["range"]
+        if not allowed.has(value):
+            raise InputError(f"--{name.replace('_', '-')} {value} must be {allowed.expected(value)}")
 
 
 def report(setting: Setting, outcome: Outcome) -> list[str]:

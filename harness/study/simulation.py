@@ -9,15 +9,17 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import accumulate, count
+from itertools import count, pairwise
 from typing import Any
 
 from harness.config.execution import SweepConfig
+from harness.errors import InputError
 from harness.study.end import End
 from harness.study.failures import Failures
 from harness.study.order import LOOKS_AGAIN_S, Order
 from harness.tracking.states import State
 from harness.tracking.trackers import EVERY_S
+from models.ranges import Range
 
 CALLS_AT_START, CALLS_AT_END = 4, 11
 """Calls of the tracking store as a run begins and ends, counted for a fine-tuning; between them comes one every EVERY_S."""
@@ -25,24 +27,30 @@ CALLS_AT_START, CALLS_AT_END = 4, 11
 MINUTE_S = 60.0
 
 
-def _setting(default: float | None, meaning: str, least: int = 0) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "least": least})
+MOST_STEPS = 5_000_000
+"""Events, and runs that a call of the command reads, after which a simulation is given up: about a minute."""
+
+
+def _setting(default: float | None, meaning: str, **bounds: float) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "range": Range(**({"at_least": 0} | bounds))})
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is simulated; each field says what it means and its smallest value. Durations are log-normal."""
+    """What is simulated; each field says what it means and its range. Durations are log-normal."""
 
-    runs: int = _setting(1000, "of the sweep", least=1)
-    workers: int = _setting(10, "runs at once, of all commands together", least=1)
-    commands: int = _setting(1, "calls of the same command at once on one shared folder, such as one a machine", least=1)
-    minutes: float = _setting(5.0, "median time of a run")
-    spread: float = _setting(0.5, "standard deviation of the logarithm of that time")
+    runs: int = _setting(1000, "of the sweep", at_least=1, limit=1e6)
+    workers: int = _setting(10, "runs at once, of all commands together", at_least=1, limit=1e6)
+    commands: int = _setting(
+        1, "calls of the same command at once on one shared folder, such as one a machine", at_least=1, limit=1e4
+    )
+    minutes: float = _setting(5.0, "median time of a run", above=0)
+    spread: float = _setting(0.5, "standard deviation of the logarithm of that time", limit=10)
     pretrainings: int = _setting(0, "of the runs, on which all others depend")
-    failing: float = _setting(0.0, "share of the runs that fail whenever they run")
-    killed: float = _setting(0.0, "chance that the worker of a run is killed")
+    failing: float = _setting(0.0, "share of the runs that fail whenever they run", below=1)
+    killed: float = _setting(0.0, "chance that the worker of a run is killed", below=1)
     retries: int = _setting(0, "times that its command runs such a run again at once, as sweep.retries")
-    crash_hours: float | None = _setting(None, "mean hours between two crashes of a command; without it none crashes")
+    crash_hours: float | None = _setting(None, "mean hours between two crashes of a command; without it none crashes", above=0)
     restart_minutes: float = _setting(5.0, "until a command that crashed, stopped or left runs open is called again")
     look_ms: float = _setting(50.0, "time of a command for each run that it starts or skips")
     lease_seconds: float = _setting(
@@ -110,7 +118,7 @@ class Simulation:
         self._events: list[tuple] = []
         self._ties = count()
         self._looks, self._calls, self._rate = Counter(), Counter(), Counter()  # by minute; the last one: its changes
-        self._now, self._outcome = 0.0, Outcome()
+        self._now, self._outcome, self._steps = 0.0, Outcome(), 0
 
     def _made(self) -> list[Run]:
         setting, chance = self._setting, self._chance
@@ -122,7 +130,7 @@ class Simulation:
         return made
 
     def run(self) -> Outcome:
-        """Simulates it to its end."""
+        """Simulates it to its end; InputError where that is too far away, as where nearly all work is lost."""
         began, setting = time.process_time(), self._setting
         for number in range(setting.commands):
             share = setting.workers // setting.commands + (number < setting.workers % setting.commands)
@@ -130,15 +138,26 @@ class Simulation:
         while self._events:
             self._now, _, act, arguments = heapq.heappop(self._events)
             act(*arguments)
+            self._steps += 1
+            if self._steps > MOST_STEPS:
+                raise InputError(self._given_up())
         self._sum_up()
         self._outcome.cpu_s = time.process_time() - began
         return self._outcome
+
+    def _given_up(self) -> str:
+        done, all_runs = sum(run.finishes > 0 for run in self._runs), len(self._runs)
+        return (
+            f"given up: {done:,} of {all_runs:,} runs have finished after {self._outcome.calls:,} calls of the command and "
+            f"{self._outcome.looks:,} looks at runs; expected fewer runs or commands, or less that is killed or crashes"
+        )
 
     def _at(self, when: float, act: object, *arguments: object) -> None:
         heapq.heappush(self._events, (when, next(self._ties), act, arguments))
 
     def _call(self, number: int, workers: int) -> None:
         self._outcome.calls += 1
+        self._steps += len(self._runs)
         command = _Command(number, workers, self._runs)
         if self._setting.crash_hours is not None:
             self._at(self._now + self._chance.expovariate(1 / (3600 * self._setting.crash_hours)), self._crash, command)
@@ -238,10 +257,12 @@ class Simulation:
         outcome.failing = len(runs) - len(possible)
         outcome.lost = sum(run.finishes == 0 for run in possible)
         outcome.doubled = sum(run.finishes > 1 for run in runs)
-        minutes = range(self._minute() + 2)
-        running = list(accumulate(self._rate[minute] for minute in minutes))
-        calls = [self._calls[minute] + running[minute] * MINUTE_S / EVERY_S for minute in minutes]
-        outcome.store_calls, outcome.peak_store_calls = sum(calls), max(calls) / MINUTE_S
+        minutes, running = sorted({*self._rate, *self._calls}), 0  # between two of them the load stays
+        for minute, following in pairwise([*minutes, self._minute() + 2]):
+            running += self._rate[minute]
+            steady = running * MINUTE_S / EVERY_S
+            outcome.store_calls += self._calls[minute] + steady * (following - minute)
+            outcome.peak_store_calls = max(outcome.peak_store_calls, (self._calls[minute] + steady) / MINUTE_S)
         outcome.peak_looks = max(self._looks.values(), default=0) / MINUTE_S
 
 

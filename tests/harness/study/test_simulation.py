@@ -115,9 +115,13 @@ def test_the_report_names_what_was_simulated(capsys):
     ("arguments", "message"),
     [
         (["--runs", "0"], "--runs 0 must be at least 1"),
-        (["--minutes", "nan"], "--minutes nan must be above 0"),
-        (["--minutes", "inf"], "--minutes inf must be above 0 and finite"),
-        (["--killed", "1"], "--killed 1.0 is a share: expected less than 1"),
+        (["--minutes", "nan"], "--minutes nan must be a finite number above 0"),
+        (["--minutes", "inf"], "--minutes inf must be a finite number above 0"),
+        (["--minutes", "1e30"], "--minutes 1e+30 must be at most 1000000000"),
+        (["--look-ms", "1e30"], "--look-ms 1e+30 must be at most 1000000000"),
+        (["--spread", "1000"], "--spread 1000.0 must be at most 10"),
+        (["--runs", "9" * 20], "must be at most 1000000"),
+        (["--killed", "1"], "--killed 1.0 must be at least 0 and below 1"),
         (["--commands", "11"], "harness simulate: --commands 11 must be at most --workers 10\n"),
         (["--pretrainings", "1000"], "harness simulate: --pretrainings 1000 must be less than --runs 1000, of which"),
         (["--runs", "many"], "argument --runs: invalid int value: 'many'"),
@@ -129,6 +133,21 @@ def test_wrong_options_are_one_line(arguments, message, capsys):
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert message in said
+
+
+@pytest.mark.parametrize("arguments", [("--crash-hours", "1e-9"), ("--killed", "0.999999"), ("--minutes", "1e9")])
+def test_what_would_never_end_is_given_up(arguments, monkeypatch, capsys):
+    monkeypatch.setattr(simulation, "MOST_STEPS", 20_000)
+    assert main(["simulate", "--workers", "10", "--commands", "2", *arguments]) == 2
+    assert "harness simulate: given up: " in capsys.readouterr().err
+
+
+def test_the_load_of_a_long_sweep_is_that_of_each_minute():
+    """Between two changes of what runs, no minute is looked at."""
+    setting = Setting(runs=3, workers=1, minutes=1e6, **CALM)
+    outcome = Simulation(setting).run()
+    ends = simulation.CALLS_AT_START + simulation.CALLS_AT_END
+    assert outcome.store_calls == pytest.approx(3 * (ends + 60e6 / simulation.EVERY_S), rel=1e-3)
 
 
 def test_calls_of_the_tracking_store_are_those_of_a_real_run(sweep, output, monkeypatch):
