@@ -13,10 +13,11 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from yaml import YAMLError
 
-from harness.audit.kinds import KINDS, Reading, Relation, arms_of
+from harness.audit.kinds import KINDS, LARGEST, LENGTHS, Reading, Relation, arms_of
 from harness.config import own_files
 from harness.errors import InputError, unknown
 from harness.paths import CLAIMS, conf_directory
+from models.ranges import Range, number, refuse_out_of_range
 
 RELATIVE = (Relation.better, Relation.no_difference)
 """Relations to `against`, which need no claimed value."""
@@ -32,8 +33,8 @@ class ClaimEntry:
     claim: str = MISSING  # in our words
     claimed: Any = None  # a number, or one for each measured point
     relation: Relation = Relation.equal
-    tolerance: float = 0.0  # share of the claimed value
-    margin: float = 0.0  # differences below it do not matter, in the unit of the metric
+    tolerance: float = number(0.0, at_least=0)  # share of the claimed value
+    margin: float = number(0.0, at_least=0)  # differences below it do not matter, in the unit of the metric
     conditions: str = ""  # under which the source claims it
     note: str = ""
     readings: dict[str, Any] = field(default_factory=dict)  # name: a kind of measuring with its keys
@@ -119,11 +120,18 @@ def _reading(path: Path, key: str, entry: ClaimEntry, value: Any, own: dict[str,
     kind = value.get("measure") if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"{path}: {unknown('measure', kind, KINDS, f'{key}.measure')}")
-    known = {one.name for one in fields(KINDS[kind])}
-    reading = _typed(path, key, KINDS[kind], OmegaConf.create({name: own[name] for name in own.keys() & known} | value))
+    stated = {name: own[name] for name in own.keys() & _names(KINDS[kind])}
+    reading = _typed(path, key, KINDS[kind], OmegaConf.create(stated | value))
     for name in ("claimed", "relation", "tolerance", "margin"):
         if getattr(reading, name) is None:
             setattr(reading, name, getattr(entry, name))
+    try:
+        refuse_out_of_range(reading, f"{key}.")
+        for length, share in getattr(reading, "shares", {}).items():
+            if not (LENGTHS["range"].has(length) and Range(at_least=0, at_most=1).has(share)):
+                raise ValueError(f"{key}.shares={reading.shares} must be lengths of at least 1 with shares between 0 and 1")
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
     _refuse_unusable(path, key, reading)
     return reading
 
@@ -141,10 +149,14 @@ def _refuse_unusable(path: Path, key: str, reading: Reading) -> None:
     values = reading.claimed if isinstance(reading.claimed, list) else [reading.claimed]
     if reading.measure in WORDED and isinstance(reading.claimed, str):
         return
-    if not values or any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
-        raise InputError(f"{path}: {key}.claimed: expected a number, or a list of them, not {reading.claimed!r}")
+    if not values or not all(type(value) in (int, float) and Range(limit=LARGEST).has(value) for value in values):
+        raise InputError(f"{path}: {key}.claimed: expected a number, or a list of them, all finite, not {reading.claimed!r}")
     if reading.measure == "score":
         raise InputError(f"{path}: {key}.relation: expected better or no_difference for a score, not {reading.relation.value}")
+
+
+def _names(kind: type) -> set[str]:
+    return {one.name for one in fields(kind)}
 
 
 @functools.cache
@@ -161,8 +173,11 @@ def _typed(path: Path, key: str, kind: type, node: Any) -> Any:
         inner = getattr(error, "full_key", None) or ""
         where = ".".join(part for part in (key, inner) if part)
         if isinstance(error, ConfigKeyError):
-            names = {one.name for one in fields(ClaimEntry if "." in inner else kind)}
-            raise InputError(f"{path}: {unknown('key', inner.rpartition('.')[2], names, key or 'the file')}") from error
+            names = _names(ClaimEntry if "." in inner else kind)
+            place, _, name = where.rpartition(".")
+            of_reading = kind is ClaimFile and "." in inner and any(name in _names(one) for one in KINDS.values())
+            near = [f"{place}.readings.NAME.{name}"] if of_reading else None
+            raise InputError(f"{path}: {unknown('key', name, names, place or 'the file', near)}") from error
         reason = " ".join(str(error).split("full_key")[0].split())
         if "missing mandatory value" in reason.lower():
             reason = "expected a value, found none"

@@ -9,6 +9,14 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from models.ranges import Range, number, numbers
+
+LARGEST = 1e100
+"""Claimed number."""
+
+LENGTHS = numbers(at_least=1, limit=1e6)
+"""Tokens of texts."""
+
 
 class Relation(Enum):
     """How the measured value relates to the claimed one."""
@@ -35,10 +43,10 @@ class Reading:
 
     measure: str = MISSING
     beside: bool = False  # explains the claim, and does not decide it; a claim has one reading that decides
-    claimed: Any = None  # a number, or one for each measured point
+    claimed: Any = field(default=None, metadata={"range": Range(limit=LARGEST)})  # a number, or one for each measured point
     relation: Relation | None = None
-    tolerance: float | None = None  # share of the claimed value
-    margin: float | None = None  # differences below it do not matter, in the unit of the metric
+    tolerance: float | None = number(None, at_least=0)  # share of the claimed value
+    margin: float | None = number(None, at_least=0)  # differences below it do not matter, in the unit of the metric
 
 
 @dataclass
@@ -48,7 +56,7 @@ class Parameters(Reading):
     of: str = MISSING
     against: str | None = None
     parts: list[str] = field(default_factory=lambda: ["total"])  # they are added
-    bytes_each: int | None = None  # null counts parameters, 4 the bytes of float32 weights
+    bytes_each: int | None = number(None, at_least=1)  # null counts parameters, 4 the bytes of float32 weights
 
 
 @dataclass
@@ -60,7 +68,7 @@ class Flops(Reading):
     part: Part = Part.model
     training: bool = False  # forward and backward
     rate: bool = False  # the relative change of speed, if time were as the FLOPs
-    lengths: list[int] = field(default_factory=lambda: [128])
+    lengths: list[int] = field(default_factory=lambda: [128], metadata=LENGTHS)
 
 
 @dataclass
@@ -68,8 +76,8 @@ class TrainingMemory(Reading):
     """Bytes of weights, gradients, AdamW's moments and activations of one training step in float32, by formula."""
 
     of: str = MISSING
-    lengths: list[int] = field(default_factory=lambda: [128])
-    batch_sizes: list[int] = field(default_factory=lambda: [1])
+    lengths: list[int] = field(default_factory=lambda: [128], metadata=LENGTHS)
+    batch_sizes: list[int] = field(default_factory=lambda: [1], metadata=numbers(at_least=1, limit=1e6))
 
 
 @dataclass
@@ -77,7 +85,7 @@ class OutputBytes(Reading):
     """Bytes of the encoder's output in float32, for texts of so many tokens."""
 
     of: str = MISSING
-    lengths: list[int] = MISSING
+    lengths: list[int] = field(default=MISSING, metadata=LENGTHS)
 
 
 @dataclass
@@ -104,7 +112,7 @@ class OutputDifference(Reading):
 
     of: str = MISSING
     against: str = MISSING
-    lengths: list[int] = field(default_factory=lambda: [16])
+    lengths: list[int] = field(default_factory=lambda: [16], metadata=LENGTHS)
 
 
 @dataclass
@@ -121,10 +129,12 @@ class PretrainingDays(Reading):
     """Days that a pretraining would take, by counted FLOPs and FLOP/s of one device: an extrapolation."""
 
     of: str = MISSING
-    tokens: float = MISSING  # of all epochs together
-    devices: int = 1
+    tokens: float = number(MISSING, above=0, limit=1e30)  # of all epochs together
+    devices: int = number(1, at_least=1)
     shares: dict[int, float] = field(default_factory=lambda: {128: 1.0})  # length of sequences: share of the tokens
-    flops_per_s: list[float] = field(default_factory=list)  # that one device sustains; empty: the peak measured here
+    flops_per_s: list[float] = field(
+        default_factory=list, metadata=numbers(above=0, limit=1e30)
+    )  # that one device sustains; empty: the peak measured here
 
 
 @dataclass
@@ -136,8 +146,8 @@ class Speed(Reading):
     part: Part = Part.model
     training: bool = False  # forward and backward
     rate: bool = False  # the relative change of speed, not of time
-    lengths: list[int] = field(default_factory=lambda: [128])
-    batch_size: int = 1
+    lengths: list[int] = field(default_factory=lambda: [128], metadata=LENGTHS)
+    batch_size: int = number(1, at_least=1, limit=1e6)
 
 
 @dataclass

@@ -122,8 +122,10 @@ def _activation_difference(reading: kinds.ActivationDifference, _: Instruments) 
 
 def _output_difference(reading: kinds.OutputDifference, tools: Instruments) -> Measured:
     configs = [tools.shapes.config(choices).model for choices in (reading.of, reading.against)]
+    longest, points = min(config.longest_text for config in configs), []
+    if not 0 < max(reading.lengths, default=0) <= longest:
+        raise InputError(f"lengths: expected at most the {longest} tokens that both models take, not {reading.lengths}")
     one, other = (build_classifier(config, OUTPUTS, seed=0).eval() for config in configs)
-    points = []
     for length in reading.lengths:
         stream = torch.Generator().manual_seed(length)
         ids = torch.randint(0, min(config.vocab_size for config in configs), (4, length), generator=stream)  # (B, T)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from harness.commands.arguments import Parser
 from harness.config import names
 from harness.errors import InputError, unknown
-from harness.terminal import live_line, wrapped
+from harness.terminal import counted, live_line, wrapped
 
 if TYPE_CHECKING:
     from harness.audit.claims import Claim
@@ -124,7 +124,7 @@ def text(rows: "list[Row]") -> str:
         parts.append("\n" + wrapped(FAMILY, 0))
     count = Counter(row.settled.verdict.value for row in rows)
     ending = ", ".join(f"{number} {verdict}" for verdict, number in count.most_common())
-    return "\n".join([*parts, "\n" + wrapped(f"{len(rows)} claims: {ending}", 0)])
+    return "\n".join([*parts, "\n" + wrapped(f"{counted(len(rows), 'claim')}: {ending}", 0)])
 
 
 def _block(row: "Row") -> str:

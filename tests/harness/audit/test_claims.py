@@ -59,6 +59,27 @@ WRONG = {
     "no rate": ("relation: at_most", "relation: better", "readings.layers.relation", "expected `rate: true`"),
     "claimed": ("claimed: 100", "claimed: many", "readings.whole.claimed", "expected a number"),
     "key of the claim": ("claim: tiny is tiny", "clam: tiny is tiny", "key", "did you mean 'claim'?"),
+    "key of a reading": (
+        "    claimed: 100",
+        "    claimed: 100\n    of: model=base",
+        "claims.tiny",
+        "did you mean 'claims.tiny.readings.NAME.of'?",
+    ),
+    "not a number": ("claimed: 100", "claimed: .nan", "readings.whole.claimed", "a finite number"),
+    "negative": ("tolerance: 0.1", "tolerance: -0.1", "readings.whole.tolerance", "at least 0"),
+    "length": (
+        "measure: parameters, of: model=base scale=tiny}",
+        "measure: flops, of: model=base scale=tiny, lengths: [-3]}",
+        "readings.whole.lengths=[-3]",
+        "at least 1",
+    ),
+    "shares": (
+        "measure: parameters, of: model=base scale=tiny}",
+        "measure: pretraining_days, of: model=base scale=tiny, tokens: 5, shares: {0: 1.0}}",
+        "readings.whole.shares",
+        "at least 1",
+    ),
+    "list as key": ("claims:\n", "claims:\n  ? [a, b]\n  : 1\n", "x.yaml, line 4", "a list or a mapping is no key"),
     "no readings": (GOOD[GOOD.index("      whole") :], "      {}", "claims.tiny.readings", "expected at least one reading"),
     "two decide": (
         " beside: true,",
