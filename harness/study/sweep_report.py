@@ -5,6 +5,7 @@ Whatever goes wrong there is one line; the sweep has its results.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -55,5 +56,7 @@ def _run(request: dict[str, Any]) -> str:
         done = subprocess.run(command, env=environment, check=False, **streams)
     except subprocess.TimeoutExpired:
         return f"python -m reports took longer than {LONGEST_S:.0f} s"
+    if done.returncode == -signal.SIGINT:  # Ctrl-C reached that process alone
+        raise KeyboardInterrupt
     lines = done.stderr.strip().splitlines() or [f"python -m reports ended with exit code {done.returncode}"]
     return done.stdout.strip() if done.returncode == 0 else lines[-1]

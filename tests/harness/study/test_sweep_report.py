@@ -157,3 +157,12 @@ def test_report_that_takes_too_long_is_ended(small_config, monkeypatch, capsys):
 def test_folder_is_that_of_a_report_by_hand(study, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert paths.report_folder("multirun", study) == default_out(study).absolute()
+
+
+def test_an_interrupt_of_the_report_alone_interrupts_the_command(small_config, tmp_path, monkeypatch, capsys):
+    (tmp_path / "interrupted.py").write_text("def main():\n    raise KeyboardInterrupt\nmain()\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(sweep_report, "MODULE", "interrupted")
+    with pytest.raises(KeyboardInterrupt):
+        sweep_report.write(small_config, "base")
+    assert "no report" not in capsys.readouterr().out
