@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import harness
 from harness.commands import COMMANDS
-from harness.errors import InputError, is_disk_full, unknown
+from harness.errors import InputError, is_disk_full, refuse_other_bytes, refused_paths, unknown
 from harness.hardware import outer_launcher
 from harness.terminal import console, ends_with_its_reader, redact
 from harness.terminal.redact import redacted
@@ -24,6 +24,9 @@ INTERRUPTED = 130
 
 RUN_ON_HOSTS = "harness.commands.run_on_hosts"
 """Module of `run` under torchrun."""
+
+OF_REPORTS = {"report": "reports", "reports": "reports"} | {name: f"reports {name}" for name in ("compare", "gate", "pick")}
+"""What is looked for here -> the module that has it."""
 
 HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
@@ -44,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
 
         logging.basicConfig(format="[%(asctime)s][%(name)s][%(levelname)s] %(message)s")  # Hydra sets the level
     try:
-        with _second_interrupt_ends_at_once():
+        with _second_interrupt_ends_at_once(), refused_paths(rest):
+            refuse_other_bytes(rest)
             return _run(name, rest)
     except InputError as error:
         if verbose or os.environ.get("HYDRA_FULL_ERROR") == "1":
@@ -98,7 +102,8 @@ def _run(name: str, arguments: list[str]) -> int:
 
         return completion.main(arguments)
     if name == "run" and arguments and re.fullmatch(r"\w[\w-]*", arguments[0]):
-        raise unknown("command", arguments[0], COMMANDS, "python -m harness")
+        near = [f"python -m {OF_REPORTS[arguments[0]]}"] if arguments[0] in OF_REPORTS else None
+        raise unknown("command", arguments[0], COMMANDS, "python -m harness", near)
     several = name == "run" and outer_launcher.processes() > 1
     return importlib.import_module(RUN_ON_HOSTS if several else COMMANDS[name][0]).main(arguments)
 

@@ -94,7 +94,7 @@ def parse(text: str | bytes, where: object) -> dict[str, Any]:
     """The object that this JSON holds, without its checksum; TornError where either is wrong. One without it is not checked."""
     try:
         value = json.loads(text)
-    except ValueError as error:  # UnicodeDecodeError is one
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is one
         raise TornError(f"{where} is torn: {' '.join(str(error).split())}") from error
     if not isinstance(value, dict):
         raise TornError(f"{where} is torn: it holds no JSON object")
@@ -106,7 +106,10 @@ def parse(text: str | bytes, where: object) -> dict[str, Any]:
 
 def read(path: Path) -> dict[str, Any]:
     """The object in this JSON file, without its checksum; TornError for a torn one, FileNotFoundError where there is none."""
-    return parse(path.read_bytes(), path)
+    try:
+        return parse(path.read_bytes(), path)
+    except IsADirectoryError as error:
+        raise TornError(f"{path} is torn: it is a folder") from error
 
 
 def aside(path: Path) -> Path:

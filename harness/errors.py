@@ -1,13 +1,50 @@
 """A wrong input is reported in one line: the value, what was expected, and which key to change."""
 
+import contextlib
 import difflib
 import errno
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+UNUSABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
+"""What the system says of a path that cannot be read or written, whatever is there."""
+
+LONGEST = 160
+"""Characters of a path in an error."""
 
 
 class InputError(ValueError):
     """A wrong input; its text is the one line that the user reads, and the exit code is 2."""
+
+
+class SeveralMistakesError(InputError):
+    """Wrong inputs that are said together, each of them one of `lines`."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(f"{len(lines)} mistakes: {'; '.join(f'({number}) {line}' for number, line in enumerate(lines, 1))}")
+        self.lines = lines
+
+
+class Mistakes:
+    """Collects wrong inputs that do not depend on each other, to say all of them at once."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """The block ends with its first mistake, which is kept for later."""
+        try:
+            yield
+        except InputError as error:
+            self._lines += error.lines if isinstance(error, SeveralMistakesError) else [str(error)]
+
+    def refuse(self) -> None:
+        """InputError for what has been collected; nothing without a mistake."""
+        lines = list(dict.fromkeys(self._lines))
+        if lines:
+            raise InputError(lines[0]) if len(lines) == 1 else SeveralMistakesError(lines)
 
 
 def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: list[str] | None = None) -> InputError:
@@ -17,9 +54,36 @@ def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: lis
     """
     known = sorted(on_one_line(str(choice)) for choice in choices)
     if near is None:
-        near = difflib.get_close_matches(str(name), known, n=1)
+        near = difflib.get_close_matches(str(name), known, n=1) if re.search(r"\w", str(name)) else []
     hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
     return InputError(f"unknown {kind} {str(name)!r};{hint} choices for `{key}`: {', '.join(known) or 'none'}")
+
+
+def has_half_characters(text: str) -> bool:
+    """Whether the text has a half of a surrogate pair alone, which no encoding writes."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def refuse_other_bytes(words: Iterable[str]) -> None:
+    """InputError for a word of a command line that is no text: nothing that it names could be written to a file."""
+    for word in words:
+        if has_half_characters(word):
+            raise InputError(f"{on_one_line(word)} is not UTF-8: expected text")
+
+
+@contextlib.contextmanager
+def refused_paths(words: Iterable[str]) -> Iterator[None]:
+    """InputError for a path that no file system has, such as a name that is too long; with the word that names it, if any."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in UNUSABLE or error.filename is None:
+            raise
+        path = os.fsdecode(error.filename)
+        values = {word: (word.partition("=")[2] or word).strip("'\"") for word in words}
+        name = on_one_line(next((word for word, value in values.items() if value.strip("-") and value in path), path))
+        shown = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}...{name[-LONGEST // 4 :]}"
+        raise InputError(f"{shown}: no file or folder can be there ({error.strerror}): expected another path") from error
 
 
 def on_one_line(text: str) -> str:

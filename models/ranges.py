@@ -64,11 +64,11 @@ def refuse_out_of_range(config: Any, prefix: str = "") -> None:
 
 
 def _refuse_list(key: str, values: list[float], metadata: Any, allowed: Range) -> None:
-    wrong = [value for value in values if not allowed.has(value)]
+    wrong = [value for value in values if not (isinstance(value, (int, float)) and allowed.has(value))]
     count, different = metadata.get("count"), metadata.get("different")
     if wrong or (count is not None and len(values) != count) or (different and len(set(values)) < len(values)):
         which = f"{count} numbers" if count else "different numbers" if different else "numbers"
-        example = wrong[0] if wrong else 0
+        example = next((value for value in wrong if isinstance(value, (int, float))), 0)  # a list may have another one in it
         joint = ", each " if count else " of " if different else " "
         raise ValueError(f"{key}={values} must be {which}{joint}{allowed.expected(example)}")
 

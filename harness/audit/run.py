@@ -10,6 +10,7 @@ from harness.audit.measures import Instruments, measure
 from harness.audit.shapes import Shapes
 from harness.audit.show import Line, Row
 from harness.errors import InputError
+from harness.tracking.background import complaint
 from harness.tracking.run_log import FinishedRun
 
 
@@ -23,7 +24,7 @@ def instruments(config_dir: str | None, timed: bool, vocab_file: str | None, uri
         try:
             return finished_runs(uri, output)
         except (MlflowException, ImportError) as error:
-            raise InputError(f"MLflow is unreachable: {str(error).splitlines()[0]}") from error
+            raise InputError(f"MLflow {complaint(error)}") from error
 
     return Instruments(Shapes(config_dir), timed, vocab_file, finished_runs)
 

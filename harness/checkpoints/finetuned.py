@@ -84,9 +84,9 @@ def read_task(folder: Path) -> TaskFacts:
         values = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not JSON, it may be torn: {error}") from error
-    if not isinstance(values, dict) or values.keys() != names or values["kind"] not in TaskKind.__members__:
+    if not isinstance(values, dict) or values.keys() != names or str(values["kind"]) not in TaskKind.__members__:
         raise InputError(f"{path} must have the keys {', '.join(sorted(names))}, and a known kind of task")
-    return TaskFacts(**values)
+    return native.typed(path, TaskFacts, values)
 
 
 def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":
@@ -101,8 +101,8 @@ def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":
     heads = {head.__name__: head for head in (SequenceClassifier, TokenClassifier)}
     if facts.head not in heads:
         raise InputError(f"{folder / TASK}: head={facts.head!r} is none of {', '.join(heads)}")
-    model = heads[facts.head](shape, facts.num_outputs)
     try:
+        model = heads[facts.head](shape, facts.num_outputs)
         model.load_state_dict(state)
     except RuntimeError as error:
         raise InputError(f"{folder / native.WEIGHTS} does not fit {TASK}: {' '.join(str(error).split())}") from error

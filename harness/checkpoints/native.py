@@ -5,8 +5,10 @@ import os
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar
 
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -15,6 +17,8 @@ from harness import checksums, paths
 from harness.errors import InputError
 from harness.tracking.run_log import write_json
 from models.config import EncoderConfig
+
+Kind = TypeVar("Kind")
 
 WEIGHTS, SHAPE, TOKENIZER = "model.safetensors", paths.SHAPE, "tokenizer.json"
 
@@ -69,13 +73,16 @@ def _shape(path: Path) -> EncoderConfig:
     if not isinstance(values, dict) or values.keys() != names:
         mismatched = sorted(values.keys() ^ names) if isinstance(values, dict) else []
         raise InputError(f"{path} must hold each key of a model once; missing or unknown: {', '.join(mismatched) or 'all'}")
-    hints = get_type_hints(EncoderConfig)
+    return typed(path, EncoderConfig, values)
+
+
+def typed(path: Path, kind: type[Kind], values: dict[str, Any]) -> Kind:
+    """The values of a file as this dataclass, enums by name; InputError, naming the file, for one of another type."""
+    schema = OmegaConf.structured(kind)
+    OmegaConf.set_readonly(schema, False)  # that of a frozen dataclass
     try:
-        return EncoderConfig(**{key: _value(hints[key], value) for key, value in values.items()})
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: {error}") from error
-
-
-def _value(hint: Any, value: Any) -> Any:
-    kinds = [kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and issubclass(kind, Enum)]
-    return kinds[0][value] if kinds and value is not None else value
+        return OmegaConf.to_object(OmegaConf.merge(schema, values))
+    except (OmegaConfBaseException, ValueError, TypeError) as error:
+        key = getattr(error, "full_key", None)
+        reason = " ".join(str(error).split("full_key")[0].split())
+        raise InputError(f"{path}: {f'{key}: ' if key else ''}{reason}") from error

@@ -12,6 +12,7 @@ from harness.config import resolve
 from harness.config.adopted import Checkpoint
 from harness.config.schema import RunConfig
 from harness.errors import InputError
+from harness.tracking import run_log
 from harness.tracking.run_log import RECORD
 
 
@@ -36,17 +37,20 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
 def identity_of(folder: Path) -> dict[str, str | None]:
     """Key and hash of the text of a pretraining, its fingerprint, and its recipe: the fingerprint without the seed."""
     run = _record(folder)
-    inputs, named = run["inputs"], run["tags"]
-    return {
-        "corpus": inputs["corpus"],
-        "text": inputs["content"]["text"],
-        "pretraining": named[tags.FINGERPRINT],
-        "recipe": named[tags.RECIPE],
-    }
+    try:
+        inputs, named = run["inputs"], run["tags"]
+        return {
+            "corpus": inputs["corpus"],
+            "text": inputs["content"]["text"],
+            "pretraining": named[tags.FINGERPRINT],
+            "recipe": named[tags.RECIPE],
+        }
+    except (KeyError, TypeError) as error:
+        raise checksums.TornError(f"{folder / RECORD} is torn: it lacks what says how these weights were pretrained") from error
 
 
 def _record(folder: Path) -> dict[str, Any]:
-    return checksums.read(folder / RECORD)
+    return run_log.read(folder / RECORD)
 
 
 def load_weights(folder: Path, model: nn.Module) -> list[str]:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from harness.errors import InputError, unknown
+from harness.errors import InputError, on_one_line, unknown
 from harness.terminal import wrapped
+from models.ranges import MOST, Range
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
@@ -39,7 +40,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line in place of the usage."""
-        raise InputError(message)
+        raise InputError(on_one_line(message))
 
     def parse_known_args(
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -63,7 +64,8 @@ class Parser(argparse.ArgumentParser):
         for option in rest:
             if option.startswith("-") and option not in SWEEP:
                 known = [name for action in self._actions for name in action.option_strings]
-                raise unknown("option", option, [*known, *SWEEP], self.prog)
+                key = option.lstrip("-").partition("=")[0]
+                raise unknown("option", option, [*known, *SWEEP], self.prog, [f"{key}="] if key in self._keys else None)
         own = {key: value for key, _, value in (word.partition("=") for word in rest) if key in self._keys}
         choices = [word for word in rest if word.partition("=")[0] not in self._keys]
         for choice in choices:
@@ -77,6 +79,15 @@ def folder_of_runs(output: str) -> Path:
     if not output or not Path(output).is_dir():
         raise InputError(f"--output={output!r} is not a folder")
     return Path(output)
+
+
+def whole_number(key: str, text: str, least: int = 1, limit: float = MOST) -> int:
+    """The number that is typed for a key; InputError for anything but a whole one of this range."""
+    allowed = Range(at_least=least, limit=limit)
+    number = int(text) if re.fullmatch(r"\d{1,400}", text) else least - 1
+    if not allowed.has(number):
+        raise InputError(f"{key}={on_one_line(text)!r} must be a whole number of {allowed.expected(number)}")
+    return number
 
 
 def group_of(choice: str) -> str:

@@ -75,6 +75,7 @@ class Elsewhere:
 def _show(configs: "list[RunConfig]", probing: bool, elsewhere: Elsewhere) -> int:
     with live_line("loading torch"):
         from harness.study import forecast, supervisor  # torch: a wrong key is refused before it is loaded
+    supervisor.refuse_impossible(configs)
     neighbours = supervisor.Neighbours()
     with live_line("preparing data"):
         planned = supervisor.plan(configs)

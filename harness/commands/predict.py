@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.checkpoints import find_run
-from harness.commands.arguments import Parser, compose_and_run
+from harness.commands.arguments import Parser, compose_and_run, whole_number
 from harness.commands.text_rows import READERS, Columns, read_rows
 from harness.errors import InputError
 
@@ -52,7 +52,7 @@ def request_of(values: dict[str, str]) -> Request:
     for key in ("run", "input", "output"):
         if not values.get(key):
             raise InputError(f"{key}= is missing: expected {KEYS[key]}")
-    source, output, size = Path(values["input"]), Path(values["output"]), values.get("batch_size", "64")
+    source, output = Path(values["input"]), Path(values["output"])
     if not source.is_file():
         raise InputError(f"input={values['input']!r} is no file: expected {KEYS['input']}")
     for key, path, endings in (("input", source, tuple(READERS)), ("output", output, OUTPUTS)):
@@ -60,9 +60,8 @@ def request_of(values: dict[str, str]) -> Request:
             raise InputError(f"{key}={str(path)!r} ends in {path.suffix!r}: expected {', '.join(endings)}")
     if output.is_dir() or (output.exists() and output.samefile(source)):
         raise InputError(f"output={values['output']!r} is a folder or the input itself: expected another file")
-    if not size.isdecimal() or int(size) < 1:
-        raise InputError(f"batch_size={size!r} must be a whole number of at least 1")
-    return Request(values["run"], source, output, int(size), values.get("runs", "multirun"))
+    size = whole_number("batch_size", values.get("batch_size", "64"))
+    return Request(values["run"], source, output, size, values.get("runs", "multirun"))
 
 
 # Output

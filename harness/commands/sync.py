@@ -15,7 +15,11 @@ from harness.config import names
 from harness.errors import InputError
 from harness.study import status
 from harness.tracking import database, run_files, run_log
+from harness.tracking.background import complaint
 from harness.tracking.states import State
+
+SENT = ("attempt", "name", "started", "tags", "parameters")
+"""Keys of a record that the tracking store gets."""
 
 
 def sync(output: str, uri: str | None) -> int:
@@ -25,7 +29,7 @@ def sync(output: str, uri: str | None) -> int:
     """
     from harness.tracking.mlflow_store import MlflowException, Tracker  # MLflow takes a second, which --help does not need
 
-    records = {folder: record for folder, record in run_log.records(output).items() if _is_whole(folder)}
+    records = {folder: record for folder, record in run_log.records(output).items() if _is_whole(folder, record)}
     try:
         if kept := database.renewed(uri or paths.database_uri(output)):
             print(f"the tracking store was broken: kept as {kept}, and made anew from the folders of the runs")
@@ -43,7 +47,7 @@ def sync(output: str, uri: str | None) -> int:
                 written = report if (report / "report.md").is_file() else None
                 tracker.close_study(_plan(records, study), {}, state, written)
     except (MlflowException, database.BrokenStoreError) as error:
-        raise InputError(f"MLflow is unreachable: {str(error).splitlines()[0]}") from error
+        raise InputError(f"MLflow {complaint(error)}") from error
     except ModuleNotFoundError as error:  # of the database that the address names
         raise InputError(
             f"--uri: MLflow needs the module {error.name!r} for this address: install it, or name another"
@@ -51,9 +55,10 @@ def sync(output: str, uri: str | None) -> int:
     return len(records)
 
 
-def _is_whole(folder: Path) -> bool:
-    """Whether the run has a result, and files that are as it wrote them; what is torn is printed."""
-    torn = run_files.torn(folder)
+def _is_whole(folder: Path, record: dict[str, Any]) -> bool:
+    """Whether the run has a result, a record with all that is sent, and files as it wrote them; what is torn is printed."""
+    lacks = [*(key for key in SENT if key not in record), *({tags.STUDY} - record.get("tags", {}).keys())]
+    torn = run_files.torn(folder) | ({run_log.RECORD: f"has no {lacks[0]}"} if lacks else {})
     for name, why in torn.items():
         print(f"{folder / name} {why}: this run is left out, the command that ran it makes it again", flush=True)
     return not torn and (folder / run_log.RESULT).exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from harness.config.choices import TaskKind
-from harness.errors import InputError, on_one_line
+from harness.errors import InputError, has_half_characters, on_one_line
 
 if TYPE_CHECKING:
     from harness.config.texts import TaskConfig
@@ -69,7 +69,7 @@ def _json_lines(file: IO[str], columns: Columns, path: Path) -> Iterator[list[st
         where = f"input={str(path)!r} line {number}"
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{where} is not JSON: {error}") from error
         if not isinstance(row, dict):
             raise InputError(f"{where}: expected an object with {', '.join(columns.fields)}")
@@ -95,4 +95,6 @@ def _fields(row: dict[str, Any], columns: Columns, where: str) -> list[str]:
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         expected = "a list of words" if columns.words else "text"
         raise InputError(f"{where}: expected {expected} in {', '.join(columns.fields)}, got {texts!r:.60}")
+    if any(map(has_half_characters, texts)):
+        raise InputError(f"{where}: expected text in {', '.join(columns.fields)}, got half of a character: {texts!r:.60}")
     return texts

@@ -5,6 +5,7 @@ A whole sweep is composed before its first run starts, so that a wrong value sto
 
 import contextlib
 import functools
+import math
 import re
 import uuid
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -38,6 +39,9 @@ from models.objectives.config import ObjectiveName
 
 Run = Callable[[list[RunConfig]], int]
 
+MOST_RUNS = 100_000
+"""Of one command."""
+
 NAMED_ELSEWHERE = (
     *("model", "model.init_from", "enhancement", "pretrain", "pretrain.objective", "pretrain.checkpoint", "task"),
     *("match", "match.cost", "search"),
@@ -56,6 +60,7 @@ def main(arguments: list[str], run: Run) -> int:
         if found := re.fullmatch(r"output=([^,${]+)", override):
             names.refuse_output(found[1].strip("'\""))
     _refuse_lists(overrides)
+    _refuse_too_many(overrides)
     sweep, name = Sweep(), uuid.uuid4().hex
     errors: list[InputError] = []
 
@@ -87,7 +92,13 @@ def main(arguments: list[str], run: Run) -> int:
         return 1
     except (HydraException, OmegaConfBaseException) as error:
         raise mistakes.naming(overrides, one_line(error)) from error
-    except (AssertionError, AttributeError, TypeError, ValueError) as error:  # they check little of what is typed
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        TypeError,
+        ValueError,
+    ) as error:  # they check little
         raise mistakes.of_library(overrides, error) from error
     if errors:
         raise errors[0]
@@ -111,6 +122,27 @@ def _refuse_lists(overrides: list[str]) -> None:
             for choice in value.list if isinstance(value, ChoiceSweep) else [value]:
                 if isinstance(choice, list) and all(isinstance(name, str) for name in choice):
                     raise mistakes.several_choices(group, choice)
+
+
+def _refuse_too_many(overrides: list[str]) -> None:
+    """InputError for a sweep whose runs would fill the memory before any of them is composed."""
+    counts = {}
+    for override in overrides:
+        with contextlib.suppress(HydraException):  # composition says what is wrong with it
+            swept = _of_a_job(override).value()
+            if isinstance(swept, RangeSweep) and swept.step:
+                counts[override] = max((swept.stop - swept.start) / swept.step, 0.0)
+            elif isinstance(swept, ChoiceSweep):
+                counts[override] = len(swept.list)
+    if not (runs := math.prod(counts.values())) <= MOST_RUNS:  # nothing is true of nan
+        raise InputError(f"{' '.join(counts)} makes {runs:,.0f} runs: expected at most {MOST_RUNS:,} of a command")
+
+
+def _of_a_job(override: str) -> Override:
+    """What is typed, or what `hydra.sweeper.params` adds to it."""
+    parsed = OverridesParser.create().parse_override(override)
+    params = re.fullmatch(r"hydra\.sweeper\.params\.(.*)", parsed.key_or_group)
+    return OverridesParser.create().parse_override(f"{params[1]}={parsed.value()}") if params else parsed
 
 
 def _run_job(run: Run, composed: list[RunConfig]) -> None:
@@ -150,7 +182,8 @@ def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:
     members = OmegaConf.select(node, "task.members")
     if not members:
         return [named(from_node(node), overrides, swept)]
-    chosen = overrides if any(override.startswith("task=") for override in overrides) else [*overrides, "task="]  # the default
+    typed = OmegaConf.to_container(HydraConfig.get().overrides.task, resolve=False)  # `${...}` as it is written
+    chosen = typed if any(override.startswith("task=") for override in typed) else [*typed, "task="]  # the default
     of_members = [[f"task={member}" if override.startswith("task=") else override for override in chosen] for member in members]
     return [
         replace(named(from_node(hydra.compose("config", own)), overrides, swept), overrides=repeating(own))

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.config import schema_source
+from harness.config import nearest, schema_source
 from harness.config.help import DERIVED, GROUPS, choices_of, default_choices
 from harness.config.schema_source import Key
+from harness.errors import unknown
 from harness.paths import conf_directory
 
 PACKAGE = re.compile(r"^# @package (\w+)", re.MULTILINE)
@@ -20,7 +21,10 @@ TYPED = {"pretrain.from": "pretrain.checkpoint"}
 
 
 def page(topic: str) -> str:
-    """The help of a group or a key; InputError with the nearest name for anything else."""
+    """The help of a group or a key, also with a value; InputError with the nearest name for anything else."""
+    topic, _, choice = topic.lstrip("+~").partition("=")
+    if topic in GROUPS and choice and choice not in (known := [path.stem for path in _files(topic)]):
+        raise unknown(topic, choice, known, topic, nearest.choices(topic, choice, known))
     names = TYPED.get(topic, topic).split(".")
     section, key = TOP, None
     for place, name in enumerate(names):

@@ -18,9 +18,10 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import BooleanNode, DictConfig
+from omegaconf.errors import ValidationError
 
-from harness.config import foreign_code, hydra_reads, own_files
+from harness.config import foreign_code, hydra_reads, mistakes, own_files
 from harness.config.sweep import Sweep
 from harness.errors import InputError
 from harness.paths import conf_directory
@@ -52,8 +53,8 @@ def made(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """What is changed of how Hydra reads files."""
-    with _own_files_checked(), hydra_reads.shared():
+    """What is changed of how Hydra reads files and values."""
+    with _own_files_checked(), hydra_reads.shared(), _strict_booleans():
         yield
 
 
@@ -68,6 +69,7 @@ def _own_files_checked() -> Iterator[None]:
         if path is None or path.resolve().is_relative_to(conf_directory().resolve()):
             return load(repository, config_path)
         own_files.refuse_unsound(path)
+        mistakes.refuse_misfits(path, config_path.partition("/")[0])
         try:
             return load(repository, config_path)
         except ValueError as error:  # such as a number of 5,000 digits
@@ -78,6 +80,23 @@ def _own_files_checked() -> Iterator[None]:
         yield
     finally:
         ConfigRepository.load_config = load
+
+
+@contextlib.contextmanager
+def _strict_booleans() -> Iterator[None]:
+    """While Hydra runs: a key that is true or false takes these two alone; OmegaConf takes any whole number, and `y`."""
+    convert = BooleanNode._validate_and_convert_impl
+
+    def convert_checked(node: BooleanNode, value: Any) -> bool:
+        if not isinstance(value, bool) and str(value).lower() not in ("true", "false"):
+            raise ValidationError("Value '$VALUE' is not a valid bool (type $VALUE_TYPE)")
+        return convert(node, value)
+
+    BooleanNode._validate_and_convert_impl = convert_checked
+    try:
+        yield
+    finally:
+        BooleanNode._validate_and_convert_impl = convert
 
 
 @contextlib.contextmanager

@@ -4,14 +4,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from pathlib import Path
 from typing import get_args
 
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from harness.config import defaults, nearest
 from harness.config.help import DERIVED
 from harness.config.schema import RunConfig
-from harness.errors import InputError, on_one_line, unknown
+from harness.errors import InputError, Mistakes, SeveralMistakesError, on_one_line, unknown
 from harness.paths import CLAIMS, REFERENCE, conf_directory
 
 CHOICES = "hydra.runtime.choices."
@@ -34,11 +37,14 @@ UNREADABLE = {
     r"mismatched input '<EOF>' expecting .*": "it ends too early",
     r"(?:extraneous|mismatched) input (.*?) expecting .*": r"\1 is not expected there",
     r"token recognition error at: (.*)": r"\1 is not expected there",
+    r"LexerNoViableAltException: .*": "a quotation mark has no partner",
 }
 """What Hydra's parser says of an override -> the same in plain words."""
 
 EXPERIMENT = "experiment"
 """Group whose choices set what a command sweeps, so that they cannot be swept."""
+
+INTERPOLATION = re.compile(r"\$\{")
 
 NO_NAMES = ("null", "true", "false")
 """Words that are values of another type than text."""
@@ -70,11 +76,35 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
         return InputError(f"{key!r} has no default to replace: write +{key}=...")
     if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
         return unknown_key(key)
+    if not key and re.search(r"Cannot merge \w+ with|is not a subclass of", str(cause)):  # sections, merged as a whole
+        return InputError("what ${...} stands for is no value of this key: write a value")
     reason = _of_value(key, cause) or " ".join(str(cause).split("full_key")[0].split()) or type(error).__name__
     merged = re.fullmatch(r"Error merging override (.*)", text, re.DOTALL)
     if merged and not merged[1].lstrip("+").startswith(key or " "):  # the key is one inside of the value
         return InputError(f"{merged[1]}: {reason}")
     return InputError(f"{key}: {reason}" if key and key not in reason else reason)
+
+
+def refuse_misfits(path: Path, group: str) -> None:
+    """InputError for a file of the user in which several keys do not fit their section; Hydra refuses one by itself."""
+    text = path.read_text(encoding="utf-8-sig")
+    if group not in {field.name for field in fields(RunConfig)} or re.search(r"^#\s*@package", text, re.MULTILINE):
+        return
+    try:
+        values = yaml.safe_load(text) or {}
+    except ValueError:  # such as a number of 5,000 digits: Hydra's reader says it
+        return
+    schema, found = OmegaConf.structured(RunConfig), Mistakes()
+    for key, value in values.items():
+        with found.collected():
+            try:
+                OmegaConf.merge(schema, {group: {key: value} if key != "defaults" else {}})
+            except (OmegaConfBaseException, ValueError) as error:
+                raise one_line(error, error) from error
+    try:
+        found.refuse()
+    except SeveralMistakesError as error:
+        raise InputError(f"{path} has {error}") from error
 
 
 def _of_value(key: str, cause: BaseException) -> str | None:
@@ -98,7 +128,8 @@ def naming(overrides: list[str], error: InputError) -> InputError:
     ):
         return error
     quoted = re.findall(r"'([^']+)'", text)
-    typed = [override for override in overrides if any(word in override for word in quoted)] or overrides
+    typed = [override for override in overrides if any(word in override for word in [*quoted, *INTERPOLATION.findall(text)])]
+    typed = typed or overrides
     return InputError(f"{' '.join(typed)}: {text}")
 
 

@@ -1,9 +1,11 @@
 """Names of studies and of the folder of all results, which become paths and addresses."""
 
+import contextlib
 import os
 import re
 import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from harness import paths
 from harness.errors import InputError
@@ -36,11 +38,26 @@ def refuse_label(key: str, text: str) -> None:
 
 
 def refuse_address(uri: str | None, key: str = "tracking.uri") -> None:
-    """InputError for an address of a store without a scheme, and for an option without its secrets: a config never has them."""
-    if uri is not None and key.startswith("--"):
+    """InputError for an address of a store without a scheme, or whose host or port none can be.
+
+    Also for an option without its secrets: a config never has them.
+    """
+    if uri is None:
+        return
+    if key.startswith("--"):
         whole(uri)
-    if uri is not None and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):
-        raise InputError(f"{key}={hidden(uri)!r} must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db")
+    expected = "must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db"
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):
+        raise InputError(f"{key}={hidden(uri)!r} {expected}")
+    try:
+        parts = urlsplit(uri)
+        lacks = "no host" if parts.scheme.startswith("http") and not parts.hostname else None
+        lacks = "no file" if parts.scheme == "sqlite" and not parts.path.strip("/") else lacks
+        _ = parts.port
+    except ValueError as error:
+        lacks = str(error)
+    if lacks:
+        raise InputError(f"{key}={hidden(uri)!r} {expected} ({lacks})")
 
 
 def refuse_output(output: str) -> None:
@@ -48,6 +65,8 @@ def refuse_output(output: str) -> None:
     if not output or not output.isprintable() or any(character in output for character in UNUSABLE):
         raise InputError(f"output={output!r} must be a folder without {' '.join(UNUSABLE)} and line breaks in its path")
     folder = Path(output).absolute()
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        folder.lstat()  # raises for a name that is too long
     existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not existing.is_dir():
         raise InputError(f"output={output!r} must be a folder: {existing} is none")

@@ -75,11 +75,13 @@ def _children(node: yaml.Node, path: Path) -> list[yaml.Node]:
         return []
     if isinstance(node, yaml.SequenceNode):
         return node.value
-    keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+    keys = [key.value for key, _ in node.value]
     for key, _ in node.value:
-        if key.value in CALLED and isinstance(key, yaml.ScalarNode):
+        if not isinstance(key, yaml.ScalarNode):
+            raise InputError(f"{_place(path, key.start_mark)}: a list or a mapping is no key: expected a name before the colon")
+        if key.value in CALLED:
             raise InputError(f"{_place(path, key.start_mark)}: the key {key.value!r} names code to call: plain values only")
-        if isinstance(key, yaml.ScalarNode) and keys.count(key.value) > 1:
+        if keys.count(key.value) > 1:
             last = [other for other, _ in node.value if other.value == key.value][-1]
             raise InputError(f"{_place(path, last.start_mark)}: the key {key.value!r} stands here a second time")
     return [child for pair in node.value for child in pair]

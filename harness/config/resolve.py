@@ -6,7 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import Container, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
@@ -177,10 +177,11 @@ def from_node(node: Any) -> RunConfig:
 def unchecked(node: Any) -> RunConfig:
     """A RunConfig from an OmegaConf node, placeholders replaced, but not validated beyond the ranges of its numbers.
 
-    The plain values are merged into the schema where the node is not of it, or has other keys: `+key=` and `~key` bypass it.
+    The plain values are merged into the schema where the node is not of it, or has other keys: `+key=` and `~key` bypass it,
+    as does `${...}` in place of a list or a section.
     """
-    if OmegaConf.get_type(node) is not RunConfig or not _has_its_fields(node):
-        node = OmegaConf.merge(_schema(), OmegaConf.to_container(node, enum_to_str=True))
+    if OmegaConf.get_type(node) is not RunConfig or not _is_of_the_schema(node):
+        node = OmegaConf.merge(_schema(), OmegaConf.to_container(node, resolve=True, enum_to_str=True))
     config = OmegaConf.to_object(node)
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")
@@ -195,13 +196,19 @@ def _schema() -> DictConfig:
     return OmegaConf.structured(RunConfig)
 
 
-def _has_its_fields(node: DictConfig) -> bool:
-    """Whether every typed node below has the fields of its type and no other key; a plain dictionary may have any."""
+def _is_of_the_schema(node: Any) -> bool:
+    """Whether every typed node below has the fields of its type, no other key, and no interpolation in place of a group.
+
+    A plain dictionary may have any keys.
+    """
+    if isinstance(node, Container) and node._is_interpolation():
+        return False
     of = OmegaConf.get_type(node)
-    if not is_dataclass(of):
+    if not is_dataclass(of) or node._is_none():
         return True
-    below = (value for _, value in node.items_ex(resolve=False) if isinstance(value, DictConfig) and not value._is_none())
-    return set(node) == {field.name for field in fields(of)} and all(map(_has_its_fields, below))
+    return set(node) == {field.name for field in fields(of)} and all(
+        _is_of_the_schema(value) for _, value in node.items_ex(resolve=False)
+    )
 
 
 def is_pretrained(config: RunConfig) -> bool:

@@ -145,10 +145,15 @@ def _class_names(feature: Any) -> list[str] | None:
     return getattr(getattr(feature, "feature", feature), "names", None)
 
 
+def is_own(task: TaskConfig) -> bool:
+    """Whether its rows are in files of the user."""
+    return any(getattr(task, f"{name}_file") for name in OWN_SPLITS)
+
+
 def _source(config: RunConfig, split: str) -> _Source:
     task = config.task
     where = f"task {task.name!r}, {split}"
-    if any(getattr(task, f"{name}_file") for name in OWN_SPLITS):
+    if is_own(task):
         return _own(task, split, where)
     subset, _ = _cut_of(task, split)
     if not task.hub and not task.folder:

@@ -123,7 +123,7 @@ def _is_sealed(folder: Path) -> bool:
 
 def _texts(root: Path) -> Iterable[str]:
     for name in (run_log.RECORD, "config.yaml"):
-        for path in root.glob(f"*/*/{name}"):
+        for path in filter(Path.is_file, root.glob(f"*/*/{name}")):
             yield path.read_text(errors="replace")
 
 

@@ -84,7 +84,7 @@ def write_end(folder: Path, run: dict[str, Any], end: End) -> None:
 
 def read(folder: Path) -> dict[str, Any]:
     """The record of a run; FileNotFoundError where there is none, TornError for a torn one."""
-    return checksums.read(folder / run_log.RECORD)
+    return run_log.read(folder / run_log.RECORD)
 
 
 def resumable(folder: Path, config: RunConfig) -> dict[str, Any] | None:

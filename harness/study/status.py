@@ -1,6 +1,5 @@
 """The state of every planned run of a study, from the files of its folder alone."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,10 +127,7 @@ def is_held(lock: Path) -> bool:
 
 def _progress(folder: Path) -> str:
     """`finetune step 120 of 400`, as far as the log of the run says."""
-    log = folder / "metrics.jsonl"
-    entries = (
-        [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")] if log.exists() else []
-    )
+    entries = run_log.Reader(folder).new_entries()
     stage = next((entry for entry in reversed(entries) if "stage" in entry), None)
     if stage is None:
         return "starting"

@@ -73,7 +73,7 @@ def run_study(configs: list[RunConfig]) -> int:
     neighbours = Neighbours()
     with console.quiet(any(config.sweep.quiet for config in configs)):
         trackers = functools.cache(lambda: _opened(configs[0]))
-        leased.refuse_search(configs)
+        refuse_impossible(configs)
         if any(config.search.space for config in configs):
 
             def run(some: list[RunConfig], heading: str) -> list[dict[str, Any] | None]:
@@ -82,8 +82,6 @@ def run_study(configs: list[RunConfig]) -> int:
             configs = trials.tuned(with_sizes(configs), run)
         with live_line("preparing data"):
             planned = plan(configs)
-            _refuse_impossible_workers(planned)
-            leased.refuse_impossible(planned)
         code = _run_planned(planned, neighbours, trackers)
         if console.is_quiet():
             for folder in _studies(planned):
@@ -103,7 +101,6 @@ def _run_trials(
     with live_line("preparing data"):
         folders = [plan([config])[-1].folder for config in configs]
         planned = plan(configs)
-        _refuse_impossible_workers(planned)
     _run_planned(planned, neighbours, trackers, heading)
     return [run_log.result(folder) for folder in folders]
 
@@ -160,12 +157,18 @@ def _are_busy(planned: list[PlannedRun], neighbours: Neighbours) -> Callable[[],
     return lambda: busy
 
 
-def _refuse_impossible_workers(planned: list[PlannedRun]) -> None:
+def refuse_impossible(configs: list[RunConfig]) -> None:
+    """InputError for what no command can run as a whole; read from the composed runs, before any data is prepared."""
+    leased.refuse_impossible(configs)
+    _refuse_impossible_workers(configs)
+
+
+def _refuse_impossible_workers(configs: list[RunConfig]) -> None:
     """InputError for several runs at once on more cores than there are, on other devices, or within a budget of time."""
-    counts = sorted({item.config.hardware.workers for item in planned})
+    counts = sorted({config.hardware.workers for config in configs})
     if len(counts) > 1:
         raise InputError(f"hardware.workers={','.join(map(str, counts))} cannot be swept: a command has one number of workers")
-    config, count, cores = planned[0].config, counts[0], facts.cores()
+    config, count, cores = configs[0], counts[0], facts.cores()
     if count == 1:
         return
     if config.hardware.device is not Device.cpu or config.hardware.devices > 1:
@@ -174,7 +177,7 @@ def _refuse_impossible_workers(planned: list[PlannedRun]) -> None:
         )
     if config.sweep.budget_minutes is not None:
         raise InputError(f"hardware.workers={count} has no budget of time: leave it out, or sweep.budget_minutes")
-    threads = max(item.config.hardware.threads or 1 for item in planned)
+    threads = max(one.hardware.threads or 1 for one in configs)
     if count * threads > cores:
         each = f"{counted(threads, 'thread')} each (hardware.threads)"
         raise InputError(f"hardware.workers={count} with {each} need more than the {cores} cores that this process may use")

@@ -3,7 +3,7 @@
 from harness import metrics
 from harness.config.choices import TaskKind
 from harness.config.texts import TaskConfig
-from harness.errors import InputError, unknown
+from harness.errors import InputError, Mistakes, unknown
 from harness.tasks import scores
 from harness.tasks.base import Kind
 from harness.tasks.classification import Classification, Regression
@@ -29,28 +29,35 @@ def num_outputs(task: TaskConfig) -> int:
 
 
 def refuse_impossible(task: TaskConfig) -> None:
-    """InputError for an invalid task config."""
+    """InputError for an invalid task config, with all that is wrong with it."""
     lists = {"fields": task.fields, "labels": task.labels, "scores": task.scores}
     for key, named in lists.items():
         if not all(isinstance(name, str) for name in named):
             raise InputError(f"task.{key}={named} of task {task.name!r} must be a list of names")
-    choices = scores.of_kind(task.kind)
-    if not task.scores:
-        raise InputError(f"task.scores of task {task.name!r} is empty; choices: {', '.join(choices)}")
+    found, choices = Mistakes(), scores.of_kind(task.kind)
+    with found.collected():
+        if not task.scores:
+            raise InputError(f"task.scores of task {task.name!r} is empty; choices: {', '.join(choices)}")
     for score in task.scores:
-        if score not in scores.SCORES:
-            raise unknown("score", score, choices, "task.scores")
-        if score not in choices:
-            raise InputError(
-                f"task.scores: {score!r} does not fit task {task.name!r}, which is of kind {task.kind.value}; "
-                f"choices: {', '.join(choices)}"
-            )
-    if task.headline not in task.scores:
-        raise unknown("headline score", task.headline, task.scores, "task.headline")
+        with found.collected():
+            if score not in scores.SCORES:
+                raise unknown("score", score, choices, "task.scores")
+            if score not in choices:
+                raise InputError(
+                    f"task.scores: {score!r} does not fit task {task.name!r}, which is of kind {task.kind.value}; "
+                    f"choices: {', '.join(choices)}"
+                )
+    with found.collected():
+        if task.scores and task.headline not in task.scores:
+            raise unknown("headline score", task.headline, task.scores, "task.headline")
     for name in task.more_validation:
-        if name not in metrics.BESIDE:
-            raise unknown("name of an additional validation split", name, metrics.BESIDE, "task.more_validation")
+        with found.collected():
+            if name not in metrics.BESIDE:
+                raise unknown("name of an additional validation split", name, metrics.BESIDE, "task.more_validation")
     for key, named in lists.items():
-        if len(set(named)) < len(named):
-            raise InputError(f"task.{key}={named} of task {task.name!r} must be different names")
-    kind_of(task).refuse_impossible(task)
+        with found.collected():
+            if len(set(named)) < len(named):
+                raise InputError(f"task.{key}={named} of task {task.name!r} must be different names")
+    with found.collected():
+        kind_of(task).refuse_impossible(task)
+    found.refuse()

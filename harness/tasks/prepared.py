@@ -17,10 +17,11 @@ from safetensors.numpy import load_file, save_file
 from harness import paths, tasks
 from harness.config.choices import KeepBest
 from harness.config.schema import RunConfig
+from harness.data import sources
 from harness.data import tokenizer as tokenizers
 from harness.data.cache import write_once
 from harness.data.tokenizer import vocabulary_bytes
-from harness.errors import InputError
+from harness.errors import InputError, Mistakes
 from harness.tasks import glue_submission
 from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_languages, load_table
@@ -55,10 +56,7 @@ def prepare(config: RunConfig) -> str:
 
     InputError for data that is missing, corrupt or does not fit the task.
     """
-    tasks.refuse_impossible(config.task)
-    if config.finetune.keep_best is KeepBest.tune and not config.task.tune_share:
-        raise InputError("finetune.keep_best=tune needs rows held out from train: set task.tune_share, for example to 0.1")
-    tables = {split: load_table(config, split) for split in split_names(config)}
+    tables = _tables(config)
     for file, split in _submitted(config).items():
         glue_submission.refuse_other_rows(config.task, file, tables[split].items)
     splits = {split: tasks.kind_of(config.task).examples(config.task, table) for split, table in tables.items()}
@@ -69,6 +67,23 @@ def prepare(config: RunConfig) -> str:
     rows = _rows_hash(config, tables)
     write_once(folder, lambda temporary: _fill(config, splits, more_text, temporary, rows))
     return key
+
+
+def _tables(config: RunConfig) -> dict[str, Table]:
+    """The rows of every split; InputError for all that is wrong with the task and its own files, or with the first data set."""
+    found, tables = Mistakes(), {}
+    with found.collected():
+        tasks.refuse_impossible(config.task)
+    with found.collected():
+        if config.finetune.keep_best is KeepBest.tune and not config.task.tune_share:
+            raise InputError("finetune.keep_best=tune needs rows held out from train: set task.tune_share, for example to 0.1")
+    for split in split_names(config):
+        if not (sources.is_own(config.task) and config.task.fields):  # another data set may take minutes to load
+            found.refuse()
+        with found.collected():
+            tables[split] = load_table(config, split)
+    found.refuse()
+    return tables
 
 
 @dataclass(frozen=True)

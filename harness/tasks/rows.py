@@ -10,7 +10,7 @@ from harness.config.schema import RunConfig
 from harness.config.texts import TaskConfig
 from harness.data import sources
 from harness.data.sources import Loaded
-from harness.errors import InputError, unknown
+from harness.errors import InputError, Mistakes, unknown
 from harness.tasks import synthetic
 
 NUMBERED = ("idx", "id")
@@ -51,14 +51,23 @@ def load_table(config: RunConfig, split: str) -> Table:
     if not 0 <= task.tune_share < 1:
         raise InputError(f"task.tune_share={task.tune_share} must be at least 0 and below 1")
     loaded = _generated(task, split) if task.grammar else sources.load(config, split)
-    columns = {name: _column(loaded, name, "task.fields") for name in task.fields}
-    columns[task.label] = _label_column(task, loaded, split)
-    items = _items(task, loaded, split)
+    found, columns, items = Mistakes(), {}, []
+    for name in task.fields:
+        with found.collected():
+            columns[name] = _column(loaded, name, "task.fields")
+    with found.collected():
+        columns[task.label] = _label_column(task, loaded, split)
+    with found.collected():
+        items = _items(task, loaded, split)
+    found.refuse()
     chosen = _chosen(config, split, [columns[name] for name in task.fields], loaded.where)
     columns = {name: [values[row] for row in chosen] for name, values in columns.items()}
     for name in task.fields:
-        _refuse_other_than_text(task, name, columns[name], loaded.where)
-    columns[task.label] = _labels(task, columns[task.label], loaded, split)
+        with found.collected():
+            _refuse_other_than_text(task, name, columns[name], loaded.where)
+    with found.collected():
+        columns[task.label] = _labels(task, columns[task.label], loaded, split)
+    found.refuse()
     return Table(columns, [items[row] for row in chosen], loaded.where)
 
 

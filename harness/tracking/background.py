@@ -5,6 +5,7 @@ Once a tracker has failed it stays away for the rest of the command, which is sa
 
 import math
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,15 @@ PATIENCE_S = 60.0
 
 MOST_S = 180.0
 """Longest wait at the end for all that is left."""
+
+REFUSED = (
+    *("INVALID_PARAMETER_VALUE", "MALFORMED_REQUEST", "BAD_REQUEST", "INVALID_STATE", "RESOURCE_ALREADY_EXISTS"),
+    *("RESOURCE_DOES_NOT_EXIST", "ENDPOINT_NOT_FOUND", "PERMISSION_DENIED", "UNAUTHENTICATED", "NOT_IMPLEMENTED"),
+)
+"""Codes of MLflow for a call that it has read and refuses."""
+
+NO_ADDRESS = r"Invalid url|unsupported URI|maintenance mode"
+"""What MLflow says of an address that it has no store for."""
 
 ENDED_S = 2.5
 """Longest wait after Ctrl-C."""
@@ -75,9 +85,16 @@ class Background:
                 if self._error is None:
                     function()
             except Exception as error:  # noqa: BLE001 - libraries and drivers throw what they like
-                self._error = f"is unreachable ({one_line(error)})"
+                self._error = complaint(error)
             finally:
                 self._calls.task_done()
+
+
+def complaint(error: Exception) -> str:
+    """`is unreachable (...)`; where it was reached, or its address can lead nowhere, `does not take this (...)`."""
+    line = one_line(error)
+    refused = getattr(error, "error_code", None) in REFUSED or re.search(NO_ADDRESS, line)
+    return f"does not take this ({line})" if refused else f"is unreachable ({line})"
 
 
 def one_line(error: Exception) -> str:

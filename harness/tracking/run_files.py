@@ -37,7 +37,7 @@ def _links(folder: Path) -> dict[str, str]:
 
 def _record(folder: Path) -> dict[str, str]:
     try:
-        record = checksums.read(folder / run_log.RECORD)
+        record = run_log.read(folder / run_log.RECORD)
     except FileNotFoundError:
         return {run_log.RECORD: "is missing"} if (folder / run_log.RESULT).exists() else {}
     except TornError:

@@ -21,6 +21,7 @@ from harness import checksums, metrics, paths, tags
 from harness.checksums import TornError
 from harness.config import names
 from harness.errors import InputError
+from harness.tracking.shapes import SHAPES, misfit
 
 RECORD = "run.json"
 """Tags, parameters and inputs of a run, and how it ended: sent to MLflow before it starts, and read by its worker."""
@@ -59,9 +60,20 @@ def write_json(path: Path, value: Any) -> None:
         temporary.unlink(missing_ok=True)  # what is left where the disk is full
 
 
+def read(path: Path) -> dict[str, Any]:
+    """The content of the file, without its checksum; TornError for a torn one, and for one that holds anything but it should.
+
+    FileNotFoundError where there is none.
+    """
+    content = checksums.read(path)
+    if path.name in SHAPES and (wrong := misfit(content, SHAPES[path.name])):
+        raise TornError(f"{path} is torn: {wrong}")
+    return content
+
+
 def read_json(path: Path) -> dict[str, Any]:
-    """The content of the file, without its checksum; empty where there is none. TornError for a torn one."""
-    return checksums.read(path) if path.exists() else {}
+    """The same; empty where there is none."""
+    return read(path) if path.exists() else {}
 
 
 def read_or_set_aside(path: Path) -> dict[str, Any]:
@@ -153,7 +165,7 @@ def _entries(lines: bytes, path: Path) -> list[dict[str, Any]]:
         try:
             entry = json.loads(line)
             checksum = entry.pop(checksums.KEY, None)
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             raise TornError(f"{path} is torn: a line is no entry of a log") from error
         if checksum is not None and checksum != zlib.crc32(json.dumps(entry).encode()):
             raise TornError(f"{path} is torn: the checksum of a line does not match")
@@ -194,12 +206,12 @@ class Reader:
 def result(folder: Path) -> dict[str, Any] | None:
     """The result of a run; None if it has none yet. TornError for a torn one."""
     path = folder / RESULT
-    return checksums.read(path) if path.exists() else None
+    return read(path) if path.exists() else None
 
 
 def drop_later(folder: Path, file: str) -> None:
     """Takes out of the log and the result of a run what was added with this file after it had ended."""
-    ended = checksums.read(folder / RESULT)
+    ended = read(folder / RESULT)
     text = (folder / LINES).read_bytes()
     entries = list(itertools.takewhile(lambda entry: entry["time"] <= ended["time"], _entries(text, folder / LINES)))
     size = sum(map(len, text.splitlines(keepends=True)[: len(entries)]))
@@ -225,7 +237,7 @@ def records(output: str) -> dict[Path, dict[str, Any]]:
             print(f"{path} is reached by a link, which is not followed: this run is left out", flush=True)
             continue
         try:
-            found[path.parent] = checksums.read(path)
+            found[path.parent] = read(path)
             _refuse_foreign_names(path, found[path.parent])
         except TornError as error:
             print(f"{error}; this run is left out, the command that ran it makes it again", flush=True)

@@ -1,6 +1,7 @@
 """Which reader reads a tracking store."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from harness.terminal.redact import hidden, hide, whole
 from reports.errors import ReportError
@@ -18,6 +19,10 @@ def connect(uri: str) -> Reader:
         raise ReportError(
             f"--uri {hidden(uri)!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or http://host:5000"
         )
+    try:
+        _ = urlsplit(uri).port
+    except ValueError as error:
+        raise ReportError(f"--uri {uri!r} is no address ({error}); expected one such as http://host:5000") from error
     if uri.startswith("sqlite:"):
         reader = SqliteReader(Path(uri.removeprefix("sqlite:///").partition("?")[0]))
         if reader.is_known:

@@ -28,7 +28,7 @@ def _one_line_errors() -> Iterator[None]:
         yield
     except (MlflowException, ImportError) as error:
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ReportError(f"the tracking store does not answer: {redacted(first_line)}") from error
+        raise ReportError(f"the tracking store cannot be read: {redacted(first_line)}") from error
 
 
 class MlflowReader(Reader):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 import yaml
-from fuzzing import ALL, tried
+from fuzzing import ALL, changed, changes, places, tried
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -101,16 +101,11 @@ KINDS = {
     "tokenizer_config": Kind("tokenizer_config.json", b'{"do_lower_case": false}', read_published, WITH_CONFIG),
 }
 
-places, noise = st.floats(0, 1), st.binary(max_size=8)
+noise = st.binary(max_size=8)
 odd = st.sampled_from(
     [b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b'"', b"'", b"[" * 300, b"{" * 300, b"9" * 5000, b"\n\n", b"\xe2\x80\xa8"]
 )
 damages = st.lists(st.tuples(places, places, st.one_of(noise, odd, st.none())), min_size=1, max_size=3)
-plain = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.integers(-2, 70))
-trees = st.recursive(
-    plain, lambda below: st.one_of(st.lists(below, max_size=3), st.dictionaries(st.text(max_size=5), below, max_size=3))
-)
-changes = st.lists(st.tuples(places, trees), min_size=1, max_size=2)
 
 
 def damaged(content: bytes, drawn: list[tuple[float, float, bytes | None]]) -> bytes:
@@ -120,18 +115,6 @@ def damaged(content: bytes, drawn: list[tuple[float, float, bytes | None]]) -> b
         rest = b"" if replacement is None else replacement + content[at + int(length * 9) :]
         content = content[:at] + rest
     return content
-
-
-def changed(value: object, place: float, new: object) -> object:
-    """The nested value with one of its parts replaced, chosen by `place`."""
-    if isinstance(value, dict | list) and value and place < 0.95:
-        names = list(value) if isinstance(value, dict) else list(range(len(value)))
-        at = int(place / 0.95 * len(names))
-        inner = place / 0.95 * len(names) - at
-        entries = value if isinstance(value, dict) else dict(enumerate(value))
-        entries = {**entries, names[at]: changed(entries[names[at]], inner, new)}
-        return entries if isinstance(value, dict) else list(entries.values())
-    return new
 
 
 def refusal(kind: Kind, path: Path) -> str | None:

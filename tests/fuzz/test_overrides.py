@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fuzzing import ALL, tried
+from fuzzing import ALL, tried, values
 from hypothesis import strategies as st
 
 from harness.__main__ import main
@@ -18,116 +18,6 @@ KEYS = [key for key in mistakes.known_keys() if key not in ("output", "tracking.
 GROUPS = mistakes.groups()
 BASE = ["task=bag", "scale=tiny"]
 
-SPELLINGS = [
-    *(
-        "null",
-        "true",
-        "off",
-        "nan",
-        "-nan",
-        "inf",
-        "-inf",
-        ".inf",
-        "0",
-        "-1",
-        "1e999",
-        "1e-400",
-        "9" * 400,
-        "0x10",
-        "0b1",
-        "1_0",
-    ),
-    *(
-        "''",
-        '""',
-        "'",
-        '"',
-        "\\",
-        "a b",
-        "a,b",
-        "a:b",
-        "[",
-        "]",
-        "[]",
-        "[[]]",
-        "[a,[b]]",
-        "{}",
-        "{",
-        "}",
-        "{a:1}",
-        "{a:{b:[1]}}",
-    ),
-    *(
-        "${seed}",
-        "${seed",
-        "${no.key}",
-        "${oc.env:HOME}",
-        "${oc.env:NO_VARIABLE}",
-        "${oc.decode:'['}",
-        "${now:%Y}",
-        "$",
-        "${}",
-        "???",
-    ),
-    *(
-        "é",
-        "中",
-        "\u202e",
-        "\x00",
-        "\n",
-        "\t",
-        "\udcff",
-        "😀",
-        "range(3)",
-        "range(0,1e9)",
-        "glob(*)",
-        "choice(1,2)",
-        "sort(b,a)",
-    ),
-    *(
-        "shuffle(1,2)",
-        "interval(0,1)",
-        "tag(x,1)",
-        "int(x)",
-        "float([a])",
-        "str(1)",
-        "json_str('{')",
-        "sin(1)",
-        "__import__('os')",
-    ),
-    *(
-        "base",
-        "tiny",
-        "fp32",
-        "1",
-        "2",
-        "0.5",
-        "1.0",
-        "1e3",
-        "@x",
-        "!!int 1",
-        "!x",
-        "&a",
-        "*a",
-        "%s",
-        "{0}",
-        "..",
-        "/",
-        "~",
-        "=",
-        "==",
-    ),
-]
-numbers = st.one_of(st.integers(), st.floats(), st.integers(1, 9), st.floats(0, 1)).map(str)
-simple = st.one_of(st.sampled_from(SPELLINGS), numbers, st.text(max_size=6))
-several = st.lists(simple, min_size=2, max_size=3)
-values = st.one_of(
-    simple,
-    several.map(",".join),
-    several.map(lambda words: f"[{','.join(words)}]"),
-    several.map(lambda words: f"{{{words[0]}:{words[1]}}}"),
-    simple.map(lambda word: f"'{word}'"),
-)
 misspelt = st.tuples(st.sampled_from(KEYS), st.integers(0, 30)).map(
     lambda drawn: drawn[0][: drawn[1]] + drawn[0][drawn[1] + 1 :]
 )

@@ -1,9 +1,149 @@
-"""How often a fuzz test tries: a few fixed examples in the suite, all of them where it is marked slow."""
+"""What fuzz tests draw, and how often they try: a few fixed examples in the suite, all of them where they are marked slow."""
 
 from collections.abc import Callable
 
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+
+LONG = "x" * 300
+"""No file system has a name of so many bytes."""
+
+SPELLINGS = [
+    *(
+        "null",
+        "true",
+        "off",
+        "nan",
+        "-nan",
+        "inf",
+        "-inf",
+        ".inf",
+        "0",
+        "-1",
+        "1e999",
+        "1e-400",
+        "9" * 400,
+        "0x10",
+        "0b1",
+        "1_0",
+    ),
+    *(
+        "''",
+        '""',
+        "'",
+        '"',
+        "\\",
+        "a b",
+        "a,b",
+        "a:b",
+        "[",
+        "]",
+        "[]",
+        "[[]]",
+        "[a,[b]]",
+        "{}",
+        "{",
+        "}",
+        "{a:1}",
+        "{a:{b:[1]}}",
+    ),
+    *(
+        "${seed}",
+        "${seed",
+        "${no.key}",
+        "${oc.env:HOME}",
+        "${oc.env:NO_VARIABLE}",
+        "${oc.decode:'['}",
+        "${now:%Y}",
+        "$",
+        "${}",
+        "???",
+    ),
+    *(
+        "é",
+        "中",
+        "\u202e",
+        "\x00",
+        "\n",
+        "\t",
+        "\udcff",
+        "😀",
+        "range(3)",
+        "range(0,1e9)",
+        "glob(*)",
+        "choice(1,2)",
+        "sort(b,a)",
+    ),
+    *(
+        "shuffle(1,2)",
+        "interval(0,1)",
+        "tag(x,1)",
+        "int(x)",
+        "float([a])",
+        "str(1)",
+        "json_str('{')",
+        "sin(1)",
+        "__import__('os')",
+    ),
+    *(
+        "${model}",
+        "${finetune.adam_betas}",
+        "${task.fields}",
+        "${tokenizer}",
+        LONG,
+        f"/tmp/{LONG}/x",
+        "http://[::1",
+        "http://h:99999999",
+        "sqlite:///",
+        "range(0,10000000)",
+        "range(0,inf)",
+        "1e30",
+        "1e-9",
+        "0.999999",
+        "12345678901234567890",
+        "yes",
+    ),
+    *(
+        "base",
+        "tiny",
+        "fp32",
+        "1",
+        "2",
+        "0.5",
+        "1.0",
+        "1e3",
+        "@x",
+        "!!int 1",
+        "!x",
+        "&a",
+        "*a",
+        "%s",
+        "{0}",
+        "..",
+        "/",
+        "~",
+        "=",
+        "==",
+    ),
+]
+numbers = st.one_of(st.integers(), st.floats(), st.integers(1, 9), st.floats(0, 1)).map(str)
+simple = st.one_of(st.sampled_from(SPELLINGS), numbers, st.text(max_size=6))
+several = st.lists(simple, min_size=2, max_size=3)
+values = st.one_of(
+    simple,
+    several.map(",".join),
+    several.map(lambda words: f"[{','.join(words)}]"),
+    several.map(lambda words: f"{{{words[0]}:{words[1]}}}"),
+    simple.map(lambda word: f"'{word}'"),
+)
+
+places = st.floats(0, 1)
+plain = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.integers(-2, 70))
+trees = st.recursive(
+    plain, lambda below: st.one_of(st.lists(below, max_size=3), st.dictionaries(st.text(max_size=5), below, max_size=3))
+)
+changes = st.lists(st.tuples(places, trees), min_size=1, max_size=2)
 
 ALL = 2000
 """Examples of a slow test; FUZZ_EXAMPLES changes it."""
@@ -22,3 +162,15 @@ def tried(check: Callable, examples: int, *strategies: SearchStrategy, shrinks: 
         suppress_health_check=list(HealthCheck),
     )
     quiet(given(*strategies)(check))()
+
+
+def changed(value: object, place: float, new: object) -> object:
+    """The nested value with one of its parts replaced, chosen by `place`."""
+    if isinstance(value, dict | list) and value and place < 0.95:
+        names = list(value) if isinstance(value, dict) else list(range(len(value)))
+        at = int(place / 0.95 * len(names))
+        inner = place / 0.95 * len(names) - at
+        entries = value if isinstance(value, dict) else dict(enumerate(value))
+        entries = {**entries, names[at]: changed(entries[names[at]], inner, new)}
+        return entries if isinstance(value, dict) else list(entries.values())
+    return new

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.commands.arguments import whole_number
 from harness.errors import InputError, unknown
 
 KEYS = {
@@ -64,20 +65,14 @@ def request_of(values: dict[str, str]) -> Request:
     if form not in FORMATS:
         raise unknown("format", form, FORMATS, "format")
     layers = _layers(values["layers"]) if "layers" in values else None
-    longest = _number(values, "max_length", SHORTEST) if "max_length" in values else None
+    longest = whole_number("max_length", values["max_length"], SHORTEST) if "max_length" in values else None
+    size = whole_number("batch_size", values.get("batch_size", "32"))
     fields = tuple(name.strip() for name in values.get("fields", "text").strip("[]").split(","))
     if "fields" in values and text.suffix not in TABLES:
         raise InputError(f"fields={values['fields']!r} names columns: expected an input that ends in {', '.join(TABLES)}")
     if not all(fields) or len(fields) > 2:
         raise InputError(f"fields={values['fields']!r} must name one or two columns, such as [text]")
-    return Request(sources[0], text, fields, output, form, layers, _number(values, "batch_size", 1, "32"), longest)
-
-
-def _number(values: dict[str, str], key: str, least: int, default: str = "") -> int:
-    value = values.get(key, default)
-    if not value.isdecimal() or int(value) < least:
-        raise InputError(f"{key}={value!r} must be a whole number of at least {least}")
-    return int(value)
+    return Request(sources[0], text, fields, output, form, layers, size, longest)
 
 
 def _layers(value: str) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from harness.commands.arguments import whole_number
 from harness.errors import InputError, unknown
 
 KEYS = {
@@ -11,6 +12,9 @@ KEYS = {
     "activation_checkpointing": "true, false or both (finetune.activation_checkpointing)",
     "fits": "memory, such as 2GB: searches the largest batch that stays within it",
 }
+
+MOST_SEQUENCES = 1e6
+"""Of one batch: more than any machine holds, and few enough to count their bytes."""
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -33,14 +37,16 @@ def request_of(values: dict[str, str]) -> Request:
     sizes = values.get("batch_sizes", "[1,4,8]")
     if not re.fullmatch(r"\[?[1-9]\d*(,[1-9]\d*)*\]?", sizes.replace(" ", "")):
         raise InputError(f"batch_sizes={sizes!r} must be numbers of at least 1, such as [1,4,8]")
-    numbers = tuple(dict.fromkeys(int(size) for size in re.findall(r"\d+", sizes)))
-    return Request(numbers, None if mode is None else modes[mode], bytes_of(values["fits"]) if "fits" in values else None)
+    numbers = dict.fromkeys(whole_number("batch_sizes", size, limit=MOST_SEQUENCES) for size in re.findall(r"\d+", sizes))
+    return Request(
+        tuple(numbers), None if mode is None else modes[mode], bytes_of(values["fits"]) if "fits" in values else None
+    )
 
 
 def bytes_of(text: str) -> int:
     """`2GB`, `1.5GiB` or `800 MB`; InputError for anything else, as a number without a unit."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?i?B)", text.strip(), re.IGNORECASE)
     unit = found[2].upper() if found else None
-    if not found or unit not in UNITS or float(found[1]) == 0:
+    if not found or unit not in UNITS or not 0 < float(found[1]) * UNITS[unit] < float("inf"):
         raise InputError(f"fits={text!r} must be a size above 0 with its unit, such as 800MB, 2GB or 1.5GiB")
     return int(float(found[1]) * UNITS[unit])

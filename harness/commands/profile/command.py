@@ -5,8 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.arguments import SWEEP, Parser, compose_and_run, with_a_task
-from harness.errors import InputError
+from harness.commands.arguments import SWEEP, Parser, compose_and_run, whole_number, with_a_task
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
@@ -28,15 +27,13 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument(
         "--rounds",
         metavar="N",
-        type=int,
-        help="launches of every variant (as many as fit into a minute, from 5 to 20; 1 of a single one)",
+        help="launches of a variant (as many as fit into a minute, from 5 to 20; 1 of a single one)",
     )
     options, _, choices = parser.parse_composed(arguments)
+    options.rounds = None if options.rounds is None else whole_number("--rounds", options.rounds)
     if options.trace and "=" in options.trace:  # what follows a bare --trace
         choices.insert(0, options.trace)
         options.trace = str(TRACE)
-    if options.rounds is not None and options.rounds < 1:
-        raise InputError(f"--rounds {options.rounds} must be at least 1")
     return options, choices
 
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import InputError, unknown
+from harness.commands.arguments import whole_number
+from harness.errors import unknown
 
 KINDS = ("wordpiece", "bpe", "unigram", "words")
 """What is compared; `words` has the most frequent words as its pieces, all others are unknown."""
@@ -36,14 +37,11 @@ def request_of(values: dict[str, str], is_corpus: bool) -> Request:
     for kind in kinds:
         if kind not in KINDS:
             raise unknown("kind", kind, KINDS, "kinds")
-    characters = values.get("characters", "1000000")
-    if not characters.isdecimal() or int(characters) < 1:
-        raise InputError(f"characters={characters!r} must be a whole number of at least 1")
     return Request(
         kinds=tuple(dict.fromkeys(kinds)),
         named="kinds" in values,
         run=values.get("run"),
-        characters=int(characters),
+        characters=whole_number("characters", values.get("characters", "1000000"), limit=1e12),
         out=Path(values.get("out") or Path("multirun", "tokenizer")),
         runs=values.get("runs", "multirun"),
         is_corpus=is_corpus,

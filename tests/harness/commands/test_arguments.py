@@ -48,3 +48,8 @@ def test_help_of_a_command_fits_the_terminal(capsys, monkeypatch, command):
     with pytest.raises(SystemExit, match="0"):
         main([command, "--help"])
     assert max(map(len, capsys.readouterr().out.splitlines())) <= WIDTH
+
+
+def test_an_option_that_is_a_key_here_is_written_as_one(capsys):
+    assert main(["predict", "--run", "X"]) == 2
+    assert "unknown option '--run'; did you mean 'run='?" in capsys.readouterr().err

@@ -21,7 +21,7 @@ def test_folder_that_is_not_there_is_one_line(run_module):
 def test_store_that_is_away_is_one_line(run_harness, sweep):
     done = run_harness("sync", "--output", str(sweep.output), "--uri", "http://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("harness sync: MLflow is unreachable: ")
+    assert done.stderr.startswith("harness sync: MLflow is unreachable (")
     assert done.stderr.count("\n") == 1
 
 
@@ -132,7 +132,6 @@ HOSTILE = {
     "elsewhere": {"study": "/tmp/harness-elsewhere"},
     "of our own folders": {"study": "cache"},
     "on two lines": {"study": "a\nb"},
-    "no text": {"study": {"/": 1}},
     "attempt": {"attempt": "../../x"},
 }
 
@@ -162,6 +161,59 @@ def test_a_name_in_a_record_that_leads_elsewhere_is_one_line(run_harness, copied
         assert done.stderr.startswith(f"harness sync: {path}: ")
     assert outside(copied) == before
     assert not list(copied.glob("artifacts/*"))
+
+
+DAMAGED = {
+    "no tags": ("run.json", lambda record: record.pop("tags"), "run.json has no tags"),
+    "no study": ("run.json", lambda record: record["tags"].pop("study"), "run.json has no study"),
+    "no text": ("run.json", lambda record: record["tags"].update(study={"/": 1}), "its tags.study is of another type"),
+    "no start": ("run.json", lambda record: record.update(started=[1]), "its started is of another type"),
+    "status": ("result.json", lambda result: result.update(status="well"), "is torn or has changed"),
+    "metrics": ("result.json", lambda result: result.update(metrics=[1, 2]), "is torn or has changed"),
+    "infinite": (
+        "result.json",
+        lambda result: result["metrics"].update({"eval/score": float("inf")}),
+        "is torn or has changed",
+    ),
+    "folder": ("run.json", None, "it is a folder"),
+}
+"""A file of a run, what is done to it, and the line that says so."""
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_one_damaged_run_is_left_out_with_a_line_and_the_others_are_sent(run_harness, copied, name):
+    file, damage, said = DAMAGED[name]
+    path = next((copied / "sweep").glob("base-*-bag-*")) / file
+    content = json.loads(path.read_text())
+    if damage is None:
+        path.unlink()
+        path.mkdir()
+    else:
+        damage(content)
+        path.write_text(json.dumps({key: value for key, value in content.items() if key != checksums.KEY}))
+    done = run_harness("sync", "--output", str(copied))
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *_, last = done.stdout.splitlines()
+    assert str(path) in first
+    assert said in first
+    assert "left out" in first
+    assert last.startswith("synced ")
+    status = run_harness("status", "sweep", "--output", str(copied))
+    assert (status.returncode, status.stderr) in ((0, ""), (1, ""))
+
+
+@pytest.mark.parametrize("runs", [3, [3], [{"folder": 1}], None])
+def test_a_plan_of_another_form_is_one_line(run_harness, copied, runs):
+    path = copied / "sweep" / paths.PLAN
+    plans = json.loads(path.read_text())
+    for plan in plans.values():
+        if isinstance(plan, dict):
+            plan["runs"] = runs
+    path.write_text(json.dumps({key: plan for key, plan in plans.items() if key != checksums.KEY}))
+    done = run_harness("status", "sweep", "--output", str(copied))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "plan.json is torn: its " in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("key", ["folder", "needs"])

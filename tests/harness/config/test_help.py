@@ -150,3 +150,10 @@ def test_unknown_topic_gets_the_nearest(topic, near, capsys):
 def test_what_is_no_key_is_refused(topic):
     with pytest.raises(InputError, match=f"unknown key '{topic}'"):
         page_of(topic)
+
+
+def test_a_group_with_a_choice_has_the_help_of_the_group(capsys):
+    assert main(["--help", "scale=tiny"]) == 0
+    assert capsys.readouterr().out.startswith("scale: ")
+    assert main(["--help", "scale=tyny"]) == 2
+    assert "unknown scale 'tyny'; did you mean 'tiny'?" in capsys.readouterr().err

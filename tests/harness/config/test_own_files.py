@@ -109,3 +109,15 @@ def test_a_tokenizer_with_a_piece_beyond_its_size_is_refused(file, capsys):
     Path("huge.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], **empty, "model": model}))
     assert main(["task=bag", "tokenizer.file=huge.json"]) == 2
     assert "tokenizer.file='huge.json' numbers a piece 4,000,000,000: expected 0 to 5" in capsys.readouterr().err
+
+
+def test_all_keys_of_a_task_that_do_not_fit_are_said_at_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "task").mkdir()
+    path = tmp_path / "task" / "mine.yaml"
+    path.write_text("name: mine\nfeilds: [text]\nlabels: 3\nmax_length: many\n")
+    assert main(["task=mine", "--config-dir", str(tmp_path), f"output={tmp_path / 'out'}"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"harness: {path} has 3 mistakes: (1) unknown key 'task.feilds'; did you mean 'task.fields'?")
+    assert "(2) task.labels=3 must be a list" in err
+    assert "(3) task.max_length=many must be a whole number" in err

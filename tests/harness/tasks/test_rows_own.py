@@ -192,6 +192,27 @@ def test_wrong_rows_leave_nothing_in_the_cache(place, tmp_path):
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
 
 
+def test_all_mistakes_of_an_own_task_are_said_at_once(place, tmp_path):
+    train, validation = place.file("csv", ROWS), place.file("csv", [("a", "good")], "other")
+    wrong = {"fields": ["texd"], "label": "z", "scores": ["acuracy"], "headline": "f1", "labels": ["neg", "neg"]}
+    config = place.config(train, validation_file=validation, **wrong)
+    config.output = str(tmp_path / "out")
+    with pytest.raises(InputError, match=r"^\d mistakes: \(1\) ") as caught:
+        cache.prepare(config)
+    said = str(caught.value)
+    assert "\n" not in said
+    for fragment in ("'acuracy'", "'f1'", "must be different names", "train (train.csv): 'texd'", "train (train.csv): 'z'"):
+        assert fragment in said
+    assert "validation (other.csv): 'texd'" in said
+
+
+def test_files_of_an_own_task_are_all_looked_at(place, tmp_path):
+    config = place.config("nowhere.csv", validation_file="neither.csv", scores=["accuracy"], headline="accuracy")
+    config.output = str(tmp_path / "out")
+    with pytest.raises(InputError, match=r"2 mistakes: \(1\) task.train_file='nowhere.csv' .* \(2\) .*'neither.csv'"):
+        cache.prepare(config)
+
+
 def test_entry_takes_all_from_the_command_line(compose, place):
     path = place.file("csv", ROWS)
     (config,) = compose(

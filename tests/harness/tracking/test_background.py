@@ -5,8 +5,10 @@ import threading
 import time
 
 import pytest
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
-from harness.tracking.background import Background
+from harness.tracking.background import Background, complaint
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def test_long_errors_and_passwords_are_cut(background, capsys):
 
     background.call(fail)
     background.wait()
-    assert capsys.readouterr().out == "MLflow is unreachable (no answer from http://user:***@host:5000/api). Run sync later.\n"
+    assert capsys.readouterr().out == "MLflow is unreachable (no answer from http://***@host:5000/api). Run sync later.\n"
 
 
 def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
@@ -79,3 +81,16 @@ def test_slow_calls_are_waited_for_as_long_as_they_come_to_an_end(background):
     background.wait(most_s=0.6, patience_s=math.inf)
     assert background.is_away
     assert len(made) < 6 + 20
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MlflowException("no such value", error_code=INVALID_PARAMETER_VALUE), "does not take this (no such value)"),
+        (MlflowException("Invalid url: http:///api"), "does not take this (Invalid url: http:///api)"),
+        (MlflowException("API request to http://h failed with exception"), "is unreachable (API request to http://h failed"),
+        (OSError("no route to host"), "is unreachable (no route to host)"),
+    ],
+)
+def test_what_was_refused_is_not_unreachable(error, said):
+    assert complaint(error).startswith(said)

@@ -1,0 +1,302 @@
+"""Drawn arguments of every command over a small study: an answer, or one line with exit code 2; never a traceback."""
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fuzzing import ALL, LONG, changed, changes, tried, values
+from hypothesis import strategies as st
+
+import reports.__main__
+from harness import checksums
+from harness.__main__ import main
+from harness.commands import plan, predict, ui
+from harness.commands.features import request as features_request
+from harness.commands.inspect import request as inspect_request
+from harness.commands.memory import request as memory_request
+from harness.commands.tokenizer import request as tokenizer_request
+from harness.config import mistakes
+from harness.study import simulation
+
+STUDY = [
+    "scale=tiny",
+    "task=bag",
+    "finetune.max_steps=2",
+    "finetune.keep=last",
+    "measure=none",
+    "hardware.threads=1",
+    "study=s",
+]
+STUDY += ["task.grammar.train_examples=20", "task.grammar.validation_examples=10", "report=false"]
+
+OUTPUT = ("--output", "{out}")
+
+
+@dataclass(frozen=True)
+class Command:
+    """Words with which it succeeds, and the options and keys that are drawn beside them."""
+
+    words: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    composes: bool = False  # takes groups and keys of a run too
+
+
+SIMULATED = tuple(f"--{name.replace('_', '-')}" for name in simulation.Setting.__dataclass_fields__)
+TEXTS = ("run={run}", "input={rows}", "output={free}/p.jsonl")
+LIMITS = (
+    "--max-latency-ms",
+    "--max-params",
+    "--at-least",
+    "--at-most",
+    "--study",
+    "--where",
+    "--uri",
+    "--output",
+    "--baseline",
+)
+COMMANDS = {
+    "run": Command(("scale=tiny", "task=bag", "output={free}"), composes=True, flags=("-q", "-m", "-", "--")),
+    "plan": Command(("scale=tiny", "task=bag", "output={free}"), ("--price", "--flops-per-second"), composes=True),
+    "simulate": Command(("--runs", "9"), SIMULATED),
+    "describe": Command(("scale=tiny", "--out", "{free}"), ("--out", "--config-dir"), composes=True),
+    "profile": Command(("scale=tiny",), ("--rounds", "--json", "--trace", "--config-dir"), composes=True, flags=("--trace",)),
+    "memory": Command(("scale=tiny",), ("--config-dir",), tuple(memory_request.KEYS), composes=True),
+    "audit": Command(("claims={claims}", *OUTPUT), ("--where", "--output", "--uri", "--config-dir"), ("claims", "vocab_file")),
+    "inspect": Command(
+        ("scale=tiny", "task=bag", "text=a ||| b", "out={free}"), (), tuple(inspect_request.KEYS), composes=True
+    ),
+    "tokenizer": Command(
+        ("scale=tiny", "task=bag", "out={free}", "kinds=words"), (), tuple(tokenizer_request.KEYS), composes=True
+    ),
+    "features": Command(TEXTS, (), tuple(features_request.KEYS)),
+    "predict": Command(TEXTS, (), tuple(predict.KEYS)),
+    "export": Command(("{run}", "--out", "{free}/e"), ("--out", "--family", "--output", "--uri")),
+    "status": Command(OUTPUT, ("--output",), flags=("s", LONG, "..")),
+    "clean": Command((*OUTPUT, "--dry-run"), ("--output",), flags=("--yes",)),
+    "sync": Command(OUTPUT, ("--output", "--uri")),
+    "ui": Command(OUTPUT, ("--output", "--port")),
+    "submission": Command(("{run}", "--output", "{free}/s.zip"), ("--output",), flags=(LONG, "..")),
+    "--help": Command((), flags=("scale=tiny", "model=nosuch", "task.fields", "plan", "nosuch", "-", "")),
+    "reports": Command(
+        (*OUTPUT, "--out", "{free}"),
+        ("--study", "--where", "--baseline", "--along", "--out", "--audit", "--target", "--format", "--uri", "--output"),
+    ),
+    "reports compare": Command(("base", "base", *OUTPUT), ("--study", "--format", "--uri", "--output"), flags=(LONG, "--all")),
+    "reports gate": Command(
+        ("--study", "s", "--against", "s", "--max-drop", "0.5%", *OUTPUT),
+        ("--study", "--against", "--along", "--max-drop", "--max-slowdown", "--max-memory", "--timing", "--where", "--uri"),
+    ),
+    "reports pick": Command(("--max-params", "20e6", *OUTPUT), LIMITS),
+}
+"""By name, of the harness and of the reports."""
+
+VALUES = (
+    *(
+        "{run}",
+        "{out}",
+        "{rows}",
+        "{deep}",
+        "{half}",
+        "{claims}",
+        "{yaml}",
+        "{free}/new",
+        "{folder}",
+        "s",
+        "base",
+        "albert",
+        "\udcff",
+    ),
+    *("eval/score=0.5", "params=nan", "verdict=refuted", "tags.task = 'bag'", "tags.task = ", "hardware.dtype", "0.5%", "inf%"),
+    *(
+        "2GB",
+        "[1,4]",
+        "[0]",
+        "[-1,-2]",
+        "9" * 5000,
+        "-5",
+        "1e999",
+        "md,xyz",
+        "jsonl",
+        "wordpiece,",
+        "both",
+        "a ||| b",
+        "a ||| ",
+    ),
+)
+files = {
+    "rows": "a film ||| b\nno film ||| c\n",
+    "deep": '{"text": ' + "[" * 5000 + "]" * 5000 + "}\n",
+    "half": '{"sentence1": "\\ud800", "sentence2": "b"}\n',
+    "claims": "source: s\nclaims: {c: {claim: a, claimed: 1, readings: {x: {measure: parameters, of: scale=tiny}}}}\n",
+    "yaml": "? [a, b]\n: 1\n",
+}
+ENDINGS = {"rows": "txt", "deep": "jsonl", "half": "jsonl", "claims": "yaml", "yaml": "yaml"}
+
+drawn_values = st.one_of(st.sampled_from(VALUES), values)
+keys_of_runs = st.sampled_from([*mistakes.known_keys(), *mistakes.groups(), "settings", "published", "swept"])
+
+
+def words_of(command: Command) -> st.SearchStrategy:
+    """One to three options, keys or flags with their values."""
+    parts = [st.sampled_from(command.flags)] if command.flags else []
+    if command.options:
+        parts += [st.tuples(st.sampled_from(command.options), drawn_values)]
+    if command.keys:
+        parts += [st.tuples(st.sampled_from(command.keys), drawn_values).map("=".join)]
+    if command.composes:
+        parts += [st.tuples(keys_of_runs, drawn_values).map("=".join)]
+    parts += [st.tuples(st.sampled_from(["--nosuch", "-x", "nosuch="]), drawn_values).map("".join)]
+    one = st.one_of(*parts).map(lambda word: list(word) if isinstance(word, tuple) else [word])
+    return st.lists(one, min_size=1, max_size=3).map(lambda several: [word for part in several for word in part])
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of each of two variants, in MLflow."""
+    folder = tmp_path_factory.mktemp("study")
+    assert main(["-m", "model=base,albert", *STUDY, f"output={folder / 'out'}"]) == 0
+    return folder / "out"
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path, study: Path) -> Callable:
+    """Calls a command with drawn words; what takes long of it, or never ends, is left out after its checks."""
+    (run,) = study.glob("s/base-*")
+    places = {"run": str(run), "out": str(tmp_path / "out"), "free": str(tmp_path / "free"), "folder": str(tmp_path / "folder")}
+    for name, text in files.items():
+        places[name] = str(tmp_path / f"{name}.{ENDINGS[name]}")
+        Path(places[name]).write_text(text)
+    (tmp_path / "folder" / "run.json").mkdir(parents=True)
+    shutil.copytree(study, tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["harness"])
+    monkeypatch.setattr("harness.commands.run._run_study", lambda configs: 0)
+    monkeypatch.setattr("harness.study.workers.prepare", lambda: None)
+    monkeypatch.setattr(plan, "_show", lambda *_: 0)
+    monkeypatch.setattr("harness.commands.profile.command._profile", lambda *_: 0)
+    monkeypatch.setattr("harness.commands.memory.command._measure", lambda *_: 0)
+    monkeypatch.setattr(ui, "_serve", lambda *_: 0)
+    monkeypatch.setattr(simulation, "MOST_STEPS", 20_000)
+    monkeypatch.setattr("reports.render.render", lambda *_: {"report.md": b""})
+
+    def tried_once(name: str, drawn: list[str]) -> None:
+        whole = [
+            *name.split(),
+            *(word.format(**places) for word in COMMANDS[name].words),
+            *(fill(word, places) for word in drawn),
+        ]
+        label, call = f"harness {name}", main
+        if name == "run" or name == "--help":
+            label = "harness"
+        if name.startswith("reports"):
+            label, call, whole = "python -m reports", reports.__main__.main, whole[1:]
+        try:
+            code = call(whole)
+        except SystemExit as end:  # of argparse, after --help
+            code = end.code
+        err = capfd.readouterr().err
+        assert code in (0, 1, 2, None), (whole, err)
+        if code == 2:
+            assert re.fullmatch(rf"{re.escape(label)}: [^\n]+\n", err), (whole, err)
+
+    return tried_once
+
+
+def fill(word: str, places: dict[str, str]) -> str:
+    """The word with the places that it names."""
+    return re.sub(r"\{(\w+)\}", lambda found: places.get(found[1], found[0]), word)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_few_drawn_arguments(answer, name):
+    tried(lambda drawn: answer(name, drawn), 4, words_of(COMMANDS[name]), shrinks=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_all_drawn_arguments(answer, name):
+    share = max(1, int(os.environ.get("FUZZ_EXAMPLES", ALL)) // 20)
+    tried(lambda drawn: answer(name, drawn), share, words_of(COMMANDS[name]))
+
+
+READERS = (
+    *(["status", "--output", "{out}"], ["status", "s", "--output", "{out}"], ["clean", "--output", "{out}", "--dry-run"]),
+    *(["sync", "--output", "{out}"], ["export", "{out}/s/{base}", "--out", "{free}/e", "--output", "{out}"]),
+    *(
+        ["predict", "run={out}/s/{base}", "input={rows}", "output={free}.jsonl"],
+        ["reports", "--output", "{out}", "--out", "{free}"],
+    ),
+    ["run", "scale=tiny", "task=bag", "pretrain.from={out}/s/{base}", "output={free}"],
+)
+"""Commands that read what a study has written."""
+
+WRITTEN = (
+    *("s/{base}/run.json", "s/{base}/result.json", "s/{base}/config.yaml", "s/plan.json"),
+    *("s/{base}/checkpoint/model.json", "s/{base}/checkpoint/task.json"),
+)
+"""What they read; the checksums are left out, or every change would be found by them."""
+
+
+@pytest.fixture
+def read(answer: Callable, tmp_path: Path, study: Path, capfd: pytest.CaptureFixture) -> Callable:
+    """Damages a file of a copy of the study, and calls a command that reads it."""
+    (run,) = study.glob("s/base-*")
+    places = {
+        "out": str(tmp_path / "out"),
+        "free": str(tmp_path / "free"),
+        "base": run.name,
+        "rows": str(tmp_path / "rows.txt"),
+    }
+
+    def damaged(drawn: tuple[int, int, list[tuple[float, object]] | None]) -> None:
+        file, command, damages = drawn
+        path = study / WRITTEN[file].format(**places)
+        shutil.rmtree(tmp_path / "out")
+        shutil.rmtree(tmp_path / "free", ignore_errors=True)
+        shutil.copytree(study, tmp_path / "out")
+        target = tmp_path / "out" / path.relative_to(study)
+        (target.parent / checksums.FILE).unlink(missing_ok=True)
+        if damages is None:
+            target.unlink()
+            target.mkdir()
+        elif path.suffix == ".json":
+            value = {key: one for key, one in json.loads(path.read_text()).items() if key != checksums.KEY}
+            for place, new in damages:
+                value = changed(value, place, new)
+            target.write_text(json.dumps(value))
+        else:
+            lines = path.read_text().splitlines()
+            lines[int(damages[0][0] * (len(lines) - 1))] = json.dumps(damages[0][1])
+            target.write_text("\n".join(lines))
+        words = [word.format(**places) for word in READERS[command]]
+        call, words = (reports.__main__.main, words[1:]) if words[0] == "reports" else (main, words)
+        code = call(words)
+        err = capfd.readouterr().err
+        assert code in (0, 1, 2), (words, err)
+        assert code != 2 or re.fullmatch(r"[^\n]+: [^\n]+\n", err), (words, err)
+
+    return damaged
+
+
+places_of_damage = st.tuples(
+    st.integers(0, len(WRITTEN) - 1), st.integers(0, len(READERS) - 1), st.one_of(changes, changes, changes, st.none())
+)
+
+
+@pytest.mark.long
+def test_a_few_damaged_studies(read):
+    tried(read, 10, places_of_damage, shrinks=False)
+
+
+@pytest.mark.slow
+def test_all_damaged_studies(read):
+    tried(read, max(1, int(os.environ.get("FUZZ_EXAMPLES", ALL)) // 4), places_of_damage)
