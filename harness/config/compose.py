@@ -7,7 +7,6 @@ import contextlib
 import functools
 import math
 import re
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,10 +49,11 @@ NAMED_ELSEWHERE = (
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
 
 
-def main(arguments: list[str], run: Run) -> int:
+def main(arguments: list[str], run: Run, conclude: Run | None = None) -> int:
     """Composes every run that the command line names and passes them to `run`; returns its exit code.
 
-    InputError for what cannot be composed. A launcher plugin (joblib, submitit) calls `run` in its own processes.
+    InputError for what cannot be composed. A launcher plugin (joblib, submitit) calls `run` in its own processes, for one job
+    after the other; `conclude` gets the runs of all its jobs here.
     """
     overrides = for_hydra(arguments)
     for override in overrides:  # Hydra writes there before it composes a sweep
@@ -61,35 +61,34 @@ def main(arguments: list[str], run: Run) -> int:
             names.refuse_output(found[1].strip("'\""))
     _refuse_lists(overrides)
     _refuse_too_many(overrides)
-    sweep, name = Sweep(), uuid.uuid4().hex
+    sweep, jobs = Sweep(), launched.Jobs()
     errors: list[InputError] = []
 
-    def collect(node: DictConfig) -> None:
+    def collect(node: DictConfig) -> launched.Ended | None:
         _hide_passwords(Path(HydraConfig.get().sweep.dir) / "multirun.yaml")
         try:
             composed = runs_of(node, swept_keys(overrides))
         except InputError as error:
             errors.append(error)
-            return
+            return launched.Ended([], 2, error)
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # otherwise Hydra prints it in its own format
             errors.append(mistakes.naming(overrides, one_line(error)))
             errors[-1].__cause__ = error  # for HYDRA_FULL_ERROR
-            return
+            return launched.Ended([], 2, errors[-1])
         launcher = OmegaConf.select(HydraConfig.get(), "launcher._target_")
         if launcher is None:
             errors.append(InputError("hydra.launcher has no _target_: expected hydra/launcher=NAME"))
-        elif launcher.endswith("BasicLauncher"):
-            sweep.add(composed, node)
+        elif not launcher.endswith("BasicLauncher"):
+            with jobs.job(overrides, HydraConfig.get().job.num + 1):
+                return launched.Ended(composed, run(composed))
         else:
-            with launched.job(overrides, name):
-                _run_job(run, composed)
+            sweep.add(composed, node)
+        return None
 
     _store_schema()
     try:
-        with hydra_changes.made(sweep, overrides), live_line("composing the runs"):
+        with hydra_changes.made(sweep, jobs, overrides), live_line("composing the runs"):
             hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
-    except launched.JobFailedError:
-        return 1
     except (HydraException, OmegaConfBaseException) as error:
         raise mistakes.naming(overrides, one_line(error)) from error
     except (
@@ -100,12 +99,15 @@ def main(arguments: list[str], run: Run) -> int:
         ValueError,
     ) as error:  # they check little
         raise mistakes.of_library(overrides, error) from error
+    if jobs.ended and conclude is not None and (ran := [config for job in jobs.ended for config in job.runs]):
+        conclude(ran)
+    errors += [job.error for job in jobs.ended if job.error is not None]
     if errors:
         raise errors[0]
     runs = sweep.runs()
     _refuse_one_name(runs)
     if not runs:  # a launcher plugin ran them
-        return 0
+        return max((job.code for job in jobs.ended), default=0)
     refuse_unread_parts(runs, overrides)
     return run(runs)
 
@@ -143,11 +145,6 @@ def _of_a_job(override: str) -> Override:
     parsed = OverridesParser.create().parse_override(override)
     params = re.fullmatch(r"hydra\.sweeper\.params\.(.*)", parsed.key_or_group)
     return OverridesParser.create().parse_override(f"{params[1]}={parsed.value()}") if params else parsed
-
-
-def _run_job(run: Run, composed: list[RunConfig]) -> None:
-    if run(composed):
-        raise launched.JobFailedError("a run did not finish; see its log")
 
 
 def _refuse_one_name(runs: list[RunConfig]) -> None:

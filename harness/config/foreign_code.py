@@ -1,5 +1,6 @@
-"""Settings with which Hydra would call code that they name: refused, in files of the user and on the command line."""
+"""Settings with which Hydra would call code or make folders that they name: refused, in files and on the command line."""
 
+import functools
 import re
 
 from omegaconf import DictConfig, OmegaConf
@@ -17,9 +18,13 @@ CALLS = {
 }
 """Below `hydra`: what must be empty, and why."""
 
+PLACES = {"run.dir": (".",), "output_subdir": (None,), "job.chdir": (None, False)}
+PLACES_OF_JOBS = {"sweep.dir": (".", "${output}/.hydra"), "sweep.subdir": (".",)}
+"""Below `hydra`: where it would write or work, with the values that are allowed; a launcher of a plugin has its own."""
+
 
 def refuse(composed: DictConfig) -> None:
-    """InputError for a setting of Hydra in the composed config that names code, before Hydra calls it."""
+    """InputError for a setting of Hydra in the composed config that names code or a folder, before Hydra uses it."""
     hydra = composed.get("hydra")
     if not OmegaConf.is_dict(hydra):
         return
@@ -33,3 +38,11 @@ def refuse(composed: DictConfig) -> None:
         target = OmegaConf.select(hydra, f"{plugin}._target_")
         if target is not None and not re.match(PLUGINS, str(target)):
             raise InputError(f"hydra.{plugin}._target_={str(target)!r} is no plugin of Hydra: choose hydra/{plugin}=NAME")
+    is_basic = str(OmegaConf.select(hydra, "launcher._target_")).endswith("BasicLauncher")
+    raw = OmegaConf.to_container(hydra, resolve=False)
+    for key, values in (PLACES | (PLACES_OF_JOBS if is_basic else {})).items():
+        value = functools.reduce(lambda part, name: (part or {}).get(name), key.split("."), raw)
+        if value not in values:
+            raise InputError(
+                f"hydra.{key}={value} cannot be set: runs are in the folder output=FOLDER, and nothing else is made"
+            )

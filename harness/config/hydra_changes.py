@@ -5,23 +5,23 @@ import gc
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.core_plugins import basic_sweeper
 from hydra._internal.hydra import Hydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import RunMode
-from omegaconf import BooleanNode, DictConfig
+from omegaconf import BooleanNode, DictConfig, OmegaConf
 from omegaconf.errors import ValidationError
 
-from harness.config import foreign_code, hydra_reads, mistakes, own_files
+from harness.config import foreign_code, hydra_reads, launched, mistakes, own_files
 from harness.config.sweep import Sweep
 from harness.errors import InputError
 from harness.paths import conf_directory
@@ -37,14 +37,14 @@ REFUSALS = (ConfigCompositionException, AssertionError, AttributeError, TypeErro
 
 
 @contextlib.contextmanager
-def made(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
+def made(sweep: Sweep, jobs: launched.Jobs, overrides: list[str]) -> Iterator[None]:
     """All changes, for the composition of a sweep."""
     with (
-        _note_elsewhere(overrides),
+        _without_note(overrides),
         reading(),
         _foreign_code_refused(),
         _hydra_raises(),
-        _without_repetition(sweep, overrides),
+        _without_repetition(sweep, jobs, overrides),
         _settings_of_jobs_alone(),
         _without_collections(),
     ):
@@ -101,7 +101,7 @@ def _strict_booleans() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _foreign_code_refused() -> Iterator[None]:
-    """While Hydra runs: InputError for a composed setting that names code, before it is called."""
+    """While Hydra runs: InputError for a composed setting that names code or a folder, before it is used."""
     load = ConfigLoaderImpl.load_configuration
 
     def load_checked(loader: ConfigLoaderImpl, *arguments: Any, **options: Any) -> Any:
@@ -116,19 +116,27 @@ def _foreign_code_refused() -> Iterator[None]:
         ConfigLoaderImpl.load_configuration = load
 
 
-@contextlib.contextmanager
-def _note_elsewhere(overrides: list[str]) -> Iterator[None]:
-    """The command line of Hydra, whose note on a sweep is written before the sweep is checked: into a folder that is removed.
+class _NoNote(OmegaConf):
+    @staticmethod
+    def save(*_: object) -> None:
+        """Nothing."""
 
-    For a launcher or sweeper that the command line names, it stays in `output`, where their own files are.
+
+@contextlib.contextmanager
+def _without_note(overrides: list[str]) -> Iterator[None]:
+    """The command line of Hydra, which then makes no folder with a note on the sweep before the sweep is checked.
+
+    For a launcher or sweeper that the command line names, it is in `output`, where their own files are.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        is_set = any(re.match(r"\+*hydra[./](launcher|sweep)", override) for override in overrides)
-        sys.argv[1:] = overrides if is_set else [*overrides, f"hydra.sweep.dir='{folder}'"]
-        try:
-            yield
-        finally:
-            sys.argv[1:] = overrides  # a run is tracked with the command that was typed
+    before = basic_sweeper.OmegaConf
+    if any(re.match(r"\+*hydra[./](launcher|sweep)", override) for override in overrides):
+        sys.argv[1:] = overrides
+    else:
+        basic_sweeper.OmegaConf, sys.argv[1:] = _NoNote, [*overrides, "hydra.sweep.dir=."]
+    try:
+        yield
+    finally:
+        basic_sweeper.OmegaConf, sys.argv[1:] = before, overrides  # a run is tracked with the command that was typed
 
 
 @contextlib.contextmanager
@@ -186,11 +194,11 @@ def _without_collections() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_repetition(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
+def _without_repetition(sweep: Sweep, jobs: launched.Jobs, overrides: list[str]) -> Iterator[None]:
     """While Hydra runs: its own launcher gets one job for all that differ in seeds alone, and no sweep is checked before.
 
-    Other launchers (joblib, submitit) get every job. Hydra composes everything to read hydra.mode: here not where nothing
-    may set it.
+    Other launchers (joblib, submitit) get every job, with its number. Hydra composes everything to read hydra.mode: here not
+    where nothing may set it.
     """
     check, read_mode = Sweeper.validate_batch_is_legal, Hydra.get_mode
     mode_may_be_set = any(re.match(SETS_MODE, override) for override in overrides)
@@ -202,6 +210,9 @@ def _without_repetition(sweep: Sweep, overrides: list[str]) -> Iterator[None]:
         launcher = sweeper.launcher
         if type(launcher).__name__ != "BasicLauncher":
             check(sweeper, batch)
+            if not isinstance(launcher, launched.Launcher):
+                batches = getattr(sweeper, "overrides", None) or [batch]  # of a sweeper that learns, more may follow
+                sweeper.launcher = launched.Launcher(launcher, jobs, sum(map(len, batches)))
         elif "launch" not in vars(launcher):  # a sweep may come in batches
             launch = launcher.launch
             launcher.launch = lambda jobs, initial_job_idx: launch(sweep.without_replicates(jobs), initial_job_idx)

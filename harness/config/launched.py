@@ -3,28 +3,72 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-SWEEP = "HARNESS_SWEEP"
-"""Environment variable with the sweep that a job belongs to."""
+from hydra.core.utils import JobReturn, JobStatus
+
+from harness.config.schema import RunConfig
+from harness.errors import InputError
+
+SWEEP, JOB = "HARNESS_SWEEP", "HARNESS_JOB"
+"""Environment variables with the sweep that a job belongs to, and with its number: `3/12`."""
 
 
-class JobFailedError(Exception):
-    """A run of a job did not finish, which the job has said."""
+@dataclass(frozen=True)
+class Ended:
+    """What a job gives back to the command: what it ran with which exit code, or what could not be composed."""
+
+    runs: list[RunConfig]
+    code: int
+    error: InputError | None = None
 
 
-@contextlib.contextmanager
-def job(overrides: list[str], sweep: str) -> Iterator[None]:
-    """While the job runs: the command line is that of the sweep, whatever started the process."""
-    before = sys.argv[1:]
-    sys.argv[1:], os.environ[SWEEP] = overrides, sweep
-    try:
-        yield
-    finally:
-        sys.argv[1:] = before
-        del os.environ[SWEEP]
+@dataclass
+class Jobs:
+    """The jobs of one command."""
+
+    sweep: str = field(default_factory=lambda: uuid.uuid4().hex)
+    count: int = 0
+    ended: list[Ended] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def job(self, overrides: list[str], number: int) -> Iterator[None]:
+        """While the job runs: the command line is that of the sweep, whatever started the process."""
+        before = sys.argv[1:]
+        sys.argv[1:], os.environ[SWEEP], os.environ[JOB] = overrides, self.sweep, f"{number}/{self.count}"
+        try:
+            yield
+        finally:
+            sys.argv[1:] = before
+            del os.environ[SWEEP], os.environ[JOB]
+
+
+class Launcher:
+    """A launcher of a plugin that says how many jobs there are, and keeps what they give back."""
+
+    def __init__(self, launcher: Any, jobs: Jobs, count: int) -> None:
+        self._launcher, self._jobs = launcher, jobs
+        jobs.count = count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._launcher, name)
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """Runs a batch of jobs."""
+        done = self._launcher.launch(job_overrides, initial_job_idx=initial_job_idx)
+        self._jobs.ended += [one.return_value for one in done if one.status == JobStatus.COMPLETED]
+        return done
 
 
 def sweep() -> str | None:
     """Name of the sweep that this process runs a job of; None where it runs all of a command."""
     return os.environ.get(SWEEP)
+
+
+def place(number: int, count: int) -> str:
+    """`3/12`: the place of a run among those of the command; of a job with several runs `3/12: 1/2`."""
+    job = os.environ.get(JOB)
+    return ": ".join(filter(None, [job, f"{number}/{count}" if job is None or count > 1 else None]))

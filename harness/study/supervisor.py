@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import paths, plateau
-from harness.config import recipe
+from harness.config import launched, recipe
 from harness.config.choices import Device
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -87,6 +87,24 @@ def run_study(configs: list[RunConfig]) -> int:
             for folder in _studies(planned):
                 console.result(f"results: {os.path.relpath(folder)} (what happened: {os.path.relpath(folder / console.LOG)})")
         return code
+
+
+def conclude(configs: list[RunConfig]) -> int:
+    """Ends the study of runs that the jobs of a launcher have run, with its report; 0.
+
+    The arms of a search are what its job has made of them: they are in the report that `python -m reports` writes.
+    """
+    configs = [config for config in configs if not config.search.space]
+    if not configs:
+        return 0
+    with console.quiet(any(config.sweep.quiet for config in configs)):
+        with live_line("preparing data"):
+            planned = plan(configs)
+        with console.logged(_studies(planned)), _ended_as_interrupted(), tracked(planned, _opened(configs[0])):
+            states = [run_log.result(item.folder) for item in planned]
+            finished = sum(state is not None and state["status"] == State.finished for state in states)
+            console.plain(f"{finished} of {counted(len(planned), 'run')} finished")
+        return 0
 
 
 def _opened(config: RunConfig) -> Trackers:
@@ -210,7 +228,7 @@ def _run_each(
 
     def labelled() -> Iterator[PlannedRun]:
         for number, item in enumerate(queue, 1):
-            labels[id(item)] = f"[{number}/{len(planned)}] {item.title}"
+            labels[id(item)] = f"[{launched.place(number, len(planned))}] {item.title}"
             yield item
 
     def run(item: PlannedRun, again: bool) -> side_by_side.Outcome | None:

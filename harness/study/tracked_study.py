@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from harness import paths, tags
+from harness.config import launched
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.study import identity, run_folder, sweep_report
@@ -56,7 +57,8 @@ class _Study:
 def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = True) -> Iterator[None]:
     """Begins each study of the planned runs in all trackers, and ends it, with its report after a sweep.
 
-    Without `waits`, what is on its way then is left to the next wait for the trackers, and there is no report.
+    Without `waits`, what is on its way then is left to the next wait for the trackers, and there is no report. The job of a
+    launcher writes none.
     """
     called = run_folder.source(str(facts.git_state()["git_commit"] or "unknown"))
     groups: dict[tuple[str, str], list[PlannedRun]] = {}
@@ -70,7 +72,8 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
         yield
         if waits:
             trackers.wait()
-            reported = [study for study in studies if len(planned) > 1 and study.write_report()]
+            is_sweep = len(planned) > 1 and launched.sweep() is None
+            reported = [study for study in studies if is_sweep and study.write_report()]
         status = "finished"
     finally:
         for study in studies:

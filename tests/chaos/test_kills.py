@@ -1,7 +1,7 @@
-"""A sweep whose workers and commands are killed at random until it is complete; the tracking server comes and goes.
+"""Sweeps whose workers, commands and reports are killed at random until they are complete; a tracking server comes and goes.
 
-What is left equals, number by number, what an undisturbed sweep leaves. `make chaos` runs it, for some ten minutes; the seed of
-the kills is printed, and CHAOS_SEED repeats it.
+What is left equals, number by number, what an undisturbed sweep leaves. `make chaos` runs it, for some ten minutes each; the
+seed of the kills is printed, and CHAOS_SEED repeats it. CHAOS_KILLS is the number of kills in chains of short sweeps.
 """
 
 import contextlib
@@ -9,12 +9,14 @@ import csv
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,7 +108,11 @@ def table(output: Path, uri: str, folder: Path) -> list[tuple[str, ...]]:
     made = [sys.executable, "-m", "reports", "--uri", uri, "--study", "chaos", "--format", "csv", "--out", str(folder)]
     done = subprocess.run(made, capture_output=True, text=True, cwd=output)
     assert done.returncode == 0, done.stdout + done.stderr
-    with (folder / "summary.csv").open() as file:
+    return fixed_rows(folder / "summary.csv")
+
+
+def fixed_rows(summary: Path) -> list[tuple[str, ...]]:
+    with summary.open() as file:
         rows = list(csv.DictReader(file))
     fixed = [row for row in rows if metrics.get(row["metric"]).deterministic or row["metric"].startswith("eval/")]
     assert len({row["arm"] for row in fixed}) == 2
@@ -209,3 +215,150 @@ def _tracker_agrees(uri: str, output: Path) -> None:
         results = run_log.result(folder)["metrics"]
         assert all(run.data.metrics[key] == value for key, value in results.items() if key in run.data.metrics)
         assert run.data.metrics["eval/score"] == results["eval/score"]
+
+
+CHAIN = ["-m", "model=base,albert", "seed=1,2", "scale=tiny", "task=bag", "task.grammar.train_examples=64", "study=chaos"]
+CHAIN += ["task.grammar.validation_examples=40", "finetune.max_steps=4", "hardware.threads=1", "measure.rounds=1"]
+CHAIN += ["measure.repeats=3", "measure.retries=0"]
+MARK = "CHAOS_COMMANDS"
+"""Environment variable by which the processes of a chain are recognised, those that have lost their parent among them."""
+
+PHASES = ("start", "run", "timing", "report", "files", "end")
+"""Of a command, in their order: while it starts, trains, times, makes the report, writes its files, and ends."""
+
+KILLS_OF_A_CHAIN = 12
+
+
+@dataclass
+class Chain:
+    """Commands for one sweep, one after the other, all but the last ended at random."""
+
+    folder: Path
+    chance: random.Random
+
+    def __post_init__(self) -> None:
+        self.output, self.temporary = self.folder / "out", self.folder / "tmp"
+        self.temporary.mkdir(parents=True)
+        self.report = self.output / "reports" / "chaos"
+        self.environment = os.environ | {"TMPDIR": str(self.temporary), MARK: str(self.folder)}
+
+    @contextlib.contextmanager
+    def command(self, forks: bool = True) -> Iterator[subprocess.Popen]:
+        command = [sys.executable, "-m", "harness", *CHAIN, f"output={self.output}"]
+        environment = self.environment if forks else self.environment | {"HARNESS_FORK": "0"}
+        options = {"cwd": self.folder, "env": environment, "stderr": subprocess.STDOUT}
+        with (self.folder / "log").open("ab") as log, started(command, stdout=log, **options) as process:
+            yield process
+
+    def said(self) -> bytes:
+        log = self.folder / "log"
+        return log.read_bytes() if log.exists() else b""
+
+    def kill_in(self, phase: str) -> int:
+        """Starts the command and ends it, its worker, or what writes its report, in this phase; how many kills."""
+        before = len(self.said())
+        with self.command(forks=phase not in ("report", "files", "end")) as process:  # what forks only imports then
+            reached = {
+                "start": lambda: True,
+                "run": lambda: b": started" in self.said()[before:],
+                "timing": lambda: b"Timing " in self.said()[before:],
+                "report": lambda: workers(process.pid, "reports.after_sweep"),
+                "files": lambda: [*self.report.glob(".writing.*")],
+                "end": lambda: b"report: " in self.said()[before:],
+            }
+            while process.poll() is None and not reached[phase]():
+                time.sleep(0.001 if phase == "files" else 0.02)
+            time.sleep(self.chance.uniform(0, {"start": 8, "files": 0.02, "end": 0.3}.get(phase, 4)))
+            killed = process.poll() is None
+            whom = self.chance.choice(["supervisor", "supervisor", "both", "politely", "hangup", "interrupt", "child"])
+            if whom == "child":
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    for child in psutil.Process(process.pid).children(recursive=True):
+                        child.kill()
+            elif whom in ("hangup", "interrupt"):
+                process.send_signal(signal.SIGHUP if whom == "hangup" else signal.SIGINT)
+            else:
+                kill(process, whom)
+            process.wait(PATIENCE_S)
+        return killed
+
+    def finish(self, commands: int = 1) -> list[int]:
+        """Exit codes of the command, undisturbed, once or several times at once."""
+        with contextlib.ExitStack() as stack:
+            running = [stack.enter_context(self.command()) for _ in range(commands)]
+            return [process.wait(PATIENCE_S) for process in running]
+
+    def processes(self) -> list[psutil.Process]:
+        """Those of any command of this chain that still run."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                is_ours = process.environ().get(MARK) == str(self.folder) and process.pid != os.getpid()
+                found += [process] if is_ours and process.status() != psutil.STATUS_ZOMBIE else []
+        return found
+
+    def leftovers(self) -> list[str]:
+        """Processes, and temporary files and folders, that no command of this chain uses."""
+        ends = time.monotonic() + 5
+        while self.processes() and time.monotonic() < ends:
+            time.sleep(0.1)
+        files = [path for path in self.output.rglob("*") if TEMPORARY.fullmatch(path.name)]
+        files += [path for path in self.temporary.iterdir() if not path.name.startswith("torchinductor_")]  # a cache of torch
+        return [*map(str, self.processes()), *map(str, files)]
+
+    def expected_report(self) -> dict[str, bytes]:
+        """Files of a report that is made from the store now."""
+        folder = self.folder / "expected"
+        made = [sys.executable, "-m", "reports", "--study", "chaos", "--out", str(folder)]
+        done = subprocess.run(
+            [*made, "--uri", paths.database_uri(str(self.output))], capture_output=True, text=True, cwd=self.folder
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return contents(folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} if folder.exists() else {}
+
+
+@pytest.mark.slow
+def test_after_any_chain_of_kills_the_report_is_that_of_an_undisturbed_sweep(store_template: Path, tmp_path: Path):
+    """The report is there and not of other runs, nothing goes on or lies about, and its tables are those of the calm sweep."""
+    seed, kills = int(os.environ.get("CHAOS_SEED", random.randrange(10**6))), int(os.environ.get("CHAOS_KILLS", 40))
+    print(f"CHAOS_SEED={seed} CHAOS_KILLS={kills}")
+    chance = random.Random(seed)
+    calm = Chain(tmp_path / "calm", chance)
+    assert calm.finish() == [0]
+    rows = fixed_rows(calm.report / "summary.csv")
+
+    killed, chains, faults = Counter(), 0, Counter()
+    while killed.total() < kills:
+        chain, chains = Chain(tmp_path / f"chain-{chains}", chance), chains + 1
+        if chance.random() < 2 / 3:  # else the store is made in this chain, too
+            chain.output.mkdir()
+            shutil.copy(store_template, chain.output)
+        for phase in sorted(chance.choices(PHASES, k=KILLS_OF_A_CHAIN), key=PHASES.index):
+            killed[phase] += chain.kill_in(phase)
+        codes = chain.finish(commands=chance.choice([1, 1, 1, 2]))
+        report, expected = contents(chain.report), chain.expected_report()
+        left = chain.leftovers()
+        found = {
+            "failed": any(codes),
+            "missing": "report.md" not in report,
+            "stale": bool(report) and report != expected,
+            "leftovers": len(left),
+            "differing tables": fixed_rows(chain.folder / "expected" / "summary.csv") != rows,
+            "running": len(running_runs(chain.output)),
+        }
+        faults.update({name: int(count) for name, count in found.items()})
+        print(f"{killed.total()} kills {dict(killed)}, {chains} chains: {dict(faults)} {left}", flush=True)
+        if not any(found.values()):
+            shutil.rmtree(chain.folder)
+    assert not +faults, f"see {tmp_path}"
+
+
+def running_runs(output: Path) -> list[str]:
+    """Names of runs that are said to be running."""
+    client = mlflow.MlflowClient(paths.database_uri(str(output)))
+    study = client.get_experiment_by_name("chaos")
+    return [run.info.run_name for run in client.search_runs([study.experiment_id]) if run.info.status == "RUNNING"]

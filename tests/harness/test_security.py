@@ -197,6 +197,19 @@ def test_code_that_the_command_line_names_is_refused(tell, name):
     assert_refused(tell("task=bag", *arguments), fragment)
 
 
+@pytest.mark.parametrize(
+    "override",
+    [
+        *("hydra.run.dir=elsewhere", "hydra.output_subdir=elsewhere", "hydra.job.chdir=true", "+hydra.run.dir=elsewhere"),
+        *("hydra.sweep.dir=elsewhere", "hydra.sweep.subdir=elsewhere", "hydra.sweep.subdir='${seed}'"),
+    ],
+)
+@pytest.mark.parametrize("sweep", [(), ("-m", "seed=1,2")])
+def test_a_folder_of_hydra_beside_the_output_is_refused(tell, tmp_path, override, sweep):
+    assert_refused(tell("task=bag", *sweep, override), f"{override.lstrip('+').partition('=')[0]}=")
+    assert not list(tmp_path.rglob("elsewhere*"))
+
+
 LOGGING = f"""\
 # @package hydra.job_logging
 version: 1

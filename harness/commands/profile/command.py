@@ -1,7 +1,6 @@
 """`python -m harness profile model=base,windowed scale=mini [--trace [DIR]] [--json FILE]`."""
 
 import argparse
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,9 +40,7 @@ def main(arguments: list[str]) -> int:
     """0; 1 when something could not be measured; InputError for what cannot be composed or written."""
     options, choices = parse(arguments)
     sweep = [] if set(SWEEP) & set(choices) else ["-m"]  # each column is a run of a sweep
-    with tempfile.TemporaryDirectory() as folder:  # Hydra needs one for a sweep
-        composed = [*sweep, *with_a_task(choices), f"hydra.sweep.dir={folder}"]
-        return compose_and_run(composed, lambda configs: _profile(configs, options), resizes=True)
+    return compose_and_run([*sweep, *with_a_task(choices)], lambda configs: _profile(configs, options), resizes=True)
 
 
 def _profile(configs: "list[RunConfig]", options: argparse.Namespace) -> int:

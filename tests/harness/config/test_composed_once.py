@@ -58,3 +58,16 @@ def test_garbage_collection_is_as_before(composed):
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_composition_writes_nothing_that_a_kill_could_leave(composed, monkeypatch, tmp_path):
+    folders = tmp_path / "working", tmp_path / "temporary"
+    for folder in folders:
+        folder.mkdir()
+    monkeypatch.chdir(folders[0])
+    monkeypatch.setattr("tempfile.tempdir", str(folders[1]))
+    found: list[Path] = []
+    composition.main(
+        ["-m", "task=bag", "seed=1,2"], lambda runs: found.extend(path for one in folders for path in one.iterdir()) or 0
+    )
+    assert found == []

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import slurm
@@ -16,7 +17,8 @@ from harness.study import plan_file
 from harness.study.plan import plan
 
 SWEEP = ("-m", "model=base,albert", "seed=1,2")
-QUICK = ("finetune.max_steps=4", "measure=none", "report=false", "tracking=none")
+TRACKED = ("finetune.max_steps=4", "measure=none")
+QUICK = (*TRACKED, "report=false", "tracking=none")
 
 
 def planned(output) -> dict[str, int]:
@@ -43,6 +45,30 @@ def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, r
     assert again.returncode == 0
     assert len(list(output.glob("s/*/result.json"))) == 4
     assert list(planned(output).values()) == [4]
+
+
+@pytest.mark.long
+def test_jobs_have_their_number_of_all_and_the_command_ends_with_the_report(run_module, small, output):
+    """What one job was asked for and cannot be composed is said in the end, with exit code 2."""
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    reported = (*(one for one in small if not one.startswith("report=")), *TRACKED, "study=s", f"output={output}")
+    jobs = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model.num_hidden_layers=1,0,2")
+    done = run_module("harness", "-m", "model=base", *jobs, *reported)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1].startswith("harness: model.num_hidden_layers=0 ")
+    lines = done.stdout.splitlines()
+    assert {line[:6] for line in lines if ": finished in " in line} == {"[1/3] ", "[3/3] "}
+    assert lines[-3] == "2 of 2 runs finished"
+    assert lines[-2].startswith(f"report: {Path('out', 'reports', 's', 'report.html')} (")
+    assert lines[-1].startswith("table: http://")
+    assert (output / "reports" / "s" / "report.html").exists()
+
+
+@pytest.mark.parametrize(("runs", "expected"), [(1, ["3/12"]), (2, ["3/12: 1/2", "3/12: 2/2"])])
+def test_a_run_of_a_job_has_the_place_of_the_job(runs, expected):
+    with launched.Jobs(count=12).job([], 3):
+        assert [launched.place(number, runs) for number in range(1, runs + 1)] == expected
+    assert launched.place(1, 2) == "1/2"
 
 
 @pytest.mark.long
@@ -101,6 +127,6 @@ def test_a_new_sweep_of_the_same_command_replaces_the_plan(compose, small, outpu
     first, second = ([item] for item in plan(compose("-m", *small, "study=s", "seed=1,2", f"output={output}")))
     for sweep, jobs, expected in (("a", (first, second), 2), ("b", (second,), 1), ("c", (first,), 1)):
         for job in jobs:
-            with launched.job(["-m", "seed=1,2"], sweep):
+            with launched.Jobs(sweep).job(["-m", "seed=1,2"], 1):
                 plan_file.write(job)
         assert planned(output) == {"python -m harness -m seed=1,2": expected}
