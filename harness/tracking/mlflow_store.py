@@ -196,16 +196,33 @@ class Tracker(Backend):
         _again(lambda: self._client.set_experiment_tag(self.experiment, key, value))
 
     def study_run(self) -> str:
-        """Id of the one run that holds the study's plan and report, created where there is none."""
+        """Id of the one run that holds the study's plan and report, created where there is none.
+
+        Of commands that begin at once the first one creates it, and the others wait for that.
+        """
         if self._study_run is None:
-            condition = f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'"
-            order = ["attributes.start_time ASC"]
-            if not self._client.search_runs([self.experiment], condition, max_results=1, order_by=order):
-                known = {tags.ROLE: tags.ROLE_STUDY, tags.STUDY: self.study}
-                self._client.create_run(self.experiment, run_log.now_ms(), known, f"study {self.study}")
-            first = self._client.search_runs([self.experiment], condition, max_results=1, order_by=order)  # of all processes
-            self._study_run = first[0].info.run_id
+            with attempts.adding(Path(self._output)):
+                if not self._study_runs():
+                    known = {tags.ROLE: tags.ROLE_STUDY, tags.STUDY: self.study, "process": attempts.this_process()}
+                    self._client.create_run(self.experiment, run_log.now_ms(), known, f"study {self.study}")
+                self._study_run = self._study_runs()[0].info.run_id
         return self._study_run
+
+    def _study_runs(self) -> list[Run]:
+        """All of them, the oldest first: machines without a common folder may create one each."""
+        found = self._runs(f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'")
+        return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
+
+    def _remove_doubles(self) -> None:
+        """Leaves the oldest of several runs of the study, with their children; one that a process uses stays."""
+        with attempts.adding(Path(self._output)):
+            for run in (several := self._study_runs())[1:]:
+                process = run.data.tags.get("process")
+                if run.info.status == "RUNNING" and process is not None and not attempts.is_gone(process):
+                    continue
+                for child in self._runs(f"tags.`{PARENT}` = '{run.info.run_id}'"):
+                    self._client.set_tag(child.info.run_id, PARENT, several[0].info.run_id)
+                self._client.delete_run(run.info.run_id)
 
     def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
         """Begins the study's run, with the plan as a file."""
@@ -218,6 +235,7 @@ class Tracker(Backend):
 
     def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
         """Ends the study's run with the files of its report, and saves the view of the study's table."""
+        self._study_run = None  # another machine may have removed a double
         run_id = self.study_run()
         files = _files(report) if report else {}
         text = files["report.md"].read_text() if "report.md" in files else None
@@ -237,8 +255,9 @@ class Tracker(Backend):
     def reap(self) -> int:
         """Ends runs of this study whose process on this machine no longer exists; returns how many.
 
-        One that has a result in its folder is sent from there.
+        One that has a result in its folder is sent from there. A study has one run of its own.
         """
+        self._remove_doubles()
         gone = [run for run in self._runs("attributes.status = 'RUNNING'") if attempts.is_gone(run.data.tags.get("process"))]
         folders = attempts.folders(self._output) if gone else {}
         for run in gone:

@@ -2,14 +2,17 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from harness.tracking import run_log
-from harness.tracking.mlflow_store import MlflowClient, Tracker
+from harness import tags
+from harness.commands import sync
+from harness.tracking import attempts, run_log
+from harness.tracking.mlflow_store import PARENT, MlflowClient, Tracker
 
 PROCESSES = 16
 FORKED = """
@@ -80,3 +83,64 @@ def test_a_run_that_several_processes_send_at_once_is_one(output, sweep, runs_of
     script = FORKED.replace("attempt{number}", "attempt").replace("\noutput, folder", f"{SLOW_TO_LOOK}\noutput, folder", 1)
     tracked_at_once(output, sweep.folder("base"), 0, 4, script)
     assert [run.info.status for run in runs_of(output, "many")] == ["FINISHED"]
+
+
+OPENED = """
+import os, sys, time
+from harness.tracking.mlflow_store import Tracker
+
+search = Tracker._runs
+Tracker._runs = lambda self, condition: (search(self, condition), time.sleep(0.2))[0]  # so that all look before one has created
+start, go = os.pipe()
+children = []
+for number in range(8):
+    if (child := os.fork()) == 0:
+        os.close(go)
+        os.read(start, 1)  # all begin at once
+        study = Tracker(None, sys.argv[1], f"s{number % 2}")
+        study.open_study([], {})
+        study.close_study([], {}, "finished", None)
+        os._exit(0)
+    children.append(child)
+os.close(go)
+sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
+"""
+
+
+def own_runs(output: Path, study: str) -> list:
+    """The runs that hold the plan and report of a study."""
+    client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
+    found = client.search_runs([client.get_experiment_by_name(study).experiment_id])
+    return [run for run in found if run.data.tags.get(tags.ROLE) == tags.ROLE_STUDY]
+
+
+@pytest.mark.long
+def test_two_studies_of_eight_commands_at_once_have_one_run_each(tmp_path):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", OPENED, str(tmp_path / "out")], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    for study in ("s0", "s1"):
+        assert [run.info.status for run in own_runs(tmp_path / "out", study)] == ["FINISHED"]
+
+
+@pytest.mark.long
+def test_a_second_run_of_a_study_that_nobody_uses_is_removed_by_sync(sweep, tmp_path):
+    """As an earlier version, or a machine without the common folder, may have left it."""
+    output = tmp_path / "out"
+    shutil.copytree(sweep.output, output)
+    (first,) = own_runs(output, "sweep")
+    client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
+    experiment, started = first.info.experiment_id, first.info.start_time + 1
+    here = attempts.this_process()
+    used, unused = (
+        client.create_run(experiment, started, {tags.ROLE: tags.ROLE_STUDY} | more) for more in ({"process": here}, {})
+    )
+    child = client.create_run(experiment, started, {PARENT: unused.info.run_id})
+    sync.sync(str(output), None)
+    assert {run.info.run_id for run in own_runs(output, "sweep")} == {first.info.run_id, used.info.run_id}
+    assert client.get_run(child.info.run_id).data.tags[PARENT] == first.info.run_id
+    client.set_terminated(used.info.run_id)
+    sync.sync(str(output), None)
+    assert [(run.info.run_id, run.info.status) for run in own_runs(output, "sweep")] == [(first.info.run_id, "FINISHED")]
