@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from reports.__main__ import RARELY, parse, read, rendered, writable, write
 from reports.errors import ReportError
+from reports.report import RARELY, parse, read, rendered, writable, write
 
 if TYPE_CHECKING:
     from reports.read import Found

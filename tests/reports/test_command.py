@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
-from reports.__main__ import default_out, main
+from reports.__main__ import main
 from reports.comparison.compare import compare
 from reports.errors import ReportError
 from reports.reading import store
 from reports.reading.connect import connect
 from reports.render import render
+from reports.report import default_out
 
 
 def refused(capsys: pytest.CaptureFixture, *arguments: str) -> str:
@@ -188,7 +189,7 @@ def test_the_folder_of_the_runs_is_read_and_written_to(tracking, capsys):
 
 FULL_DISK = """
 import pathlib, resource
-from reports.__main__ import ReportError, write
+from reports.report import ReportError, write
 out = pathlib.Path("report")
 write({"report.md": b"old", "a.svg": b"old"}, out)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # a longer file fails after so many bytes, as on a full disk

@@ -14,7 +14,7 @@ from reports.writing.chapter import Chapter
 
 FOLDER = Path(__file__).parents[2] / "reports"
 FILES = sorted(FOLDER.rglob("*.py"))
-LAZY = {"__init__.py", "__main__.py", "connect.py", "summary.py"}
+LAZY = {"__init__.py", "__main__.py", "connect.py", "report.py", "summary.py"}
 """Files that import inside a function, to save start-up time; each place says so in a comment."""
 
 

@@ -13,7 +13,7 @@ from child_processes import wait_for, workers
 from harness import paths
 from harness.study import sweep_report
 from harness.tracking.mlflow_store import MlflowClient
-from reports.__main__ import default_out
+from reports.report import default_out
 
 
 @pytest.fixture
