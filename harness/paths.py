@@ -189,6 +189,12 @@ def artifact_folder(output: str) -> Path:
     return Path(output).absolute() / "artifacts"
 
 
+def share(*files: Path) -> None:
+    """Gives files the permissions of their folders: safetensors makes them for their owner alone, whatever the umask."""
+    for file in files:
+        file.chmod(file.parent.stat().st_mode & 0o666)
+
+
 def below(folder: Path) -> list[Path]:
     """All files and folders below it, sorted, also while others are made and removed: what has gone is left out.
 

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from harness import paths
 from harness.checkpoints import finetuned, native
 from harness.data.tokenizer import special_ids
 from harness.errors import InputError
@@ -162,6 +163,7 @@ def _write(
         (building / "tokenizer.json").write_text(tokenizer.text)
         (building / "tokenizer_config.json").write_text(json.dumps(tokenizer.config, indent=2) + "\n")
         save_file(tensors, building / "model.safetensors", metadata={"format": "pt"})
+        paths.share(building / "model.safetensors")
         checked = checking(building)
         building.rename(out)
     except OSError as error:

@@ -32,6 +32,7 @@ def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
     values = plain(shape)
     try:
         save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(values)})
+        paths.share(temporary)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(folder / WEIGHTS)

@@ -184,7 +184,9 @@ def _write_split(split: Split, folder: Path, name: str) -> None:
     arrays = {array: getattr(split, array) for array in ARRAYS} | {
         f"numbers.{key}": value for key, value in split.numbers.items()
     }
-    save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, folder / f"{name}.safetensors")
+    file = folder / f"{name}.safetensors"
+    save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, file)
+    paths.share(file)
     parquet.write_table(pyarrow.table({"item": split.items, **split.texts}), folder / f"{name}.parquet")
 
 

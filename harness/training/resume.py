@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from harness import paths
 from harness.training.distributed import ALONE, Ranks, load_fsdp
 from harness.training.loop import Position
 
@@ -53,6 +54,7 @@ def save(
     elif ranks.first:
         save_file(_tensors(model), building / WEIGHTS)
         save_file(_optimiser_tensors(optimiser), building / OPTIMISER)
+        paths.share(building / WEIGHTS, building / OPTIMISER)
     if ranks.first:
         _finish(building, target, identity, position)
 

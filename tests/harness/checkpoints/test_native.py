@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -38,6 +39,18 @@ def test_weights_come_back_with_their_shape(tmp_path):
     assert state.keys() - found.keys() == {"masked_head.output.weight"}
     assert all(torch.equal(tensor, state[name]) for name, tensor in found.items())
     assert {path.name for path in (tmp_path / "w").iterdir()} == {"model.safetensors", "model.json"}
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_weights_have_the_permissions_that_the_user_gives_all_files(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        native.save(tmp_path / "w", state_of(SHAPE), SHAPE)
+    finally:
+        os.umask(before)
+    assert {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "w").iterdir()} == dict.fromkeys(
+        (native.WEIGHTS, native.SHAPE), 0o666 & ~umask
+    )
 
 
 def test_weights_on_a_full_disk_leave_nothing_and_the_earlier_ones_whole(tmp_path, monkeypatch):

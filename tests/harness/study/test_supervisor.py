@@ -12,7 +12,7 @@ import psutil
 import pytest
 from child_processes import PATIENCE_S, wait_for, workers
 
-from harness import tags
+from harness import paths, tags
 from harness.study import run_folder
 from harness.study.plan import plan
 from harness.tracking import run_log, trackers
@@ -43,6 +43,12 @@ def test_identical_command_skips_every_run_and_makes_none(sweep, run_harness, ru
     assert first == "2 runs: 2 done, 0 to do"
     assert [line.split(": ", 1)[1] for line in others] == ["finished already, skipped (rerun=true runs it again)"] * 2
     assert [run.info.run_id for run in runs_of(sweep.output, "sweep")] == before
+
+
+def test_all_that_a_sweep_leaves_has_the_permissions_that_the_umask_gives(sweep):
+    os.umask(umask := os.umask(0))
+    modes = {path: path.stat().st_mode & 0o777 for path in paths.below(sweep.output)}
+    assert modes == {path: (0o777 if path.is_dir() else 0o666) & ~umask for path in modes}
 
 
 def test_a_run_has_the_same_folder_name_in_another_output(sweep, compose, tmp_path):

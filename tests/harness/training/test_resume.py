@@ -66,6 +66,12 @@ def test_resumed_training_equals_the_uninterrupted_one_bit_by_bit(tmp_path):
     assert model.output.weight is model.embedding.weight
 
 
+def test_a_checkpoint_has_the_permissions_of_its_folder(tmp_path):
+    saved(tmp_path, upto=1)
+    (newest,) = tmp_path.glob("step-*")
+    assert {path.stat().st_mode & 0o777 for path in newest.iterdir()} == {newest.stat().st_mode & 0o666}
+
+
 def test_a_state_from_before_padding_was_counted_is_still_read(tmp_path):
     saved(tmp_path, upto=4)
     (newest,) = tmp_path.glob("step-000000004")
