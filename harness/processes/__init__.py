@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TextIO
 
@@ -84,7 +85,15 @@ class Server:
             arguments = [str(theirs.fileno()), str(os.getpid()), module, *imports]
             streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
             command = _python("harness.processes.fork_server", arguments)
-            self._process = subprocess.Popen(command, env=_environment(1, passive), **streams)
+            self._process = subprocess.Popen(command, env=_environment(1, passive), stderr=subprocess.PIPE, **streams)
+        self._errors = threading.Thread(target=self._pass_on, name=f"errors of {module}", daemon=True)
+        self._errors.start()
+
+    def _pass_on(self) -> None:
+        """What it says, by the error stream of Python: written past that, it would break the lines of a live screen."""
+        with self._process.stderr as lines:
+            for line in lines:
+                print(line.decode(errors="replace"), end="", file=sys.stderr, flush=True)
 
     def start(self, arguments: list[str], threads: int, log: TextIO) -> Forked | None:
         """A worker; None if the server has ended."""
@@ -95,6 +104,7 @@ class Server:
         pid, handles, _, _ = socket.recv_fds(reports, 16, 1)
         if not pid:
             reports.close()
+            self._errors.join()
             return None
         return Forked(int(pid), handles[0], reports)
 
@@ -103,6 +113,7 @@ class Server:
         self._requests.close()
         self._process.kill()
         self._process.wait()
+        self._errors.join()
 
 
 _imports: dict[str, tuple[str, ...]] = {}

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
+from rich.cells import cell_len, set_cell_size
+
 from harness.terminal import console
 
 WIDTH = 100
@@ -100,9 +102,6 @@ def scaled(value: float, unit: str) -> str:
 EVERY_S = 1.0
 """Seconds between two rewrites."""
 
-CLEAR = "\r\x1b[K"
-"""Control characters: to the start of the line, and remove what is there."""
-
 
 class LiveLine:
     """Shows a text from its creation until it is closed."""
@@ -126,10 +125,12 @@ class LiveLine:
     def _rewrite(self) -> None:
         while not self._closed.is_set():
             minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
-            line = f"{self._text}, {minutes}:{seconds:02d}"[: shutil.get_terminal_size().columns - 1]
-            print(f"{CLEAR}{line}", end="", file=sys.stderr, flush=True)
+            text, time_so_far = self._text.replace("\n", " "), f", {minutes}:{seconds:02d}"
+            width = shutil.get_terminal_size().columns - 1 - len(time_so_far)
+            shown = text if cell_len(text) <= width else set_cell_size(text, max(0, width))  # some characters are two wide
+            console.live_line(f"{shown}{time_so_far}")
             self._closed.wait(EVERY_S)
-        print(CLEAR, end="", file=sys.stderr, flush=True)
+        console.live_line("")
 
 
 @contextlib.contextmanager

@@ -19,11 +19,21 @@ REPLACED, PLAIN, RESULT, PROBLEM = logging.DEBUG, logging.INFO, 25, logging.WARN
 """Kinds of lines, in the order of what is shown first to go: replaced by a live display, any, where results are, problems."""
 
 
+CLEAR = "\r\x1b[K"
+"""Control characters: to the start of the line, and remove what is there."""
+
+
 class _Console(logging.Handler):
-    """Prints: a live screen shows lines above itself, and a reader that has ended is an error as everywhere."""
+    """Prints: a live screen or line shows lines above itself, and a reader that has ended is an error as everywhere."""
+
+    line = ""  # what a live line shows now
 
     def emit(self, record: logging.LogRecord) -> None:
+        if self.line:
+            print(CLEAR, end="", file=sys.stderr, flush=True)
         print(record.getMessage(), flush=True)
+        if self.line:
+            print(self.line, end="", file=sys.stderr, flush=True)
 
 
 class _Log(logging.FileHandler):
@@ -68,6 +78,13 @@ def result(text: str) -> None:
 def problem(text: str) -> None:
     """A line on what did not go as it should."""
     _LINES.log(PROBLEM, text)
+
+
+def live_line(text: str) -> None:
+    """Replaces the last line of the terminal, which stays below what is printed; an empty text removes it."""
+    with _CONSOLE.lock:
+        _CONSOLE.line = text
+        print(f"{CLEAR}{text}", end="", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -6,9 +6,10 @@ import re
 import time
 
 import pytest
+from rich.cells import cell_len
 
 from harness import terminal as module
-from harness.terminal import LiveLine, live_line
+from harness.terminal import LiveLine, console, live_line
 
 
 class Terminal(io.StringIO):
@@ -31,10 +32,10 @@ def wait_for(text: str, terminal: Terminal) -> None:
 
 def test_line_is_rewritten_while_the_block_works_and_removed_at_its_end():
     with contextlib.redirect_stderr(Terminal()) as terminal, live_line("preparing data") as line:
-        wait_for("preparing data, 0:00" + module.CLEAR + "preparing data, 0:0", terminal)
+        wait_for("preparing data, 0:00" + console.CLEAR + "preparing data, 0:0", terminal)
         line.show("training")
         wait_for("training, 0:0", terminal)
-    assert terminal.getvalue().endswith(module.CLEAR)
+    assert terminal.getvalue().endswith(console.CLEAR)
     assert "\n" not in terminal.getvalue()
 
 
@@ -45,14 +46,31 @@ def test_removed_after_an_exception_and_silent_from_then_on():
         written = terminal.getvalue()
         time.sleep(0.05)
         assert written == terminal.getvalue()
-    assert written.endswith(module.CLEAR)
+    assert written.endswith(console.CLEAR)
 
 
 def test_long_text_is_cut_to_the_width_of_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     with contextlib.redirect_stderr(Terminal()) as terminal, live_line("x" * 100):
         wait_for("x", terminal)
-    assert max(len(part) for part in re.split(re.escape(module.CLEAR), terminal.getvalue())) == 39
+    assert max(len(part) for part in re.split(re.escape(console.CLEAR), terminal.getvalue())) == 39
+
+
+def test_wide_characters_count_twice(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    with contextlib.redirect_stderr(Terminal()) as terminal, live_line("模" * 100):
+        wait_for("模", terminal)
+    assert max(map(cell_len, re.split(re.escape(console.CLEAR), terminal.getvalue()))) in (38, 39)
+
+
+def test_a_line_that_is_printed_meanwhile_stands_alone_above_it():
+    terminal = Terminal()
+    with contextlib.redirect_stderr(terminal), contextlib.redirect_stdout(terminal), live_line("preparing data"):
+        wait_for("preparing data, 0:00", terminal)
+        console.plain("a note")
+    after = re.search(r"(.*)a note\n(.*)", terminal.getvalue(), re.DOTALL)
+    assert after[1].endswith(console.CLEAR)
+    assert after[2].startswith("preparing data, 0:0")
 
 
 def test_nothing_is_written_where_there_is_no_terminal(capsys):

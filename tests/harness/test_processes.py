@@ -194,16 +194,16 @@ def test_killed_parent_takes_its_workers_with_it(module, tmp_path, fork):
 
 
 @pytest.mark.long
-def test_module_that_starts_a_thread_is_not_forked(module, servers, tmp_path, capfd):
+def test_module_that_starts_a_thread_is_not_forked(module, servers, tmp_path, capsys):
     source = (tmp_path / "a_worker.py").read_text()
     thread = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
     (tmp_path / "a_worker.py").write_text(thread + source)
-    processes.serve(module)
+    processes.serve(module)  # its error goes through the stream of Python, by which a live screen stays whole
     assert processes.run(module, [str(tmp_path)], 1, tmp_path / "log.txt") == 0
     found = facts(tmp_path)
     assert (found["parent"], found["imported_by"]) == (os.getpid(), found["pid"])
     assert (
-        capfd.readouterr().err
+        capsys.readouterr().err
         == "importing a_worker started a thread: its workers start as new processes, which takes longer\n"
     )
 
