@@ -5,7 +5,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hydra._internal.core_plugins import basic_sweeper
 from hydra._internal.hydra import Hydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import ConfigCompositionException
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import RunMode
@@ -34,6 +35,23 @@ SETS_MODE = r"\+*(experiment|hydra)\b|-(-config|c[dpn])"
 
 REFUSALS = (ConfigCompositionException, AssertionError, AttributeError, TypeError, ValueError)
 """What Hydra raises for a setting that does not fit; the last four where OmegaConf checks too little."""
+
+
+class _Launcher:
+    """A launcher of a plugin that says how many jobs there are, and keeps what they give back."""
+
+    def __init__(self, launcher: Any, jobs: launched.Jobs, count: int) -> None:
+        self._launcher, self._jobs = launcher, jobs
+        jobs.count = count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._launcher, name)
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """Runs a batch of jobs."""
+        done = self._launcher.launch(job_overrides, initial_job_idx=initial_job_idx)
+        self._jobs.ended += [one.return_value for one in done if one.status == JobStatus.COMPLETED]
+        return done
 
 
 @contextlib.contextmanager
@@ -210,9 +228,9 @@ def _without_repetition(sweep: Sweep, jobs: launched.Jobs, overrides: list[str])
         launcher = sweeper.launcher
         if type(launcher).__name__ != "BasicLauncher":
             check(sweeper, batch)
-            if not isinstance(launcher, launched.Launcher):
+            if not isinstance(launcher, _Launcher):
                 batches = getattr(sweeper, "overrides", None) or [batch]  # of a sweeper that learns, more may follow
-                sweeper.launcher = launched.Launcher(launcher, jobs, sum(map(len, batches)))
+                sweeper.launcher = _Launcher(launcher, jobs, sum(map(len, batches)))
         elif "launch" not in vars(launcher):  # a sweep may come in batches
             launch = launcher.launch
             launcher.launch = lambda jobs, initial_job_idx: launch(sweep.without_replicates(jobs), initial_job_idx)

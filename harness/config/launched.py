@@ -4,11 +4,8 @@ import contextlib
 import os
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-from hydra.core.utils import JobReturn, JobStatus
 
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -44,23 +41,6 @@ class Jobs:
         finally:
             sys.argv[1:] = before
             del os.environ[SWEEP], os.environ[JOB]
-
-
-class Launcher:
-    """A launcher of a plugin that says how many jobs there are, and keeps what they give back."""
-
-    def __init__(self, launcher: Any, jobs: Jobs, count: int) -> None:
-        self._launcher, self._jobs = launcher, jobs
-        jobs.count = count
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._launcher, name)
-
-    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Runs a batch of jobs."""
-        done = self._launcher.launch(job_overrides, initial_job_idx=initial_job_idx)
-        self._jobs.ended += [one.return_value for one in done if one.status == JobStatus.COMPLETED]
-        return done
 
 
 def sweep() -> str | None:
