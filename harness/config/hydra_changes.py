@@ -11,7 +11,6 @@ from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
-from hydra._internal.core_plugins import basic_sweeper
 from hydra._internal.hydra import Hydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override
@@ -134,27 +133,21 @@ def _foreign_code_refused() -> Iterator[None]:
         ConfigLoaderImpl.load_configuration = load
 
 
-class _NoNote(OmegaConf):
-    @staticmethod
-    def save(*_: object) -> None:
-        """Nothing."""
-
-
 @contextlib.contextmanager
 def _without_note(overrides: list[str]) -> Iterator[None]:
     """The command line of Hydra, which then makes no folder with a note on the sweep before the sweep is checked.
 
     For a launcher or sweeper that the command line names, it is in `output`, where their own files are.
     """
-    before = basic_sweeper.OmegaConf
+    save = OmegaConf.save  # Hydra loads the module of its sweeper anew: the class is the same there
     if any(re.match(r"\+*hydra[./](launcher|sweep)", override) for override in overrides):
         sys.argv[1:] = overrides
     else:
-        basic_sweeper.OmegaConf, sys.argv[1:] = _NoNote, [*overrides, "hydra.sweep.dir=."]
+        OmegaConf.save, sys.argv[1:] = staticmethod(lambda *_: None), [*overrides, "hydra.sweep.dir=."]
     try:
         yield
     finally:
-        basic_sweeper.OmegaConf, sys.argv[1:] = before, overrides  # a run is tracked with the command that was typed
+        OmegaConf.save, sys.argv[1:] = staticmethod(save), overrides  # a run is tracked with the command that was typed
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """Hydra composes a command line once, unless something may set hydra.mode."""
 
 import gc
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from harness.config import compose as composition
+from harness.paths import conf_directory
 
 
 @pytest.fixture
@@ -60,14 +62,16 @@ def test_garbage_collection_is_as_before(composed):
         gc.enable()
 
 
-def test_a_composition_writes_nothing_that_a_kill_could_leave(composed, monkeypatch, tmp_path):
-    folders = tmp_path / "working", tmp_path / "temporary"
-    for folder in folders:
-        folder.mkdir()
-    monkeypatch.chdir(folders[0])
-    monkeypatch.setattr("tempfile.tempdir", str(folders[1]))
-    found: list[Path] = []
-    composition.main(
-        ["-m", "task=bag", "seed=1,2"], lambda runs: found.extend(path for one in folders for path in one.iterdir()) or 0
+def test_a_composition_writes_nothing_that_a_kill_could_leave(run_python, tmp_path):
+    """In a process of its own: Hydra loads its plugins anew in the first command of each."""
+    (tmp_path / "temporary").mkdir()
+    code = (
+        "import os, sys, tempfile\n"
+        "from harness.config import compose\n"
+        "look = lambda runs: print(os.listdir(), os.listdir(tempfile.gettempdir())) or 0\n"
+        "for _ in range(2): compose.main(['-m', 'task=bag', 'seed=1,2'], look)\n"
     )
-    assert found == []
+    done = run_python(
+        "-c", code, env=os.environ | {"PYTHONPATH": str(conf_directory().parent), "TMPDIR": str(tmp_path / "temporary")}
+    )
+    assert (done.stdout, done.stderr) == ("['temporary'] []\n" * 2, "")
