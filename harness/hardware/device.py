@@ -2,9 +2,10 @@
 
 import contextlib
 import os
-import tempfile
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -22,16 +23,21 @@ COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 @contextlib.contextmanager
-def empty_compiler_cache() -> Iterator[None]:
-    """Inside, torch.compile starts without a cache, so its time does not depend on earlier runs."""
-    before = os.environ.get(COMPILER_CACHE)
-    with tempfile.TemporaryDirectory(prefix="harness-compiler-", ignore_cleanup_errors=True) as folder:
-        os.environ[COMPILER_CACHE] = folder
-        try:
-            yield
-        finally:
-            os.environ.pop(COMPILER_CACHE)
-            os.environ.update({} if before is None else {COMPILER_CACHE: before})
+def empty_compiler_cache(folder: Path) -> Iterator[None]:
+    """Inside, torch.compile starts without a cache, so its time does not depend on earlier runs.
+
+    Its cache is in the folder of this process alone, from which that of a killed one is removed.
+    """
+    before, cache = os.environ.get(COMPILER_CACHE), folder / f".compiler.{os.getpid()}"
+    for old in folder.glob(".compiler.*"):
+        shutil.rmtree(old, ignore_errors=True)
+    os.environ[COMPILER_CACHE] = str(cache.absolute())
+    try:
+        yield
+    finally:
+        shutil.rmtree(cache, ignore_errors=True)
+        os.environ.pop(COMPILER_CACHE)
+        os.environ.update({} if before is None else {COMPILER_CACHE: before})
 
 
 def refuse_missing(config: HardwareConfig) -> None:

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from harness.config.schema import MeasureConfig
 from harness.hardware import energy, load, peak_flops
@@ -35,12 +36,12 @@ FEWEST = 3
 """Fewest calls of a length or batch size, however long they take."""
 
 
-def measure(subject: Subject, request: Request, import_s: float) -> list[Launch]:
-    """The whole launch, on measure.threads, without the cache of the compiler; one record for each of `request.data`."""
+def measure(subject: Subject, request: Request, folder: Path, import_s: float) -> list[Launch]:
+    """The launch of the folder, on measure.threads, without a cache of the compiler; a record for each of `request.data`."""
     subject.machine.use_threads(subject.config.measure.threads)
     gc.disable()  # a collection would hit the calls of some variants only
     try:
-        with empty_compiler_cache():
+        with empty_compiler_cache(folder):
             return _launch(subject, request, import_s)
     finally:
         gc.enable()

@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
 
 
 def _timing(subject: Subject, request: Request, folder: Path) -> list[Launch]:
-    return timing.measure(subject, request, IMPORT_S)
+    return timing.measure(subject, request, folder, IMPORT_S)
 
 
 def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:

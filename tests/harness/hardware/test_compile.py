@@ -24,7 +24,7 @@ from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cach
 from harness.measure import bytes_moved, timing
 from harness.measure import latency as speed
 from harness.measure.records import Latency, WarmUp
-from harness.study import identity
+from harness.study import identity, leftovers
 from harness.study.identity import Inputs
 from harness.tracking import run_log
 from harness.tracking.run_log import Reader, RunLog
@@ -129,11 +129,16 @@ def test_a_profile_has_a_row_of_time_to_compile_where_a_variant_compiles(compile
     assert "(time to compile" not in text.partition(table.MISSING)[2]
 
 
-def test_the_compiler_finds_an_empty_cache_and_the_old_one_afterwards(monkeypatch: pytest.MonkeyPatch):
+def test_the_compiler_finds_an_empty_cache_and_the_old_one_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Also that of a process that was killed goes, which the folder for temporary files would keep for ever."""
     monkeypatch.setenv(COMPILER_CACHE, "of_before")
-    with empty_compiler_cache():
+    killed = tmp_path / ".compiler.1"
+    (killed / "code").mkdir(parents=True)
+    with empty_compiler_cache(tmp_path):
         inside = Path(os.environ[COMPILER_CACHE])
-        assert list(inside.iterdir()) == []
+        assert (inside.parent, killed.exists(), inside.exists()) == (tmp_path, False, False)
+        inside.mkdir()
+        assert leftovers.TEMPORARY.fullmatch(inside.name)
     assert not inside.exists()
     assert os.environ[COMPILER_CACHE] == "of_before"
 
