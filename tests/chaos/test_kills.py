@@ -217,16 +217,16 @@ def _tracker_agrees(uri: str, output: Path) -> None:
         assert run.data.metrics["eval/score"] == results["eval/score"]
 
 
-CHAIN = ["-m", "model=base,albert", "seed=1,2", "scale=tiny", "task=bag", "task.grammar.train_examples=64", "study=chaos"]
+CHAIN = ["-m", "model=base,albert", "seed=1", "scale=tiny", "task=bag", "task.grammar.train_examples=64", "study=chaos"]
 CHAIN += ["task.grammar.validation_examples=40", "finetune.max_steps=4", "hardware.threads=1", "measure.rounds=1"]
 CHAIN += ["measure.repeats=3", "measure.retries=0"]
 MARK = "CHAOS_COMMANDS"
 """Environment variable by which the processes of a chain are recognised, those that have lost their parent among them."""
 
-PHASES = ("start", "run", "timing", "report", "files", "end")
-"""Of a command, in their order: while it starts, trains, times, makes the report, writes its files, and ends."""
+PHASES = {"start": 2, "run": 3, "timing": 3, "report": 3, "files": 2, "end": 1}
+"""Of a command, in their order, with their shares: it starts, trains, times, makes the report, writes its files, and ends."""
 
-KILLS_OF_A_CHAIN = 12
+RUNS_OF_A_CHAIN, KILLS_OF_A_CHAIN = 2, 14
 
 
 @dataclass
@@ -255,9 +255,11 @@ class Chain:
         return log.read_bytes() if log.exists() else b""
 
     def kill_in(self, phase: str) -> int:
-        """Starts the command and ends it, its worker, or what writes its report, in this phase; how many kills."""
-        before = len(self.said())
-        with self.command(forks=phase not in ("report", "files", "end")) as process:  # what forks only imports then
+        """Starts the command and ends it in this phase, at times what it has started before it; how many kills."""
+        before, results = len(self.said()), [*self.output.glob("chaos/*/result.json")]
+        if phase in ("report", "files"):
+            paths.report_stamp(str(self.output), "chaos").unlink(missing_ok=True)  # or there is nothing to write
+        with self.command(forks=len(results) < RUNS_OF_A_CHAIN) as process:  # what forks only imports once all is there
             reached = {
                 "start": lambda: True,
                 "run": lambda: b": started" in self.said()[before:],
@@ -269,17 +271,21 @@ class Chain:
             while process.poll() is None and not reached[phase]():
                 time.sleep(0.001 if phase == "files" else 0.02)
             time.sleep(self.chance.uniform(0, {"start": 8, "files": 0.02, "end": 0.3}.get(phase, 4)))
-            killed = process.poll() is None
-            whom = self.chance.choice(["supervisor", "supervisor", "both", "politely", "hangup", "interrupt", "child"])
-            if whom == "child":
+            killed = 0
+            if self.chance.random() < 1 / 4 and process.poll() is None:  # what it has started first
+                killed += 1
                 with contextlib.suppress(psutil.NoSuchProcess):
                     for child in psutil.Process(process.pid).children(recursive=True):
                         child.kill()
-            elif whom in ("hangup", "interrupt"):
+                time.sleep(self.chance.uniform(0, 2))
+            killed += process.poll() is None
+            whom = self.chance.choice(["supervisor", "supervisor", "both", "politely", "hangup", "interrupt"])
+            if whom in ("hangup", "interrupt"):
                 process.send_signal(signal.SIGHUP if whom == "hangup" else signal.SIGINT)
             else:
                 kill(process, whom)
             process.wait(PATIENCE_S)
+        print(f"{phase}: {whom}, {killed}", flush=True)
         return killed
 
     def finish(self, commands: int = 1) -> list[int]:
@@ -337,7 +343,8 @@ def test_after_any_chain_of_kills_the_report_is_that_of_an_undisturbed_sweep(sto
         if chance.random() < 2 / 3:  # else the store is made in this chain, too
             chain.output.mkdir()
             shutil.copy(store_template, chain.output)
-        for phase in sorted(chance.choices(PHASES, k=KILLS_OF_A_CHAIN), key=PHASES.index):
+        phases = chance.choices([*PHASES], [*PHASES.values()], k=KILLS_OF_A_CHAIN)
+        for phase in sorted(phases, key=[*PHASES].index):
             killed[phase] += chain.kill_in(phase)
         codes = chain.finish(commands=chance.choice([1, 1, 1, 2]))
         report, expected = contents(chain.report), chain.expected_report()
