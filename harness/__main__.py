@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import NoReturn
 
 import harness
+from harness import redact
 from harness.commands import COMMANDS
 from harness.errors import InputError, is_disk_full, refuse_other_bytes, refused_paths, unknown
 from harness.hardware import outer_launcher
-from harness.terminal import console, ends_with_its_reader, redact
-from harness.terminal.redact import redacted
+from harness.redact import redacted
+from harness.terminal import console, ends_with_its_reader
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended: 128 + 2."""

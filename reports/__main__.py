@@ -25,8 +25,8 @@ def run(arguments: list[str]) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command's exit code, for a report 0 and its path on stdout; 2 and one line on stderr for a wrong input."""
+    from harness import redact  # a folder `harness` beside would be imported at the beginning
     from harness.errors import InputError, refuse_other_bytes, refused_paths
-    from harness.terminal import redact  # a folder `harness` beside would be imported at the beginning
 
     words = sys.argv[1:] if arguments is None else arguments
     redact.learn(words, os.environ)

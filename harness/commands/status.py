@@ -8,10 +8,10 @@ import shlex
 
 from harness.commands.arguments import Parser, folder_of_runs
 from harness.errors import InputError, unknown
+from harness.redact import HIDDEN
 from harness.study import status
 from harness.study.status import CommandStatus, RunStatus
 from harness.terminal import WIDTH, wrapped
-from harness.terminal.redact import HIDDEN
 
 
 def main(arguments: list[str]) -> int:

@@ -2,8 +2,8 @@
 
 import re
 
+from harness import redact
 from harness.errors import InputError, unknown
-from harness.terminal import redact
 
 VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p")
 FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc", "--hydra-help", "--info", "-i")

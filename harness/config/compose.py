@@ -21,7 +21,7 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from harness import arms
+from harness import arms, redact
 from harness.config import hydra_changes, launched, mistakes, names, recipe
 from harness.config.choices import DataSource
 from harness.config.command_line import for_hydra
@@ -31,7 +31,7 @@ from harness.config.sweep import Sweep
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.paths import conf_directory
-from harness.terminal import live_line, redact
+from harness.terminal import live_line
 from models.config import EncoderConfig
 from models.keys import refuse_unread
 from models.objectives.config import ObjectiveName

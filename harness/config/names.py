@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from harness import paths
 from harness.errors import InputError
-from harness.terminal.redact import hidden, whole
+from harness.redact import hidden, whole
 
 LONGEST = 120
 """Most bytes of the name of a study: file systems take 255, with what is added to it."""

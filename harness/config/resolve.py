@@ -18,7 +18,7 @@ from harness.config.execution import LEASES, ON_FAILURE
 from harness.config.schema import FinetuneConfig, MeasureConfig, PretrainConfig, RunConfig
 from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
 from harness.errors import InputError, unknown
-from harness.terminal.redact import hide
+from harness.redact import hide
 from models.config import Body
 from models.objectives.config import ObjectiveName
 from models.ranges import refuse_out_of_range

@@ -8,14 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import arms, measure, paths, tags
+from harness import arms, measure, paths, redact, tags
 from harness.checkpoints import huggingface, teacher
 from harness.config.resolve import is_pretrained
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.hardware import facts as machine
 from harness.study.code import code_hash
 from harness.tasks.synthetic import theory
-from harness.terminal import redact
 
 CODE = {tags.PRETRAINING_TASK: "harness.study.pretrain_run", "task": "harness.study.task_run"}
 """Kind of a run -> the module whose code, with all that it imports, makes its results."""

@@ -12,9 +12,9 @@ from filelock import FileLock
 from harness import paths
 from harness.config import launched
 from harness.config.command_line import QUIET_KEY
+from harness.redact import words
 from harness.study.plan import PlannedRun
 from harness.study.timing.session import is_to_be_timed
-from harness.terminal.redact import words
 from harness.tracking import run_log
 
 LOCK = ".plan.lock"

@@ -13,10 +13,10 @@ from typing import Any
 from harness import checksums, paths, tags
 from harness.config.resolve import load
 from harness.config.schema import RunConfig, save
+from harness.redact import words
 from harness.study import identity
 from harness.study.end import End
 from harness.study.identity import Inputs
-from harness.terminal.redact import words
 from harness.tracking import run_log
 
 CONFIG = "config.yaml"

@@ -14,8 +14,8 @@ from typing import Any
 
 from harness import paths
 from harness.config.schema import RunConfig
+from harness.redact import redacted, whole
 from harness.terminal import console, live_line
-from harness.terminal.redact import redacted, whole
 
 LONGEST_S = 900.0
 

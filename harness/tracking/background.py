@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from harness.redact import redacted
 from harness.terminal import console, counted, duration
-from harness.terminal.redact import redacted
 
 PATIENCE_S = 60.0
 """Longest wait, at the end, for one call: a database on a busy machine takes most of that to be created."""

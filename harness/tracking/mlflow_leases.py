@@ -15,7 +15,7 @@ from typing import Any
 
 from harness import tags
 from harness.errors import InputError
-from harness.terminal.redact import redacted, whole
+from harness.redact import redacted, whole
 from harness.tracking import attempts
 from harness.tracking.background import one_line
 from harness.tracking.mlflow_store import MlflowClient, MlflowException

@@ -23,7 +23,7 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 from mlflow.exceptions import MlflowException
 
 from harness import paths, plateau, tags
-from harness.terminal.redact import whole
+from harness.redact import whole
 from harness.tracking import attempts, database, notes, run_log, shown, ui
 from harness.tracking.backend import Backend
 from harness.tracking.states import State

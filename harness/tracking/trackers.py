@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import paths
 from harness.errors import InputError
-from harness.terminal.redact import whole
+from harness.redact import whole
 from harness.tracking import database
 from harness.tracking.background import ENDED_S, Background
 

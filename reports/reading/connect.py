@@ -3,7 +3,7 @@
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from harness.terminal.redact import hidden, hide, whole
+from harness.redact import hidden, hide, whole
 from reports.errors import ReportError
 from reports.reading.sqlite_reader import SqliteReader
 from reports.reading.store import Reader

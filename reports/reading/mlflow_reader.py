@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run as Tracked
 from mlflow.exceptions import MlflowException
 
-from harness.terminal.redact import redacted
+from harness.redact import redacted
 from reports.errors import ReportError
 from reports.reading.store import Reader, Run, logged
 

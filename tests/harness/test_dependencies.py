@@ -77,11 +77,13 @@ def test_reports_know_of_the_project_only_the_contract_and_themselves():
     contract = (
         "harness.arms",
         "harness.checksums",
+        "harness.errors",
         "harness.metrics",
         "harness.paired",
         "harness.paths",
         "harness.plateau",
         "harness.processes",
+        "harness.redact",
         "harness.tags",
         "harness.terminal",
         "harness.verdict_rules",

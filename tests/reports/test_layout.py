@@ -64,11 +64,3 @@ def test_every_chapter_reads_a_study_and_may_be_empty(make_run, chapter):
     made = chapter(Study(compare("s", [make_run()])))
     assert isinstance(made, Chapter)
     assert all(isinstance(paragraph, str) and paragraph for paragraph in made.paragraphs)
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FOLDER)))
-def test_files_and_functions_are_short(path: Path):
-    text = path.read_text()
-    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
-    assert len(text.splitlines()) <= 300
-    assert {node.name: node.end_lineno - node.lineno + 1 for node in functions if node.end_lineno - node.lineno >= 40} == {}

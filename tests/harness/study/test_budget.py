@@ -210,9 +210,9 @@ def test_the_arm_with_the_widest_difference_would_be_no_honest_choice():
     """What the rule is for: arms whose scatter is small by chance keep few seeds, and are told apart too often."""
     rng, alarms = np.random.default_rng(1), []
     for _ in range(800):
-        base, others = rng.normal(0, 0.02, 12), rng.normal(0, 0.02, (2, 12))
-        seeds = [2, 2]
-        for _ in range(6):
+        base, others = rng.normal(0, 0.02, 15), rng.normal(0, 0.02, (2, 15))
+        seeds = [3, 3]
+        for _ in range(9):
             half = [t_quantile(n - 1) * np.std((one - base)[:n], ddof=1) / n**0.5 for n, one in zip(seeds, others, strict=True)]
             seeds[int(np.argmax(half))] += 1
         before = {Replicate("", str(seed)): float(value) for seed, value in enumerate(base)}

@@ -27,7 +27,10 @@ NOT_IN_FINGERPRINT = {
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
     *("model.objective", "pretrain.checkpoint_every_s", "finetune.keep", "pretrain.keep"),
-    *(f"model.tokenizer.{key}" for key in ("kind", "vocab_size", "lowercase", "multilingual", "vocab_file", "file")),
+    *(
+        f"model.tokenizer.{key}"
+        for key in ("kind", "vocab_size", "lowercase", "multilingual", "separators", "vocab_file", "file")
+    ),
     *("model.recipe.learning_rate", "model.recipe.initializer_range"),
 }
 """Keys that name a run, or say where hashed content is, what `own` means, and which checkpoints are written.

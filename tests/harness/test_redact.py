@@ -5,9 +5,9 @@ import shlex
 
 import pytest
 
+from harness import redact
 from harness.config import command_line
 from harness.errors import InputError
-from harness.terminal import redact
 
 SHOWN = {
     "postgresql://ada:secret@host:5432/db": "postgresql://***@host:5432/db",
