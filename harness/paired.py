@@ -20,7 +20,7 @@ EXACT_LIMIT = 14
 ROUNDING = 1e-9
 """Share of a difference below which a scatter is that of floating point."""
 HALVINGS = 50
-"""Of the range of p, where it is searched."""
+"""Halvings of the range in which p is searched."""
 
 
 class Replicate(NamedTuple):

@@ -178,7 +178,7 @@ def redacted(text: str) -> str:
 
 
 def redact_logs() -> None:
-    """What libraries log in this process goes through `redacted`, whoever shows it; lines of our own have no secrets."""
+    """Passes what libraries log in this process through `redacted`; our own lines have no secrets."""
     make = logging.getLogRecordFactory()
     if getattr(make, "redacts", False):
         return

@@ -12,7 +12,7 @@ from harness.audit.measured import Measured, Point
 from harness.paired import CONFIDENCE, holm
 
 HALVINGS = 40
-"""Of the range of p: its error is below 1e-12."""
+"""Halvings of the range of p: its error is below 1e-12."""
 
 
 def corrected(reading: Reading, measured: Measured) -> Measured:

@@ -36,7 +36,7 @@ class Point:
         return self.difference is not None and all(map(math.isfinite, self.interval))
 
     def at(self, confidence: float) -> "Point":
-        """The same test with its interval at this confidence."""
+        """A copy whose interval is at this confidence."""
         low, high = map(math.expm1 if self.ratio else float, self.difference.interval_at(confidence))
         return replace(self, low=low, high=high)
 

@@ -90,7 +90,7 @@ def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
 
 
 def _shortened(name: str) -> str:
-    """Of the generator, an encoder of its own, one name for all tensors."""
+    """The name to print: one for all tensors of the generator, which is an encoder of its own."""
     return GENERATOR if name.startswith(f"{GENERATOR}.") else name
 
 

@@ -39,7 +39,7 @@ from models.objectives.config import ObjectiveName
 Run = Callable[[list[RunConfig]], int]
 
 MOST_RUNS = 100_000
-"""Of one command."""
+"""Most runs of one command."""
 
 NAMED_ELSEWHERE = (
     *("model", "model.init_from", "enhancement", "pretrain", "pretrain.objective", "pretrain.checkpoint", "task"),

@@ -72,7 +72,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The same; empty where there is none."""
+    """The content of a JSON file; empty where there is none."""
     return read(path) if path.exists() else {}
 
 

@@ -23,7 +23,7 @@ TAGS, SPANS = "share of words with a wrong tag", "no answer matched"
 
 @dataclass(frozen=True)
 class Errors:
-    """Of one run; `what` is one of the constants above."""
+    """Errors of one run; `what` is one of the constants above."""
 
     what: str
     items: tuple[object, ...]

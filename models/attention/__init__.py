@@ -27,7 +27,7 @@ class Attention(Protocol):
         """(B, T, D) -> (B, T, D)."""
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text, as its operators are counted."""
+        """FLOPs of one forward pass over one text, as its operators are counted."""
 
     def activation_bytes(self, batch_size: int, length: int) -> int | None:
         """Kept for the backward pass, without its input; None where nobody has worked it out."""

@@ -109,7 +109,7 @@ class SelfAttention(nn.Module):
 
     @property
     def receptive_field(self) -> Reach:
-        """Of one token through this layer."""
+        """How far one token sees through this layer."""
         side = math.inf if self.window is None else self.window // 2
         return Reach(side, 0 if self.causal else side, hub=bool(self.global_tokens))
 

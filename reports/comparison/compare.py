@@ -150,7 +150,7 @@ class Section:
         )
 
     def _errors(self, run: Run) -> Errors | None:
-        """Of a run of the baseline, which every arm is compared with."""
+        """Errors of a run of the baseline, read once for all arms."""
         known = self._errors_of_baseline
         if run.run_id not in known:
             known[run.run_id] = items.errors(run, self.output)

@@ -45,7 +45,7 @@ class Front:
 
 
 def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Front | None:
-    """Of the means over the sections; None where an arm has no such cost and for tokens of several vocabularies."""
+    """The front of the means over the sections; None where an arm has no such cost, or for tokens of several vocabularies."""
     if any(one.is_pretraining and not has_one_vocabulary(run.params for run in one.runs) for one in sections):
         return None
     rows = [[section.row_of(label) for label in labels] for section in sections]

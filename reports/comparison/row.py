@@ -31,7 +31,7 @@ class Row:
 
     @remembered
     def values(self, metric: str) -> Mapping[Replicate, float]:
-        """Of the replicates that have one."""
+        """Value of every replicate that has one."""
         return values_of(self.runs, metric)
 
     @remembered

@@ -311,7 +311,7 @@ def _probed(comparison: Comparison) -> set[str]:
 
 
 def _unfinished(comparison: Comparison) -> list[str]:
-    """Of the arms, tasks and seeds that have no other run that counts."""
+    """Sentences on runs that did not finish, where no other run of that arm, task and seed counts."""
     states: dict[str, Counter[str]] = {}
     finished = {_place(run) for section in selected(comparison) for run in section.runs}
     for run in comparison.left_out:

@@ -224,7 +224,7 @@ MARK = "CHAOS_COMMANDS"
 """Environment variable by which the processes of a chain are recognised, those that have lost their parent among them."""
 
 PHASES = {"start": 2, "run": 3, "timing": 3, "report": 3, "files": 2, "end": 1}
-"""Of a command, in their order, with their shares: it starts, trains, times, makes the report, writes its files, and ends."""
+"""Phases of a command in their order, with their shares of the kills."""
 
 RUNS_OF_A_CHAIN, KILLS_OF_A_CHAIN = 2, 14
 
@@ -329,7 +329,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_after_any_chain_of_kills_the_report_is_that_of_an_undisturbed_sweep(store_template: Path, tmp_path: Path):
-    """The report is there and not of other runs, nothing goes on or lies about, and its tables are those of the calm sweep."""
+    """The report is of these runs, no process and no temporary file is left, and the tables are those of the calm sweep."""
     seed, kills = int(os.environ.get("CHAOS_SEED", random.randrange(10**6))), int(os.environ.get("CHAOS_KILLS", 40))
     print(f"CHAOS_SEED={seed} CHAOS_KILLS={kills}")
     chance = random.Random(seed)

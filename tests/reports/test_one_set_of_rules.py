@@ -170,7 +170,7 @@ def printed(text: str) -> tuple[float, float]:
 
 @pytest.mark.long
 def test_no_verdict_stands_beside_a_bracket_that_denies_it(make_run, timed):
-    """Of all cells of generated studies: what is the same is within its margin, and what differs leaves 0 out."""
+    """In all cells of generated studies what is the same is within its margin, and what differs leaves 0 out."""
     rng, seen = np.random.default_rng(0), set()
     for _ in range(150):
         for name, change in cells(rng, make_run, timed):

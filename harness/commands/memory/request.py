@@ -14,7 +14,7 @@ KEYS = {
 }
 
 MOST_SEQUENCES = 1e6
-"""Of one batch: more than any machine holds, and few enough to count their bytes."""
+"""Most sequences of a batch: more than any machine holds, and few enough to count their bytes."""
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 

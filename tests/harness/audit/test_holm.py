@@ -28,7 +28,7 @@ def with_p(p: float, n: int = 5) -> Point:
 
 
 def settled(ones: list[Point], reading: Reading = BETTER) -> list[bool]:
-    """Of the points of one reading, which are settled."""
+    """Which points of one reading are settled."""
     return [verdicts.holds(reading, one, 0.0) is not None for one in holm.corrected(reading, Measured(tuple(ones))).points]
 
 

@@ -160,7 +160,7 @@ def test_a_tokenizer_without_special_pieces_is_refused(corpus_of, tmp_path):
 
 
 def test_bits_per_byte_are_those_of_the_text_whatever_the_vocabulary(compose, tmp_path):
-    """The same nats over the same text, in fewer or more tokens."""
+    """Equal nats over one text, in fewer or more tokens."""
     bits, tokens = set(), set()
     for kind in ("wordpiece", "unigram"):
         (config,) = compose("task=bag", "pretrain=mlm", "corpus.documents=60", f"tokenizer={kind}", f"output={tmp_path}")

@@ -200,7 +200,7 @@ class Mixer(nn.Module):
         return torch.fft.fft2(hidden).real
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text."""
+        """FLOPs of one forward pass over one text."""
         return round(5 * length * self.size * math.log2(length * self.size))
 
     transform_flops = flops

@@ -1,4 +1,4 @@
-"""A command that a signal ends: its terminal has its cursor back, nothing of it goes on, and its runs have an end."""
+"""A command that a signal ends: its terminal has its cursor back, none of its processes is left, and its runs have an end."""
 
 import json
 import os

@@ -91,7 +91,7 @@ def test_a_sweep_with_nothing_left_to_run_ends_with_the_report_of_what_is_there(
 
 
 @pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process is not told that its parent has ended")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process does not learn that its parent has ended")
 def test_a_command_killed_while_it_writes_the_report_leaves_no_process_and_the_next_one_writes_it(
     start_harness, run_harness, sweep_of, output
 ):
