@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from harness.verdict_rules.item_errors import CLASSES
 from reports.chapters import paired_items
 from reports.chapters.paired_items import MOST_ARMS
-from reports.comparison import item_errors, predictions
+from reports.comparison import predictions
 from reports.comparison.compare import Section
-from reports.comparison.item_errors import BothErrors
+from reports.comparison.items import NO_ERROR, Paired
 from reports.comparison.predictions import Texts
 from reports.comparison.study import Study
 from reports.writing import formats, tables
@@ -26,9 +27,8 @@ def chapter(study: Study) -> Chapter:
 
 
 def _of_section(study: Study, section: Section) -> list[str]:
-    rows = paired_items.drawn_rows(study, section)
-    found = {row.label: item_errors.both(section.before, row, study.output) for row in rows}
-    known = {label: both for label, both in found.items() if both}
+    found = {row.label: section.errors_of_both(row.label) for row in paired_items.drawn_rows(study, section)}
+    known = {label: both for label, both in found.items() if both and both.what != CLASSES}
     if not known:
         return []
     one = next(iter(known.values()))
@@ -36,28 +36,28 @@ def _of_section(study: Study, section: Section) -> list[str]:
     title = f"### Errors: {tables.section_name(study.comparison, section)}"
     paragraphs = [title, formats.table(head, [_line(label, both) for label, both in known.items()])]
     texts = predictions.texts(next(iter(section.before.runs.values())), study.output, len(one.items))
-    most = sorted(known, key=lambda label: -float(np.abs(known[label].change).sum()))[:MOST_ARMS]
+    most = sorted(known, key=lambda label: -float(np.abs(known[label].change_of_items).sum()))[:MOST_ARMS]
     return paragraphs + [part for label in most for part in _examples(section.baseline, label, known[label], texts)]
 
 
-def _line(label: str, both: BothErrors) -> list[str]:
+def _line(label: str, both: Paired) -> list[str]:
     means = [formats.plain(float(values.mean()), 3) for values in (both.before, both.after)]
-    return [escape(label), str(both.replicates), *means, *(f"{count:,}" for count in both.counts())]
+    return [escape(label), str(len(both.before)), *means, *(f"{count:,}" for count in both.counts())]
 
 
-def _examples(baseline: str, label: str, both: BothErrors, texts: Texts | None) -> list[str]:
+def _examples(baseline: str, label: str, both: Paired, texts: Texts | None) -> list[str]:
     """A list for each direction, of items whose errors differ."""
     paragraphs = []
     for worse, better, sign in ((label, baseline, 1), (baseline, label, -1)):
-        order = np.argsort(-sign * both.change, kind="stable")[:SHOWN]
-        lines = [_example(both, int(index), texts) for index in order if sign * both.change[index] > item_errors.NO_ERROR]
+        order = np.argsort(-sign * both.change_of_items, kind="stable")[:SHOWN]
+        lines = [_example(both, int(index), texts) for index in order if sign * both.change_of_items[index] > NO_ERROR]
         if lines:
             paragraphs += [EXAMPLES.format(worse=escape(worse), better=escape(better)), "\n".join(lines)]
     return paragraphs
 
 
-def _example(both: BothErrors, index: int, texts: Texts | None) -> str:
-    before, after = (formats.plain(float(values[index]), 2) for values in (both.before, both.after))
+def _example(both: Paired, index: int, texts: Texts | None) -> str:
+    before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
     text = texts.of(index) if texts else DASH
     shown = text if len(text) <= WIDTH else f"{text[:WIDTH]}…"
     return f"- {escape(both.items[index])} (baseline {before}, arm {after}): {escape(shown)}"

@@ -16,6 +16,8 @@ from reports.reading.store import Run
 
 MOST_PAIRS = 5
 """Replicates of an arm whose predictions are read."""
+NO_ERROR = 1e-9
+"""Differences up to this are those of rounding."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,19 @@ class Paired:
     """Errors of a baseline and an arm on the same items, by paired replicate: (R, N) each."""
 
     what: str  # as `item_errors` names it
+    items: tuple[object, ...]
     before: np.ndarray
     after: np.ndarray
+
+    @property
+    def change_of_items(self) -> np.ndarray:
+        """(N,) after minus before, means over the replicates: above 0 the arm errs more."""
+        return np.mean(self.after, axis=0) - np.mean(self.before, axis=0)
+
+    def counts(self) -> tuple[int, int, int]:
+        """Items on which the arm errs less, as much, and more."""
+        less, more = int((self.change_of_items < -NO_ERROR).sum()), int((self.change_of_items > NO_ERROR).sum())
+        return less, self.count - less - more, more
 
     @property
     def count(self) -> int:
@@ -73,4 +86,4 @@ def of_both(pairs: Iterable[tuple[Errors | None, Errors | None]]) -> Paired | No
             known.append((before, after))
     if not known or not known[0][0].items:
         return None
-    return Paired(known[0][0].what, *(np.stack([pair[side].values for pair in known]) for side in (0, 1)))
+    return Paired(known[0][0].what, known[0][0].items, *(np.stack([pair[side].values for pair in known]) for side in (0, 1)))
