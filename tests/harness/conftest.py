@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from refusals import Printed
 
-from harness import tags
+from harness import redact, tags
 from harness.config.schema import RunConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +44,13 @@ def _quiet_datasets(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["HF_DATASETS_CACHE"] = str(tmp_path_factory.mktemp("datasets"))
     if "datasets" in sys.modules:
         sys.modules["datasets"].config.HF_DATASETS_CACHE = os.environ["HF_DATASETS_CACHE"]
+
+
+@pytest.fixture(autouse=True)
+def _secrets_of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command learns secrets for as long as its process lives; here many commands run in one process."""
+    monkeypatch.setattr(redact, "_whole", {})
+    monkeypatch.setattr(redact, "_secrets", set())
 
 
 @pytest.fixture(scope="session")

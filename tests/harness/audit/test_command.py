@@ -150,7 +150,7 @@ def test_runs_of_a_finished_sweep_are_compared(audit, sweep, tmp_path):
 def test_rows_are_filtered(audit):
     code, out, _ = audit("claims=made_up", "--where", "verdict=refuted")
     assert (code, out.count("BERT-base")) == (0, 1)
-    assert "1 claims: 1 refuted" in out
+    assert "1 claim: 1 refuted" in out
     assert "109,483,779" in out
 
 
