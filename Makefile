@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-long test-slow chaos mutants lint bench bench-full bench-gpu clean
+.PHONY: demo test test-long test-slow chaos versions mutants lint bench bench-full bench-gpu clean
 
 demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed hardware.workers=2 hardware.dtype=auto
@@ -25,6 +25,9 @@ test-slow: $(INSTALLED)  ## what takes a minute or more, but the random kills
 
 chaos: $(INSTALLED)  ## a sweep that is killed at random until it is complete; CHAOS_SEED=N repeats the kills
 	$(BIN)/python -m pytest --timeout=0 -s -m slow tests/chaos
+
+versions: $(INSTALLED)  ## locks the code that shapes results, after a change that keeps them or a raised version
+	$(BIN)/python tests/lock_versions.py
 
 mutants: $(INSTALLED)  ## small wrong changes that the tests must notice; ARGS='--only models/' or ARGS=--check-stale
 	$(BIN)/python tests/mutants/run.py $(ARGS)

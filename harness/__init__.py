@@ -6,9 +6,9 @@ def run_study(arguments: list[str]) -> int:
 
     0 when all runs finished, 1 when one did not; InputError (harness.errors) for a wrong argument.
     """
-    import importlib  # by name: what runs a study is no part of the code that makes the results of a run
+    from harness.commands import run  # Hydra
 
-    return importlib.import_module("harness.commands.run").main(arguments)
+    return run.main(arguments)
 
 
 def __getattr__(name: str) -> str:

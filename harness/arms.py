@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
+from harness import versions
 from models.objectives.config import ObjectiveConfig
 
 Facts = dict[str, str]
@@ -73,7 +74,7 @@ OF_ARM = (
 def facts(params: Mapping[str, str]) -> Facts:
     """The settings among the parameters of a run that affect its results, without seeds."""
     out = members(tuple(params), (*NAMES, *BY_CONTENT, *WITHOUT_EFFECT, *NO_FACTS, *SEEDS))
-    return {key: value for key, value in params.items() if key not in out}
+    return versions.FIRST | {key: value for key, value in params.items() if key not in out}
 
 
 def of_arm(all_facts: Facts, lifted: Iterable[str]) -> Facts:

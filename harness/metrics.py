@@ -8,6 +8,7 @@ finite number. A `loss` is cross-entropy in nats for classes and a squared error
 import difflib
 import enum
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 PARAMETER_COMPONENTS = {
@@ -21,6 +22,25 @@ PARAMETER_COMPONENTS = {
     "head": "head",
 }
 """Component of a model -> its row in the component table; the components of one model add up to its total."""
+
+
+VOCABULARY = (
+    *("tokenizer.kind", "tokenizer.lowercase", "tokenizer.multilingual", "tokenizer.vocab_size", "tokenizer.min_frequency"),
+    *("tokenizer.train_characters", "facts.tokenizer_file"),
+)
+"""Parameters of a run that decide its vocabulary, where the text is the same."""
+
+PER_BYTE = {
+    "pretrain/masked_loss": "pretrain/heldout_bits_per_byte",
+    "pretrain/next_token_loss": "pretrain/next_token_bits_per_byte",
+}
+"""Loss by token -> the same by byte of the text."""
+
+PER_TOKEN = tuple(
+    f"pretrain/{of}_{what}"
+    for of in ("masked", "detection", "replaced", "next_token", "permuted", "two_sided", "centre")
+    for what in ("loss", "accuracy")
+)
 
 
 SCORE_TITLES = {
@@ -332,3 +352,8 @@ def check(name: str, value: float) -> float:
     if not math.isfinite(value):
         raise ValueError(f"metric {metric.name!r} must be finite, not {value!r}; a diverged run is a state, not a number")
     return float(value)
+
+
+def has_one_vocabulary(runs: Iterable[Mapping[str, str]]) -> bool:
+    """Whether runs with these parameters have one vocabulary."""
+    return len({tuple(params.get(key) for key in VOCABULARY) for params in runs}) <= 1

@@ -18,9 +18,8 @@ from harness.audit.kinds import Relation, Score, arms_of
 from harness.audit.measured import PAIRS, Measured, Point, Where, conditions
 from harness.config import mistakes
 from harness.errors import InputError, unknown
-from harness.metrics import Direction, Metric
+from harness.metrics import PER_TOKEN, Direction, Metric, has_one_vocabulary
 from harness.paired import CONFIDENCE, Difference, Replicate, Values
-from harness.per_token import PER_TOKEN, has_one_vocabulary
 from harness.plateau import LOSS, MASKED, PROBE, SHARE
 from harness.tracking.run_log import FinishedRun
 from harness.verdict_rules import Tells

@@ -4,7 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from harness import measure, paths
+from harness import paths
 from harness.config import resolve
 from harness.errors import InputError
 from harness.hardware import facts
@@ -24,7 +24,7 @@ def execute(folder: Path, ranks: Ranks = ALONE) -> None:
     config = pieces.applied(resolve.load(folder / "config.yaml"), record)
     run_log = RunLog(folder, writes=ranks.first)
     if ranks.first:
-        write_json(folder / "environment.json", facts.environment(config.hardware) | {"measure_version": measure.VERSION})
+        write_json(folder / "environment.json", facts.environment(config.hardware))
     try:
         inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, distributed.local_rank())
         if inputs.data is None:

@@ -8,16 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import arms, measure, paths, redact, tags
+from harness import arms, paths, redact, tags, versions
 from harness.checkpoints import huggingface, teacher
 from harness.config.resolve import is_pretrained
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.hardware import facts as machine
-from harness.study.code import code_hash
 from harness.tasks.synthetic import theory
-
-CODE = {tags.PRETRAINING_TASK: "harness.study.pretrain_run", "task": "harness.study.task_run"}
-"""Kind of a run -> the module whose code, with all that it imports, makes its results."""
 
 LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval", "torchmetrics")
 """Packages whose version may change results."""
@@ -65,8 +61,8 @@ def parameters(config: RunConfig, inputs: Inputs) -> dict[str, str]:
     left_out = arms.members(tuple(flat), ("settings.", "published.", "overrides"))
     flat = {key: value for key, value in flat.items() if key not in left_out}
     content = {f"facts.{name}": value for name, value in inputs.content.items()}
-    hardware = {"facts.device_name": machine.device_name(config.hardware), "facts.measure_version": measure.VERSION}
-    return {key: str(value) for key, value in (flat | content | hardware).items()}
+    others = {"facts.device_name": machine.device_name(config.hardware)} | versions.facts()
+    return {key: str(value) for key, value in (flat | content | others).items()}
 
 
 def facts(config: RunConfig, inputs: Inputs) -> arms.Facts:
@@ -75,7 +71,7 @@ def facts(config: RunConfig, inputs: Inputs) -> arms.Facts:
 
 
 def fingerprint(config: RunConfig, inputs: Inputs) -> str:
-    """Hash of all that shapes the run's results: config, seeds, content, machine, versions, and the code that runs."""
+    """Hash of all that shapes the run's results: config, seeds, content, machine, versions of code and libraries."""
     return _fingerprint(config, inputs, without=())
 
 
@@ -99,9 +95,8 @@ def _fingerprint(config: RunConfig, inputs: Inputs, without: tuple[str, ...]) ->
     ignored = arms.members(tuple(known), (*arms.NAMES, *arms.BY_CONTENT, *arms.WITHOUT_EFFECT, *without))
     settings = {key: value for key, value in known.items() if key not in ignored}
     read = [inputs.data, inputs.corpus, inputs.pretraining]
-    versions = {name: _version(name) for name in LIBRARIES}
-    code = code_hash(CODE[tags.PRETRAINING_TASK if inputs.data is None else "task"])
-    return hashlib.sha256(json.dumps([settings, read, versions, code], sort_keys=True).encode()).hexdigest()
+    libraries = {name: _version(name) for name in LIBRARIES}
+    return hashlib.sha256(json.dumps([settings, read, libraries], sort_keys=True).encode()).hexdigest()
 
 
 @functools.cache

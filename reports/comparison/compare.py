@@ -11,9 +11,8 @@ from pathlib import Path
 from statistics import fmean
 
 from harness import arms, metrics, verdict_rules
-from harness.metrics import Metric
+from harness.metrics import PER_BYTE, Metric
 from harness.paired import Replicate, by_pretraining, pair
-from harness.per_token import PER_BYTE
 from harness.plateau import LOSS
 from harness.verdict_rules import Tells
 from harness.verdict_rules.item_errors import Errors

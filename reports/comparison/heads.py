@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from harness.per_token import PER_TOKEN, has_one_vocabulary
+from harness.metrics import PER_TOKEN, has_one_vocabulary
 from harness.plateau import MASKED, PROBE
 from reports.comparison.statistics import Change, Verdict
 from reports.reading.store import Run

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness import metrics
+from harness.metrics import has_one_vocabulary
 from harness.paired import by_pretraining
-from harness.per_token import has_one_vocabulary
 from reports.comparison.compare import Row, Section
 from reports.comparison.estimates import of_launches
 from reports.comparison.results import headline

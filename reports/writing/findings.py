@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness import arms, metrics, tags
-from harness.metrics import Compared
-from harness.per_token import PER_BYTE, has_one_vocabulary
+from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
 from harness.verdict_rules import Tells
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Row, Section

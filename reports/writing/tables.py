@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 
 from harness import metrics
-from harness.metrics import Direction, Metric
+from harness.metrics import PER_BYTE, Direction, Metric, has_one_vocabulary
 from harness.paired import CONFIDENCE, pair
-from harness.per_token import PER_BYTE, has_one_vocabulary
 from reports.comparison.compare import Comparison, Row, Section
 from reports.comparison.results import ACCURACY, HEADLINE, LOSS, MAJORITY, UNIGRAM
 from reports.comparison.statistics import Change, Verdict

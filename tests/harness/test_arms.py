@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from harness import arms
+from harness import arms, versions
 
 CONFIG = {"model.attention_window": "None", "model_name": "base", "scale_name": "mini", "finetune.learning_rate": "3e-4"}
 CONFIG |= {"hardware.dtype": "fp32", "pretrain.mask_rate": "0.15", "facts.rows": "ab12", "seed": "1", "pretrain.seed": "2"}
@@ -13,6 +13,11 @@ CONFIG |= {"output": "multirun", "tracking.uri": "None", "task.name": "sst2"}
 
 def test_seeds_and_settings_without_effect_are_no_facts():
     assert set(CONFIG) - set(arms.facts(CONFIG)) == {"seed", "pretrain.seed", "output", "tracking.uri"}
+
+
+def test_runs_without_versions_have_the_first_ones():
+    assert arms.facts(CONFIG) == arms.facts(CONFIG | versions.FIRST)
+    assert arms.facts(CONFIG) != arms.facts(CONFIG | {"facts.models_version": "2"})
 
 
 @pytest.mark.parametrize("lifted", [(), ("finetune.learning_rate",), ("hardware.",), ("facts.rows", "hardware.dtype")])

@@ -81,7 +81,7 @@ def test_reports_know_of_the_project_only_the_contract_and_themselves():
         "harness.metrics",
         "harness.paired",
         "harness.paths",
-        "harness.per_token",
+        "harness.metrics",
         "harness.plateau",
         "harness.processes",
         "harness.redact",

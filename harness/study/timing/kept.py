@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.metadata
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +10,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import paths
+from harness import paths, versions
 from harness.checksums import TornError
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.measure.records import Launch, from_json, to_json
-from harness.study.code import code_hash
 from harness.tracking import run_log
 
 COUNTED = "counted.json"
@@ -98,7 +98,7 @@ def conditions(config: RunConfig) -> dict[str, str]:
         "machine": os.uname().nodename,
         "device": facts.device_name(config.hardware),
         "torch": importlib.metadata.version("torch"),
-        "code": code_hash("harness.measure.worker"),
+        "versions": json.dumps({part: versions.VERSIONS[part] for part in ("models", "measure")}),
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness import arms, tags
+from harness import arms, versions
 from harness.config.choices import DeviceSharding, Dtype
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.study import identity
@@ -130,15 +130,22 @@ def test_content_changes_the_fingerprint(config, inputs):
     assert identity.fingerprint(config, replace(INPUTS, **inputs)) != identity.fingerprint(config, INPUTS)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("LIBRARIES", identity.LIBRARIES[:-1]), ("CODE", identity.CODE | {"task": identity.CODE[tags.PRETRAINING_TASK]})],
-    ids=["versions", "code"],
-)
-def test_versions_and_code_change_the_fingerprint(config, monkeypatch, name, value):
+def test_versions_of_libraries_change_the_fingerprint(config, monkeypatch):
     before = identity.fingerprint(config, INPUTS)
-    monkeypatch.setattr(identity, name, value)
+    monkeypatch.setattr(identity, "LIBRARIES", identity.LIBRARIES[:-1])
     assert identity.fingerprint(config, INPUTS) != before
+
+
+def test_versions_change_fingerprint_and_conditions(config, monkeypatch):
+    def both() -> tuple[str, arms.Facts]:
+        return identity.fingerprint(config, INPUTS), arms.conditions(identity.facts(config, INPUTS), [])
+
+    fingerprint, conditions = both()
+    for part, version in versions.VERSIONS.items():
+        with monkeypatch.context() as change:
+            change.setitem(versions.VERSIONS, part, version + 1)
+            assert both()[0] != fingerprint
+            assert arms.varying([both()[1], conditions]) == [f"facts.{part}_version"]
 
 
 def test_recipe_is_the_same_for_all_replicates_and_for_nothing_else(config):

@@ -1,5 +1,6 @@
 """Launchers of Hydra's plugins run each job of a sweep in a process of its own; together they are one sweep."""
 
+import importlib
 import json
 import shlex
 import subprocess
@@ -45,6 +46,9 @@ def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, r
     assert again.returncode == 0
     assert len(list(output.glob("s/*/result.json"))) == 4
     assert list(planned(output).values()) == [4]
+    if launcher == "joblib":  # its processes wait for more jobs of this process
+        loky = importlib.import_module("joblib.externals.loky")
+        loky.get_reusable_executor().shutdown(wait=True)
 
 
 @pytest.mark.long

@@ -1,0 +1,26 @@
+"""Versions of the code that shapes results. Runs carry them as facts, and meet in a comparison where they agree.
+
+Whoever changes what a part computes raises its version. Whoever moves or rewrites code without a change of results keeps it,
+and runs `make versions`: a test compares the code with the locked hashes, so that neither is forgotten.
+"""
+
+VERSIONS = {"models": 1, "tasks": 1, "training": 1, "measure": 5}
+
+FILES = {
+    "models": ("models/**/*.py",),
+    "tasks": ("harness/tasks/**/*.py", "harness/data/**/*.py", "harness/corpus/**/*.py"),
+    "training": (
+        *("harness/training/**/*.py", "harness/checkpoints/**/*.py", "harness/seeds.py"),
+        *("harness/study/task_run.py", "harness/study/pretrain_run.py"),
+    ),
+    "measure": ("harness/measure/**/*.py", "harness/hardware/**/*.py"),
+}
+"""Part -> the files that shape its results. What the config resolves to needs no version: every key is a fact."""
+
+FIRST = {"facts.models_version": "1", "facts.tasks_version": "1", "facts.training_version": "1"}
+"""The versions that runs have which were recorded before there were versions of these parts."""
+
+
+def facts() -> dict[str, str]:
+    """The versions of today, as parameters of a run."""
+    return {f"facts.{part}_version": str(version) for part, version in VERSIONS.items()}
