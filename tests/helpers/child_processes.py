@@ -35,12 +35,13 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen | None =
 
 
 def workers(pid: int, module: str = "harness.study.worker") -> list[psutil.Process]:
-    """The workers that run now, those of runs unless others are named: forked ones, or children of this supervisor."""
+    """The workers that run now, those of runs unless others are named: children of this supervisor, or of its fork server."""
     found = []
     for child in psutil.Process(pid).children(recursive=True):
         try:
-            command, is_child = child.cmdline(), child.ppid() == pid
-            if module in command and is_child != ("harness.processes.fork_server" in command):
+            command, parent = child.cmdline(), child.parent()
+            is_forked = "harness.processes.fork_server" in command
+            if module in command and parent is not None and pid == (parent.ppid() if is_forked else parent.pid):
                 found.append(child)
         except psutil.Error:
             continue
