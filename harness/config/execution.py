@@ -7,8 +7,11 @@ from models.ranges import number
 ON_FAILURE = ("continue", "stop")
 """Values of sweep.on_failure."""
 
-LEASES = ("folder", "tracking")
-"""Values of sweep.lease."""
+REMOVED = {
+    "sweep.lease": "sweep.lease was removed: leave it out; machines that run one sweep share the folder `output`, or are given "
+    "its runs by hydra/launcher=submitit_slurm or ray"
+}
+"""Key of an earlier version -> what is said where it is set."""
 
 
 @dataclass
@@ -25,5 +28,4 @@ class SweepConfig:
     timing: bool = True  # times what has finished; false leaves that to a later command, as where several share a sweep
     retime: bool = False  # times again what an earlier session has timed, and trains nothing again
     retries: int = number(0, at_least=0)  # times that a run whose worker was killed from outside is run again at once
-    lease: str = "folder"  # where a run is claimed for this command: in its folder; tracking: in the tracking store, too
     quiet: bool = False  # shows only problems and where the results are; every line is in sweep.log of the study (-q)

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from harness.config import defaults, nearest
+from harness.config.execution import REMOVED
 from harness.config.help import DERIVED
 from harness.config.schema import RunConfig
 from harness.errors import InputError, Mistakes, SeveralMistakesError, on_one_line, unknown
@@ -159,6 +160,8 @@ def _unknown_choice(group: str, name: str, names: list[str]) -> InputError:
 
 def unknown_key(key: str) -> InputError:
     """The error for a key that the config does not have."""
+    if key in REMOVED:
+        return InputError(REMOVED[key])
     section = key.rpartition(".")[0]
     while section not in ("", *known_keys()):
         section = section.rpartition(".")[0]

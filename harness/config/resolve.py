@@ -14,7 +14,7 @@ from harness.arms import within
 from harness.config import names
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, TrainedOn
-from harness.config.execution import LEASES, ON_FAILURE
+from harness.config.execution import ON_FAILURE, REMOVED
 from harness.config.schema import FinetuneConfig, MeasureConfig, PretrainConfig, RunConfig
 from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
 from harness.errors import InputError, unknown
@@ -160,7 +160,12 @@ def _without_teacher(config: RunConfig) -> RunConfig:
 def load(path: Path) -> RunConfig:
     """The resolved config that `save` wrote; InputError for any other file."""
     try:
-        return from_node(OmegaConf.load(path))
+        node = OmegaConf.load(path)
+        for key in REMOVED:  # an earlier version has written them
+            section, _, name = key.rpartition(".")
+            if isinstance(values := OmegaConf.select(node, section), DictConfig):
+                values.pop(name, None)
+        return from_node(node)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (OmegaConfBaseException, YAMLError, TypeError, ValueError) as error:
@@ -237,8 +242,6 @@ def refuse_impossible(config: RunConfig) -> None:
         raise InputError("sweep.retime=true times again: leave out sweep.timing=false and measure=none, or sweep.retime")
     if config.sweep.on_failure not in ON_FAILURE:
         raise unknown("value", config.sweep.on_failure, ON_FAILURE, "sweep.on_failure")
-    if config.sweep.lease not in LEASES:
-        raise unknown("value", config.sweep.lease, LEASES, "sweep.lease")
     names.refuse_study(config.study)
     for key, text in {"arm": config.arm, "task.name": config.task.name, **config.settings}.items():
         names.refuse_label(key, text)

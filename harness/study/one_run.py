@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from harness import paths, plateau, processes, tags
 from harness.hardware import facts
 from harness.processes.ending import Watch
-from harness.study import end, identity, leftovers, other_devices, pieces, run_folder, workers
+from harness.study import end, leftovers, other_devices, pieces, run_folder, workers
 from harness.study.end import End
 from harness.study.order import LOOKS_AGAIN_S
 from harness.study.pieces import FoundPieces, Pieces
@@ -27,14 +27,8 @@ from harness.tracking import run_log
 from harness.tracking.states import State
 from harness.tracking.trackers import TrackedRun, Trackers
 
-if TYPE_CHECKING:
-    from harness.tracking.mlflow_leases import Leases
-
 POLL_S = 0.5
 """Seconds between two reads of a worker's log."""
-
-ASKS_AGAIN_S = 5.0
-"""Seconds between two looks into the store for a run that another machine runs: many may wait."""
 
 SOON_S = 5.0
 """Seconds that are waited for the worker of a killed command before it is said."""
@@ -50,7 +44,6 @@ class Command:
     screen: Screen | None = None
     workers: int = 1  # runs at once
     interrupted: threading.Event = field(default_factory=threading.Event)  # by which runs in other threads end
-    leases: "Leases | None" = None  # where machines share a sweep without a common folder
 
 
 def run_unless_done(item: PlannedRun, label: str, command: Command, again: bool = False) -> tuple[End, bool] | None:
@@ -60,14 +53,14 @@ def run_unless_done(item: PlannedRun, label: str, command: Command, again: bool 
     """
     try:
         item.folder.mkdir(parents=True, exist_ok=True)
-        with _lease(item, label, again) as is_free:
+        with _held(item, label, again) as is_free:
             if not is_free:
                 return None
             _wait_for_worker(item.folder, label)
             done, record = _result_to_keep(item, label), run_log.read_json(item.folder / run_log.RECORD)
             command.pieces.learn(item, record)
             if done is None:
-                return _run_leased(item, label, command, again)
+                return _run(item, label, command), True
             console.plain(f"{label}: {done} already, skipped (rerun=true runs it again)")
             _warn(item, label)
             its_study = replace(item.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
@@ -81,7 +74,7 @@ def run_unless_done(item: PlannedRun, label: str, command: Command, again: bool 
 
 
 @contextlib.contextmanager
-def _lease(item: PlannedRun, label: str, again: bool) -> Iterator[bool]:
+def _held(item: PlannedRun, label: str, again: bool) -> Iterator[bool]:
     """Whether this command may run it: it holds the run's lock, which the system takes from a process that ends.
 
     Within a budget of time it waits for that as long as it takes: what comes next depends on how this run ends.
@@ -124,34 +117,7 @@ def _result_to_keep(item: PlannedRun, label: str) -> State | None:
     return None if item.config.rerun else State(result["status"])
 
 
-def _run_leased(item: PlannedRun, label: str, command: Command, again: bool) -> tuple[End, bool] | None:
-    """The end of the run, and whether it ran here and now; None if another machine runs it. StoreError without the store."""
-    leases = command.leases
-    if leases is None:
-        return _run(item, label, command), True
-    run = identity.fingerprint(item.config, item.inputs)
-    if again:
-        command.interrupted.wait(ASKS_AGAIN_S)
-    held = leases.result(run) is None and leases.take(run, item.title)
-    done = leases.result(run)
-    if held and done is None:
-        try:
-            ended = _run(item, label, command, lambda: leases.is_lost(run))
-            leases.end(run, ended.state)
-            return ended, True
-        finally:
-            command.trackers.then(lambda: leases.release(run))  # once its end is in the store
-    if held:
-        leases.release(run)
-    if done is not None:
-        console.plain(f"{label}: {done[0].text} on {done[1]}, skipped")
-        return End(done[0]), False
-    if not again:
-        console.plain(f"{label}: another machine runs it; waiting, other runs go first")
-    return None
-
-
-def _run(item: PlannedRun, label: str, command: Command, is_lost: Callable[[], bool] = lambda: False) -> End:
+def _run(item: PlannedRun, label: str, command: Command) -> End:
     """Starts a worker, which resumes from the checkpoint of an earlier one if there is one."""
     leftovers.remove_temporary(item.folder)
     record = None if item.config.rerun else run_folder.resumable(item.folder, item.config)
@@ -159,7 +125,7 @@ def _run(item: PlannedRun, label: str, command: Command, is_lost: Callable[[], b
         record = _new_record(item, label, command)
     tracked = TrackedRun(command.trackers, item.config, record, item.folder)
     retries = 0
-    watchdog, busy = Watchdog(item.config.sweep, item.folder, is_lost), command.are_busy()
+    watchdog, busy = Watchdog(item.config.sweep, item.folder), command.are_busy()
     ended = end.WITH_ITS_COMMAND
     try:
         while True:

@@ -10,7 +10,7 @@ import shlex
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness import paths, plateau
 from harness.config import launched, recipe
@@ -18,7 +18,7 @@ from harness.config.choices import Device
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts, load
-from harness.study import forecast, leased, plan_file, side_by_side, torn_runs, workers
+from harness.study import forecast, plan_file, side_by_side, torn_runs, workers
 from harness.study.budget import Queue
 from harness.study.failures import Failures
 from harness.study.one_run import Command, run_unless_done
@@ -31,9 +31,6 @@ from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
 from harness.tracking.states import State
 from harness.tracking.trackers import Trackers, refuse_foreign_stores
-
-if TYPE_CHECKING:
-    from harness.tracking.mlflow_leases import Leases
 
 BUSY_CPUS = 0.5
 """CPUs that other processes keep busy from which on the threads of a worker sleep while they wait for each other."""
@@ -132,13 +129,13 @@ def _run_planned(planned: list[PlannedRun], neighbours: Neighbours, opened: Call
     """0 if all runs finished, 1 if one did not. Others follow the trials of a search, so that no tracker is waited for."""
     if any(item.inputs.data is None for item in planned):
         plateau.references()  # refuses a torn one before anything runs
-    trackers, leases = opened(), leased.opened(planned)
+    trackers = opened()
     with console.logged(_studies(planned)):
         _announce(planned, trials_of)
         plan_file.write(planned)
         try:
             with _ended_as_interrupted(), tracked(planned, trackers, waits=not trials_of):
-                return 0 if _run_all(planned, neighbours, trackers, leases) else 1
+                return 0 if _run_all(planned, neighbours, trackers) else 1
         except KeyboardInterrupt:
             done = sum(run_log.result(item.folder) is not None for item in planned)
             left = f"run the same command again to continue; what is left: {_status(planned)}"
@@ -176,12 +173,6 @@ def _are_busy(planned: list[PlannedRun], neighbours: Neighbours) -> Callable[[],
 
 
 def refuse_impossible(configs: list[RunConfig]) -> None:
-    """InputError for what no command can run as a whole; read from the composed runs, before any data is prepared."""
-    leased.refuse_impossible(configs)
-    _refuse_impossible_workers(configs)
-
-
-def _refuse_impossible_workers(configs: list[RunConfig]) -> None:
     """InputError for several runs at once on more cores than there are, on other devices, or within a budget of time."""
     counts = sorted({config.hardware.workers for config in configs})
     if len(counts) > 1:
@@ -201,11 +192,11 @@ def _refuse_impossible_workers(configs: list[RunConfig]) -> None:
         raise InputError(f"hardware.workers={count} with {each} need more than the {cores} cores that this process may use")
 
 
-def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Trackers, leases: "Leases | None") -> bool:
+def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Trackers) -> bool:
     """Runs and times them; whether all finished. A sweep that stops before its end times nothing."""
     failures, count, queue = Failures(planned[0].config.sweep), planned[0].config.hardware.workers, Queue(planned)
     with Screen(len(planned)) as screen:
-        command = Command(trackers, _are_busy(planned, neighbours), screen=screen, workers=count, leases=leases)
+        command = Command(trackers, _are_busy(planned, neighbours), screen=screen, workers=count)
         stop, ended = _run_each(queue, planned, command, screen, failures)
         if stop is None and planned[0].config.sweep.timing:
             timing.time_runs(planned, trackers, screen)

@@ -1,7 +1,6 @@
 """Ends the wait for a worker that takes too long, or that does nothing for too long."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from harness import paths
@@ -14,9 +13,8 @@ LONGEST_STEP_S = 30.0
 class Watchdog:
     """Counts the time of one run, and the time since its folder last changed."""
 
-    def __init__(self, config: SweepConfig, folder: Path, is_lost: Callable[[], bool] = lambda: False) -> None:
-        """`is_lost` says whether another command may run it."""
-        self._config, self._folder, self._is_lost = config, folder, is_lost
+    def __init__(self, config: SweepConfig, folder: Path) -> None:
+        self._config, self._folder = config, folder
         self._last = time.monotonic()
         self._ran_s = self._silent_s = 0.0
         self._seen: object = None
@@ -28,8 +26,6 @@ class Watchdog:
         self._ran_s += step
         self._silent_s = self._silent_s + step if seen == self._seen else 0.0
         self._seen = seen
-        if self._is_lost():
-            return "its lease has expired: another machine may run it (sweep.lease)"
         longest, silent = self._config.timeout_minutes, self._config.silent_minutes
         if longest is not None and self._ran_s > 60 * longest:
             return f"it ran for more than {longest:g} min (sweep.timeout_minutes)"

@@ -17,7 +17,6 @@ from harness.tracking.background import ENDED_S, Background
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
     from harness.tracking.backend import Backend
-    from harness.tracking.mlflow_leases import Leases
 
 EVERY_S = 10.0
 """Seconds between two calls to a tracker while a worker measures or trains."""
@@ -82,10 +81,6 @@ class Trackers:
         """Calls it with every tracker's backend of the config's study, later and in order."""
         for sender in self._senders.values():
             sender.send(config, call)
-
-    def then(self, call: Callable[[], object]) -> None:
-        """Calls it once MLflow has all that was sent to it before; never where MLflow has failed."""
-        self._senders["mlflow"].thread.call(call)
 
     def wait(self, interrupted: bool = False) -> None:
         """Waits until everything has been sent; not for long where the command was interrupted."""
@@ -154,8 +149,3 @@ def refuse_foreign_stores(configs: "Sequence[RunConfig]") -> None:
         if path is not None:
             with contextlib.suppress(database.BrokenStoreError):
                 database.refuse_foreign(path)
-
-
-def open_leases(uri: str, study: str) -> "Leases":
-    """The leases of a study's runs in this MLflow store. InputError where it does not answer."""
-    return importlib.import_module("harness.tracking.mlflow_leases").Leases(uri, study)

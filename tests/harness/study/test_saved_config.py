@@ -97,6 +97,14 @@ def test_published_weights(compose, tmp_path):
     assert (config.label, config.scale_name, config.model.vocab_size) == ("small-bert", "L2-H32", len(PIECES))
 
 
+def test_a_config_that_an_earlier_version_saved_is_read(compose, output):
+    (item,) = planned(compose, output)
+    config = saved(item, output)
+    path = output / "config.yaml"
+    path.write_text(path.read_text().replace("sweep:\n", "sweep:\n  lease: folder\n"))
+    assert resolve.load(path) == config
+
+
 def test_record_of_a_run_names_the_resolved_values(compose, shared_output):
     (item,) = planned(compose, shared_output)
     params = run_folder.record(item.config, item.inputs, item.lifted)["parameters"]

@@ -62,14 +62,6 @@ def test_without_limits_nothing_is_complained_of(wait, tmp_path):
     assert wait(watched, 100_000, step=20) is None
 
 
-def test_a_run_whose_lease_has_expired_is_complained_of(tmp_path):
-    lost = []
-    watched = Watchdog(SweepConfig(), tmp_path, lambda: bool(lost))
-    assert watched.complaint() is None
-    lost.append("the lease")
-    assert watched.complaint() == "its lease has expired: another machine may run it (sweep.lease)"
-
-
 def replace_checkpoints(folder: Path) -> None:
     """As a pretraining does, again and again: each is built under another name, renamed, and removed later."""
     for _ in range(200):

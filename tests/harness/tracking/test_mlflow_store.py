@@ -336,3 +336,20 @@ def test_files_of_runs_in_a_database_of_the_user_are_in_the_output(run_harness, 
     assert done.returncode == 0, done.stderr
     assert list(output.glob("artifacts/mine/*/artifacts/result.json"))
     assert not (tmp_path / "mlruns").exists()
+
+
+def test_a_tag_that_two_processes_set_at_once_is_set(output, monkeypatch):
+    """MLflow refuses the slower one, where both found that there is none yet."""
+    tracker, refused = Tracker(None, str(output), "s"), []
+    at_once = tracker._client.set_experiment_tag
+
+    def slower(*arguments: object) -> None:
+        if not refused:
+            refused.append(arguments)
+            raise MlflowException("(sqlite3.IntegrityError) UNIQUE constraint failed: experiment_tags.key")
+        at_once(*arguments)
+
+    monkeypatch.setattr(tracker._client, "set_experiment_tag", slower)
+    tracker.open_study([], {})
+    assert refused
+    assert "s" in tracker._client.get_experiment_by_name("s").tags["mlflow.note.content"]
