@@ -7,8 +7,8 @@ memory are those of earlier runs on this machine, or of a probe of a few steps, 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness import study
 from harness.commands.arguments import Parser, compose_and_run
-from harness.study import workers
 from harness.terminal import counted, duration, live_line, scaled, table, wrapped
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--price", type=_positive, metavar="N", help="of an hour of one device, to extrapolate the cost")
     options, _, choices = parser.parse_composed(arguments)
     if not options.no_probe:
-        workers.prepare()  # takes seconds, beside the composition
+        study.prepare_workers()  # takes seconds, beside the composition
     elsewhere = Elsewhere(options.flops_per_second, options.price)
     return compose_and_run(choices, lambda configs: _show(configs, not options.no_probe, elsewhere), resizes=True)
 
@@ -75,22 +75,22 @@ class Elsewhere:
 def _show(configs: "list[RunConfig]", probing: bool, elsewhere: Elsewhere) -> int:
     with live_line("loading torch"):
         from harness.study import forecast, supervisor  # torch: a wrong key is refused before it is loaded
+        from harness.study.process import LoadCheck
+        from harness.study.search import trials
     supervisor.refuse_impossible(configs)
-    neighbours = supervisor.Neighbours()
+    load = LoadCheck()
     with live_line("preparing data"):
         planned = supervisor.plan(configs)
     with live_line("counting") as line:
 
         def probe(item: "PlannedRun", needed: "Work") -> "Pace | None":
             line.show(f"probing {item.title}")
-            return forecast.probe(item, needed, passive=neighbours.are_busy())
+            return forecast.probe(item, needed, passive=load.exceeds_limit())
 
         groups = forecast.groups(planned, probe if probing else None)
         line.show("probing a launch of the timing session")
         timing = forecast.timing(planned, probing)
-    notes = dict.fromkeys(
-        [*(note for item in planned for note in item.notes), *filter(None, [supervisor.trials.announced(configs)])]
-    )
+    notes = dict.fromkeys([*(note for item in planned for note in item.notes), *filter(None, [trials.announced(configs)])])
     print(
         "\n".join(
             [
@@ -130,7 +130,7 @@ def summary(groups: "list[Group]", timing: "Timing | None", at_once: int = 1) ->
     number, every = sum(todo.values()), sum(len(one.runs) for one in groups)
     unknown = sum(len(one.open) for one in groups if one.pace is None)
     seconds = [one.pace.seconds for one in groups if one.pace is not None for _ in one.open]
-    training = forecast.side_by_side(seconds, at_once)
+    training = forecast.training_s(seconds, at_once)
     lines = [f"{counted(every, 'run')}: {every - number} done, {number} to do"]
     if number:
         how = "one after the other" if at_once == 1 else f"{at_once} at once"

@@ -4,8 +4,8 @@ import gc
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from harness import study
 from harness.config import command_line, compose, names
-from harness.study import workers
 from harness.terminal import console, live_line
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str]) -> int:
     """0 when every run finished, 1 when one failed; InputError for a wrong input."""
-    workers.prepare()  # takes seconds, beside the composition
+    study.prepare_workers()  # takes seconds, beside the composition
     with console.quiet(not set(arguments).isdisjoint(command_line.QUIET)):
         return compose.main(arguments, _run_study, _conclude)
 
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
 def _run_study(configs: "list[RunConfig]") -> int:
     for output in {config.output for config in configs}:
         names.refuse_output(output)
-    workers.prepare()  # a launcher plugin calls this in a process of its own
+    study.prepare_workers()  # a launcher plugin calls this in a process of its own
     return _supervisor().run_study(configs)
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 NO_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc", "MemoryError")
 """What torch, Python and C++ print when memory is refused."""
 
+INVALID = 2
+"""Exit code of a worker that was asked for what cannot be run, as that of the command."""
+
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 """Signals that a process causes itself."""
 

@@ -9,8 +9,8 @@ from harness.config import resolve
 from harness.errors import InputError
 from harness.hardware import facts
 from harness.hardware.device import Machine
+from harness.processes.ending import INVALID
 from harness.study import pieces, pretrain_run, run_folder, task_run
-from harness.study.end import INVALID
 from harness.study.identity import Inputs
 from harness.tracking.run_log import RunLog, write_json
 from harness.training import distributed

@@ -25,7 +25,7 @@ from harness.hardware import facts
 from harness.measure import flops, size
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
-from harness.study import identity, run_folder, workers
+from harness.study import WORKER, identity, run_folder
 from harness.study.plan import PlannedRun
 from harness.study.timing import session
 from harness.tasks import prepared
@@ -108,12 +108,12 @@ def opening(planned: list[PlannedRun]) -> str:
     text = f"{counted(len(planned), 'run')}: {len(planned) - len(left)} done, {len(left)} to do"
     if not paces:
         return text
-    seconds = side_by_side([pace.seconds for pace in paces], planned[0].config.hardware.workers)
+    seconds = training_s([pace.seconds for pace in paces], planned[0].config.hardware.workers)
     of = "" if len(paces) == len(left) else f" for {len(paces)} of them"
     return f"{text}, about {duration(seconds)}{of} by earlier runs"
 
 
-def side_by_side(seconds: list[float], workers: int) -> float:
+def training_s(seconds: list[float], workers: int) -> float:
     """Seconds of runs of which so many are at work at once: at least those of the longest one."""
     return max(sum(seconds) / workers, max(seconds, default=0.0))
 
@@ -222,7 +222,7 @@ def _run_shortened(item: PlannedRun, folder: Path, steps: int, passive: bool) ->
     began, reader, found = time.monotonic(), run_log.Reader(folder), {}
     with (folder / "log.txt").open("w") as log:
         threads = facts.threads(config.hardware)
-        worker = processes.start(workers.MODULE, [str(folder)], threads, log, passive=passive and threads > 1)
+        worker = processes.start(WORKER, [str(folder)], threads, log, passive=passive and threads > 1)
         try:
             while worker.poll() is None and last not in found:
                 with contextlib.suppress(subprocess.TimeoutExpired):

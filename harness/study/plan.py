@@ -35,6 +35,7 @@ class PlannedRun:
     drops_weights: bool = False  # because nothing else is set
     lifted: list[str] = field(default_factory=list)  # facts that vary between the arms of this command
     place: int = 0  # among the runs as the command names them
+    label: str = ""  # its title in console lines, with its number among the runs in the order of starting
     notes: list[str] = field(default_factory=list)  # printed before the first run starts
 
     @property

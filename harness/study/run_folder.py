@@ -15,8 +15,8 @@ from harness.config.resolve import load
 from harness.config.schema import RunConfig, save
 from harness.redact import words
 from harness.study import identity
-from harness.study.end import End
 from harness.study.identity import Inputs
+from harness.study.schedule import End
 from harness.tracking import run_log
 
 CONFIG = "config.yaml"

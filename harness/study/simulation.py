@@ -14,9 +14,7 @@ from typing import Any
 
 from harness.config.execution import SweepConfig
 from harness.errors import InputError
-from harness.study.end import End
-from harness.study.failures import Failures
-from harness.study.order import LOOKS_AGAIN_S, Order
+from harness.study.schedule import LOOKS_AGAIN_S, End, Failures, Order
 from harness.tracking.states import State
 from harness.tracking.trackers import EVERY_S
 from models.ranges import Range

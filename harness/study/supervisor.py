@@ -4,27 +4,25 @@ A worker never talks to MLflow. Where MLflow is unreachable, runs continue, and 
 """
 
 import contextlib
-import functools
 import os
 import shlex
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from harness import paths, plateau
 from harness.config import launched, recipe
 from harness.config.choices import Device
 from harness.config.schema import RunConfig
 from harness.errors import InputError
-from harness.hardware import device, facts, load
-from harness.study import forecast, plan_file, side_by_side, torn_runs, workers
+from harness.hardware import device, facts
+from harness.study import forecast, plan_file, prepare_workers, torn_runs
 from harness.study.budget import Queue
-from harness.study.failures import Failures
-from harness.study.one_run import Command, run_unless_done
 from harness.study.plan import PlannedRun, plan, with_sizes
+from harness.study.process import Command, LoadCheck, SerialRunner, ThreadedRunner
+from harness.study.schedule import Failures, Order
 from harness.study.screen import Screen
-from harness.study.search import trials
+from harness.study.search.trials import Searches
 from harness.study.timing import add as timing
 from harness.study.tracked_study import tracked
 from harness.terminal import console, counted, live_line
@@ -32,30 +30,8 @@ from harness.tracking import run_log
 from harness.tracking.states import State
 from harness.tracking.trackers import Trackers, refuse_foreign_stores
 
-BUSY_CPUS = 0.5
-"""CPUs that other processes keep busy from which on the threads of a worker sleep while they wait for each other."""
-
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """Sent by a batch system or `kill`, by a terminal that is closed, and by Ctrl-\\."""
-
-
-class Neighbours:
-    """Other processes of the machine, over the time since the last look: before each run, so the load of the one before it."""
-
-    def __init__(self) -> None:
-        self._load, self._were_busy = load.ForeignLoad(), False
-
-    def are_busy(self) -> bool:
-        """Whether they keep BUSY_CPUS busy, which is said when it begins; False where OMP_WAIT_POLICY says what threads do."""
-        if "OMP_WAIT_POLICY" in os.environ:
-            return False
-        foreign = self._load.foreign_cpus() or 0.0
-        self._load.start()
-        busy = foreign > BUSY_CPUS
-        if busy and not self._were_busy:
-            console.plain(f"other processes keep {foreign:.1f} CPUs busy: threads sleep while they wait for each other")
-        self._were_busy = busy
-        return busy
 
 
 def run_study(configs: list[RunConfig]) -> int:
@@ -66,24 +42,30 @@ def run_study(configs: list[RunConfig]) -> int:
     for config in configs:
         device.refuse_missing(config.hardware)
     refuse_foreign_stores(configs)
-    workers.prepare()
-    neighbours = Neighbours()
+    prepare_workers()
+    load, trackers = LoadCheck(), None
     with console.quiet(any(config.sweep.quiet for config in configs)):
-        trackers = functools.cache(lambda: _opened(configs[0]))
         refuse_impossible(configs)
         if any(config.search.space for config in configs):
-
-            def run(some: list[RunConfig], heading: str) -> list[dict[str, Any] | None]:
-                return _run_trials(some, heading, neighbours, trackers)
-
-            configs = trials.tuned(with_sizes(configs), run)
+            searches = Searches(with_sizes(configs))
+            for runs, heading in searches.rounds():
+                with live_line("preparing data"):
+                    folders = [plan([config])[-1].folder for config in runs]
+                    planned = plan(runs)
+                trackers = trackers or _opened(configs[0])
+                with _begun(planned, trackers, heading):
+                    run_in_order(planned, trackers, load)
+                searches.take([run_log.result(folder) for folder in folders])
+            configs = searches.tuned()
         with live_line("preparing data"):
             planned = plan(configs)
-        code = _run_planned(planned, neighbours, trackers)
+        trackers = trackers or _opened(configs[0])
+        with _begun(planned, trackers):
+            all_finished = run_in_order(planned, trackers, load)
         if console.is_quiet():
             for folder in _studies(planned):
                 console.result(f"results: {os.path.relpath(folder)} (what happened: {os.path.relpath(folder / console.LOG)})")
-        return code
+        return 0 if all_finished else 1
 
 
 def conclude(configs: list[RunConfig]) -> int:
@@ -98,7 +80,7 @@ def conclude(configs: list[RunConfig]) -> int:
         with live_line("preparing data"):
             planned = plan(configs)
         with console.logged(_studies(planned)), _ended_as_interrupted(), tracked(planned, _opened(configs[0])):
-            states = [run_log.result(item.folder) for item in planned]
+            states = [run_log.result(run.folder) for run in planned]
             finished = sum(state is not None and state["status"] == State.finished for state in states)
             console.plain(f"{finished} of {counted(len(planned), 'run')} finished")
         return 0
@@ -109,35 +91,24 @@ def _opened(config: RunConfig) -> Trackers:
         return Trackers(config)
 
 
-def _run_trials(
-    configs: list[RunConfig], heading: str, neighbours: Neighbours, trackers: Callable[[], Trackers]
-) -> list[dict[str, Any] | None]:
-    """The results of trials of a search, in their order; those that have finished are not run again."""
-    with live_line("preparing data"):
-        folders = [plan([config])[-1].folder for config in configs]
-        planned = plan(configs)
-    _run_planned(planned, neighbours, trackers, heading)
-    return [run_log.result(folder) for folder in folders]
-
-
 def _studies(planned: list[PlannedRun]) -> list[Path]:
     """Their folders."""
-    return sorted({paths.study_folder(item.config.output, item.config.study) for item in planned})
+    return sorted({paths.study_folder(run.config.output, run.config.study) for run in planned})
 
 
-def _run_planned(planned: list[PlannedRun], neighbours: Neighbours, opened: Callable[[], Trackers], trials_of: str = "") -> int:
-    """0 if all runs finished, 1 if one did not. Others follow the trials of a search, so that no tracker is waited for."""
-    if any(item.inputs.data is None for item in planned):
+@contextlib.contextmanager
+def _begun(planned: list[PlannedRun], trackers: Trackers, trials_of: str = "") -> Iterator[None]:
+    """Announces the runs, writes the plan, tracks the study. Others follow the trials of a search: no tracker is waited for."""
+    if any(run.inputs.data is None for run in planned):
         plateau.references()  # refuses a torn one before anything runs
-    trackers = opened()
     with console.logged(_studies(planned)):
         _announce(planned, trials_of)
         plan_file.write(planned)
         try:
             with _ended_as_interrupted(), tracked(planned, trackers, waits=not trials_of):
-                return 0 if _run_all(planned, neighbours, trackers) else 1
+                yield
         except KeyboardInterrupt:
-            done = sum(run_log.result(item.folder) is not None for item in planned)
+            done = sum(run_log.result(run.folder) is not None for run in planned)
             left = f"run the same command again to continue; what is left: {_status(planned)}"
             console.problem(f"{done} of {len(planned)} runs have ended; {left}")
             raise
@@ -149,27 +120,14 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
     torn_runs.set_aside(planned)
     if heading:
         console.plain(heading)
-    pretrainings = [item for item in planned if item.inputs.data is None]
-    notes = [*(note for item in planned for note in item.notes), *(recipe.note_on_scale(item.config) for item in pretrainings)]
+    pretrainings = [run for run in planned if run.inputs.data is None]
+    notes = [*(note for run in planned for note in run.notes), *(recipe.note_on_scale(run.config) for run in pretrainings)]
     for note in dict.fromkeys(filter(None, notes)):
         console.plain(note)
-    if any(item.drops_weights and run_log.result(item.folder) is None for item in planned):
+    if any(run.drops_weights and run_log.result(run.folder) is None for run in planned):
         console.plain("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them")
     if len(planned) > 1:
         console.plain(forecast.opening(planned))
-
-
-def _are_busy(planned: list[PlannedRun], neighbours: Neighbours) -> Callable[[], bool]:
-    """Whether other processes are busy: before each run, or, of runs at once, at the beginning.
-
-    A process that forks workers ends with the thread that has started it, so that this thread starts both kinds of it.
-    """
-    if planned[0].config.hardware.workers == 1:
-        return neighbours.are_busy
-    busy = neighbours.are_busy()
-    if busy:
-        workers.prepare_passive()
-    return lambda: busy
 
 
 def refuse_impossible(configs: list[RunConfig]) -> None:
@@ -192,13 +150,43 @@ def refuse_impossible(configs: list[RunConfig]) -> None:
         raise InputError(f"hardware.workers={count} with {each} need more than the {cores} cores that this process may use")
 
 
-def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Trackers) -> bool:
+def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck) -> bool:
     """Runs and times them; whether all finished. A sweep that stops before its end times nothing."""
-    failures, count, queue = Failures(planned[0].config.sweep), planned[0].config.hardware.workers, Queue(planned)
-    with Screen(len(planned)) as screen:
-        command = Command(trackers, _are_busy(planned, neighbours), screen=screen, workers=count)
-        stop, ended = _run_each(queue, planned, command, screen, failures)
-        if stop is None and planned[0].config.sweep.timing:
+    config, failures, queue = planned[0].config, Failures(planned[0].config.sweep), Queue(planned)
+    order, screen, workers = Order(_labelled(queue, len(planned))), Screen(len(planned)), config.hardware.workers
+    if workers > 1:
+        load.fix()
+    command = Command(trackers, load, screen, workers)
+    runner, stop, ended, is_free = SerialRunner(command) if workers == 1 else ThreadedRunner(command), None, 0, False
+    with screen:
+        with runner:
+            while True:
+                ready = order.take() if stop is None and runner.running < workers else None
+                if ready is not None and failures.has(ready.run.needs):
+                    console.problem(f"{ready.run.label}: skipped: its pretraining did not finish")
+                    failures.skip(ready.run)
+                    screen.count(finished=False, ran=False)
+                    order.end(ready.run)
+                    ended += 1
+                elif ready is not None:
+                    runner.start(ready.run, ready.again)
+                elif runner.running:
+                    if runner.running < workers and not is_free:  # its time is enough for the imports of timing
+                        is_free = True
+                        timing.prepare(planned)
+                    run, outcome = runner.wait()
+                    if outcome is None:
+                        order.put_off(run)
+                        continue
+                    end, ran = outcome
+                    screen.count(end.state is State.finished, ran)
+                    reason = failures.add(run, end, ran)
+                    stop = stop or reason
+                    order.end(run)
+                    ended += 1
+                else:
+                    break
+        if stop is None and config.sweep.timing:
             timing.time_runs(planned, trackers, screen)
     if left := queue.summary():
         console.problem(f"{left}; what is left: {_status(planned)}")
@@ -210,44 +198,11 @@ def _run_all(planned: list[PlannedRun], neighbours: Neighbours, trackers: Tracke
     return not failures.ends
 
 
-def _run_each(
-    queue: Queue, planned: list[PlannedRun], command: Command, screen: Screen, failures: Failures
-) -> tuple[str | None, int]:
-    """Why the sweep stops, if it does, and how many runs have ended or were skipped."""
-    labels: dict[int, str] = {}
-    stops: list[str] = []
-
-    def labelled() -> Iterator[PlannedRun]:
-        for number, item in enumerate(queue, 1):
-            labels[id(item)] = f"[{launched.place(number, len(planned))}] {item.title}"
-            yield item
-
-    def run(item: PlannedRun, again: bool) -> side_by_side.Outcome | None:
-        return run_unless_done(item, labels[id(item)], command, again)
-
-    def needs_what_failed(item: PlannedRun) -> bool:
-        return failures.has(item.needs)
-
-    def may_continue() -> bool:
-        return not stops
-
-    ended = 0
-    last = functools.partial(timing.prepare, planned)  # a free worker's time is enough for its imports
-    follow = (run, needs_what_failed, may_continue, command.interrupted, last)
-    outcomes = side_by_side.outcomes(labelled(), command.workers, *follow)
-    with contextlib.closing(outcomes):
-        for item, outcome in outcomes:
-            ended += 1
-            if outcome is None:
-                console.problem(f"{labels[id(item)]}: skipped: its pretraining did not finish")
-                failures.skip(item)
-                screen.count(finished=False, ran=False)
-                continue
-            end, ran = outcome
-            screen.count(end.state is State.finished, ran)
-            stop = failures.add(item, end, ran)
-            stops += [stop] if stop is not None else []
-    return (stops[0] if stops else None), ended
+def _labelled(queue: Queue, count: int) -> Iterator[PlannedRun]:
+    """The runs, numbered in this order in console lines."""
+    for number, run in enumerate(queue, 1):
+        run.label = f"[{launched.place(number, count)}] {run.title}"
+        yield run
 
 
 def _status(planned: list[PlannedRun]) -> str:

@@ -105,7 +105,7 @@ class TrackedRun:
     """One run on its way to the trackers."""
 
     def __init__(self, trackers: Trackers, config: "RunConfig", record: dict[str, Any], folder: Path) -> None:
-        self._trackers, self._config, self._record, self._folder = trackers, config, record, folder
+        self._trackers, self._config, self._record, self.folder = trackers, config, record, folder
         self._pending: list[dict[str, Any]] = []
         self._sent: dict[str, int] = {}  # last step of each curve
         self._known: dict[str, int] = {}  # those of an earlier worker, whose points come again
@@ -129,7 +129,7 @@ class TrackedRun:
     def end(self, status: str) -> None:
         """Sends the rest and ends the run with this status."""
         self._send()
-        self._trackers.send(self._config, lambda backend: backend.end(self._record, self._folder, status))
+        self._trackers.send(self._config, lambda backend: backend.end(self._record, self.folder, status))
 
     def _send(self) -> None:
         self._last, entries, self._pending = time.monotonic(), self._pending, []

@@ -179,7 +179,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["harness"])
     monkeypatch.setattr("harness.commands.run._run_study", lambda configs: 0)
-    monkeypatch.setattr("harness.study.workers.prepare", lambda: None)
+    monkeypatch.setattr("harness.study.prepare_workers", lambda: None)
     monkeypatch.setattr(plan, "_show", lambda *_: 0)
     monkeypatch.setattr("harness.commands.profile.command._profile", lambda *_: 0)
     monkeypatch.setattr("harness.commands.memory.command._measure", lambda *_: 0)

@@ -94,10 +94,10 @@ def run_harness(
 def tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Printed]:
     """Runs a command that is to be refused in this process, in an empty folder; no run may begin."""
     from harness.__main__ import main
-    from harness.study import one_run
+    from harness.study import process
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(one_run, "_run", lambda item, label, *others: pytest.fail(f"{label} was run"))
+    monkeypatch.setattr(process, "_start_workers", lambda run, command: pytest.fail(f"{run.label} was run"))
 
     def command(*arguments: str) -> Printed:
         monkeypatch.setattr(sys, "argv", ["harness"])

@@ -212,11 +212,11 @@ def test_module_that_starts_a_thread_is_not_forked(module, servers, tmp_path, ca
 def test_what_workers_import_starts_no_thread(servers, tmp_path, capfd):
     """Otherwise all of them would start as new processes."""
     from harness.measure import launch
-    from harness.study import workers
+    from harness.study import WORKER, prepare_workers
 
-    workers.prepare()
+    prepare_workers()
     processes.serve(launch.WORKER)
-    for module in (workers.MODULE, launch.WORKER):
+    for module in (WORKER, launch.WORKER):
         with (tmp_path / "log.txt").open("w") as log:
             worker = processes.start(module, [str(tmp_path / "none")], 1, log)
         assert isinstance(worker, processes.Forked)

@@ -5,7 +5,7 @@ a search that was killed continues. Trials are scored on rows of train that they
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
@@ -24,9 +24,6 @@ RUNGS = 3
 
 STUDY = "-search"
 """Ending of the name of the study that has the trials of another."""
-
-Run = Callable[[list[RunConfig], str], list[dict[str, Any] | None]]
-"""Runs trials that have not finished, under a heading; their results, None for one that failed."""
 
 
 @dataclass
@@ -118,45 +115,53 @@ def rungs_of(config: RunConfig) -> int:
     return 1 if config.search.reduction is None else RUNGS
 
 
-def tuned(composed: list[RunConfig], run: Run) -> list[RunConfig]:
-    """The same runs, those with a search with the best settings of their arm on their task; InputError for a wrong space."""
-    searches: dict[tuple[str, ...], Search] = {}
-    for config in composed:
-        if config.search.space and key_of(config) not in searches:
-            searches[key_of(config)] = Search(config, space.dimensions(config), _study(config))
-    most = max((search.config.search.trials for search in searches.values()), default=0)
-    for number in range(most):
-        _round(number, [one for one in searches.values() if number < one.config.search.trials], run)
-    chosen = {key: search.best() for key, search in searches.items()}
-    for best in chosen.values():
-        shown = " ".join(f"{key}={space.text(value)}" for key, value in json.loads(best.tuned["settings"]).items())
-        console.plain(f"search: {best.label}, {best.task.name}: {shown}")
-    return [_as(config, chosen[key_of(config)]) if config.search.space else config for config in composed]
+class Searches:
+    """The searches of a command, one of each arm on each task; InputError for a wrong space."""
 
+    def __init__(self, composed: list[RunConfig]) -> None:
+        self._composed, self._searches = composed, {}
+        self._running: list[Search] = []  # searches whose trials are run now, with the budget of this rung
+        self._rung = 0
+        for config in composed:
+            if config.search.space and key_of(config) not in self._searches:
+                self._searches[key_of(config)] = Search(config, space.dimensions(config), _study(config))
 
-def _round(number: int, searches: list[Search], run: Run) -> None:
-    """The next trial of each arm."""
-    for search in searches:
-        search.ask()
-    most = max(search.config.search.trials for search in searches)
-    for rung in range(max(rungs_of(search.config) for search in searches)):
-        now = [(search, config) for search in searches if rung < rungs_of(search.config) and (config := search.run_of(rung))]
-        if not now:
-            return
-        budget = f", budget {rung + 1} of {RUNGS}" if rungs_of(now[0][0].config) > 1 else ""
-        results = run([config for _, config in now], f"search: trial {number + 1} of {most}{budget}")
-        for (search, _), result in zip(now, results, strict=True):
-            search.take(result, rung)
+    def rounds(self) -> Iterator[tuple[list[RunConfig], str]]:
+        """The next trials of all arms, with one budget, and a heading; `take` is to be called with their results."""
+        most = max((search.config.search.trials for search in self._searches.values()), default=0)
+        for number in range(most):
+            searches = [search for search in self._searches.values() if number < search.config.search.trials]
+            for search in searches:
+                search.ask()
+            for rung in range(max(rungs_of(search.config) for search in searches)):
+                trials = [(one, run) for one in searches if rung < rungs_of(one.config) and (run := one.run_of(rung))]
+                if not trials:
+                    break
+                self._running, self._rung = [search for search, _ in trials], rung
+                budget = f", budget {rung + 1} of {RUNGS}" if rungs_of(self._running[0].config) > 1 else ""
+                trials_in_all = max(search.config.search.trials for search in searches)
+                yield [run for _, run in trials], f"search: trial {number + 1} of {trials_in_all}{budget}"
+
+    def take(self, results: list[dict[str, Any] | None]) -> None:
+        """Takes the results of the trials, None for one that failed."""
+        for search, result in zip(self._running, results, strict=True):
+            search.take(result, self._rung)
+
+    def tuned(self) -> list[RunConfig]:
+        """The runs of the command, those with a search with the best settings of their arm on their task."""
+        best = {key: search.best() for key, search in self._searches.items()}
+        for config in best.values():
+            settings = " ".join(f"{key}={space.text(value)}" for key, value in json.loads(config.tuned["settings"]).items())
+            console.plain(f"search: {config.label}, {config.task.name}: {settings}")
+        return [
+            replace(best[key_of(run)], seed=run.seed, pretrain=run.pretrain) if run.search.space else run
+            for run in self._composed
+        ]
 
 
 def key_of(config: RunConfig) -> tuple[str, ...]:
     """Equal for the runs of one arm on one task, which share a search."""
     return (config.study, config.label, config.scale_name, config.task.name)
-
-
-def _as(config: RunConfig, best: RunConfig) -> RunConfig:
-    """The run, which may have another seed, with the chosen settings."""
-    return replace(best, seed=config.seed, pretrain=config.pretrain)
 
 
 def announced(composed: list[RunConfig]) -> str | None:

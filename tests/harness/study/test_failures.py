@@ -4,8 +4,8 @@ import pytest
 
 from harness.errors import InputError
 from harness.processes.ending import Ending
-from harness.study import end, supervisor
-from harness.study.end import End
+from harness.study import process, supervisor
+from harness.study.schedule import End
 from harness.tracking.states import State
 
 SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
@@ -22,11 +22,11 @@ def ended(compose, output, monkeypatch, capsys):
     def sweep(ends: list[End], *arguments: str) -> tuple[int, list[str], bool, list[str]]:
         started, timed, left = [], [], list(ends)
 
-        def run(item, label, command, again):
-            started.append(item.title)
+        def run_to_end(run, command, again):
+            started.append(run.title)
             return left.pop(0), True
 
-        monkeypatch.setattr(supervisor, "run_unless_done", run)
+        monkeypatch.setattr(process, "run_to_end", run_to_end)
         monkeypatch.setattr(supervisor.timing, "time_runs", lambda planned, trackers, screen: timed.append(len(planned)))
         seeds = ",".join(str(seed) for seed in range(1, 1 + len(ends)))
         sweeps = [] if any(one.startswith("seed=") for one in arguments) else [f"seed={seeds}"]
@@ -123,7 +123,7 @@ def test_a_wrong_value_names_the_choices(compose):
     ids=["finished", "late", "diverged", "timeout", "invalid", "failed", "out_of_memory"],
 )
 def test_the_state_follows_from_result_complaint_and_process(ending, result, complaint, expected):
-    assert end.of_worker(ending, result, complaint) == expected
+    assert process.end_of(ending, result, complaint) == expected
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_the_state_follows_from_result_complaint_and_process(ending, result, com
     [(-9, 0, "killed"), (-9, 1, "out_of_memory"), (-15, 0, "killed"), (-11, 0, "failed"), (-6, 0, "failed"), (0, 0, "failed")],
 )
 def test_signals_of_others_kill_and_own_ones_fail(code, oom_kills, state):
-    assert end.of_worker(Ending(code, (), oom_kills), None, None).state == state
+    assert process.end_of(Ending(code, (), oom_kills), None, None).state == state

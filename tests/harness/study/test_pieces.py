@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from harness import processes, tags
-from harness.study import pieces, run_folder, workers
+from harness.study import WORKER, pieces, run_folder
 from harness.study.pieces import FoundPieces
 from harness.study.plan import plan
 from harness.tracking import run_log
@@ -31,7 +31,7 @@ def worked(item, folder: Path, found: dict[str, int]) -> list[float]:
     """The losses of the run's worker with these pieces."""
     record = run_folder.record(item.config, item.inputs, item.lifted) | {tags.PIECES: found}
     run_folder.prepare(folder, item.config, record)
-    code = processes.run(workers.MODULE, [str(folder)], 1, folder / "log.txt")
+    code = processes.run(WORKER, [str(folder)], 1, folder / "log.txt")
     assert code == 0, (folder / "log.txt").read_text()
     return losses(folder, "pretrain" if item.inputs.data is None else "finetune")
 

@@ -6,133 +6,148 @@ import signal
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from child_processes import PATIENCE_S, wait_for, workers
 from small_study import STUDY, results
 
-from harness.study import side_by_side
+from harness.config.execution import SweepConfig
+from harness.study import process, supervisor
 from harness.study.plan import plan
+from harness.study.process import Command, LoadCheck, Outcome
+from harness.study.schedule import End
 from harness.tracking import run_log
+from harness.tracking.states import State
 
 AT_ONCE = "hardware.workers=2"
+FINISHED = (End(State.finished), True)
 
 
 @dataclass(eq=False)
-class Item:
-    """What the order of runs needs of a planned run."""
+class Run:
+    """What scheduling needs of a planned run."""
 
     title: str
-    needs: "Item | None" = None
+    needs: "Run | None" = None
+    label: str = ""
     began: threading.Event = field(default_factory=threading.Event)
+    config: SimpleNamespace = None
+    place: int = 0
 
 
-def order_of(items: list[Item], count: int, run, **changes) -> list[tuple[str, object]]:
-    options = {"skipped": lambda item: False, "may_continue": lambda: True, "interrupted": threading.Event()} | changes
-    return [(item.title, outcome) for item, outcome in side_by_side.outcomes(items, count, run, **options)]
+@pytest.fixture
+def in_order(monkeypatch):
+    """Runs all by this stand-in for what starts workers, so many at once."""
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")  # the load is not looked at
+    monkeypatch.setattr(supervisor.timing, "prepare", lambda planned: None)
+
+    def run_all(runs: list[Run], workers: int, run_to_end, **sweep) -> bool:
+        hardware, settings = SimpleNamespace(workers=workers), SweepConfig(timing=False, **sweep)
+        for place, run in enumerate(runs):
+            run.config, run.place = SimpleNamespace(sweep=settings, hardware=hardware, study="s", output="multirun"), place
+        monkeypatch.setattr(process, "run_to_end", run_to_end)
+        return supervisor.run_in_order(runs, None, LoadCheck())
+
+    return run_all
 
 
-def test_two_run_at_once_and_never_more():
-    items, running, most = [Item(str(number)) for number in range(6)], [], []
+def test_two_run_at_once_and_never_more(in_order):
+    running, most = [], []
     lock, both = threading.Lock(), threading.Barrier(2, timeout=60)
 
-    def run(item: Item, again: bool) -> str:
+    def run_to_end(run: Run, command: Command, again: bool) -> Outcome:
         with lock:
-            running.append(item)
+            running.append(run)
             most.append(len(running))
         both.wait()
         with lock:
-            running.remove(item)
-        return f"ran {item.title}"
+            running.remove(run)
+        return FINISHED
 
-    found = order_of(items, 2, run)
-    assert sorted(found) == [(str(number), f"ran {number}") for number in range(6)]
+    assert in_order([Run(str(number)) for number in range(6)], 2, run_to_end)
+    assert len(most) == 6
     assert max(most) == 2
 
 
 @pytest.mark.parametrize(("count", "calls"), [(2, 1), (1, 0)])
-def test_a_worker_that_is_free_before_the_end_is_told_once(count, calls):
-    items, began_before, alone = [Item(str(number)) for number in range(4)], [], threading.Event()
+def test_timing_is_prepared_once_where_a_worker_is_free_before_the_end(in_order, count, calls, monkeypatch):
+    runs, began_before, prepared = [Run(str(number)) for number in range(4)], [], threading.Event()
 
-    def run(item: Item, again: bool) -> str:
-        item.began.set()
-        if item is items[-1] and count > 1:  # ends when the others have and it was told
-            assert alone.wait(60)
-        return f"ran {item.title}"
+    def run_to_end(run: Run, command: Command, again: bool) -> Outcome:
+        run.began.set()
+        if run is runs[-1] and count > 1:  # ends when the others have and timing was prepared
+            assert prepared.wait(60)
+        return FINISHED
 
-    def on_last() -> None:
-        began_before.append([item.title for item in items if item.began.is_set()])
-        alone.set()
+    def prepare(planned: list[Run]) -> None:
+        began_before.append([run.title for run in planned if run.began.is_set()])
+        prepared.set()
 
-    assert len(order_of(items, count, run, on_last=on_last)) == 4
+    monkeypatch.setattr(supervisor.timing, "prepare", prepare)
+    assert in_order(runs, count, run_to_end)
     assert began_before == [["0", "1", "2", "3"]] * calls
 
 
-def test_a_run_starts_after_what_it_needs():
-    first, other = Item("pretraining"), Item("other")
-    second, ended = Item("task", first), []
+def test_a_run_starts_after_what_it_needs(in_order):
+    first, other = Run("pretraining"), Run("other")
+    second, ended = Run("task", first), []
 
-    def run(item: Item, again: bool) -> str:
-        item.began.set()
-        if item is first:
+    def run_to_end(run: Run, command: Command, again: bool) -> Outcome:
+        run.began.set()
+        if run is first:
             assert other.began.wait(60), "the other one was not started beside it"
             assert not second.began.is_set()
-        ended.append(item.title)
-        return "ran"
+        ended.append(run.title)
+        return FINISHED
 
-    order_of([first, second, other], 2, run)
+    assert in_order([first, second, other], 2, run_to_end)
     assert ended.index("pretraining") < ended.index("task")
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_run_of_another_command_comes_last_with_what_needs_it(count):
-    held, free, tried = Item("held"), Item("free"), []
-    needs_held = Item("needs held", held)
+def test_a_run_of_another_command_comes_last_with_what_needs_it(in_order, count):
+    held, free, tried = Run("held"), Run("free"), []
+    needs_held = Run("needs held", held)
 
-    def run(item: Item, again: bool) -> str | None:
-        tried.append((item.title, again))
-        return None if item is held and tried.count((item.title, True)) < 2 else "ran"
+    def run_to_end(run: Run, command: Command, again: bool) -> Outcome | None:
+        tried.append((run.title, again))
+        return None if run is held and tried.count((run.title, True)) < 2 else FINISHED
 
-    found = order_of([held, needs_held, free], count, run)
-    assert sorted(found) == [("free", "ran"), ("held", "ran"), ("needs held", "ran")]
-    assert tried[0] == ("held", False)
-    assert [one for one in tried if one != ("free", False)] == [
-        ("held", False),
-        ("held", True),
-        ("held", True),
-        ("needs held", False),
-    ]
+    assert in_order([held, needs_held, free], count, run_to_end)
+    assert (held.label, needs_held.label, free.label) == ("[1/3] held", "[2/3] needs held", "[3/3] free")
+    others = [one for one in tried if one != ("free", False)]
+    assert others == [("held", False), ("held", True), ("held", True), ("needs held", False)]
     assert tried.index(("free", False)) < tried.index(("held", True))
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_what_is_skipped_has_no_outcome_and_nothing_starts_after_a_stop(count):
-    items, ran = [Item(str(number)) for number in range(5)], []
+def test_nothing_starts_after_a_stop(in_order, count):
+    ran = []
 
-    def run(item: Item, again: bool) -> str:
-        ran.append(item.title)
-        return "ran"
+    def run_to_end(run: Run, command: Command, again: bool) -> Outcome:
+        ran.append(run.title)
+        return (End(State.failed), True) if run.title == "1" else FINISHED
 
-    found = order_of(items, count, run, skipped=lambda item: item.title == "1", may_continue=lambda: len(ran) < 2)
-    assert ("1", None) in found
-    assert len(ran) == 2
+    assert not in_order([Run(str(number)) for number in range(9)], count, run_to_end, on_failure="stop")
+    assert 2 <= len(ran) <= 1 + count
 
 
-def test_what_a_run_raises_ends_the_others():
-    items, interrupted, left = [Item("raises"), Item("waits")], threading.Event(), []
+def test_what_a_run_raises_ends_the_others(in_order):
+    runs, left = [Run("raises"), Run("waits")], []
 
-    def run(item: Item, again: bool) -> str:
-        item.began.set()
-        if item.title == "raises":
-            items[1].began.wait(60)
+    def run_to_end(run: Run, command: Command, again: bool) -> Outcome:
+        run.began.set()
+        if run.title == "raises":
+            runs[1].began.wait(60)
             raise BrokenPipeError
-        interrupted.wait(60)
-        left.append(item.title)
-        return "ran"
+        command.interrupted.wait(60)
+        left.append(run.title)
+        return FINISHED
 
     with pytest.raises(BrokenPipeError):
-        order_of(items, 2, run, interrupted=interrupted)
+        in_order(runs, 2, run_to_end)
     assert left == ["waits"]
 
 
@@ -265,5 +280,5 @@ def test_four_commands_share_a_sweep_and_one_that_is_killed_loses_nothing(start_
 def test_a_forecast_divides_the_time_but_not_a_run(workers, expected):
     from harness.study import forecast
 
-    assert forecast.side_by_side([10.0, 40.0, 10.0], workers) == expected
-    assert forecast.side_by_side([], workers) == 0.0
+    assert forecast.training_s([10.0, 40.0, 10.0], workers) == expected
+    assert forecast.training_s([], workers) == 0.0

@@ -7,7 +7,7 @@ from mlflow import MlflowClient
 
 from harness.__main__ import main
 from harness.study import run_folder, simulation
-from harness.study.order import Order
+from harness.study.schedule import Order
 from harness.study.simulation import Setting, Simulation
 from harness.tracking.mlflow_store import Tracker
 

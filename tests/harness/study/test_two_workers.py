@@ -11,7 +11,7 @@ from child_processes import PATIENCE_S, wait_for, workers
 from filelock import FileLock, Timeout
 
 from harness import paths, processes
-from harness.study import one_run
+from harness.study import process
 
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none", "tracking=none"]
 
@@ -75,7 +75,7 @@ def test_worker_holds_the_lock_of_its_folder_while_it_runs(start_process, small,
 
 def test_a_worker_that_lives_on_is_waited_for(run_harness, small, output, monkeypatch):
     """Where the kernel ends no process with its parent, the lock alone keeps the next command away."""
-    monkeypatch.setattr(one_run, "SOON_S", 0.05)
+    monkeypatch.setattr(process, "SOON_S", 0.05)
     command = [*small, "measure=none", "finetune.max_steps=1", "tracking=none", "study=s", f"output={output}"]
     assert run_harness(*command).returncode == 0
     (folder,) = (output / "s").glob("base-*")

@@ -8,7 +8,7 @@ import pytest
 
 from harness import processes
 from harness.config import compose
-from harness.study import workers
+from harness.study import WORKER
 from harness.study.supervisor import run_study
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
@@ -43,7 +43,7 @@ def test_a_study_from_python_forks_its_workers_and_not_its_caller(way, small, ou
     arguments = [*small, "measure=none", "finetune.max_steps=1", f"output={output}"]
     assert compose.main(arguments, run_study) == 0
     ((module, worker, parent),) = started
-    assert module == workers.MODULE
+    assert module == WORKER
     assert isinstance(worker, processes.Forked) == (way == "1")
     assert (parent != os.getpid()) == (way == "1")
     assert forks == []

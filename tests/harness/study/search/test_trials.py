@@ -40,6 +40,14 @@ class Runner:
         return results
 
 
+def tuned(configs, runner):
+    """The runs of a command after its search."""
+    searches = trials.Searches(configs)
+    for trial_runs, heading in searches.rounds():
+        searches.take(runner(trial_runs, heading))
+    return searches.tuned()
+
+
 @pytest.fixture
 def runs(compose):
     return compose("-m", *SEARCH, "model=base,albert", "seed=1,2")
@@ -51,7 +59,7 @@ def changed(configs, **changes):
 
 def test_every_arm_has_as_many_trials_and_the_same_random_ones(runs):
     runner = Runner()
-    trials.tuned(runs, runner)
+    tuned(runs, runner)
     of_arms = {name: [one for one in runner.runs if one.model_name == name] for name in ("base", "albert")}
     settings = [[(one.finetune.learning_rate, one.finetune.batch_size) for one in runs] for runs in of_arms.values()]
     assert settings[0] == settings[1]
@@ -61,7 +69,7 @@ def test_every_arm_has_as_many_trials_and_the_same_random_ones(runs):
 
 def test_the_best_settings_are_those_of_all_seeds_of_the_arm(runs):
     runner = Runner()
-    found = trials.tuned(runs, runner)
+    found = tuned(runs, runner)
     best = max((one for one in runner.runs if one.model_name == "albert"), key=score_of)
     albert = [one for one in found if one.model_name == "albert"]
     assert [(one.label, one.seed) for one in albert] == [("albert (tuned)", 1), ("albert (tuned)", 2)]
@@ -78,7 +86,7 @@ def _tried(config):
 
 def test_trials_hold_rows_of_train_out_and_final_runs_train_on_all(runs):
     runner = Runner()
-    found = trials.tuned(runs, runner)
+    found = tuned(runs, runner)
     assert {one.task.tune_share for one in runner.runs} == {0.1}
     assert {one.task.tune_share for one in found} == {runs[0].task.tune_share} == {0.0}
     assert {one.seed for one in runner.runs} == {1000}
@@ -92,13 +100,13 @@ def test_trials_hold_rows_of_train_out_and_final_runs_train_on_all(runs):
 def test_the_same_command_has_the_same_trials(runs, sampler, reduction):
     some = changed(runs, sampler=sampler, reduction=reduction, trials=14)
     first, second = Runner(), Runner()
-    assert trials.tuned(some, first) == trials.tuned(some, second)
+    assert tuned(some, first) == tuned(some, second)
     assert first.runs == second.runs
 
 
 def test_successive_halving_ends_most_trials_early(runs):
     runner = Runner()
-    found = trials.tuned(changed(runs, reduction=3, trials=20), runner)
+    found = tuned(changed(runs, reduction=3, trials=20), runner)
     base = [one for one in runner.runs if one.model_name == "base"]
     budgets = sorted({one.finetune.epochs for one in base})
     assert budgets == pytest.approx([2 / 9, 2 / 3, 2])
@@ -117,21 +125,21 @@ def test_what_is_announced_counts_arms_once_and_every_budget_of_a_trial(compose,
 def test_a_failed_trial_has_no_score_and_is_never_the_best(runs):
     some = [one for one in changed(runs, trials=4) if one.model_name == "base"]
     every = Runner()
-    trials.tuned(some, every)
+    tuned(some, every)
     best = max(range(4), key=lambda number: score_of(every.runs[number]))
-    (found, _) = trials.tuned(some, Runner(fails=(best,)))
+    (found, _) = tuned(some, Runner(fails=(best,)))
     scores = json.loads(found.tuned["scores"])
     assert scores[best] is None
     assert found.finetune.learning_rate != every.runs[best].finetune.learning_rate
     with pytest.raises(InputError, match=r"no trial of base on bag finished; why: python -m harness status default-search"):
-        trials.tuned(some, Runner(fails=(0, 1, 2, 3)))
+        tuned(some, Runner(fails=(0, 1, 2, 3)))
 
 
 def test_a_variant_is_tuned_in_its_resized_shape(compose):
     runs = compose("-m", *SEARCH, "model=base,albert", "match=params")
     sized = resize.resized(runs, lambda one: resolve(one, Found(vocabulary=Vocabulary(500, 0))))
     runner = Runner()
-    found = {one.model_name: one for one in trials.tuned(changed(sized, trials=2), runner)}
+    found = {one.model_name: one for one in tuned(changed(sized, trials=2), runner)}
     assert found["albert"].label == "albert (params as base) (tuned)"
     assert {one.model.hidden_size for one in runner.runs if one.model_name == "albert"} == {found["albert"].model.hidden_size}
     assert found["albert"].model.hidden_size > 128
@@ -154,7 +162,7 @@ def test_a_variant_is_tuned_in_its_resized_shape(compose):
 )
 def test_an_impossible_space_is_refused_before_any_trial(runs, one, said):
     with pytest.raises(InputError, match=said):
-        trials.tuned(changed(runs, space=[one]), lambda *_: pytest.fail("run"))
+        tuned(changed(runs, space=[one]), lambda *_: pytest.fail("run"))
 
 
 def test_the_reported_rows_may_not_choose_epochs_of_trials(compose):

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from harness.study.order import Next, Order
+from harness.study.schedule import Next, Order
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""The watchdog: what counts as progress, and time in which the worker could not work."""
+"""The watchdog of a worker, and the load of other processes, which decides how the threads of a worker wait."""
 
 import shutil
 import threading
@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from harness.config.execution import SweepConfig
-from harness.study import watchdog
-from harness.study.watchdog import Watchdog
+from harness.hardware import load
+from harness.study import process
+from harness.study.process import BUSY_CPUS, LoadCheck, Watchdog
 
 
 @pytest.fixture
 def wait(monkeypatch):
     """Passes time, by looks that are `step` seconds apart; the last complaint."""
     now = [100.0]
-    monkeypatch.setattr(watchdog.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(process.time, "monotonic", lambda: now[0])
 
     def pass_time(watched: Watchdog, seconds: float, step: float = 1.0) -> str | None:
         found = None
@@ -83,3 +84,24 @@ def test_checkpoints_that_go_while_it_looks_do_not_end_the_run(tmp_path):
     finally:
         worker.join()
     assert set(complaints) == {None}
+
+
+@pytest.fixture
+def check(monkeypatch: pytest.MonkeyPatch) -> LoadCheck:
+    """Their load, one look after the other."""
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    loads = iter([None, BUSY_CPUS, BUSY_CPUS + 0.1, 1.7, 0.0, 0.9])
+    monkeypatch.setattr(load.ForeignLoad, "foreign_cpus", lambda self: next(loads))
+    return LoadCheck()
+
+
+def test_they_are_busy_above_a_limit_and_that_is_said_when_it_begins(check, capsys):
+    assert [check.exceeds_limit() for _ in range(6)] == [False, False, True, True, False, True]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"other processes keep {cpus} CPUs busy" for cpus in (0.6, 0.9)]
+
+
+def test_what_the_environment_says_of_waiting_threads_stays(check, monkeypatch, capsys):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert [check.exceeds_limit() for _ in range(6)] == [False] * 6
+    assert capsys.readouterr().out == ""

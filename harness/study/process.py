@@ -1,0 +1,360 @@
+"""One run: skipped where it has finished, else its worker is started, followed, watched and ended; in this thread or others."""
+
+import contextlib
+import os
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from harness import paths, plateau, processes, tags
+from harness.config.execution import SweepConfig
+from harness.hardware import facts, load
+from harness.processes.ending import INVALID, Ending, Watch
+from harness.study import WORKER, leftovers, other_devices, pieces, run_folder
+from harness.study.pieces import FoundPieces
+from harness.study.plan import PlannedRun
+from harness.study.progress import Progress
+from harness.study.schedule import INTERRUPTED, LOOKS_AGAIN_S, End
+from harness.study.screen import Screen
+from harness.terminal import console
+from harness.tracking import run_log
+from harness.tracking.states import State
+from harness.tracking.trackers import TrackedRun, Trackers
+
+POLL_S = 0.5
+"""Seconds between two reads of a worker's log."""
+
+SOON_S = 5.0
+"""Seconds that are waited for the worker of a killed command before it is said."""
+
+LEAVES_S = 4.0
+"""Longest wait for the runs of an interrupted command, which end their workers."""
+
+BUSY_CPUS = 0.5
+"""CPUs that other processes keep busy from which on the threads of a worker sleep while they wait for each other."""
+
+LONGEST_STEP_S = 30.0
+"""Most seconds that one look counts: a machine that slept, or a command that was stopped, did not let the worker work."""
+
+Outcome = tuple[End, bool]
+"""How a run ended, and whether it ran now."""
+
+
+class LoadCheck:
+    """Whether other processes keep the CPUs busy, over the time since the last check: before each run, since the one before."""
+
+    def __init__(self) -> None:
+        self._load, self._exceeded = load.ForeignLoad(), False
+        self._fixed: bool | None = None
+
+    def fix(self) -> None:
+        """The answer of now holds for all runs to come, which run at once.
+
+        A process that forks workers ends with the thread that has started it, so that this thread starts both kinds of it.
+        """
+        self._fixed = None
+        self._fixed = self.exceeds_limit()
+        if self._fixed:
+            processes.serve_passive(WORKER)
+
+    def exceeds_limit(self) -> bool:
+        """Whether they use BUSY_CPUS, which is said when it begins; False where OMP_WAIT_POLICY says what threads do."""
+        if self._fixed is not None:
+            return self._fixed
+        if "OMP_WAIT_POLICY" in os.environ:
+            return False
+        cpus = self._load.foreign_cpus() or 0.0
+        self._load.start()
+        exceeds = cpus > BUSY_CPUS
+        if exceeds and not self._exceeded:
+            console.plain(f"other processes keep {cpus:.1f} CPUs busy: threads sleep while they wait for each other")
+        self._exceeded = exceeds
+        return exceeds
+
+
+@dataclass(frozen=True)
+class Command:
+    """What the runs of one command share."""
+
+    trackers: Trackers
+    load: LoadCheck
+    screen: Screen | None = None
+    workers: int = 1  # runs at once
+    pieces: FoundPieces = field(default_factory=FoundPieces)
+    interrupted: threading.Event = field(default_factory=threading.Event)  # by which runs in other threads end
+
+
+class SerialRunner:
+    """Runs in this thread, one after the other."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self.running = 0  # runs that were started and whose outcome was not taken
+
+    def __enter__(self) -> "SerialRunner":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def start(self, run: PlannedRun, again: bool) -> None:
+        """Runs it to its end; `again`: nothing else is left, so that it may wait a little for another command."""
+        self._ended, self.running = (run, run_to_end(run, self._command, again)), 1
+
+    def wait(self) -> tuple[PlannedRun, Outcome | None]:
+        """(run, outcome) of the run that ended; None where another command holds it."""
+        self.running = 0
+        return self._ended
+
+
+class ThreadedRunner:
+    """Runs in threads, each of which follows the worker of one run; interface of SerialRunner."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._ended: queue.Queue[tuple[PlannedRun, Outcome | BaseException | None]] = queue.Queue()
+        self._threads: dict[int, threading.Thread] = {}
+
+    @property
+    def running(self) -> int:
+        return len(self._threads)
+
+    def __enter__(self) -> "ThreadedRunner":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Where this thread is interrupted, waits a little for the others; what they start ends with this process anyway."""
+        if kind is not None:
+            self._command.interrupted.set()
+            for thread in self._threads.values():
+                thread.join(LEAVES_S)
+
+    def start(self, run: PlannedRun, again: bool) -> None:
+        self._threads[id(run)] = threading.Thread(target=self._run, args=(run, again), name=run.title, daemon=True)
+        self._threads[id(run)].start()
+
+    def _run(self, run: PlannedRun, again: bool) -> None:
+        try:
+            self._ended.put((run, run_to_end(run, self._command, again)))
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            self._ended.put((run, error))
+
+    def wait(self) -> tuple[PlannedRun, Outcome | None]:
+        """The next run that ends; raises what it raised."""
+        run, outcome = self._ended.get()
+        del self._threads[id(run)]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return run, outcome
+
+
+class Watchdog:
+    """Counts the time of one run, and the time since its folder last changed: when its worker must end."""
+
+    def __init__(self, config: SweepConfig, folder: Path) -> None:
+        self._config, self._folder = config, folder
+        self._last = time.monotonic()
+        self._ran_s = self._silent_s = 0.0
+        self._seen: object = None
+
+    def complaint(self) -> str | None:
+        """Why the worker must end, with the key that says so; None while it may go on. To be called every few seconds."""
+        now, seen = time.monotonic(), self._signs()
+        step, self._last = min(now - self._last, LONGEST_STEP_S), now
+        self._ran_s += step
+        self._silent_s = self._silent_s + step if seen == self._seen else 0.0
+        self._seen = seen
+        longest, silent = self._config.timeout_minutes, self._config.silent_minutes
+        if longest is not None and self._ran_s > 60 * longest:
+            return f"it ran for more than {longest:g} min (sweep.timeout_minutes)"
+        if silent is not None and self._silent_s > 60 * silent:
+            return f"no progress for {silent:g} min (sweep.silent_minutes)"
+        return None
+
+    def _signs(self) -> object:
+        """Sizes and times of the files that a working worker changes: its log, its curves, its checkpoints."""
+        signs = []
+        for path in paths.below(self._folder):
+            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+                facts = path.stat()
+                signs.append((path.name, facts.st_size, facts.st_mtime_ns))
+        return signs
+
+
+def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None:
+    """How the run ended, and whether it ran now; a run that has a result already is skipped.
+
+    None where another command runs it; when it is tried `again`, after it has waited a little for that.
+    """
+    try:
+        run.folder.mkdir(parents=True, exist_ok=True)
+        with _locked(run, again) as is_ours:
+            if not is_ours:
+                return None
+            _wait_for_worker(run)
+            state, record = _state_to_keep(run), run_log.read_json(run.folder / run_log.RECORD)
+            command.pieces.learn(run, record)
+            if state is None:
+                return _start_workers(run, command), True
+            console.plain(f"{run.label}: {state} already, skipped (rerun=true runs it again)")
+            _warn(run)
+            its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
+            command.trackers.send(its_study, lambda backend: backend.agree(record, run.folder))
+            return End(state), False
+    except BrokenPipeError:  # of our own output
+        raise
+    except OSError as error:  # a full disk, a folder that may not be written to: the next run may have more luck
+        console.problem(f"{run.label}: failed: {error}")
+        return End(State.failed, f"{type(error).__name__}: {error}"), True
+
+
+@contextlib.contextmanager
+def _locked(run: PlannedRun, again: bool) -> Iterator[bool]:
+    """Whether this command may run it: it holds the run's lock, which the system takes from a process that ends.
+
+    Within a budget of time it waits for that as long as it takes: what comes next depends on how this run ends.
+    """
+    lock, waits = FileLock(run.folder / paths.LOCK), run.config.sweep.budget_minutes is not None
+    try:
+        lock.acquire(timeout=LOOKS_AGAIN_S if again else 0)
+    except Timeout:
+        if not again:
+            console.plain(f"{run.label}: another process runs it; waiting{'' if waits else ', other runs go first'}")
+        if not waits:
+            yield False
+            return
+        lock.acquire()
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def _wait_for_worker(run: PlannedRun) -> None:
+    """Until no worker of an earlier command, which was killed, writes into the folder: it may live a moment longer."""
+    for seconds in (SOON_S, -1):
+        try:
+            with FileLock(run.folder / paths.WORKER_LOCK, timeout=seconds):
+                return
+        except Timeout:
+            console.problem(f"{run.label}: a worker of an earlier command still writes to {run.folder}; waiting")
+
+
+def _state_to_keep(run: PlannedRun) -> State | None:
+    """The state of a run that has a result; None where it is to run."""
+    result = run_log.result(run.folder)
+    if result is None:
+        return None
+    if not all(folder.is_dir() for folder in run.needs_weights):
+        key = "pretrain.keep" if run.inputs.data is None else "finetune.keep"
+        console.plain(f"{run.label}: finished without its weights, which {key} asks for: runs again")
+        return None
+    return None if run.config.rerun else State(result["status"])
+
+
+def _start_workers(run: PlannedRun, command: Command) -> End:
+    """The end of the run's worker, or of the last one where others follow: it was killed, or ran out of memory.
+
+    A worker resumes from the checkpoint of an earlier one if there is one.
+    """
+    leftovers.remove_temporary(run.folder)
+    record = None if run.config.rerun else run_folder.resumable(run.folder, run.config)
+    if record is None:
+        record = _new_record(run, command)
+    tracked = TrackedRun(command.trackers, run.config, record, run.folder)
+    watchdog, threads = Watchdog(run.config.sweep, run.folder), facts.threads(run.config.hardware)
+    passive = command.load.exceeds_limit() and threads > 1
+    ended, retries, again = INTERRUPTED, 0, "first"
+    try:
+        while again:
+            ended = INTERRUPTED
+            with Progress(run.label, command.screen, alone=command.workers == 1) as progress:
+                with (run.folder / run_log.LOG).open("w") as log:
+                    worker = processes.start(WORKER, [str(run.folder)], threads, log, passive)
+                    ended = _follow(worker, tracked, progress, watchdog, command.interrupted)
+                smaller = command.pieces.smaller(run, record) if ended.state is State.out_of_memory else None
+                retries += (killed := ended.state is State.killed)
+                again = "" if smaller is None else pieces.text(smaller)
+                if killed and retries <= run.config.sweep.retries:
+                    again = f"retry {retries} of {run.config.sweep.retries}"
+                result, log_file = run_log.result(run.folder), os.path.relpath(run.folder / run_log.LOG)
+                reason = f"{ended.reason}; again, {again}" if again else f"{ended.reason} (see {log_file})"
+                progress.end(ended.state.text, result["metrics"] if result else {}, reason, tried_again=bool(again))
+            if again and killed:
+                record[tags.RETRIES] = [*record.get(tags.RETRIES, []), ended.reason]
+                leftovers.remove_temporary(run.folder)
+                _wait_for_worker(run)
+            elif again:
+                record[tags.PIECES] = smaller
+            if again:
+                run_folder.try_again(run.folder, record)
+                tracked.forget(repeated=killed)
+        command.pieces.learn(run, record)
+        _warn(run)
+    finally:
+        try:
+            run_folder.write_end(run.folder, record, ended)
+        finally:
+            tracked.end(ended.state)
+    return ended
+
+
+def _new_record(run: PlannedRun, command: Command) -> dict[str, Any]:
+    """Creates the run's record. A pretraining resumes the checkpoint of the same pretraining on other devices."""
+    record, first = run_folder.record(run.config, run.inputs, run.lifted), command.pieces.first(run)
+    record |= {tags.PIECES: first} if first else {}
+    run_folder.prepare(run.folder, run.config, record)
+    if run.inputs.data is None and not run.config.rerun and (other := other_devices.take_over(run.folder, run.config, record)):
+        console.plain(f"{run.label}: resumes what {other.name} left on other devices")
+    return record
+
+
+def _warn(run: PlannedRun) -> None:
+    """Says so where a pretraining has finished that has not learned as it should."""
+    result = run_log.result(run.folder)
+    if result and (warning := plateau.warning(result["metrics"], run_folder.read(run.folder)["parameters"])):
+        console.problem(f"{run.label}: warning: {warning}")
+
+
+def _follow(
+    worker: processes.Worker, tracked: TrackedRun, progress: Progress, watchdog: Watchdog, interrupted: threading.Event
+) -> End:
+    """The end of the worker; it is ended where the watchdog complains, or with this command."""
+    reader, watch, complaint = run_log.Reader(tracked.folder), Watch(), None
+    try:
+        while complaint is None and worker.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.wait(POLL_S)
+            entries = reader.new_entries()
+            progress.show(entries)
+            tracked.add(entries)
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+            complaint = watchdog.complaint()
+    finally:
+        processes.end(worker)
+    entries = reader.new_entries()
+    progress.show(entries)
+    tracked.add(entries)
+    return end_of(watch.ending(worker.returncode, tracked.folder / run_log.LOG), run_log.result(tracked.folder), complaint)
+
+
+def end_of(ending: Ending, result: dict[str, Any] | None, complaint: str | None) -> End:
+    """From the end of the worker's process, the result that it left, and the complaint for which it was ended, if any."""
+    if result is not None:  # it was written whole, whatever happened after
+        state = State(result["status"])
+        return End(state) if state is State.finished else End(state, ending.last_line, ending.lines)
+    if complaint is not None:
+        return End(State.timeout, complaint, ending.lines)
+    if ending.code == INVALID:
+        return End(State.invalid, ending.last_line, ending.lines)
+    state = State.killed if ending.code < 0 and not ending.crashed else State.failed
+    state = State.out_of_memory if ending.out_of_memory else state
+    return End(state, ending.reason.removeprefix("out of memory: "), ending.lines)
