@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from harness import metrics
-from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.compare import Comparison
+from reports.comparison.section import Row, Section
 from reports.comparison.study import Study
 from reports.writing import plots
 from reports.writing.chapter import Chapter

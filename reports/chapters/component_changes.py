@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics
-from reports.comparison.compare import Row, Section
+from reports.comparison.section import Row, Section
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, escape
 from reports.writing.plots import COLOURS, axis_unit

@@ -9,7 +9,8 @@ from matplotlib.patches import Patch
 
 from harness import metrics
 from reports.chapters import component_changes
-from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.compare import Comparison
+from reports.comparison.section import Row, Section
 from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.writing import formats, plots, tables

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate, compare_paired, spread
-from reports.comparison.compare import Comparison, Row, Section
-from reports.comparison.heads import are_comparable
+from reports.comparison.compare import Comparison
+from reports.comparison.section import Row, Section, are_comparable
 from reports.comparison.study import Study
 from reports.errors import ReportError, unknown
 from reports.writing import formats

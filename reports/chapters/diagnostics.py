@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.paired import Replicate
-from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.compare import Comparison
 from reports.comparison.replicates import seeds_text
+from reports.comparison.section import Row, Section
 from reports.comparison.study import Study
 from reports.reading.store import Run
 from reports.writing import formats

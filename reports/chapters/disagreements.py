@@ -7,8 +7,8 @@ import numpy as np
 from reports.chapters import paired_items
 from reports.chapters.paired_items import MOST_ARMS
 from reports.comparison import predictions
-from reports.comparison.compare import Section
 from reports.comparison.predictions import Both, Texts
+from reports.comparison.section import Section
 from reports.comparison.study import Study
 from reports.writing import formats, tables
 from reports.writing.chapter import Chapter

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from reports.comparison import factorial
 from reports.comparison.compare import Comparison
 from reports.comparison.factorial import INTERACTION, MAIN, Design
-from reports.comparison.results import HEADLINE
+from reports.comparison.section import HEADLINE
 from reports.comparison.statistics import Change
 from reports.writing import formats, plots
 from reports.writing.formats import POINTS

@@ -8,7 +8,7 @@ from reports.chapters import effect_map
 from reports.comparison import factorial
 from reports.comparison.compare import Comparison
 from reports.comparison.factorial import Design, Effect
-from reports.comparison.results import HEADLINE
+from reports.comparison.section import HEADLINE
 from reports.comparison.selection import selected
 from reports.comparison.statistics import Change
 from reports.comparison.study import Study

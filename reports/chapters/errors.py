@@ -6,9 +6,9 @@ from harness.verdict_rules.item_errors import CLASSES
 from reports.chapters import paired_items
 from reports.chapters.paired_items import MOST_ARMS
 from reports.comparison import predictions
-from reports.comparison.compare import Section
 from reports.comparison.items import NO_ERROR, Paired
 from reports.comparison.predictions import Texts
+from reports.comparison.section import Section
 from reports.comparison.study import Study
 from reports.writing import formats, tables
 from reports.writing.chapter import Chapter

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from harness import metrics
 from harness.paired import Spread, Values, spread
-from reports.comparison.compare import Section
 from reports.comparison.glue import AVERAGE, LEFT_OUT, SCORES, Glue, glue_of, scores_of, selected, task_numbers
+from reports.comparison.section import Section
 from reports.comparison.statistics import Change
 from reports.comparison.study import Study
 from reports.reading.store import Run

@@ -12,7 +12,7 @@ from reports.chapters.overview import cell
 from reports.comparison import overall
 from reports.comparison.compare import Comparison
 from reports.comparison.overall import Overall
-from reports.comparison.results import HEADLINE, LOSS
+from reports.comparison.section import HEADLINE, LOSS
 from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.reading.store import Run

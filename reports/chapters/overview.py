@@ -4,9 +4,9 @@ from harness import metrics, tags
 from harness.metrics import Direction
 from reports.chapters import effect_plot, pretraining, reproduce
 from reports.comparison import overall
-from reports.comparison.compare import Comparison, Section
+from reports.comparison.compare import Comparison
 from reports.comparison.overall import Overall
-from reports.comparison.results import HEADLINE
+from reports.comparison.section import HEADLINE, Section
 from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.writing import findings, formats, plots, tables, verdicts

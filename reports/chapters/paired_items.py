@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from reports.comparison.compare import Row, Section
+from reports.comparison.section import Row, Section
 from reports.comparison.study import Study
 from reports.writing import plots
 from reports.writing.chapter import Chapter

@@ -6,8 +6,8 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Transform
 
 from harness import metrics
-from reports.comparison.compare import Comparison, Row, Section
-from reports.comparison.results import HEADLINE, MAJORITY
+from reports.comparison.compare import Comparison
+from reports.comparison.section import HEADLINE, MAJORITY, Row, Section
 from reports.comparison.study import Curve, Study
 from reports.writing import plots
 from reports.writing.chapter import Chapter

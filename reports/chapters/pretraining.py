@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from harness import plateau, tags
 from harness.paired import Replicate
 from reports.chapters import pretraining_pictures, timing
-from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.compare import Comparison
 from reports.comparison.labels import stem
 from reports.comparison.replicates import seeds_text
+from reports.comparison.section import Row, Section
 from reports.comparison.study import Study
 from reports.reading.store import Run
 from reports.writing import before_after, formats, plots, tables

@@ -11,9 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from harness import metrics
-from reports.comparison.compare import Comparison, Row, Section
-from reports.comparison.heads import have_probes
-from reports.comparison.results import ACCURACY, LOSS, UNIGRAM
+from reports.comparison.compare import Comparison
+from reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
 from reports.comparison.study import Study
 from reports.reading.store import Run
 from reports.writing.formats import prefix

@@ -11,9 +11,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from harness import metrics, tags
 from harness.paired import CONFIDENCE
-from reports.comparison.compare import Comparison, Section
+from reports.comparison.compare import Comparison
 from reports.comparison.growth import Fit, Replicates, centres, fit
-from reports.comparison.results import LOSS
+from reports.comparison.section import LOSS, Section
 from reports.comparison.study import Study
 from reports.writing import formats, plots
 from reports.writing.chapter import Chapter

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from harness.metrics import HIGHEST_FLOOR
 from reports.comparison import launches
-from reports.comparison.compare import Row, Section
+from reports.comparison.section import Row, Section
 from reports.comparison.sessions import Pair, Series, Sessions, side_by_side
 from reports.comparison.study import Study
 from reports.writing import formats

@@ -1,9 +1,9 @@
 """Trade-offs: which arms no other one beats in both score and cost, and how sure that is."""
 
 from reports.comparison import pareto
-from reports.comparison.compare import Comparison, Section
+from reports.comparison.compare import Comparison
 from reports.comparison.pareto import FEWEST, Front, Place
-from reports.comparison.results import HEADLINE
+from reports.comparison.section import HEADLINE, Section
 from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.writing import formats, tables

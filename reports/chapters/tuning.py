@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.comparison.compare import Comparison, Section
+from reports.comparison.compare import Comparison
 from reports.comparison.expected_best import expected_best
+from reports.comparison.section import Section
 from reports.comparison.selection import selected
 from reports.comparison.study import Study
 from reports.reading.store import Run

@@ -11,7 +11,7 @@ from reports.commands import arguments
 from reports.comparison import non_inferiority
 from reports.comparison.compare import Comparison, compare
 from reports.comparison.non_inferiority import PREFIX, Limit, Outcome, Pair, Test
-from reports.comparison.results import HEADLINE
+from reports.comparison.section import HEADLINE
 from reports.errors import ReportError, unknown
 from reports.read import Found, compare_with_any, read
 from reports.reading.store import Run

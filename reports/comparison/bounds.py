@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness import metrics
-from reports.comparison.compare import Comparison, Section
+from reports.comparison.compare import Comparison
 from reports.comparison.estimates import NO_BETTER, Estimate, estimate
-from reports.comparison.results import RESULTS, headline
+from reports.comparison.section import RESULTS, Section, headline
 from reports.comparison.selection import selected
 from reports.errors import ReportError, unknown
 

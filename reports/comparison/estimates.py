@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from harness import metrics, verdict_rules
 from harness.metrics import HIGHEST_FLOOR, Compared
 from harness.paired import by_pretraining, of_differences
-from reports.comparison import launches, sessions
-from reports.comparison.compare import EXAMPLES, Row, Section
+from reports.comparison import launches
+from reports.comparison.section import EXAMPLES, Row, Section
 from reports.comparison.statistics import fewest_for
 from reports.reading.store import Run
 
@@ -73,7 +73,7 @@ def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) 
     doubt = ""
     if declared.compared is Compared.SHOWN:
         doubt = "no timing that is judged"
-    elif sessions.is_timing(metric):
+    elif metric in launches.TIMINGS:
         if floor is None:
             doubt = "no noise floor is known: no A/A replicate was timed in its session"
         elif floor > HIGHEST_FLOOR:
@@ -93,8 +93,8 @@ def _floor(section: Section, row: Row, metric: str) -> float | None:
         newest = _newest(row)
         return section.sessions.floor(newest.session, section.place, launches.JUDGED[metric]) if newest else None
     if metric in launches.GATED:
-        return sessions.gating_floor(own, section.sessions)
-    return sessions.memory_floor(own, section.sessions) if metrics.get(metric).unit == "bytes" else None
+        return section.sessions.gating_floor([own])
+    return section.sessions.memory_floor([own]) if metrics.get(metric).unit == "bytes" else None
 
 
 def of_launches(row: Row, metric: str) -> list[float]:

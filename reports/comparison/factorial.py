@@ -14,7 +14,7 @@ from harness.metrics import Metric
 from harness.paired import Replicate, compare_paired
 from harness.verdict_rules import Tells
 from reports.comparison import launches
-from reports.comparison.compare import Row, Section
+from reports.comparison.section import Row, Section
 from reports.comparison.statistics import (
     CLOCK,
     PAGE,
@@ -210,7 +210,7 @@ def _floor(found: Design, rows: Iterable[Row], metric: str, session: str | None)
     if session is not None:
         return sessions.floor(session, found.section.place, launches.JUDGED[metric])
     names = dict.fromkeys(run.session for row in rows for run in row.runs.values() if run.session)
-    return max((floor for name in names if (floor := sessions.memory_floor(name)) is not None), default=None)
+    return max((floor for name in names if (floor := sessions.memory_floor_of(name)) is not None), default=None)
 
 
 def exact(found: Design, metric: str, effect: Effect) -> float | None:

@@ -8,7 +8,8 @@ from harness import metrics, verdict_rules
 from harness.metrics import Direction, Metric
 from harness.paired import Replicate, Values
 from reports.comparison import selection
-from reports.comparison.compare import HEADLINE, Comparison, Row, Section
+from reports.comparison.compare import Comparison
+from reports.comparison.section import HEADLINE, Row, Section
 from reports.comparison.statistics import Change, change, corrected
 from reports.reading.store import Run
 

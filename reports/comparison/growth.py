@@ -13,7 +13,7 @@ import numpy as np
 from harness import metrics, tags
 from harness.metrics import Direction
 from harness.paired import t_quantile
-from reports.comparison.compare import Section
+from reports.comparison.section import Section
 from reports.comparison.study import Study
 from reports.reading.store import Run
 

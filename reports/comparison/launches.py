@@ -32,8 +32,13 @@ JUDGED = metrics.compared(Compared.BY_LAUNCH)
 SHOWN = tuple(metrics.compared(Compared.SHOWN))
 """Timings of a run that are not recorded by launch: shown, never judged. Seeds share launches, so they are no replicates."""
 
+SHARED = (*JUDGED, *SHOWN)
+"""Timings of launches, which seeds share."""
+
 GATED = metrics.compared(Compared.ABOVE_FLOOR)
 """Timing of a training -> whose noise floor it must exceed. Trainings are paired by seed and are not interleaved."""
+
+TIMINGS = (*SHARED, *GATED)
 
 FOREIGN_LIMIT = 0.5
 """CPUs that others kept busy, above which a launch was measured beside other work."""
@@ -49,6 +54,14 @@ class Ratio:
     rounds: int
     log: float
     interval: tuple[float, float] | None
+
+    @property
+    def difference(self) -> Difference:
+        """Of the logarithms."""
+        error = None
+        if self.interval is not None:
+            error = (self.interval[1] - self.interval[0]) / 2 / t_quantile(self.rounds - 1)
+        return Difference(self.rounds, self.log, error, freedom=self.rounds - 1, independent=self.rounds)
 
     @property
     def percent(self) -> float:
@@ -111,6 +124,23 @@ def compared(metric: str, before: History, after: History, with_reference: bool 
     return Ratio(len(logs), *mean_interval(logs)) if logs else None
 
 
+def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | None:
+    """Log ratios by round, averaged over the launches of each session; sessions are independent of one another."""
+    parts = []
+    for each in by_session:
+        if common := set.intersection(*map(set, each)):
+            logs = [math.fsum(one[step] for one in each) / len(each) for step in sorted(common)]
+            parts.append(Ratio(len(logs), *mean_interval(logs)).difference)
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    mean, rounds = math.fsum(part.mean for part in parts) / len(parts), sum(part.n for part in parts)
+    if any(not part.error for part in parts):
+        return Difference(rounds, mean, None)
+    squares = [(part.error / len(parts)) ** 2 for part in parts]
+    freedom = sum(squares) ** 2 / sum(square**2 / part.freedom for square, part in zip(squares, parts, strict=True))
+    return Difference(rounds, mean, math.sqrt(sum(squares)), None, freedom=freedom, independent=rounds)
+
+
 def reference_helps(metric: str, pairs: Iterable[tuple[History, History]]) -> bool:
     """Whether dividing by the reference workload lowers the scatter of A/A replicates; not so where none has two rounds."""
     scatter = {True: 0.0, False: 0.0}
@@ -141,16 +171,8 @@ def noise_floor(pair: Ratio | None) -> float | None:
     return max(abs(end) for end in pair.interval) if pair and pair.interval else None
 
 
-def evidence(metric: Metric, ratio: Ratio, floor: float | None) -> Evidence:
-    """Of a timing by launch."""
-    error = None
-    if ratio.interval is not None:
-        error = (ratio.interval[1] - ratio.interval[0]) / 2 / t_quantile(ratio.rounds - 1)
-    return judged(metric, Difference(ratio.rounds, ratio.log, error, freedom=ratio.rounds - 1, independent=ratio.rounds), floor)
-
-
-def judged(metric: Metric, found: Difference, floor: float | None) -> Evidence:
-    """Of log ratios of a timing by launch."""
+def evidence(metric: Metric, found: Difference, floor: float | None) -> Evidence:
+    """What is known of a timing by launch, from its log ratios."""
     margin = margin_of(metric.margin, 1.0, True)
     return Evidence(metric.direction, scattered(found, CLOCK), margin, floor, ratio=True, timing=True, by_round=True)
 

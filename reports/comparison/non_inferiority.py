@@ -16,11 +16,11 @@ from scipy.special import ndtri, stdtrit
 from harness import arms, metrics
 from harness.metrics import Direction, Margin
 from harness.verdict_rules import LEVEL, Tells
-from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison import launches
+from reports.comparison.compare import Comparison
 from reports.comparison.evidence import MOST_PAIRS
 from reports.comparison.replicates import seeds_text
-from reports.comparison.results import HEADLINE, headline
-from reports.comparison.sessions import is_timing
+from reports.comparison.section import HEADLINE, Row, Section, headline
 from reports.comparison.statistics import Change, margin_of
 
 UNSET = "not set"
@@ -159,7 +159,7 @@ def _untestable(change: Change, limit: Limit, margin: float) -> str:
     if evidence.found.error is None or not evidence.has_enough:
         number = evidence.found.replicates
         return f"{number} pair{'s' * (number > 1)} only; expected {max(2, evidence.fewest)} or more"
-    if is_timing(limit.metric) and evidence.floor is None:
+    if limit.metric in launches.TIMINGS and evidence.floor is None:
         return "no A/A replicate was timed in its session, so that the noise floor is unknown"
     if evidence.is_too_noisy or (evidence.ratio and (evidence.floor or 0.0) > margin):
         return f"noise floor {100 * math.expm1(evidence.floor):.2g} %, above what could be judged"

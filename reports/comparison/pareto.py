@@ -14,9 +14,8 @@ import numpy as np
 from harness import metrics
 from harness.metrics import has_one_vocabulary
 from harness.paired import by_pretraining
-from reports.comparison.compare import Row, Section
 from reports.comparison.estimates import of_launches
-from reports.comparison.results import headline
+from reports.comparison.section import Row, Section, headline
 
 DRAWS = 2000
 TINY = 1e-12

@@ -13,8 +13,8 @@ from tokenizers import Tokenizer
 from harness import checksums, paths
 from harness.paired import pair
 from harness.verdict_rules.item_errors import FILE
-from reports.comparison.compare import Row
 from reports.comparison.items import MOST_PAIRS
+from reports.comparison.section import Row
 from reports.reading import folders
 from reports.reading.store import Run
 

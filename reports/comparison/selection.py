@@ -1,8 +1,9 @@
 """Which sections the numbers over tasks are of, where a study ran a task under several conditions."""
 
 from harness import tags
-from reports.comparison.compare import Comparison, Section
+from reports.comparison.compare import Comparison
 from reports.comparison.remembered import remembered
+from reports.comparison.section import Section
 
 
 @remembered

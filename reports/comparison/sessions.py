@@ -7,12 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from harness import metrics
-from harness.metrics import Direction
 from harness.paired import Replicate, Spread, geometric_mean, spread
-from reports.comparison import launches, statistics
+from reports.comparison import launches
 from reports.comparison.launches import History, Ratio
 from reports.comparison.remembered import remembered
-from reports.comparison.statistics import Change, Verdict, change, with_floor
 from reports.reading.store import Run
 
 MEMORY_OF_LAUNCHES = metrics.LENGTHS + "peak_memory_bytes"
@@ -118,7 +116,7 @@ class Sessions:
         return launches.levels(launch, self.history(run), self.typical_reference(run.session, launch))
 
     @remembered
-    def memory_floor(self, session: str) -> float | None:
+    def memory_floor_of(self, session: str) -> float | None:
         """Largest log ratio of the memory of an arm and its A/A replicate; None where it was not measured twice."""
         peaks = [[one.run.metrics.get(MEMORY_OF_LAUNCHES) for one in (pair.first, pair.second)] for pair in self.pairs(session)]
         return max((abs(math.log(again / first)) for first, again in peaks if first and again), default=None)
@@ -128,6 +126,19 @@ class Sessions:
         known = self._floors(session, launch)
         own = [floor for where, floor in known if where == place]
         return max(own or [floor for _, floor in known], default=None)
+
+    def gating_floor(self, sides: Iterable["Rows"]) -> float | None:
+        """What a training must exceed: the highest floor of the sessions of these runs, None unless each has one.
+
+        Floors of time and throughput count alike: both say how long the same training took.
+        """
+        each = [[self.floor(name, side.place, launch) for name in side.sessions for launch in launches.DRIFT] for side in sides]
+        return None if any(not floors or None in floors for floors in each) else max(map(max, each))
+
+    def memory_floor(self, sides: Iterable["Rows"]) -> float | None:
+        """The highest floor of the sessions of these runs, None where none is known."""
+        floors = (self.memory_floor_of(name) for side in sides for name in side.sessions)
+        return max((floor for floor in floors if floor is not None), default=None)
 
     @remembered
     def _floors(self, session: str, launch: str) -> list[tuple[Place, float]]:
@@ -182,18 +193,6 @@ class Rows:
         return list(dict.fromkeys(run.session for run in (*self.before.values(), *self.after.values()) if run.session))
 
 
-def is_timing(metric: str) -> bool:
-    """Whether this metric is a timing, which is judged by its session."""
-    return metric in launches.JUDGED or metric in launches.SHOWN or metric in launches.GATED
-
-
-def timed_change(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
-    """Of a timing; without launches side by side the number alone, None where there is none."""
-    if metric in launches.GATED:
-        return _gated(sessions, rows, metric)
-    return (_judged(sessions, rows, metric) if metric in launches.JUDGED else None) or _number(sessions, rows, metric)
-
-
 def side_by_side(sessions: Sessions, rows: Rows) -> tuple[Run, Run] | None:
     """Baseline and arm of the latest session that launched both; its A/A replicate is taken for a baseline timed elsewhere."""
     latest_first = [name for name in reversed(sessions.names) if any(run.session == name for run in rows.after.values())]
@@ -206,63 +205,6 @@ def side_by_side(sessions: Sessions, rows: Rows) -> tuple[Run, Run] | None:
     return None
 
 
-def _judged(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
-    before, after = side_by_side(sessions, rows) or (None, None)
-    if before is None:
-        return None
-    launch, session = launches.JUDGED[metric], after.session
-    with_reference = sessions.typical_reference(session, launch) is not None
-    ratio = launches.compared(launch, sessions.history(before), sessions.history(after), with_reference)
-    if ratio is None:
-        return None
-    found = launches.evidence(metrics.get(metric), ratio, sessions.floor(session, rows.place, launch))
-    base = geometric_mean(list(sessions.levels(before, launch).values()))
-    return replace(statistics.of_evidence(found, base), by_round=True)
-
-
-def _number(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
-    """The difference of two values that were not launched side by side."""
-    verdict = None if metrics.get(metric).direction is Direction.NEITHER else Verdict.OPEN
-    shown = [timed_spread(sessions, side.values(), metric) for side in (rows.before, rows.after)]
-    if None not in shown:
-        earlier, later = (one.mean for one in shown)
-        return Change(min(one.n for one in shown), earlier, later - earlier, None, verdict)
-    found = change(metrics.get(metric), values_of(rows.before, metric), values_of(rows.after, metric))
-    return Change(found.n, found.baseline_mean, found.absolute, None, verdict) if found else None
-
-
-def values_of(runs: dict[Replicate, Run], metric: str) -> dict[Replicate, float]:
-    """Of the replicates that have one."""
-    return {replicate: run.metrics[metric] for replicate, run in runs.items() if metric in run.metrics}
-
-
-def _gated(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
-    """Paired by seed; no verdict unless every session of these runs has a floor, the highest of which it must exceed.
-
-    Floors of time and throughput count alike: both say how long the same training took.
-    """
-    found = change(metrics.get(metric), values_of(rows.before, metric), values_of(rows.after, metric))
-    return found if found is None or found.verdict is None else with_floor(found, gating_floor(rows, sessions))
-
-
-def gating_floor(rows: Rows, sessions: Sessions) -> float | None:
-    """What a training must exceed: the highest floor of the sessions of these runs, None unless each has one."""
-    floors = [sessions.floor(session, rows.place, launch) for session in rows.sessions for launch in launches.DRIFT]
-    return None if not floors or None in floors else max(floors)
-
-
-def memory_floor(rows: Rows, sessions: Sessions) -> float | None:
-    """The highest floor of the sessions of these runs, None where none is known."""
-    floors = [floor for session in rows.sessions if (floor := sessions.memory_floor(session)) is not None]
-    return max(floors, default=None)
-
-
-def memory_change(sessions: Sessions, rows: Rows, metric: str) -> Change | None:
-    """Paired by seed, above the floor of memory where one is known."""
-    floor = memory_floor(rows, sessions)
-    return change(metrics.get(metric), values_of(rows.before, metric), values_of(rows.after, metric), floor, floor or 0.0)
-
-
 def timed_spread(sessions: Sessions, runs: Iterable[Run], metric: str) -> Spread | None:
     """Over launches where these were recorded, for seeds repeat them; of other timings one value a session.
 
@@ -270,9 +212,9 @@ def timed_spread(sessions: Sessions, runs: Iterable[Run], metric: str) -> Spread
     seeds are what it spreads over.
     """
     timed = {run.session: run for run in runs if run.session is not None and run.launches and metric in run.metrics}
-    if not timed or metric in launches.GATED or not is_timing(metric):
+    if not timed or metric not in launches.SHARED:
         return None
-    if metric not in launches.JUDGED:
+    if metric in launches.SHOWN:
         return spread([run.metrics[metric] for run in timed.values()])
     each = [sessions.levels(run, launches.JUDGED[metric]) for run in timed.values()]
     by_session = [list(values.values()) or [run.metrics[metric]] for values, run in zip(each, timed.values(), strict=True)]

@@ -156,8 +156,6 @@ def change(
     is counted is what a budget of time happened to reach, so that one pair says nothing of the next. `items`: the standard
     error over the items of the validation data; `tells`: what the task can say of both.
     """
-    if metric.deterministic:
-        return _counted_change(metric, before, after)
     pairs = pair(before, after)
     if not pairs:
         return None
@@ -198,13 +196,6 @@ def scattered(found: Difference, step: float) -> Difference:
     if found.error is None or found.independent is None:
         return found
     return replace(found, error=max(found.error, step / math.sqrt(6 * found.independent)))
-
-
-def _counted_change(metric: Metric, before: Values, after: Values) -> Change | None:
-    if not before or not after:
-        return None
-    earlier, later = (math.fsum(values.values()) / len(values) for values in (before, after))
-    return counted_change(metric, min(len(before), len(after)), earlier, later)
 
 
 def counted_change(metric: Metric, n: int, before: float, after: float) -> Change:

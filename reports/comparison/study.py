@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reports.comparison.compare import Comparison
 from reports.comparison.remembered import remembered
-from reports.comparison.results import RESULTS
+from reports.comparison.section import RESULTS
 from reports.reading.store import History, Run, first, latest
 
 Curve = dict[str, dict[int, float]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness import arms, metrics, tags
 from harness.metrics import Direction, Metric
-from reports.comparison.results import RESULTS
+from reports.comparison.section import RESULTS
 from reports.errors import ReportError
 from reports.reading import folders, store
 from reports.reading.store import Reader, Run

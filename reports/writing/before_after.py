@@ -1,6 +1,7 @@
 """One section of the report: the table of one task under the same conditions, notes, differences and details."""
 
-from reports.comparison.compare import Comparison, Section
+from reports.comparison.compare import Comparison
+from reports.comparison.section import Section
 from reports.writing import details, notes, tables
 from reports.writing.formats import escape
 

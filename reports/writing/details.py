@@ -3,7 +3,7 @@
 from harness import metrics
 from harness.paired import spread
 from reports.comparison import launches
-from reports.comparison.compare import Row, Section
+from reports.comparison.section import Row, Section
 from reports.writing import formats
 from reports.writing.formats import DASH, escape, listed
 from reports.writing.tables import present, value_text

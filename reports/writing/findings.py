@@ -8,11 +8,10 @@ from harness import arms, metrics, tags
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
 from harness.verdict_rules import Tells
 from reports.comparison import overall
-from reports.comparison.compare import Comparison, Row, Section
-from reports.comparison.heads import have_probes
+from reports.comparison.compare import Comparison
 from reports.comparison.labels import unnamed_settings
 from reports.comparison.overall import Overall
-from reports.comparison.results import HEADLINE, LOSS
+from reports.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
 from reports.comparison.selection import selected
 from reports.comparison.statistics import Change, Verdict
 from reports.reading.store import Run

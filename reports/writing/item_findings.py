@@ -3,10 +3,10 @@
 from harness.verdict_rules import LEVEL
 from harness.verdict_rules.item_errors import CLASSES, SPANS, TAGS
 from reports.comparison import overall
-from reports.comparison.compare import Comparison, Row, Section
+from reports.comparison.compare import Comparison
 from reports.comparison.evidence import Verdict
 from reports.comparison.items import Paired
-from reports.comparison.results import HEADLINE
+from reports.comparison.section import HEADLINE, Row, Section
 from reports.writing import formats, tables
 from reports.writing.formats import escape
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 from harness import arms, tags
 from harness.paired import pair
-from reports.comparison.compare import Comparison, Row, Section, differing_settings
+from reports.comparison.compare import Comparison, differing_settings
 from reports.comparison.replicates import seeds_text
-from reports.comparison.results import HEADLINE
+from reports.comparison.section import HEADLINE, Row, Section
 from reports.reading.store import Run
 from reports.writing import formats
 from reports.writing.formats import DASH, escape, listed

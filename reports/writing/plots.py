@@ -20,7 +20,7 @@ from matplotlib.transforms import Bbox, ScaledTranslation, Transform
 
 from harness import metrics
 from reports.comparison.compare import Comparison
-from reports.comparison.results import headline
+from reports.comparison.section import headline
 from reports.comparison.selection import selected
 from reports.writing import marks
 from reports.writing.formats import prefix

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from harness import metrics, tags
 from harness.paired import Spread
-from reports.comparison.compare import Comparison, Row, Section
-from reports.comparison.results import RESULTS
+from reports.comparison.compare import Comparison
+from reports.comparison.section import RESULTS, Row, Section
 from reports.comparison.statistics import Change
 
 COLUMNS: dict[str, type] = dict.fromkeys(("task", "conditions", "arm", "model", "scale", "metric", "unit", "direction"), str)

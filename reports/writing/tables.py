@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from harness import metrics
 from harness.metrics import PER_BYTE, Direction, Metric, has_one_vocabulary
 from harness.paired import CONFIDENCE, pair
-from reports.comparison.compare import Comparison, Row, Section
-from reports.comparison.results import ACCURACY, HEADLINE, LOSS, MAJORITY, UNIGRAM
+from reports.comparison.compare import Comparison
+from reports.comparison.section import ACCURACY, HEADLINE, LOSS, MAJORITY, UNIGRAM, Row, Section
 from reports.comparison.statistics import Change, Verdict
 from reports.writing import formats
 from reports.writing.formats import DASH, escape

@@ -4,7 +4,8 @@ import matplotlib as mpl
 import pytest
 
 from reports.chapters import component_changes, components
-from reports.comparison.compare import Section, compare
+from reports.comparison.compare import compare
+from reports.comparison.section import Section
 from reports.writing import plots
 
 BASE = {"token_embedding": 4_000_000.0, "layers": 2_000_000.0, "position_embedding": 16_384.0, "head": 258.0}

@@ -12,7 +12,7 @@ from reports import render
 from reports.__main__ import main
 from reports.chapters import overview, pretraining, pretraining_pictures
 from reports.comparison import compare as comparing
-from reports.comparison.results import ACCURACY, LOSS
+from reports.comparison.section import ACCURACY, LOSS
 from reports.comparison.statistics import Verdict
 from reports.comparison.study import Study
 from reports.errors import ReportError

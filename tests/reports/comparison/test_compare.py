@@ -10,7 +10,8 @@ from scipy import stats
 from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate
-from reports.comparison.compare import EXAMPLES, compare
+from reports.comparison.compare import compare
+from reports.comparison.section import EXAMPLES
 from reports.comparison.statistics import Verdict, change, judge
 from reports.errors import ReportError
 from reports.writing import verdicts

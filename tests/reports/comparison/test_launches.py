@@ -76,11 +76,11 @@ def test_floor_is_the_larger_end_by_size():
 )
 def test_a_difference_needs_an_interval_without_zero_and_a_floor_that_supports_a_verdict(log, interval, floor, verdict):
     rounds = 5 if interval else 1
-    assert launches.evidence(metrics.get(LATENCY), Ratio(rounds, log, interval), floor).verdict() is verdict
+    assert launches.evidence(metrics.get(LATENCY), Ratio(rounds, log, interval).difference, floor).verdict() is verdict
 
 
 def test_more_throughput_is_better():
-    assert launches.evidence(metrics.get(THROUGHPUT), Ratio(5, 0.05, (0.04, 0.06)), 0.01).verdict() is Verdict.BETTER
+    assert launches.evidence(metrics.get(THROUGHPUT), Ratio(5, 0.05, (0.04, 0.06)).difference, 0.01).verdict() is Verdict.BETTER
 
 
 def test_disturbed_rounds_and_drift():

@@ -11,8 +11,8 @@ import pytest
 from harness import metrics
 from harness.paired import Replicate, Values, compare_paired, mean_interval
 from reports.__main__ import main
-from reports.comparison.compare import Section, compare
-from reports.comparison.results import HEADLINE
+from reports.comparison.compare import compare
+from reports.comparison.section import HEADLINE, Section
 from reports.comparison.statistics import Change, Verdict, change
 from reports.writing import notes, tables
 

@@ -85,7 +85,7 @@ def verdicts(after: str) -> list[Verdict]:
         pair = launches.compared(launches.LATENCY, study["base"], study["again"], helps)
         both = launches.merged([study["base"], study["again"]])
         ratio = launches.compared(launches.LATENCY, both, study[after], helps)
-        found.append(launches.evidence(metric, ratio, launches.noise_floor(pair)).verdict())
+        found.append(launches.evidence(metric, ratio.difference, launches.noise_floor(pair)).verdict())
     return found
 
 

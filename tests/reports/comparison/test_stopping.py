@@ -101,7 +101,7 @@ def test_equal_arms_are_seldom_told_apart_whenever_a_session_ends(machine: str):
     alarms = 0
     for _, histories in studies(machine):
         floor = launches.noise_floor(ratio(histories, "base-again"))
-        alarms += launches.evidence(LATENCY, judged(histories), floor).verdict() in (Verdict.BETTER, Verdict.WORSE)
+        alarms += launches.evidence(LATENCY, judged(histories).difference, floor).verdict() in (Verdict.BETTER, Verdict.WORSE)
     print(f"{machine}: false differences {alarms / SESSIONS:.4f}")
     assert alarms / SESSIONS <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / SESSIONS)
 

@@ -4,7 +4,7 @@ import pytest
 
 from harness import metrics
 from reports.comparison import two_runs
-from reports.comparison.results import RESULTS
+from reports.comparison.section import RESULTS
 
 BEFORE = {
     "eval/score": 0.80,

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from reports.comparison.compare import Section, compare
+from reports.comparison.compare import compare
+from reports.comparison.section import Section
 from reports.comparison.statistics import Change, Verdict
 from reports.reading.store import Run
 

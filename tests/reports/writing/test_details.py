@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from reports.chapters import conditions
-from reports.comparison.compare import Section, compare
+from reports.comparison.compare import compare
+from reports.comparison.section import Section
 from reports.comparison.study import Study
 from reports.render import render
 from reports.writing import details

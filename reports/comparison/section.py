@@ -1,0 +1,350 @@
+"""What is compared: the runs of an arm on one task under the same conditions, and its change against the baseline."""
+
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+
+from harness import arms, metrics, verdict_rules
+from harness.metrics import PER_BYTE, PER_TOKEN, Compared, Direction, Metric, has_one_vocabulary
+from harness.paired import Replicate, Spread, by_pretraining, geometric_mean, pair, spread
+from harness.plateau import LOSS, MASKED, PROBE, SHARE
+from harness.verdict_rules import Tells
+from harness.verdict_rules.item_errors import Errors
+from reports.comparison import items, launches, sessions
+from reports.comparison.items import Paired
+from reports.comparison.remembered import remembered
+from reports.comparison.sessions import Place, Rows, Sessions
+from reports.comparison.statistics import Change, Verdict, change, corrected, counted_change, of_evidence, with_floor
+from reports.reading.store import Run
+
+HEADLINE, MAJORITY = "eval/score", "eval/majority_score"
+"""The headline score of a task, and that of the constant answer."""
+ACCURACY, UNIGRAM = "pretrain/masked_accuracy", "pretrain/unigram_entropy"
+EXAMPLES = "eval/examples"
+CONSTANTS = {HEADLINE: MAJORITY, LOSS: UNIGRAM}
+"""Metric -> that of the constant answer."""
+CURVES = {
+    f"{phase}/{name}"
+    for phase in ("finetune", "pretrain")
+    for name in ("loss", "learning_rate", "gradient_norm", "gradient_spread")
+}
+"""Curves by step: their last value is that of one batch, no result of a run."""
+SERIES = (metrics.LENGTHS, metrics.LAUNCHES, metrics.BATCHES)
+"""Phases whose steps are lengths, launches or batch sizes: their last value says nothing of the others."""
+
+RESULTS = tuple(name for name in metrics.METRICS if name not in CURVES and not name.startswith(SERIES))
+"""Metrics whose last value is a result of the run."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The finished runs of one arm in one section, by replicate."""
+
+    label: str
+    runs: dict[Replicate, Run]
+    superseded: tuple[Run, ...] = ()  # older runs of the same replicates
+    sessions: Sessions = field(default_factory=Sessions)  # of the whole study
+
+    @remembered
+    def values(self, metric: str) -> Mapping[Replicate, float]:
+        """Value of every replicate that has one."""
+        return {replicate: run.metrics[metric] for replicate, run in self.runs.items() if metric in run.metrics}
+
+    @remembered
+    def spread(self, metric: str) -> Spread | None:
+        """Over all replicates, or over launches for what these measured; None where no run has the metric.
+
+        The mean of what is compared by ratios is geometric: a change is the ratio of two means.
+        """
+        values = list(self.values(metric).values())
+        if not values:
+            return None
+        timed = sessions.timed_spread(self.sessions, self.runs.values(), metric)
+        if timed:
+            return timed
+        means = by_pretraining(self.values(metric))  # of each pretraining, as a change weighs them
+        ratio = metrics.get(metric).by_ratio and min(values) > 0
+        return replace(spread(values), mean=geometric_mean(means) if ratio else fmean(means))
+
+    def constants(self, metric: str) -> list[float]:
+        """What the constant answer reaches, of every replicate that says it; empty where the metric has none."""
+        return list(self.values(CONSTANTS[metric]).values()) if metric in CONSTANTS else []
+
+    @property
+    def is_on_plateau(self) -> bool:
+        """Whether its masked loss is that of word frequencies; a probe's says nothing of what the encoder has learned."""
+        losses, entropies = by_pretraining(self.values(LOSS)), self.constants(LOSS)
+        is_known = bool(losses and entropies) and not have_probes(self.runs.values())
+        return is_known and fmean(losses) > SHARE * fmean(entropies)
+
+    def mean(self, metric: str) -> float | None:
+        """Over all replicates; None where no run has the metric."""
+        found = self.spread(metric)
+        return found.mean if found else None
+
+
+@dataclass(frozen=True)
+class Section:
+    """All that may be compared: one task under the same conditions, the baseline's row first where it exists."""
+
+    place: Place
+    facts: arms.Facts  # the conditions themselves
+    baseline: str
+    rows: tuple[Row, ...]
+    sessions: Sessions  # of the whole study
+    output: Path | None = None  # folder with the files of its runs, where that is known
+
+    @property
+    def task(self) -> str:
+        return self.place.task
+
+    @property
+    def conditions(self) -> str:
+        """Their short hash."""
+        return self.place.conditions
+
+    @functools.cached_property
+    def runs(self) -> list[Run]:
+        return [run for row in self.rows for run in row.runs.values()]
+
+    @property
+    def superseded(self) -> list[Run]:
+        """Runs in whose place a newer one of the same arm and seeds counts."""
+        return [run for row in self.rows for run in row.superseded]
+
+    @property
+    def is_pretraining(self) -> bool:
+        return self.runs[0].is_pretraining
+
+    @property
+    def before(self) -> Row | None:
+        """The baseline's row."""
+        return self.row_of(self.baseline)
+
+    def row_of(self, label: str) -> Row | None:
+        """The arm's row, None where it has no run here."""
+        return self._by_label.get(label)
+
+    @functools.cached_property
+    def _by_label(self) -> dict[str, Row]:
+        return {row.label: row for row in self.rows}
+
+    @property
+    def headline(self) -> str | None:
+        """Name of the task's headline score; None where no run says it."""
+        return next((run.params["task.headline"] for run in self.runs if "task.headline" in run.params), None)
+
+    def change(self, row: Row, metric: str) -> Change | None:
+        """Against the baseline; None for the baseline itself and where nothing can be paired.
+
+        All rows of the section are one family of tests.
+        """
+        return self._changes(metric).get(row.label)
+
+    @remembered
+    def _changes(self, metric: str) -> dict[str, Change | None]:
+        """Label -> change."""
+        return corrected({row.label: self.single_change(row, metric) for row in self.rows})
+
+    def single_change(self, row: Row, name: str) -> Change | None:
+        """The change as if it were the only test; of a timing that was not launched side by side the number alone."""
+        if self.before is None or self.before is row:
+            return None
+        found = change_over([(self, row)], name)
+        return self._number(row, metrics.get(name)) if found is None and name in launches.SHARED else found
+
+    def _number(self, row: Row, metric: Metric) -> Change | None:
+        """The difference of two timings, without a verdict."""
+        verdict = None if metric.direction is Direction.NEITHER else Verdict.OPEN
+        both = [sessions.timed_spread(self.sessions, one.runs.values(), metric.name) for one in (self.before, row)]
+        if None not in both:
+            before, after = both
+            return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict)
+        found = change(metric, self.before.values(metric.name), row.values(metric.name))
+        return Change(found.n, found.baseline_mean, found.absolute, None, verdict) if found else None
+
+    def item(self, row: Row) -> float | None:
+        """By how much one item of the validation data changes a share of them, of the baseline's runs and these."""
+        counts = [
+            run.metrics[EXAMPLES] for one in (self.before, row) if one for run in one.runs.values() if EXAMPLES in run.metrics
+        ]
+        return 1 / min(counts) if counts else None
+
+    def items_error(self, row: Row, metric: Metric) -> float:
+        """Standard error of the change of a score over the validation items; 0 where their number is unknown."""
+        item, means = self.item(row), [one.mean(metric.name) if one else None for one in (self.before, row)]
+        if metric.unit != "score" or item is None or None in means:
+            return 0.0
+        return verdict_rules.items_error(*means, 1 / item, self.kind_of(metric.name), self.share_apart(row))
+
+    def kind_of(self, name: str) -> str | None:
+        """Which score it is, as tasks name it: of the headline score that of this task."""
+        return self.headline if name == HEADLINE else name.rpartition("/")[2]
+
+    def share_apart(self, row: Row) -> float:
+        """Share of the scatter over items that an arm does not have in common with the baseline; 1 without predictions."""
+        both = self.errors_of_both(row.label)
+        return both.share_apart if both else 1.0
+
+    @remembered
+    def errors_of_both(self, label: str) -> Paired | None:
+        """Errors of the baseline and an arm on the same items; None for the baseline itself and without predictions."""
+        before, row = self.before, self.row_of(label)
+        if before is None or row is None or before is row:
+            return None
+        paired = pair(before.runs, row.runs)[: 2 * items.MOST_PAIRS]  # few more than are used: not all may be there
+        return items.of_both(
+            (self._errors(before.runs[one]), items.errors(row.runs[other], self.output)) for one, other in paired
+        )
+
+    def _errors(self, run: Run) -> Errors | None:
+        """Errors of a run of the baseline, read once for all arms."""
+        known = self._errors_of_baseline
+        if run.run_id not in known:
+            known[run.run_id] = items.errors(run, self.output)
+        return known[run.run_id]
+
+    @functools.cached_property
+    def _errors_of_baseline(self) -> dict[str, Errors | None]:
+        return {}
+
+    def beats_constant(self, row: Row, name: str) -> bool | None:
+        """Whether a score is shown to be better than the constant answer; None where that is unknown."""
+        values, constants, item = by_pretraining(row.values(name)), row.constants(name), self.item(row)
+        if not values or not constants or name != HEADLINE:
+            return None
+        error = verdict_rules.item_error(fmean(values), 1 / item, self.kind_of(name)) if item else 0.0
+        return verdict_rules.beats_constant(values, fmean(constants), item=error)
+
+    def tells(self, row: Row, name: str) -> Tells:
+        """What the task can say of the baseline and this arm in a score, or the held-out text in a masked loss."""
+        before, item = self.before, self.item(row)
+        sides = [by_pretraining(one.values(name)) if one else [] for one in (before, row)]
+        if not all(sides) or (metrics.get(name).unit != "score" and name not in (LOSS, PER_BYTE[LOSS])):
+            return Tells.EVERYTHING
+        if name in (LOSS, PER_BYTE[LOSS]):
+            return Tells.NOTHING if before.is_on_plateau and row.is_on_plateau else Tells.EVERYTHING
+        constants = [one for side in (before, row) for one in side.constants(name)]
+        constant = fmean(constants) if constants else None
+        if name != HEADLINE and self.tells(row, HEADLINE) is Tells.NOTHING:
+            return Tells.NOTHING
+        margin = metrics.get(name).margin.size
+        return verdict_rules.tells(*sides, constant, margin, 1 / item if item else None, self.kind_of(name))
+
+    def seconds(self, row: Row) -> float | None:
+        """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
+        return self._seconds(row.label)
+
+    @remembered
+    def _seconds(self, label: str) -> float | None:
+        row = self.row_of(label)
+        name = "pretrain/duration_s" if self.is_pretraining else "finetune/duration_s"
+        means = [one.mean(name) for one in (self.before, row)]
+        pretrained = any(one.pretrain_seed for one in row.runs) and not self.is_pretraining
+        return None if None in means or pretrained else sum(means)
+
+    def against(self, row: Row) -> Rows:
+        """The baseline's runs and this row's, as their timings are compared."""
+        return self._against(row.label)
+
+    @remembered
+    def _against(self, label: str) -> Rows:
+        return Rows(self.place, self.baseline, self.before.runs if self.before else {}, self.row_of(label).runs)
+
+
+def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | None:
+    """The change of an arm in a metric over tasks, each with the arm's row, as if it were the only test.
+
+    Means over tasks are taken for every replicate, or round of launches, before anything is compared. None where nothing can be
+    paired, and for timings that were not launched side by side.
+    """
+    metric, rows = metrics.get(name), ([section.before for section, _ in tasks], [row for _, row in tasks])
+    timed, sides = tasks[0][0].sessions, [section.against(row) for section, row in tasks]
+    if name in launches.SHARED:
+        return _change_by_launch(timed, sides, metric) if name in launches.JUDGED else None
+    each = [[row.values(name) for row in of_side] for of_side in rows]
+    if metric.deterministic:
+        return _counted(metric, *each)
+    logs = metric.by_ratio and all(value > 0 for of_side in each for values in of_side for value in values.values())
+    floor, of_items = None, 0.0
+    if metric.unit == "score":
+        one_each = [item for section, row in tasks if (item := section.item(row))]
+        floor = math.fsum(one_each) / len(one_each) if one_each else None  # one item in every task
+        of_items = verdict_rules.over_tasks([section.items_error(row, metric) for section, row in tasks])
+    elif metric.unit == "bytes":
+        floor = timed.memory_floor(sides)
+    reached = tasks[0][0].runs[0].has_budget_of_time
+    tells = verdict_rules.tells_of_tasks([section.tells(row, name) for section, row in tasks])
+    found = change(metric, *(over_tasks(of_side, logs) for of_side in each), floor, floor or 0.0, reached, of_items, tells)
+    if found is None:
+        return None
+    runs = [[run for row in of_side for run in row.runs.values()] for of_side in rows]
+    if not are_comparable(name, *runs):
+        found = Change(found.n, found.baseline_mean, found.absolute, None, Verdict.OPEN)
+    elif metric.compared is Compared.ABOVE_FLOOR and found.verdict:
+        found = with_floor(found, timed.gating_floor(sides))
+    seconds = [section.seconds(row) for section, row in tasks]
+    return replace(found, seconds=None if None in seconds else math.fsum(seconds))
+
+
+def _counted(metric: Metric, before: list[Mapping[Replicate, float]], after: list[Mapping[Replicate, float]]) -> Change | None:
+    """Of the means over tasks, whose sizes may differ in the head and the vocabulary."""
+    if not all((*before, *after)):
+        return None
+    means = (math.fsum(math.fsum(one.values()) / len(one) for one in side) / len(side) for side in (before, after))
+    return counted_change(metric, min(map(len, (*before, *after))), *means)
+
+
+def over_tasks(tasks: list[Mapping[Replicate, float]], logs: bool) -> Mapping[Replicate, float]:
+    """Mean over tasks, geometric if `logs`, of every replicate that has all of them."""
+    if len(tasks) == 1:
+        return tasks[0]
+    mean = geometric_mean if logs else fmean
+    return {one: mean([values[one] for values in tasks]) for one in tasks[0] if all(one in values for values in tasks)}
+
+
+def _change_by_launch(timed: Sessions, sides: list[Rows], metric: Metric) -> Change | None:
+    """Log ratios by round, averaged over the launches of each session; sessions are independent of one another."""
+    launch, by_session, bases, floors = launches.JUDGED[metric.name], {}, [], []
+    for side in sides:
+        before, after = sessions.side_by_side(timed, side) or (None, None)
+        if before is None:
+            continue
+        with_reference = timed.typical_reference(after.session, launch) is not None
+        logs = launches.differences(launch, timed.history(before), timed.history(after), with_reference)
+        of_session = by_session.setdefault(after.session, [])
+        if logs and logs not in of_session:  # tasks of one shape share their launches
+            of_session.append(logs)
+            bases.append(geometric_mean(list(timed.levels(before, launch).values())))
+        floors.append(timed.floor(after.session, side.place, launch))
+    found = launches.over_sessions([one for one in by_session.values() if one])
+    if found is None:
+        return None
+    base = bases[0] if len(bases) == 1 else geometric_mean(bases)
+    return replace(of_evidence(launches.evidence(metric, found, None if None in floors else max(floors)), base), by_round=True)
+
+
+def are_comparable(name: str, before: Iterable[Run], after: Iterable[Run]) -> bool:
+    """False for a metric of masked tokens that other heads predict, and for one by token of other vocabularies."""
+    before, after = list(before), list(after)
+    if name in PER_TOKEN and not has_one_vocabulary(run.params for run in (*before, *after)):
+        return False
+    return name not in MASKED or heads_of(before) == heads_of(after)
+
+
+def heads_of(runs: Iterable[Run]) -> set[float]:
+    """Steps that the probes of these pretrainings were trained for; 0 stands for the objective's own head."""
+    return {run.metrics[PROBE] for run in runs if PROBE in run.metrics}
+
+
+def have_probes(runs: Iterable[Run]) -> bool:
+    """Whether a probe answers for any of these pretrainings."""
+    return any(heads_of(runs))
+
+
+def headline(section: Section) -> str:
+    """The quality metric: a task's headline score, of a pretraining the held-out masked accuracy."""
+    return ACCURACY if section.is_pretraining else HEADLINE
