@@ -15,7 +15,7 @@ from models.batch import Batch
 from models.config import Body, EncoderConfig, NormPlace
 from models.describe import Column, Layer, Part, parameters_of
 from models.dropout import Dropout
-from models.layers import AttentionBlock, FeedForwardBlock, residual_bytes, residual_parts
+from models.layers import AttentionBlock, FeedForwardBlock, residual_parts
 from models.norms import make_norm
 from models.reach import EVERYWHERE
 from models.stack import Stack, layer_parts
@@ -49,9 +49,6 @@ class CrossAttention(nn.Module):
         width = self.num_heads * self.head_size
         return 2 * length * 4 * width * self.output.out_features + 2 * 2 * length * length * width
 
-    def activation_bytes(self, batch_size: int, length: int) -> None:
-        """Not worked out."""
-
     def part(self) -> Part:
         """With its heads."""
         detail = heads_detail(self.num_heads, self.head_size)
@@ -73,10 +70,6 @@ class CrossAttentionBlock(nn.Module):
         if self.pre_norm:
             return hidden + self.dropout(self.attention(self.norm(hidden), encoded, mask))
         return self.norm(hidden + self.dropout(self.attention(hidden, encoded, mask)))
-
-    def activation_bytes(self, batch_size: int, length: int) -> int | None:
-        """Kept for the backward pass."""
-        return residual_bytes(self, self.attention, batch_size, length)
 
     def parts(self) -> tuple[Part, ...]:
         """From the bottom up."""
@@ -151,9 +144,6 @@ class EncoderDecoder(nn.Module):
     def flops(self, length: int) -> int:
         """Of one forward pass over one text."""
         return self.encoder.flops(length) + self.decoder.flops(length)
-
-    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> None:
-        """Not worked out."""
 
     def columns(self) -> tuple[Column, ...]:
         """The encoder, and the decoder that reads what it says."""

@@ -4,8 +4,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.memory import FLOAT
-
 LEVELS = 65536
 """A 16-bit draw decides an element, so the probability is a multiple of 1 / 65536; the scale makes up for it exactly."""
 
@@ -39,7 +37,3 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Any shape in, the same out."""
         return dropout(x, self.probability) if self.training else x
-
-    def activation_bytes(self, elements: int) -> int:
-        """The scaled mask; nothing where nothing is dropped."""
-        return FLOAT * elements if self.probability else 0

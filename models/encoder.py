@@ -10,8 +10,7 @@ from models.config import Body, EncoderConfig, Init, Position
 from models.decoder import EncoderDecoder
 from models.describe import Part, parameters_of
 from models.dropout import Dropout
-from models.memory import FLOAT, INTEGER, total
-from models.norms import make_norm, norm_bytes, norm_parts
+from models.norms import make_norm, norm_parts
 from models.positions import sinusoids
 from models.recurrent import Recurrent, Static
 from models.stack import Stack
@@ -76,13 +75,6 @@ class Embeddings(nn.Module):
         """Of one forward pass over one text: the projection alone multiplies."""
         return 0 if self.projection is None else 2 * length * self.projection.weight.numel()
 
-    def activation_bytes(self, batch_size: int, length: int) -> int:
-        """The sum before its norm, the mask of dropout, the input of the projection, and token types that are made here."""
-        rows, width = batch_size * length, self.token_embedding.embedding_dim
-        types = INTEGER * rows if self.type_embedding is not None else 0
-        projected = FLOAT * rows * width if self.projection is not None else 0
-        return types + norm_bytes(self.norm, rows) + self.dropout.activation_bytes(rows * width) + projected
-
     @property
     def adds_positions(self) -> bool:
         """Whether a token's vector says where it is."""
@@ -139,11 +131,6 @@ class Encoder(nn.Module):
     def flops(self, length: int) -> int:
         """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.embeddings.flops(length) + self.layers.flops(length)
-
-    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> int | None:
-        """Kept for the backward pass; `checkpointing` keeps of most layers only their inputs."""
-        layers = self.layers.activation_bytes(batch_size, length, checkpointing)
-        return total([self.embeddings.activation_bytes(batch_size, length), layers])
 
 
 def set_activation_checkpointing(model: nn.Module, enabled: bool) -> None:

@@ -9,11 +9,10 @@ from models.config import EncoderConfig, Pooling
 from models.describe import Part, parameters_of
 from models.dropout import Dropout
 from models.encoder import Encoder, initialise
-from models.layers import ACTIVATIONS, KEEPS_OUTPUT
+from models.layers import ACTIVATIONS
 from models.losses import IGNORED
 from models.mask_decoder import MaskDecoder
-from models.memory import BOOLEAN, FLOAT, INTEGER, total
-from models.norms import make_norm, norm_bytes, norm_parts
+from models.norms import make_norm, norm_parts
 
 POOLED = {
     Pooling.cls: "first token",
@@ -60,21 +59,6 @@ class Pooler(nn.Module):
     def flops(self) -> int:
         """Of one text."""
         return 0 if self.dense is None else 2 * self.dense.weight.numel()
-
-    def activation_bytes(self, batch_size: int, length: int) -> tuple[int, int]:
-        """Kept for the backward pass by the pooler, and by the product that takes its output: 0 where that is kept already."""
-        row, hidden = FLOAT * batch_size * self.size, FLOAT * batch_size * length * self.size
-        kept, output = {
-            Pooling.cls: (0, hidden),  # a view of all hidden states
-            Pooling.last: (2 * INTEGER * batch_size, row),
-            Pooling.mean: (BOOLEAN * batch_size * length + INTEGER * batch_size, row),
-            Pooling.max: (BOOLEAN * batch_size * length + hidden + row, 0),
-        }[self.pooling]
-        if self.dense is not None:
-            kept, output = kept + output + row, 0 if self.non_linearity in KEEPS_OUTPUT else row
-        if self.norm is not None:
-            kept, output = kept + output + norm_bytes(self.norm, batch_size) - row, row
-        return kept, output
 
     def parts(self) -> tuple[Part, ...]:
         """From the bottom up."""
@@ -148,16 +132,6 @@ class SequenceClassifier(nn.Module):
         """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + self.pooler.flops() + 2 * self.head.weight.numel()
 
-    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> int | None:
-        """Kept for the backward pass from the ids to the loss."""
-        row = batch_size * self.head.in_features
-        pooler, output = self.pooler.activation_bytes(batch_size, length)
-        masked = self.dropout.activation_bytes(row)
-        output = FLOAT * row if masked else output  # the product keeps what dropout made
-        outputs = self.head.out_features
-        loss = FLOAT * batch_size * outputs + (FLOAT if outputs > 1 else 0)
-        return total([self.encoder.activation_bytes(batch_size, length, checkpointing), pooler + masked + output + loss])
-
     def head_parts(self) -> tuple[Part, ...]:
         """What is above the encoder, from the bottom up."""
         return (*self.pooler.parts(), _classifier_part("Classifier", self.head))
@@ -185,13 +159,6 @@ class TokenClassifier(nn.Module):
     def flops(self, length: int) -> int:
         """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + 2 * length * self.head.weight.numel()
-
-    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> int | None:
-        """Kept for the backward pass from the ids to the loss, which keeps the number of labelled tokens and its inverse."""
-        tokens = batch_size * length
-        elements, loss = tokens * self.head.in_features, INTEGER + FLOAT
-        head = self.dropout.activation_bytes(elements) + FLOAT * (elements + tokens * self.head.out_features)
-        return total([self.encoder.activation_bytes(batch_size, length, checkpointing), head + loss])
 
     def head_parts(self) -> tuple[Part, ...]:
         """What is above the encoder."""

@@ -12,8 +12,7 @@ from models.attention.products import Context
 from models.config import Activation, EncoderConfig, NormPlace
 from models.describe import Part, parameters_of
 from models.dropout import Dropout
-from models.memory import FLOAT, total
-from models.norms import make_norm, norm_bytes, norm_parts
+from models.norms import make_norm, norm_parts
 
 ACTIVATIONS = {
     Activation.gelu: F.gelu,
@@ -23,13 +22,6 @@ ACTIVATIONS = {
     Activation.silu: F.silu,
     Activation.tanh: torch.tanh,
 }
-
-
-KEEPS_OUTPUT = (Activation.relu, Activation.tanh)
-"""Non-linearities whose gradient follows from their output, which the next product keeps anyhow."""
-
-KEEPS_BETWEEN = (Activation.relu2,)
-"""Non-linearities that keep a tensor which is neither their input nor their output."""
 
 
 class FeedForward(nn.Module):
@@ -55,26 +47,11 @@ class FeedForward(nn.Module):
         """Of one forward pass over one text."""
         return 2 * length * (self.input.weight.numel() + self.output.weight.numel())
 
-    def activation_bytes(self, batch_size: int, length: int) -> int:
-        """Between its matrices. With a gate: gate and factor as halves of one tensor, the activated gate and the product."""
-        inner = FLOAT * batch_size * length * self.output.in_features
-        if self.gated:
-            return inner * (5 if self.hidden_act in KEEPS_BETWEEN else 4)
-        return inner * (1 if self.hidden_act in KEEPS_OUTPUT else 2)
-
     def part(self) -> Part:
         """With its widths."""
         size, width = self.input.in_features, self.output.in_features
         detail = f"{size:,} → {'2 × ' if self.gated else ''}{width:,} → {size:,}, {self.hidden_act.value}"
         return Part("Gated feed-forward" if self.gated else "Feed-forward", "feed_forward", detail, parameters_of(self))
-
-
-def residual_bytes(block: nn.Module, inner: nn.Module, batch_size: int, length: int) -> int | None:
-    """Of a block around `inner`: input of the first product, what is inside, mask of dropout, and what the norm keeps."""
-    rows = batch_size * length
-    elements = rows * block.hidden_size
-    around = FLOAT * elements + block.dropout.activation_bytes(elements) + norm_bytes(block.norm, rows)
-    return total([around, inner.activation_bytes(batch_size, length)])
 
 
 def residual_parts(block: nn.Module, main: Part) -> tuple[Part, ...]:
@@ -110,10 +87,6 @@ class AttentionBlock(nn.Module):
             return query + self.dropout(self.attention(self.norm(hidden), context, self.norm(query)))
         return self.norm(query + self.dropout(self.attention(hidden, context, query)))
 
-    def activation_bytes(self, batch_size: int, length: int) -> int | None:
-        """Kept for the backward pass."""
-        return residual_bytes(self, self.attention, batch_size, length)
-
     def parts(self) -> tuple[Part, ...]:
         """From the bottom up."""
         return residual_parts(self, self.attention.part())
@@ -134,10 +107,6 @@ class FeedForwardBlock(nn.Module):
         if self.pre_norm:
             return hidden + self.dropout(self.feed_forward(self.norm(hidden)))
         return self.norm(hidden + self.dropout(self.feed_forward(hidden)))
-
-    def activation_bytes(self, batch_size: int, length: int) -> int | None:
-        """Kept for the backward pass."""
-        return residual_bytes(self, self.feed_forward, batch_size, length)
 
     def parts(self) -> tuple[Part, ...]:
         """From the bottom up."""

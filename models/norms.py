@@ -4,7 +4,6 @@ from torch import Tensor, nn
 
 from models.config import EncoderConfig, Norm
 from models.describe import Part, parameters_of
-from models.memory import FLOAT
 
 
 class RMSNorm(nn.RMSNorm):
@@ -20,13 +19,6 @@ def make_norm(config: EncoderConfig, size: int) -> nn.Module:
     if config.norm is Norm.rms:
         return RMSNorm(size, eps=config.layer_norm_eps)
     return nn.LayerNorm(size, eps=config.layer_norm_eps, bias=config.norm_bias)
-
-
-def norm_bytes(norm: nn.Module | None, rows: int) -> int:
-    """Kept for the backward pass: its input, mean and deviation of each row; of RMSNorm the normed input too."""
-    if isinstance(norm, nn.RMSNorm):
-        return FLOAT * (2 * rows * norm.normalized_shape[0] + rows)
-    return FLOAT * (rows * norm.normalized_shape[0] + 2 * rows) if isinstance(norm, nn.LayerNorm) else 0
 
 
 def norm_parts(norm: nn.Module | None) -> tuple[Part, ...]:

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from models.config import EncoderConfig, Position
-from models.memory import FLOAT
 
 BUCKETS = 32
 """Buckets of distance where the config names no number (arXiv:1910.10683)."""
@@ -30,11 +29,6 @@ def rotation(positions: Tensor, head_size: int, theta: float) -> tuple[Tensor, T
     return angles.cos(), angles.sin()
 
 
-def rotation_bytes(length: int, head_size: int) -> int:
-    """Of cosines and sines, which are kept once for all layers that turn alike."""
-    return 2 * FLOAT * length * head_size
-
-
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     """(B, H, T, K) rotated by its position: feature i pairs with feature i + K / 2."""
     cosines, sines = (part if part.dim() == 2 else part[:, None] for part in rotation)
@@ -56,9 +50,6 @@ class Alibi(nn.Module):
         slopes += [2 ** (-4 * (2 * i + 1) / closest) for i in range(self.num_heads - closest)]
         return -torch.tensor(slopes, device=offsets.device)[:, None, None] * offsets.abs()
 
-    def activation_bytes(self, batch_size: int, length: int) -> None:
-        """Not worked out."""
-
 
 class BucketedBias(nn.Module):
     """A learned number for each head and bucket of distance; near distances have buckets of their own (arXiv:1910.10683)."""
@@ -73,9 +64,6 @@ class BucketedBias(nn.Module):
     def forward(self, offsets: Tensor) -> Tensor:
         """(N, M) key place minus query place -> (H, N, M)."""
         return self.bias(self.bucket(offsets)).permute(2, 0, 1)
-
-    def activation_bytes(self, batch_size: int, length: int) -> None:
-        """Not worked out."""
 
     def bucket(self, offsets: Tensor) -> Tensor:
         """Half of the buckets for each direction; in each, half exact and half by the logarithm of the distance."""

@@ -83,9 +83,6 @@ class Recurrent(nn.Module):
         """Of one forward pass over one text."""
         return sum(direction.flops(length) for layer in self.execution_order() for direction in layer)
 
-    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> None:
-        """Not worked out."""
-
     def columns(self) -> tuple[Column, ...]:
         """Both directions of a layer are one part."""
         return (Column(layers=tuple(Layer(directions, _layer_part(directions)) for directions in self.execution_order())),)
@@ -134,10 +131,6 @@ class Static(nn.Module):
 
     def flops(self, length: int) -> int:
         """Nothing is multiplied."""
-        return 0
-
-    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> int:
-        """Nothing is computed."""
         return 0
 
     def columns(self) -> tuple[Column, ...]:

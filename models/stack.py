@@ -15,9 +15,8 @@ from models.batch import Batch
 from models.config import EncoderConfig, NormPlace, Position, Sharing
 from models.describe import Column, Layer, Part, parameters_of
 from models.layers import AttentionBlock, FeedForwardBlock
-from models.memory import FLOAT, total
-from models.norms import make_norm, norm_bytes, norm_parts
-from models.positions import BIASES, rotation, rotation_bytes
+from models.norms import make_norm, norm_parts
+from models.positions import BIASES, rotation
 from models.reach import Reach
 
 
@@ -84,27 +83,6 @@ class Stack(nn.Module):
         """Of one forward pass over one text."""
         order = self.execution_order()
         return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in order)
-
-    def activation_bytes(self, batch_size: int, length: int, checkpointing: bool = False) -> int | None:
-        """Kept for the backward pass; with checkpointing the layers' inputs, and all of the largest while it is recomputed."""
-        layers = [total(block.activation_bytes(batch_size, length) for block in blocks) for blocks in self.execution_order()]
-        common = [part.activation_bytes(batch_size, length) for part in (self.bias, self.relative) if part is not None]
-        if None in (*layers, *common):
-            return None
-        around = sum(common) + norm_bytes(self.norm, batch_size * length)
-        rotations = self._rotations() * rotation_bytes(length, self.config.head_width)
-        if not checkpointing:
-            return around + rotations + sum(layers)
-        inputs = (len(layers) - 1) * FLOAT * batch_size * length * self.config.hidden_size
-        return around + min(rotations, rotation_bytes(length, self.config.head_width)) + inputs + max(layers)
-
-    def _rotations(self) -> int:
-        """Different ones that the layers use."""
-        if self.config.position is not Position.rotary:
-            return 0
-        if self.config.rotary_global_theta is None:
-            return 1
-        return len({block.attention.window is not None for block, _ in self.execution_order()})
 
     @property
     def receptive_field(self) -> Reach:

@@ -90,7 +90,9 @@ def _training_memory(reading: kinds.TrainingMemory, tools: Instruments) -> Measu
             shape = memory_formula.Shape(config, OUTPUTS, batch_size, length)
             total = memory_formula.parts(shape, hardware, checkpointing=False).total
             if total is None:
-                return Measured(missing="no formula of its activations: `python -m harness memory` measures them")
+                return Measured(
+                    missing="its activations are not known without training: `python -m harness memory` measures them"
+                )
             points.append(Point(total, {"length": length, "batch": batch_size}))
     return Measured(tuple(points), "bytes")
 

@@ -1,22 +1,28 @@
-"""Memory of a training step computed from shapes, to check what is measured.
+"""Memory of a training step without training: what autograd saves of a forward pass is counted on the meta device."""
 
-Activations are what the modules state (`activation_bytes`, models/memory.py): None for bf16 and on CUDA, whose kernels save
-other tensors, and where a module has no formula. Parameters that a text does not use, such as the segment vectors of relative
-attention, count with gradient and moments too.
-"""
-
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
-from models.config import EncoderConfig
+from models.batch import Batch
+from models.config import Body, EncoderConfig
+from models.encoder import set_activation_checkpointing
 from models.heads import Classifier, SequenceClassifier, on_meta
-from models.memory import FLOAT
+from models.stack import Stack, one_layer
+
+FLOAT = 4
+"""Bytes of a float32."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Bytes of a training step; activations are None where there is no formula."""
+    """Bytes of a training step; activations are None where they are not known."""
 
     weights: int
     gradients: int
@@ -50,11 +56,79 @@ class Shape:
         return self.batch_size * self.length
 
 
+class Saved(torch.autograd.graph.saved_tensors_hooks):
+    """Counts what autograd saves inside its block, each storage once, without those of the tensors in `without`."""
+
+    def __init__(self, without: Iterable[Tensor]) -> None:
+        self._bytes = {tensor.untyped_storage()._cdata: 0 for tensor in without}  # the storage's address, on meta as well
+        super().__init__(self._pack, lambda saved: saved)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes saved so far."""
+        return sum(self._bytes.values())
+
+    def _pack(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        self._bytes.setdefault(storage._cdata, storage.nbytes())
+        return tensor
+
+
+class _AttentionOfCPU(torch.overrides.TorchFunctionMode):
+    """A CPU has a fused kernel that keeps no scores; on the meta device torch would spell attention out."""
+
+    def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        if function is not F.scaled_dot_product_attention:
+            return function(*args, **(kwargs or {}))
+        mask = kwargs["attn_mask"]
+        mask = torch.zeros_like(mask, dtype=args[0].dtype) if mask is not None and mask.dtype is torch.bool else mask
+        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        return fused(*args, attn_mask=mask, scale=kwargs["scale"])[0]
+
+
 def parts(shape: Shape, hardware: HardwareConfig, checkpointing: bool) -> Parts:
-    """By formula. AdamW keeps two float32 moments of each parameter, and a float32 step count of each tensor."""
+    """By shapes. AdamW keeps two float32 moments of each parameter, and a float32 step count of each tensor.
+
+    Activations are None for bf16 and on CUDA, whose kernels save other tensors, and for a LSTM, whose kernel has a work space
+    of its own. Parameters that a text does not use, such as the segment vectors of relative attention, count with gradient
+    and moments too.
+    """
     model = on_meta(shape.config, shape.num_outputs, shape.head)
     sizes = [parameter.numel() for parameter in model.parameters()]
     weights = FLOAT * sum(sizes)
-    known = hardware.device is Device.cpu and hardware.dtype is Dtype.fp32
-    activations = model.activation_bytes(shape.batch_size, shape.length, checkpointing) if known else None
+    known = hardware.device is Device.cpu and hardware.dtype is Dtype.fp32 and shape.config.body is not Body.lstm
+    activations = _activations(model, shape, checkpointing) if known else None
     return Parts(weights, weights, 2 * weights + FLOAT * len(sizes), activations)
+
+
+def _activations(model: Classifier, shape: Shape, checkpointing: bool) -> int | None:
+    with torch.device("meta"), _AttentionOfCPU():
+        ids = torch.zeros(shape.batch_size, shape.length, dtype=torch.int64)
+        of_tokens, of_numbers = model.pooler is None, shape.num_outputs == 1
+        labels = torch.zeros(ids.shape[: 1 + of_tokens], dtype=torch.float32 if of_numbers else torch.int64)
+        batch = Batch(input_ids=ids, tokens=shape.tokens)
+        set_activation_checkpointing(model, checkpointing)
+        saved = Saved([*model.parameters(), ids, labels])
+        with saved:
+            model.loss(model.train()(batch), labels)
+        again = recomputed(model, batch, [ids, labels]) if checkpointing else 0
+    return None if again is None else saved.bytes + again
+
+
+def recomputed(model: Classifier, batch: Batch, without: list[Tensor]) -> int | None:
+    """Bytes that the largest layer saves beside its input and what all layers share, while it is computed again.
+
+    None for a body whose layers cannot be run alone.
+    """
+    stack, largest = model.encoder.layers, 0
+    if not isinstance(stack, Stack):
+        return None
+    for blocks in stack.execution_order():
+        size = (*batch.input_ids.shape, stack.config.hidden_size)
+        hidden = torch.zeros(size, device=batch.input_ids.device, requires_grad=True)
+        context = stack.context(batch)
+        saved = Saved([*model.parameters(), *without, hidden])
+        with saved:
+            one_layer(blocks, context, hidden)
+        largest = max(largest, saved.bytes)
+    return largest

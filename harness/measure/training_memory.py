@@ -18,31 +18,12 @@ from harness.hardware.device import Machine
 from harness.hardware.peak_flops import peak_flops_per_s
 from harness.measure import flops, memory_formula, subject
 from harness.measure.memory import peak_memory, refuse_less_than
-from harness.measure.memory_formula import Parts
+from harness.measure.memory_formula import Parts, Saved, recomputed
 from harness.measure.records import StepRequest, TrainingStepMemory
 from harness.measure.training_step import STEPS, TrainingSteps
-from models.stack import Stack, one_layer
 
 TIMED_S = 3.0
 """Seconds after which no further step is timed, after at least two."""
-
-
-class Saved(torch.autograd.graph.saved_tensors_hooks):
-    """Counts what autograd saves inside its block, each storage once, without those of the tensors in `without`."""
-
-    def __init__(self, without: Iterable[Tensor]) -> None:
-        self._storages = {tensor.untyped_storage().data_ptr(): 0 for tensor in without}
-        super().__init__(self._pack, lambda saved: saved)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes saved so far."""
-        return sum(self._storages.values())
-
-    def _pack(self, tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        self._storages.setdefault(storage.data_ptr(), storage.nbytes())
-        return tensor
 
 
 class HeldGradients:
@@ -124,28 +105,10 @@ def parts(steps: TrainingSteps) -> Parts:
     steps.run_with(saved)
     hook.remove()
     state = held(value for values in steps.optimiser.state.values() for value in values.values())
-    again = recomputed(steps, batch) if steps.config.finetune.activation_checkpointing else 0
+    with steps.machine.autocast():
+        again = recomputed(model, steps.batch, batch) if steps.config.finetune.activation_checkpointing else 0
     activations = None if again is None else saved.bytes + again
     return Parts(held(model.parameters()), gradients.bytes, state, activations)
-
-
-def recomputed(steps: TrainingSteps, batch: list[Tensor]) -> int | None:
-    """Bytes saved while the largest layer is computed again; None for a body whose layers cannot be run alone."""
-    stack = steps.model.encoder.layers
-    if not isinstance(stack, Stack):
-        return None
-    return max(_of_layer(steps, stack, blocks, batch) for blocks in stack.execution_order())
-
-
-def _of_layer(steps: TrainingSteps, stack: Stack, blocks: tuple, batch: list[Tensor]) -> int:
-    """Bytes that one layer saves beside its input and what all layers share."""
-    size = (*steps.batch.input_ids.shape, steps.config.model.hidden_size)
-    hidden = torch.randn(size, device=steps.machine.device, requires_grad=True)
-    context = stack.context(steps.batch)
-    saved = Saved([*steps.model.parameters(), *batch, hidden])
-    with saved, steps.machine.autocast():
-        one_layer(blocks, context, hidden)
-    return saved.bytes
 
 
 def held(tensors: Iterable[Tensor | None]) -> int:

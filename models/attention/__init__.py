@@ -29,9 +29,6 @@ class Attention(Protocol):
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text, as its operators are counted."""
 
-    def activation_bytes(self, batch_size: int, length: int) -> int | None:
-        """Kept for the backward pass, without its input; None where nobody has worked it out."""
-
     @property
     def receptive_field(self) -> Reach:
         """Of one token through this layer."""

@@ -55,9 +55,6 @@ class RelativePositions(nn.Module):
         vectors = vectors if self.norm is None else self.norm(vectors)
         return vectors, self._rows(length, side).to(vectors.device)
 
-    def activation_bytes(self, batch_size: int, length: int) -> None:
-        """Not worked out."""
-
     def _rows(self, length: int, side: int) -> Tensor:
         """On CPU, so that all devices agree where a bucket ends."""
         distances = torch.arange(1 - length, length, device="cpu")
@@ -124,9 +121,6 @@ class DisentangledAttention(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         """(..., N, D) -> (..., H, N, K)."""
         return x.unflatten(-1, (self.config.num_attention_heads, self.config.head_width)).transpose(-3, -2)
-
-    def activation_bytes(self, batch_size: int, length: int) -> None:
-        """Not worked out."""
 
     def part(self) -> Part:
         """With its heads and positions."""

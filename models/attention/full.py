@@ -6,11 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from models.attention.products import Context, Heads, attend, heads_detail
-from models.attention.windowed import blocked_bytes, window_pairs, windowed_attention
+from models.attention.windowed import window_pairs, windowed_attention
 from models.config import EncoderConfig, Position
 from models.describe import Part, parameters_of
-from models.memory import FLOAT
-from models.norms import make_norm, norm_bytes
+from models.norms import make_norm
 from models.positions import rotate
 from models.reach import Reach
 
@@ -76,36 +75,6 @@ class SelfAttention(nn.Module):
             seeing = min(self.global_tokens, length)
             products += 2 * length * self.global_query_key_value.weight.numel() + 2 * 2 * seeing * length * width
         return 2 * length * projections + products
-
-    def activation_bytes(self, batch_size: int, length: int) -> int | None:
-        """Queries, keys, values, what their products keep, and the input of the output product; None with global tokens."""
-        if self.global_tokens:
-            return None
-        size = (batch_size, length, self.num_heads, self.head_size)
-        if self.window is None or self.window // 2 >= length - 1:
-            return self._full_bytes(*size, masked=length * length if self.causal else 0)
-        blocked = blocked_bytes(*size, window=self.window, dropout=bool(self.dropout))
-        if blocked is None:
-            return self._full_bytes(*size, masked=length * length)
-        return blocked + self._norm_bytes(batch_size * length, projection_kept=False)
-
-    def _full_bytes(self, B: int, T: int, H: int, K: int, masked: int) -> int:
-        """Spelt out with dropout, fused without: `attend` says why. The fused kernel keeps the mask of `masked` pairs."""
-        elements, apart = B * T * H * K, self.config.position is Position.rotary or self.config.qk_norm
-        if not self.dropout:
-            own = 3 + (2 if apart else 0) + 1  # one tensor of all three, rotated or normed ones apart, and the output
-            return FLOAT * (own * elements + B * H * T + masked) + self._norm_bytes(B * T, projection_kept=True)
-        of_one_tensor = B == 1 or H == 1  # a batch of heads is a view then; otherwise each of the three is copied
-        own = (4 + (1 if apart else 0) if of_one_tensor else 3) + 1
-        norms = self._norm_bytes(B * T, projection_kept=of_one_tensor)
-        return FLOAT * (own * elements + 3 * B * H * T * T) + norms
-
-    def _norm_bytes(self, tokens: int, projection_kept: bool) -> int:
-        """Of the norms of queries and keys, whose inputs are two thirds of one tensor that is kept as a whole."""
-        if self.query_norm is None:
-            return 0
-        norms = sum(norm_bytes(norm, tokens * self.num_heads) for norm in (self.query_norm, self.key_norm))
-        return norms + FLOAT * tokens * self.num_heads * self.head_size * ((0 if projection_kept else 3) - 2)
 
     @property
     def receptive_field(self) -> Reach:

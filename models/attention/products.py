@@ -48,7 +48,7 @@ def attend(heads: Heads, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     """
     query, key, value = heads.query, heads.key, heads.value
     half = query.dtype is torch.bfloat16 and key.shape[-2] <= LONG
-    if query.device.type != "cpu" or (heads.dropout == 0 and not half):
+    if query.device.type not in ("cpu", "meta") or (heads.dropout == 0 and not half):
         combined = mask if bias is None else _masked(bias.to(query.dtype), mask)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=combined, dropout_p=heads.dropout, scale=heads.scale)
     scale = query.shape[-1] ** -0.5 if heads.scale is None else heads.scale

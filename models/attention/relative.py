@@ -73,9 +73,6 @@ class RelativeAttention(nn.Module):
         differs = token_types[:, :, None] != token_types[:, None, :]
         return torch.addcmul(scores, differs[:, None].to(scores.dtype), more)
 
-    def activation_bytes(self, batch_size: int, length: int) -> None:
-        """Not worked out."""
-
     def part(self) -> Part:
         """With its heads and positions."""
         detail = f"{heads_detail(self.num_heads, self.head_size)}, relative positions"

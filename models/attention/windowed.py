@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.attention.products import Heads, attend
-from models.memory import FLOAT
 
 MINIMUM_BLOCK = 16
 """Queries in a block at least, however small the window: below it the fixed cost of a block outweighs the saved products."""
@@ -36,23 +35,6 @@ def window_pairs(window: int, length: int, global_tokens: int = 0) -> int:
         return length * length
     block = block_size(window)
     return -(-length // block) * block * (block + window + global_tokens)
-
-
-def blocked_bytes(B: int, T: int, H: int, K: int, window: int, dropout: bool) -> int | None:
-    """Kept for the backward pass: queries of all blocks, the M keys and values around each, padded to whole blocks.
-
-    None where one block is the whole text, which is no more than a masked full attention.
-    """
-    if is_one_block(window, T):
-        return None
-    block = block_size(window)
-    M, blocks = block + window, B * -(-T // block)
-    queries, pairs = blocks * block, blocks * block * M
-    inputs, copied = (queries + 2 * blocks * M) * H * K, B > 1 and T % block != 0  # the output, where padding is cut off
-    output = (B * T if copied else queries) * H * K
-    if dropout:
-        return FLOAT * (inputs + output + 3 * H * pairs)
-    return FLOAT * (inputs + queries * H * K + (output if copied else 0) + queries * H + pairs)
 
 
 def windowed_attention(heads: Heads, window: int, global_tokens: int = 0) -> Tensor:

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from harness.measure.training_memory import Saved
 from models.attention.products import Context
 from models.config import Activation, EncoderConfig, NormPlace
 from models.layers import ACTIVATIONS, AttentionBlock, FeedForward, FeedForwardBlock
@@ -94,15 +93,3 @@ def test_both_halves_drop_out_while_training(half):
     assert not torch.allclose(run(hidden), run(hidden))
     block.eval()
     assert torch.equal(run(hidden), run(hidden))
-
-
-@pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
-@pytest.mark.parametrize("activation", list(Activation), ids=lambda activation: activation.value)
-def test_activation_bytes_of_a_feed_forward_are_what_autograd_keeps(activation, gated):
-    """Its input is counted by the block around it."""
-    feed_forward = FeedForward(EncoderConfig(**CONFIG, hidden_act=activation, gated_feed_forward=gated))
-    hidden = torch.randn(2, 5, 8)
-    saved = Saved([*feed_forward.parameters(), hidden])
-    with saved:
-        feed_forward(hidden)
-    assert saved.bytes == feed_forward.activation_bytes(2, 5)

@@ -20,7 +20,7 @@ def text(on: MatchOn, value: float) -> str:
 
 
 def counted(on: MatchOn, config: RunConfig, model: ModelConfig) -> float:
-    """Parameters, FLOPs or bytes of this model in this resolved run; InputError where there is no formula of its memory.
+    """Parameters, FLOPs or bytes of this model in this resolved run; InputError where its memory is not known.
 
     Parameters are those of the model with the head of its task; FLOPs those of one forward pass over measure.length tokens;
     memory is that of a training step over finetune.batch_size such texts: weights, gradients, moments and activations.
@@ -37,8 +37,8 @@ def counted(on: MatchOn, config: RunConfig, model: ModelConfig) -> float:
     total = memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total
     if total is None:
         raise InputError(
-            f"match=memory: no formula states the training memory of {config.model_name} with hardware.device="
-            f"{config.hardware.device.value} hardware.dtype={config.hardware.dtype.value}; expected cpu, fp32 and attention "
-            "without disentangled or relative positions, or match=params, flops or latency"
+            f"match=memory: the training memory of {config.model_name} is not known without training with hardware.device="
+            f"{config.hardware.device.value} hardware.dtype={config.hardware.dtype.value}; expected cpu, fp32 and no LSTM, "
+            "or match=params, flops or latency"
         )
     return total

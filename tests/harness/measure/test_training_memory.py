@@ -14,9 +14,10 @@ from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula
 from harness.measure.memory import SLACK
+from harness.measure.memory_formula import Saved
 from harness.measure.records import StepRequest
 from harness.measure.subject import step_shape
-from harness.measure.training_memory import Saved, narrow, one_piece, parts, step_times, steps_of
+from harness.measure.training_memory import narrow, one_piece, parts, step_times, steps_of
 from harness.measure.training_step import TrainingSteps
 from models.config import Activation, Body, Norm, NormPlace, Pooling, Position
 
@@ -35,7 +36,6 @@ VARIANTS = {
     "bert": {},
     "bert without dropout": NO_DROPOUT,
     "albert": {"num_hidden_groups": 1, "embedding_size": 8, "hidden_act": Activation.gelu_tanh, **NO_DROPOUT},
-    "gated": {"gated_feed_forward": True, "hidden_act": Activation.silu},
     "relu and root mean square norm": {"hidden_act": Activation.relu, "norm": Norm.rms, "pooling": Pooling.mean},
     "blocked window": {"attention_window": 8},
     "blocked window without dropout": {"attention_window": 8, "pooling": Pooling.max, **NO_DROPOUT},
@@ -46,10 +46,13 @@ VARIANTS = {
     "wide heads": {"head_size": 20},
     "narrow heads without dropout": {"head_size": 6, "num_attention_heads": 3, **NO_DROPOUT},
     "narrow heads, blocked window": {"head_size": 6, "attention_window": 8},
+    "normed queries and keys": {"qk_norm": True},
+    "normed queries and keys, blocked window": {"qk_norm": True, "attention_window": 8, **NO_DROPOUT},
+    **{f"gated {act.value}": {"hidden_act": act, "gated_feed_forward": True} for act in Activation},
     "modern": {"attention_window": 8, "global_layer_every": 2, "rotary_global_theta": 1e5, **ROTARY, **PRE_NORM, **NO_DROPOUT},
 }
-UNKNOWN = {
-    "lstm": {"body": Body.lstm, "position": Position.none},
+UNKNOWN = {"lstm": {"body": Body.lstm, "position": Position.none}}
+VARIANTS |= {
     "encoder_decoder": {"body": Body.encoder_decoder},
     "disentangled": {"position": Position.disentangled},
     "relative": {"position": Position.relative},
@@ -88,14 +91,15 @@ PARTS += [(name, 1, False) for name in ("bert", "blocked window")]  # what a bat
 def test_every_part_is_what_the_formula_says(name, batch_size, checkpointing):
     request = StepRequest(batch_size, checkpointing)
     measured, formula = both(config(**VARIANTS[name]), request)
-    assert measured.activations == pytest.approx(formula.activations, rel=0.01)
-    assert replace(measured, activations=0) == replace(formula, activations=0)
+    assert measured.activations == formula.activations
+    if name != "relative":  # some of whose vectors a text does not use, so that they get no gradient
+        assert measured == formula
 
 
 @pytest.mark.parametrize("kind", list(TaskKind), ids=lambda kind: kind.value)
 def test_every_kind_of_task_has_its_head_counted(kind):
     measured, formula = both(config(kind, length=16), StepRequest(2))
-    assert measured.activations == pytest.approx(formula.activations, rel=0.001)
+    assert measured.activations == pytest.approx(formula.activations, rel=0.0001)  # a span's head does not count its tokens
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 8])

@@ -10,7 +10,6 @@ from models.batch import Batch
 from models.config import EncoderConfig, Position
 from models.describe import Part
 from models.heads import SequenceClassifier
-from models.memory import FLOAT
 from models.reach import EVERYWHERE
 
 SMALL = {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -28,9 +27,6 @@ class Mean(nn.Module):
     def flops(self, length):
         return 0
 
-    def activation_bytes(self, batch_size, length):
-        return FLOAT * batch_size * 8
-
     def part(self):
         return Part("Mean", "attention", "of all tokens", 0)
 
@@ -47,7 +43,5 @@ def test_a_class_that_has_it_has_all_that_a_model_needs(monkeypatch):
     assert model(Batch(torch.ones(2, 5, dtype=torch.int64))).shape == (2, 2)
     assert model.encoder.layers.flops(5) == 2 * 5 * 2 * 8 * 16
     block = model.encoder.layers.attentions[0]
-    assert block.activation_bytes(2, 5) > Mean().activation_bytes(2, 5)
-    assert model.activation_bytes(2, 5, False) > block.activation_bytes(2, 5)
     assert not model.encoder.layers.depends_on_order
     assert next(iter(block.parts())).title == "Mean"

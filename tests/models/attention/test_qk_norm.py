@@ -8,13 +8,11 @@ from torch.nn import functional as F
 
 from harness.measure.flops import counted
 from harness.measure.size import count
-from harness.measure.training_memory import Saved
 from models.attention.full import SelfAttention
 from models.attention.products import Context
-from models.batch import Batch
 from models.config import Body, EncoderConfig, Norm, Position
 from models.encoder import initialise
-from models.heads import build_classifier, on_meta
+from models.heads import on_meta
 
 B, T, H, K = 3, 60, 4, 8
 SMALL = {"vocab_size": 40, "hidden_size": H * K, "num_hidden_layers": 2, "num_attention_heads": H, "intermediate_size": 48}
@@ -52,18 +50,6 @@ def test_only_norms_are_added(changes):
     vectors = 1 if normed.norm is Norm.rms else 2  # weight and bias
     assert count(on_meta(normed, 2)) - count(on_meta(plain, 2)) == 2 * 2 * vectors * normed.head_width
     assert counted(normed, 2, 2, T, backward=False) == counted(plain, 2, 2, T, backward=False)
-
-
-@pytest.mark.parametrize("batch_size", [1, B])
-@pytest.mark.parametrize("dropout", [{}, NO_DROPOUT], ids=["dropout", "no dropout"])
-@pytest.mark.parametrize("changes", SHAPES.values(), ids=SHAPES)
-def test_activation_bytes_are_what_autograd_keeps(changes, dropout, batch_size):
-    model = build_classifier(replace(NORMED, **changes, **dropout), 2, seed=0).train()
-    batch = Batch(torch.ones(batch_size, T, dtype=torch.int64), labels=torch.zeros(batch_size, dtype=torch.int64))
-    saved = Saved([*model.parameters(), batch.input_ids, batch.labels])
-    with saved:
-        model.loss(model(batch), batch.labels)
-    assert saved.bytes == model.activation_bytes(batch_size, T)
 
 
 @pytest.mark.parametrize(

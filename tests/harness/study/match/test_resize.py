@@ -137,9 +137,9 @@ def test_what_cannot_be_matched_is_refused(runs):
     weights = [replace(one, model=replace(one.model, init_from="somewhere")) for one in static]
     with pytest.raises(InputError, match=r"cannot resize the weights of model\.init_from=somewhere"):
         matched(weights)
-    deberta = only(runs, "base", "deberta")
-    with pytest.raises(InputError, match=r"no formula states the training memory of deberta"):
-        matched(deberta, cost=MatchOn.memory)
+    bilstm = only(runs, "base", "bilstm")
+    with pytest.raises(InputError, match=r"the training memory of bilstm is not known without training"):
+        matched(bilstm, cost=MatchOn.memory)
 
 
 def test_memory_is_that_of_the_formula(runs):
