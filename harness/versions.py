@@ -11,7 +11,7 @@ FILES = {
     "tasks": ("harness/tasks/**/*.py", "harness/data/**/*.py", "harness/corpus/**/*.py"),
     "training": (
         *("harness/training/**/*.py", "harness/checkpoints/**/*.py", "harness/seeds.py"),
-        *("harness/study/task_run.py", "harness/study/pretrain_run.py"),
+        "harness/study/execute.py",
     ),
     "measure": ("harness/measure/**/*.py", "harness/hardware/**/*.py"),
 }

@@ -74,9 +74,8 @@ class Elsewhere:
 
 def _show(configs: "list[RunConfig]", probing: bool, elsewhere: Elsewhere) -> int:
     with live_line("loading torch"):
-        from harness.study import forecast, supervisor  # torch: a wrong key is refused before it is loaded
+        from harness.study import forecast, search, supervisor  # torch: a wrong key is refused before it is loaded
         from harness.study.process import LoadCheck
-        from harness.study.search import trials
     supervisor.refuse_impossible(configs)
     load = LoadCheck()
     with live_line("preparing data"):
@@ -90,7 +89,7 @@ def _show(configs: "list[RunConfig]", probing: bool, elsewhere: Elsewhere) -> in
         groups = forecast.groups(planned, probe if probing else None)
         line.show("probing a launch of the timing session")
         timing = forecast.timing(planned, probing)
-    notes = dict.fromkeys([*(note for item in planned for note in item.notes), *filter(None, [trials.announced(configs)])])
+    notes = dict.fromkeys([*(note for item in planned for note in item.notes), *filter(None, [search.announced(configs)])])
     print(
         "\n".join(
             [

@@ -2,9 +2,9 @@
 
 from harness.commands import run
 from harness.hardware import outer_launcher
-from harness.study import hosts
+from harness.study import ranks
 
 
 def main(arguments: list[str]) -> int:
     """0 when every run finished, 1 when one failed; of a command that follows 0. InputError for a wrong input."""
-    return hosts.lead(lambda: run.main(arguments)) if outer_launcher.number() == 0 else hosts.follow()
+    return ranks.lead(lambda: run.main(arguments)) if outer_launcher.number() == 0 else ranks.follow()

@@ -1,21 +1,38 @@
-"""Executes a run in this process: alone, or as one of its ranks."""
+"""A run in its worker: a pretraining, or a task that is measured, trained and evaluated; alone, or as one of its ranks."""
 
 import shutil
 import sys
 from pathlib import Path
 
-from harness import paths
+from filelock import FileLock
+
+from harness import paths, tasks
+from harness.checkpoints import finetuned, huggingface, native, pretrained
 from harness.config import resolve
+from harness.config.choices import Keep, KeepBest
+from harness.config.schema import RunConfig
+from harness.corpus import sequences
 from harness.errors import InputError
-from harness.hardware import facts
+from harness.hardware import energy, facts, peak_flops
 from harness.hardware.device import Machine
+from harness.measure import bytes_moved, flops, latency, size
+from harness.measure.memory import Baseline, peak_memory, refuse_less_than
+from harness.measure.records import Peak
+from harness.measure.subject import Subject, classifier
 from harness.processes.ending import INVALID
-from harness.study import pieces, pretrain_run, run_folder, task_run
+from harness.study import pieces, run_folder
 from harness.study.identity import Inputs
-from harness.tracking.run_log import RunLog, write_json
-from harness.training import distributed
+from harness.tasks import prepared as cache
+from harness.tasks import scores
+from harness.tasks.prepared import Prepared
+from harness.tracking.run_log import RunLog, now_ms, write_json
+from harness.training import distributed, gradients
 from harness.training.distributed import ALONE, Ranks
-from harness.training.loop import DivergedError
+from harness.training.evaluation import evaluate_split, headline, submit, write_more_scores, write_predictions, write_scores
+from harness.training.finetune import costs, finetune, rates, training_of
+from harness.training.loop import DivergedError, Position, compile_ahead
+from harness.training.pretrain import pretrain
+from models.heads import Classifier
 
 
 def execute(folder: Path, ranks: Ranks = ALONE) -> None:
@@ -28,9 +45,9 @@ def execute(folder: Path, ranks: Ranks = ALONE) -> None:
     try:
         inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, distributed.local_rank())
         if inputs.data is None:
-            pretrain_run.run(config, inputs, record["training"], machine, run_log, ranks)
+            run_pretraining(config, inputs, record["training"], machine, run_log, ranks)
         else:
-            task_run.run(config, inputs, machine, run_log, ranks)
+            run_task(config, inputs, machine, run_log, ranks)
         status = "finished"
     except DivergedError as error:  # on all ranks at once: they share the loss
         print(error)
@@ -42,3 +59,171 @@ def execute(folder: Path, ranks: Ranks = ALONE) -> None:
         run_log.finish(status)
         if status == "finished":
             shutil.rmtree(folder / paths.CHECKPOINTS, ignore_errors=True)  # a finished run is not resumed
+
+
+def run_pretraining(
+    config: RunConfig, inputs: Inputs, identity: str, machine: Machine, run_log: RunLog, ranks: Ranks = ALONE
+) -> None:
+    """Trains from the newest checkpoint, or from the start; `identity` is that of the training that checkpoints belong to."""
+    corpus = sequences.read(config.output, inputs.corpus)
+    run_log.value("corpus/tokens", corpus.tokens("train"))
+    run_log.value("corpus/documents", corpus.documents("train"))
+    objective = pretrain(config, corpus, machine, run_log, identity, Baseline(machine), flops.of_objective, ranks)
+    for key, value in size.of_objective(objective).items():
+        run_log.value(key, value)
+
+
+def run_task(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLog, ranks: Ranks = ALONE) -> None:
+    """Measures, trains and evaluates on one task; of several ranks the first one measures and evaluates, all train."""
+    prepared = cache.read(config, inputs.data)
+    if config.finetune.enabled:
+        scores.load_library(config.task.kind)
+    baseline = Baseline(machine)
+    if ranks.first:
+        model = measure_inference(config, inputs, prepared, machine, baseline, run_log)
+    else:
+        model = machine.prepare(_build(config, inputs).to(machine.device))
+    run_log.value("corpus/overlap", inputs.overlap)
+    if config.finetune.enabled:
+        train_and_evaluate(config, model, prepared, machine, baseline, run_log, ranks)
+
+
+def measure_inference(
+    config: RunConfig, inputs: Inputs, prepared: Prepared, machine: Machine, baseline: Baseline, run_log: RunLog
+) -> Classifier:
+    """Counts the untrained model and measures its memory, each instrument in its own pass; returns that model."""
+    outputs, head, settings = tasks.num_outputs(config.task), tasks.kind_of(config.task).head(), config.measure
+    run_log.stage("measure")
+    measured = Subject(config, machine, prepared)
+    if machine.compiles:
+        model = machine.prepare(_build(config, inputs).to(machine.device))
+        with baseline.leave_out():
+            _infer(model, measured)
+    with peak_memory(machine, baseline) as peak:
+        if not machine.compiles:
+            model = machine.prepare(_build(config, inputs).to(machine.device))
+        _infer(model, measured)
+    write_json(run_log.folder / "parameters.json", size.per_layer(model))
+    for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
+        run_log.value(key, value)
+    if settings.enabled:
+        _write_memory("inference", peak, model, run_log)
+        forward = flops.counted(config.model, outputs, 1, settings.length, False, head)
+        run_log.value("model/flops_forward", forward)
+        moved = bytes_moved.bytes_forward(model, measured.text(settings.length), machine)
+        run_log.value("model/bytes_forward", moved)
+        run_log.value("model/arithmetic_intensity", forward / moved)
+        step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head)
+        run_log.value("model/flops_train_step", step)
+        _write_lengths(config, outputs, head, run_log)
+    return model
+
+
+def _infer(model: Classifier, measured: Subject) -> None:
+    """Runs the throughput batches once, if measuring is enabled."""
+    if measured.config.measure.enabled:
+        call = latency.forward(model, measured.machine)
+        for batch in measured.batches():
+            call(batch)
+
+
+def _write_memory(phase: str, peak: Peak, model: Classifier, run_log: RunLog) -> None:
+    """Writes the peak of each instrument that the device has; RuntimeError if one is below the size of the weights."""
+    refuse_less_than(size.sizes(model)["model/weights_bytes"], peak)
+    run_log.value(f"{phase}/peak_memory_bytes", peak.kernel)
+    run_log.value(f"{phase}/sampled_peak_memory_bytes", peak.sampled)
+    run_log.value(f"{phase}/reserved_peak_memory_bytes", peak.reserved)
+    run_log.value(f"{phase}/process_peak_memory_bytes", peak.process)
+
+
+def _build(config: RunConfig, inputs: Inputs) -> Classifier:
+    """The classifier on the CPU: randomly initialised, or with the weights of a pretraining or published weights."""
+    model = classifier(config, config.seed)
+    untrained: list[str] | None = None
+    if inputs.pretrained is not None:
+        untrained = pretrained.load_weights(paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at), model)
+    elif config.model.init_from is not None:
+        untrained = huggingface.load_weights(config, model)
+    if untrained is not None:
+        print("randomly initialised:", ", ".join(untrained) or "none")
+    return model
+
+
+def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], run_log: RunLog) -> None:
+    lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
+    for length, counts in flops.by_length(config.model, outputs, lengths, head).items():
+        run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
+        run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
+
+
+def train_and_evaluate(
+    config: RunConfig,
+    model: Classifier,
+    prepared: Prepared,
+    machine: Machine,
+    baseline: Baseline,
+    run_log: RunLog,
+    ranks: Ranks = ALONE,
+) -> None:
+    """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges."""
+    cost = flops.of_training(model)
+    if machine.compiles:
+        with baseline.leave_out():
+            compile_ahead(training_of(config, model, prepared, cost), Position(), machine)
+    meter = energy.EnergyMeter(energy.counters(cuda=machine.is_cuda) if ranks.count == 1 else [])  # counters of one device
+    with peak_memory(machine, baseline) as peak, meter:
+        done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks)
+    largest = _gather(peak, ranks)
+    if not ranks.first:
+        return
+    _write_memory("finetune", peak, model, run_log)
+    run_log.value("finetune/device_peak_memory_bytes", largest)
+    run_log.value("finetune/energy_j", meter.counted)
+    for key, value in (costs(done) | rates(done)).items():
+        run_log.value(key, value)
+    gradients.write_medians(run_log, "finetune")
+    if config.measure.enabled:
+        _write_utilisation(config, done, machine, run_log, ranks)
+    run_log.stage("evaluate")
+    answers = evaluate_split(config, model, prepared.validation, prepared, machine)
+    write_scores(config.task, answers, run_log)
+    write_predictions(answers, run_log.folder / "predictions.parquet")
+    _evaluate_more(config, model, prepared, machine, run_log)
+    if config.finetune.keep in (Keep.last, Keep.best):
+        tokenizer = paths.data_folder(config.output, prepared.key) / native.TOKENIZER
+        finetuned.save(run_log.folder / paths.WEIGHTS, model, config.task, tokenizer)
+
+
+def _gather(peak: Peak, ranks: Ranks) -> int | None:
+    """Makes the peak of this rank that of all together, and returns that of the largest; None for one rank."""
+    if ranks.count == 1:
+        return None
+    largest = None
+    for name in ("sampled", "reserved", "process", "kernel"):
+        peaks = ranks.gathered(getattr(peak, name))
+        setattr(peak, name, None if peaks is None else int(sum(peaks)))
+        largest = None if peaks is None else int(max(peaks))
+    return largest
+
+
+def _write_utilisation(config: RunConfig, done: Position, machine: Machine, run_log: RunLog, ranks: Ranks) -> None:
+    """Model FLOPs utilisation of training on its devices; the peak of one is measured with its threads and dtype."""
+    with FileLock(paths.timing_lock(config.output)):
+        fastest, share = peak_flops.utilisation(
+            done.flops / ranks.count, done.seconds, lambda: peak_flops.peak_flops_per_s(machine)
+        )
+    run_log.value("hardware/peak_flops_per_s", fastest)
+    run_log.value("finetune/mfu", share)
+
+
+def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, run_log: RunLog) -> None:
+    """Evaluates the additional validation splits and the tuning split, and writes the benchmark's submission."""
+    for name in config.task.more_validation:
+        answers = evaluate_split(config, model, prepared.more[name], prepared, machine)
+        write_more_scores(config.task, f"_{name}", answers, run_log)
+        write_predictions(answers, run_log.folder / f"predictions_{name}.parquet")
+    if prepared.tune is not None and config.finetune.keep_best is not KeepBest.tune:
+        answers = evaluate_split(config, model, prepared.tune, prepared, machine)
+        run_log.value("tune/score", headline(config.task, answers))
+    if config.finetune.submit:
+        submit(config, model, prepared, machine, run_log.folder)

@@ -276,7 +276,7 @@ class Timing:
 
 def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
     """None where nothing is left to time."""
-    timed = [item for item in planned if session.is_to_be_timed(item) and item.config.sweep.timing]
+    timed = [item for item in planned if item.is_to_be_timed and item.config.sweep.timing]
     untimed = [item for item in timed if item.config.sweep.retime or not _is_timed(item)]
     if not untimed:
         return None

@@ -17,7 +17,7 @@ from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 from harness.study import identity
 from harness.study.identity import Inputs
-from harness.study.match.resize import note, resized
+from harness.study.match import note, resized
 from harness.tasks import prepared
 from harness.tracking import run_log
 from models.objectives.build import refuse_misfit
@@ -42,6 +42,11 @@ class PlannedRun:
     def title(self) -> str:
         """The name of the run in console lines."""
         return identity.title(self.config, self.inputs)
+
+    @property
+    def is_to_be_timed(self) -> bool:
+        """Whether its inference is timed once it has finished."""
+        return self.inputs.data is not None and self.config.measure.enabled
 
 
 def plan(composed: list[RunConfig]) -> list[PlannedRun]:

@@ -17,12 +17,11 @@ from harness import paths, plateau, processes, tags
 from harness.config.execution import SweepConfig
 from harness.hardware import facts, load
 from harness.processes.ending import INVALID, Ending, Watch
-from harness.study import WORKER, leftovers, other_devices, pieces, run_folder
+from harness.study import WORKER, leftovers, pieces, run_folder
 from harness.study.pieces import FoundPieces
 from harness.study.plan import PlannedRun
-from harness.study.progress import Progress
+from harness.study.progress import RunProgress, Screen
 from harness.study.schedule import INTERRUPTED, LOOKS_AGAIN_S, End
-from harness.study.screen import Screen
 from harness.terminal import console
 from harness.tracking import run_log
 from harness.tracking.states import State
@@ -275,7 +274,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     try:
         while again:
             ended = INTERRUPTED
-            with Progress(run.label, command.screen, alone=command.workers == 1) as progress:
+            with RunProgress(run.label, command.screen, alone=command.workers == 1) as progress:
                 with (run.folder / run_log.LOG).open("w") as log:
                     worker = processes.start(WORKER, [str(run.folder)], threads, log, passive)
                     ended = _follow(worker, tracked, progress, watchdog, command.interrupted)
@@ -311,7 +310,7 @@ def _new_record(run: PlannedRun, command: Command) -> dict[str, Any]:
     record, first = run_folder.record(run.config, run.inputs, run.lifted), command.pieces.first(run)
     record |= {tags.PIECES: first} if first else {}
     run_folder.prepare(run.folder, run.config, record)
-    if run.inputs.data is None and not run.config.rerun and (other := other_devices.take_over(run.folder, run.config, record)):
+    if run.inputs.data is None and not run.config.rerun and (other := run_folder.take_over(run.folder, run.config, record)):
         console.plain(f"{run.label}: resumes what {other.name} left on other devices")
     return record
 
@@ -324,7 +323,7 @@ def _warn(run: PlannedRun) -> None:
 
 
 def _follow(
-    worker: processes.Worker, tracked: TrackedRun, progress: Progress, watchdog: Watchdog, interrupted: threading.Event
+    worker: processes.Worker, tracked: TrackedRun, progress: RunProgress, watchdog: Watchdog, interrupted: threading.Event
 ) -> End:
     """The end of the worker; it is ended where the watchdog complains, or with this command."""
     reader, watch, complaint = run_log.Reader(tracked.folder), Watch(), None

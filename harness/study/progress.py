@@ -1,17 +1,105 @@
-"""Progress of a run on the console: on a terminal a live line with loss, tokens/s and remaining time, plain lines otherwise."""
+"""Progress on the console: on a terminal a live screen of all runs, or a live line with loss and remaining time.
 
+There is no screen where standard output or the error stream is no terminal: then plain lines are printed.
+"""
+
+import sys
+import threading
 import time
 from types import TracebackType
 from typing import Any, Self
 
-from harness.study.screen import Screen
-from harness.terminal import LiveLine, console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from tqdm import tqdm
+
+from harness.terminal import LiveLine, console, duration
+
+
+class Bar:
+    """The bar of what runs now. It is shown until its end; without `bars` nothing is."""
+
+    def __init__(self, bars: Progress | None, name: str) -> None:
+        self._bars, self._name = bars, name
+        self._task: TaskID | None = None
+        self._renew("starting", None)
+
+    def advance(self, state: str, done: float = 0, total: float | None = None) -> None:
+        """Where it is; without a total the bar moves without an end."""
+        if total != self._total:
+            self._renew(state, total)
+        if self._bars is not None:
+            self._bars.update(self._task, state=state, completed=done)
+
+    def end(self) -> None:
+        """It runs no more."""
+        if self._bars is not None and self._task is not None:
+            self._bars.remove_task(self._task)
+            self._task = None
+
+    def _renew(self, state: str, total: float | None) -> None:
+        """A bar keeps its total for ever, so that another total takes another bar."""
+        self._total = total
+        if self._bars is not None:
+            self.end()
+            self._task = self._bars.add_task(self._name, total=total, state=state)
+
+
+class Screen:
+    """Shows `runs` runs, some of which may be skipped. What is printed meanwhile appears above it."""
+
+    def __init__(self, runs: int) -> None:
+        self._runs = self._left = runs
+        self._done, self._failed = 0, 0
+        self._bars: Progress | None = None
+        self._began: float | None = None
+
+    def __enter__(self) -> Self:
+        if console.is_live(sys.stdout, sys.stderr):
+            self._bars = _rich_progress()
+            self._all = self._bars.add_task("all runs", total=self._left, state=self._text())
+            self._bars.start()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a screen; it shows the bars that begin."""
+        return self._bars is not None
+
+    def begin(self, name: str) -> Bar:
+        """Something runs now: a run, or the launches of a session; several runs may."""
+        self._began = self._began or time.monotonic()
+        return Bar(self._bars, name)
+
+    def count(self, finished: bool, ran: bool) -> None:
+        """One run more has ended, or was skipped because it has a result."""
+        self._left -= 1
+        self._failed += not finished
+        self._done += ran
+        if self._bars is not None:
+            self._bars.update(self._all, advance=1, state=self._text())
+
+    def _text(self) -> str:
+        """`1/4, 3 left, about 2 min; 1 not finished`; the time is that of the runs of this command so far."""
+        left = f"{self._runs - self._left}/{self._runs}, {self._left} left"
+        if self._done and self._left and self._began is not None:
+            left += f", about {duration((time.monotonic() - self._began) / self._done * self._left)}"
+        return left + (f"; {self._failed} not finished" if self._failed else "")
+
+
+def _rich_progress() -> Progress:
+    columns = (BarColumn(16), TextColumn("{task.fields[state]}", markup=False), TimeElapsedColumn())
+    return Progress(TextColumn("{task.description}", markup=False), *columns, transient=True, refresh_per_second=4)
+
 
 LINE_EVERY_S = 15.0
 """Seconds between plain lines of one run."""
 
 
-class Progress:
+class RunProgress:
     """Shows the log of one run."""
 
     def __init__(self, label: str, screen: Screen | None = None, alone: bool = True) -> None:
@@ -107,3 +195,56 @@ class Progress:
             return done, ""
         left = seconds / max(1, point["step"] - self._stage_start["step"]) * (self._steps - point["step"])
         return f"{done}/{self._steps}", f", {left:.0f} s left"
+
+
+RENEWED_S, TIMING_LINE_EVERY_S = 1.0, 15.0
+"""Seconds between two drawings on a terminal, and between two plain lines."""
+
+FORMAT = "{desc} [{elapsed}]"
+
+
+class TimingProgress:
+    """Shows which launch is running."""
+
+    def __init__(self, launches: int, screen: Screen | None = None) -> None:
+        """`launches`: at most. On a screen that is shown the session has its bar there."""
+        self._left, self._done = launches, 0
+        self._screen = screen if screen is not None and screen.is_shown else None
+        self._began = self._last_line = time.monotonic()
+        self._bar: tqdm | None = None
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Self:
+        if self._screen is not None:
+            self._shown = self._screen.begin("timing")
+        elif console.is_live():
+            self._bar = tqdm(bar_format=FORMAT, desc="Timing", leave=False, dynamic_ncols=True)
+            self._thread = threading.Thread(target=self._renew, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ended.set()
+        if self._screen is not None:
+            self._shown.end()
+        if self._bar is not None:
+            self._thread.join()
+            self._bar.close()
+
+    def launch(self, what: str) -> None:
+        """A launch begins."""
+        if self._done:
+            seconds = (time.monotonic() - self._began) / self._done * self._left
+            what += f", at most about {seconds:.0f} s left"
+        if self._screen is not None:
+            self._shown.advance(what, self._done, self._done + self._left)
+        elif self._bar is not None:
+            self._bar.set_description_str(f"Timing {what}")
+        if time.monotonic() - self._last_line > TIMING_LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            console.plain(f"Timing {what}", replaced=self._screen is not None or self._bar is not None)
+        self._done, self._left = self._done + 1, self._left - 1
+
+    def _renew(self) -> None:
+        while not self._ended.wait(RENEWED_S):
+            self._bar.refresh()

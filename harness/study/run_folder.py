@@ -1,23 +1,33 @@
-"""The folder of a run around its worker: its config, and its record with the end."""
+"""The folder of a run around its worker: its config, its record with the end, and what is done with a torn file."""
 
+import contextlib
 import getpass
 import os
 import shlex
 import shutil
 import sys
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
 
 from harness import checksums, paths, tags
+from harness.checksums import TornError
 from harness.config.resolve import load
 from harness.config.schema import RunConfig, save
+from harness.errors import InputError
 from harness.redact import words
 from harness.study import identity
 from harness.study.identity import Inputs
 from harness.study.schedule import End
-from harness.tracking import run_log
+from harness.terminal import console
+from harness.tracking import run_files, run_log
+
+if TYPE_CHECKING:  # workers plan nothing
+    from harness.study.plan import PlannedRun
 
 CONFIG = "config.yaml"
 
@@ -98,3 +108,92 @@ def resumable(folder: Path, config: RunConfig) -> dict[str, Any] | None:
     if not keeps_all:
         return None
     return {key: value for key, value in read(folder).items() if key != tags.END}
+
+
+RESUMED_FROM = "resumed_from"
+"""Tag with the name of the folder whose checkpoints a run began with."""
+
+
+def take_over(folder: Path, config: RunConfig, record: dict[str, Any]) -> Path | None:
+    """Copies checkpoints, kept weights and curves of the same training into this new run; None where no other run left any.
+
+    Of several runs, the one with the newest step. Its folder is not changed: it can be resumed, too.
+    """
+    found = [(steps[-1].name, other) for other in folder.parent.iterdir() if (steps := _steps(other, config, record))]
+    for _, other in sorted(found, reverse=True):
+        with (
+            contextlib.suppress(Timeout),
+            FileLock(other / paths.LOCK, timeout=0),
+            FileLock(other / paths.WORKER_LOCK, timeout=0),
+        ):
+            for name in (paths.CHECKPOINTS, paths.KEPT):
+                if (other / name).is_dir():
+                    shutil.copytree(other / name, folder / name)
+            shutil.copyfile(other / run_log.LINES, folder / run_log.LINES)
+            record["tags"][RESUMED_FROM] = other.name
+            write(folder, record)
+            return other
+    return None
+
+
+def _steps(other: Path, config: RunConfig, record: dict[str, Any]) -> list[Path]:
+    """Checkpoints of another attempt at the training of this record, oldest first."""
+    steps = sorted(other.glob(f"{paths.CHECKPOINTS}/step-*"))
+    if not steps or not (other / run_log.LINES).exists():
+        return []
+    try:
+        theirs = resumable(other, config)
+    except TornError:
+        return []
+    same = theirs and theirs["attempt"] != record["attempt"] and theirs.get("training") == record["training"]
+    return steps if same else []
+
+
+def set_aside(planned: Sequence["PlannedRun"]) -> None:
+    """Renames what is torn, and prints it, so that these runs run again; another process may be at work in a folder.
+
+    The weights of a pretraining are read only where a run that is not finished starts from them.
+    """
+    for item in planned:
+        if item.inputs.data is not None:
+            _check(item.folder, weights=False)
+    used = {item.needs.folder for item in planned if item.needs and not (item.folder / run_log.RESULT).exists()}
+    for item in planned:
+        if item.inputs.data is None:
+            _check(item.folder, weights=item.folder in used)
+
+
+def _check(folder: Path, weights: bool) -> None:
+    """InputError for a folder that is a link: a run would empty what it names, which may be anywhere."""
+    if folder.is_symlink() or folder.parent.is_symlink():
+        raise InputError(
+            f"{folder} is reached by a link, which is not followed: move the folder to its place, or set study or output"
+        )
+    if not (folder / run_log.RECORD).exists() and not (folder / run_log.RESULT).exists():
+        return
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            _set_aside(folder, weights)
+    except Timeout:  # it is being run
+        return
+
+
+def _set_aside(folder: Path, weights: bool) -> None:
+    torn = run_files.torn(folder, weights)
+    if torn:
+        names = ", ".join(f"{name} {why}" for name, why in torn.items())
+        console.problem(f"{folder}: {names}: kept as *{checksums.ASIDE}, and the run is made again")
+        _rename(folder, {*torn, run_log.RECORD, run_log.RESULT})
+    elif not _is_timed(folder) and run_files.is_timing_torn(folder):
+        console.problem(f"{folder}: {run_files.TIMING} {run_files.CHANGED}: kept as *{checksums.ASIDE}, and timed again")
+        _rename(folder, {run_files.TIMING})
+
+
+def _rename(folder: Path, names: set[str]) -> None:
+    for path in (folder / name for name in names):
+        if path.exists() or path.is_symlink():
+            path.rename(checksums.aside(path))
+
+
+def _is_timed(folder: Path) -> bool:
+    return tags.SESSION in read(folder)["tags"]

@@ -1,18 +1,80 @@
-"""The state of every planned run of a study, from the files of its folder alone."""
+"""The plan of a study, which its commands write beside the runs, and the state of every planned run, from the files alone."""
 
+import os
+import shlex
+import sys
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
 from harness import paths, tags
 from harness.checksums import TornError
+from harness.config import launched
+from harness.config.command_line import QUIET_KEY
 from harness.errors import InputError
+from harness.redact import words
 from harness.terminal import counted
 from harness.tracking import run_log
 from harness.tracking.states import State
+
+if TYPE_CHECKING:  # whoever reads the state of a study imports no torch
+    from harness.study.plan import PlannedRun
+
+PLAN_LOCK = ".plan.lock"
+"""In the folder of a study: held while its plan is written."""
+
+AGAIN = ("rerun=true", "sweep.retime=true")
+"""Words of a command that repeat finished work."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A planned run."""
+
+    folder: str  # below the folder of all results
+    title: str
+    timed: bool  # whether its inference is timed when it has finished
+    needs: str | None  # folder of the pretraining that it starts from
+
+
+def write_plan(planned: Sequence["PlannedRun"]) -> None:
+    """Adds what this command plans to the files of its studies, in place of an earlier plan of the same command.
+
+    Jobs of one sweep, which a launcher started, plan a run each: together they are the plan of the command.
+    """
+    studies = {(item.config.output, item.config.study) for item in planned}
+    for output, study in studies:
+        entries = [
+            asdict(_planned_entry(item)) for item in planned if (item.config.output, item.config.study) == (output, study)
+        ]
+        paths.made(Path(output).absolute())
+        folder = paths.study_folder(output, study)
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / PLAN_LOCK):
+            known = run_log.read_or_set_aside(folder / paths.PLAN)
+            mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": launched.sweep(), "runs": entries}
+            before = known.get(command(), {})
+            if mine["sweep"] is not None and before.get("sweep") == mine["sweep"]:
+                planned_here = {entry["folder"] for entry in entries}
+                mine["runs"] = [*(entry for entry in before["runs"] if entry["folder"] not in planned_here), *entries]
+            run_log.write_json(folder / paths.PLAN, {**known, command(): mine})
+
+
+def command() -> str:
+    """This command, to be called again: without secrets, -q, and keys that would run or time again what is finished."""
+    repeated = (word for word in sys.argv[1:] if word.lstrip("+") not in (*AGAIN, QUIET_KEY))
+    return shlex.join(["python", "-m", "harness", *words(repeated)])
+
+
+def _planned_entry(item: "PlannedRun") -> Entry:
+    output = Path(item.config.output).absolute()
+    needs = None if item.needs is None else str(item.needs.folder.relative_to(output))
+    return Entry(str(item.folder.relative_to(output)), item.title, item.is_to_be_timed and item.config.sweep.timing, needs)
+
 
 RUNNING, NOT_STARTED, TORN = "running", "not started", "torn"
 """States of runs that have not ended, or whose files cannot be read, beside those of `State`."""

@@ -16,14 +16,14 @@ from harness.config.choices import Device
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
-from harness.study import forecast, plan_file, prepare_workers, torn_runs
+from harness.study import forecast, prepare_workers, run_folder, status
 from harness.study.budget import Queue
 from harness.study.plan import PlannedRun, plan, with_sizes
 from harness.study.process import Command, LoadCheck, SerialRunner, ThreadedRunner
+from harness.study.progress import Screen
 from harness.study.schedule import Failures, Order
-from harness.study.screen import Screen
-from harness.study.search.trials import Searches
-from harness.study.timing import add as timing
+from harness.study.search import Searches
+from harness.study.timing import results as timing
 from harness.study.tracked_study import tracked
 from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
@@ -103,7 +103,7 @@ def _begun(planned: list[PlannedRun], trackers: Trackers, trials_of: str = "") -
         plateau.references()  # refuses a torn one before anything runs
     with console.logged(_studies(planned)):
         _announce(planned, trials_of)
-        plan_file.write(planned)
+        status.write_plan(planned)
         try:
             with _ended_as_interrupted(), tracked(planned, trackers, waits=not trials_of):
                 yield
@@ -116,8 +116,8 @@ def _begun(planned: list[PlannedRun], trackers: Trackers, trials_of: str = "") -
 
 def _announce(planned: list[PlannedRun], heading: str) -> None:
     """Says what is noteworthy of the runs before the first one starts; what is torn is set aside."""
-    console.plain(plan_file.command(), replaced=True)
-    torn_runs.set_aside(planned)
+    console.plain(status.command(), replaced=True)
+    run_folder.set_aside(planned)
     if heading:
         console.plain(heading)
     pretrainings = [run for run in planned if run.inputs.data is None]

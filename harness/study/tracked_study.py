@@ -1,18 +1,75 @@
-"""The study of a command in its trackers: begun with its plan, ended with its report, and where to look at it."""
+"""The study of a command in its trackers: begun with its plan, ended with its report, and where to look at it.
 
+The report is written by `reports.after_sweep` in a process of its own. Whatever goes wrong there is one line; the sweep has its
+results.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from harness import paths, tags
 from harness.config import launched
 from harness.config.schema import RunConfig
 from harness.hardware import facts
-from harness.study import identity, run_folder, sweep_report
+from harness.redact import redacted, whole
+from harness.study import identity, run_folder
 from harness.study.plan import PlannedRun
-from harness.terminal import console
+from harness.terminal import console, live_line
 from harness.tracking import run_log
 from harness.tracking.trackers import Trackers
+
+LONGEST_REPORT_S = 900.0
+
+REPORTER = "reports.after_sweep"
+
+
+def write_report(config: RunConfig, first: str) -> Path | None:
+    """Folder of the report on this study; None where it could not be written. Prints a line either way.
+
+    One that is of the runs as the store has them now stays as it is, whichever command has written it. The baseline is the
+    arm `base`, or the `first` arm that the command names.
+    """
+    folder, audit = paths.report_folder(config.output, config.study), paths.audit_file(config.output)
+    uri = config.tracking.uri or paths.database_uri(config.output)
+    arguments = ["--study", config.study, "--out", str(folder), "--uri", whole(uri), "--baseline", "base", "--baseline", first]
+    arguments += ["--audit", str(audit)] if audit.is_file() else []
+    began = time.monotonic()
+    with live_line("writing the report"):
+        done = _report_in_child({"arguments": arguments, "stamp": str(paths.report_stamp(config.output, config.study))})
+    if done not in ("written", "current"):
+        console.problem(f"no report: {redacted(done)}")
+        return None
+    how = f"{time.monotonic() - began:.0f} s, report=false skips it" if done == "written" else "nothing has changed"
+    console.result(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {how})")
+    return folder
+
+
+def _report_in_child(request: dict[str, Any]) -> str:
+    """`written`, `current`, or the reason of a failure. The process ends with this one.
+
+    The request goes by stdin: a command line, with a password in an address, could be read by every user of the machine.
+    """
+    root = str(Path(__file__).resolve().parents[2])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
+    command = [sys.executable, "-P", "-m", "harness.processes.new_worker", str(os.getpid()), REPORTER]
+    streams = {"input": json.dumps(request), "capture_output": True, "text": True, "timeout": LONGEST_REPORT_S}
+    try:
+        done = subprocess.run(command, env=environment, check=False, **streams)
+    except subprocess.TimeoutExpired:
+        return f"python -m reports took longer than {LONGEST_REPORT_S:.0f} s"
+    if done.returncode == -signal.SIGINT:  # Ctrl-C reached that process alone
+        raise KeyboardInterrupt
+    lines = done.stderr.strip().splitlines() or [f"python -m reports ended with exit code {done.returncode}"]
+    return done.stdout.strip() if done.returncode == 0 else lines[-1]
 
 
 @dataclass(frozen=True)
@@ -31,7 +88,7 @@ class _Study:
     def write_report(self) -> bool:
         """Whether there is a report on the runs as the store has them."""
         writes = self.config.report and self.trackers.has_store
-        return writes and sweep_report.write(self.config, self._first_arm()) is not None
+        return writes and write_report(self.config, self._first_arm()) is not None
 
     def close(self, status: str) -> None:
         """The study gets the report on disk, whichever command has written it."""

@@ -14,7 +14,7 @@ from filelock import FileLock
 from harness import paths
 from harness.config import resolve
 from harness.hardware import outer_launcher
-from harness.study import hosts, launch
+from harness.study import ranks
 from harness.study.execute import execute
 
 WAIT_S = 60.0
@@ -28,9 +28,9 @@ def main(folder: Path) -> None:
         if devices == 1:
             execute(folder)
         elif outer_launcher.processes() > 1:
-            hosts.execute_first(folder)
+            ranks.execute_first(folder)
         else:
-            launch.start_ranks(folder, devices)
+            ranks.start_ranks(folder, devices)
 
 
 if __name__ == "__main__":

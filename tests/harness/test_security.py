@@ -72,7 +72,7 @@ def published(tmp_path: Path) -> Path:
 
 def test_pickles_and_code_beside_weights_are_ignored(published, compose):
     from harness.checkpoints import huggingface
-    from harness.study.task_run import _build
+    from harness.study.execute import _build
 
     (item,) = plan(compose("task=bag", "task.max_length=32", f"model.init_from={published}", "output=out"))
     assert huggingface.load_weights(item.config, _build(item.config, item.inputs))

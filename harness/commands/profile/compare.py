@@ -13,7 +13,7 @@ from harness.config.resolve import resolve
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.hardware import device
-from harness.study.match.resize import resized
+from harness.study.match import resized
 from harness.terminal import wrapped
 
 IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from harness.commands.profile.launch import Column
 from harness.config.schema import RunConfig
 from harness.hardware import facts
-from harness.study.match.resize import note as match_note
+from harness.study.match import note as match_note
 from harness.terminal import wrapped
 
 COMPILED = (

@@ -11,7 +11,7 @@ from typing import Any
 from harness.config.schema import RunConfig
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request
-from harness.study.timing import summary
+from harness.study.timing import results
 from harness.terminal import live_line
 
 AGAIN = "A/A replicate"
@@ -66,7 +66,7 @@ class Column:
 def metrics_of(record: Any) -> dict[str, float | None]:
     """Metric name -> value of one instrument's record; sizes have their names already."""
     if isinstance(record, Launch):
-        return summary.values([record])
+        return results.timing_values([record])
     if isinstance(record, MemoryPeaks):
         return {
             "inference/peak_memory_bytes": record.inference.kernel,

@@ -6,33 +6,166 @@ two is noise. A launch during which other processes kept the CPUs busy is repeat
 
 A variant is launched once per shape, not once per run: runs that differ in seed or training share their launches, and so do
 tasks with the same vocabulary and number of outputs. The launch measures the throughput on the texts of each of them.
+
+A session ends before its last round where it is precise enough, by its A/A replicates alone. The rule never sees a difference
+between two arms. A rule that looked at them would stop where chance made one large, and at their scatter, where chance made it
+small. That of an A/A replicate has no such difference; stopping where it scatters little leaves the intervals of the arms as
+they are, and makes the floor a little low. `test_stopping.py` of the reports simulates it.
 """
 
+import contextlib
 import hashlib
+import importlib.metadata
 import json
 import math
+import os
 import random
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median, stdev
+from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
-from harness import arms, paths, tags, tasks
+from harness import arms, paths, tags, tasks, versions
+from harness.checksums import TornError
 from harness.config.schema import RunConfig, flatten, to_dict
+from harness.hardware import facts
+from harness.measure.intervals import t_quantile
 from harness.measure.launch import TIMING, launch
-from harness.measure.records import Launch, Request
+from harness.measure.records import Launch, Request, from_json, to_json
 from harness.metrics import HIGHEST_FLOOR
 from harness.study import identity, run_folder
 from harness.study.plan import PlannedRun
-from harness.study.screen import Screen
-from harness.study.timing import kept, precision
-from harness.study.timing.kept import KeptSession
-from harness.study.timing.progress import Progress
+from harness.study.progress import Screen, TimingProgress
 from harness.terminal import console, counted
 from harness.tracking import run_log
+
+QUANTITIES: dict[str, Callable[[Launch], tuple[float, float]]] = {
+    "latency": lambda launch: (math.log(launch.latency.ms), -math.log(median(launch.latency.reference_ms))),
+    "throughput": lambda launch: (math.log(launch.throughput.tokens_per_s), math.log(median(launch.throughput.reference_ms))),
+}
+"""Name -> log of what the report compares by launch, and what is added to it to correct for the reference workload."""
+
+
+def noise_interval(first: Sequence[Launch], again: Sequence[Launch], quantity: str) -> tuple[float, float] | None:
+    """(low, high) of the mean log ratio of two series of launches, paired by round; None for fewer than two rounds.
+
+    Corrected for the reference workload where that lowers the scatter, as in the report.
+    """
+    value, earlier = QUANTITIES[quantity], {launch.round: launch for launch in first}
+    pairs = [(value(launch), value(earlier[launch.round])) for launch in again if launch.round in earlier]
+    if len(pairs) < 2:
+        return None
+    measured = [one[0] - other[0] for one, other in pairs]
+    logs = min(measured, [sum(one) - sum(other) for one, other in pairs], key=stdev)
+    mean, half = math.fsum(logs) / len(logs), t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    return mean - half, mean + half
+
+
+def noise_half_width(first: Sequence[Launch], again: Sequence[Launch]) -> float:
+    """The larger one of the two quantities; infinite for fewer than two rounds."""
+    intervals = [noise_interval(first, again, quantity) for quantity in QUANTITIES]
+    return math.inf if None in intervals else max((high - low) / 2 for low, high in intervals)
+
+
+COUNTED = "counted.json"
+"""In the folder of a launch: what counts of it, of several tries the least disturbed one."""
+
+Shapes = dict[str, list[str]]
+"""Name of each timed shape -> keys of the data whose throughput it measures."""
+
+
+class KeptSession:
+    """The folder of a session."""
+
+    def __init__(self, output: str, name: str) -> None:
+        self.folder = paths.session_folder(output, name)
+        self.state: dict[str, Any] = run_log.read_json(self.folder / paths.SESSION)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds in which every variant was launched that had not failed."""
+        return self.state.get("rounds", 0)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Name of a shape -> why one of its launches failed."""
+        return self.state.get("failed", {})
+
+    def begin(self, shapes: Shapes, conditions: dict[str, str]) -> None:
+        """Makes the folder of a new session; FileExistsError for a name that another one has."""
+        self.folder.mkdir(parents=True)
+        paths.made(self.folder)
+        self._write({"shapes": shapes, "conditions": conditions, "rounds": 0, "failed": {}, "done": False})
+
+    def end_round(self, rounds: int, failed: dict[str, str]) -> None:
+        """So many rounds are complete."""
+        self._write(self.state | {"rounds": rounds, "failed": failed})
+
+    def finish(self) -> None:
+        """Everything was added to the runs."""
+        self._write(self.state | {"done": True})
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """No other command resumes the session."""
+        with FileLock(self.folder / paths.LOCK, timeout=0):
+            yield
+
+    def _write(self, state: dict[str, Any]) -> None:
+        self.state = state
+        run_log.write_json(self.folder / paths.SESSION, state)
+
+
+def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> KeptSession | None:
+    """The newest session under the same conditions that has all of these shapes and that no command holds, if there is one."""
+    for path in sorted((Path(output).absolute() / "sessions").glob(f"*/{paths.SESSION}"), reverse=True):
+        kept = _kept_session(output, path.parent.name)
+        if kept is None:
+            continue
+        has_all = all({*keys} <= {*kept.state["shapes"].get(name, [])} for name, keys in shapes.items())
+        if kept.state["done"] or kept.state["conditions"] != conditions or not has_all:
+            continue
+        with contextlib.suppress(Timeout), kept.held():
+            return kept
+    return None
+
+
+def _kept_session(output: str, name: str) -> KeptSession | None:
+    """The session; None where one of its files is torn: it is set aside, because a round without a launch pairs nothing."""
+    folder = paths.session_folder(output, name)
+    try:
+        for path in folder.glob(f"*/*/{COUNTED}"):
+            run_log.read_json(path)
+        return KeptSession(output, name)
+    except TornError as error:
+        run_log.set_aside(folder / paths.SESSION, f"{error}: the session is not resumed")
+        return None
+
+
+def session_conditions(config: RunConfig) -> dict[str, str]:
+    """What must not change within a session: the machine, and the code that measures."""
+    return {
+        "machine": os.uname().nodename,
+        "device": facts.device_name(config.hardware),
+        "torch": importlib.metadata.version("torch"),
+        "versions": json.dumps({part: versions.VERSIONS[part] for part in ("models", "measure")}),
+    }
+
+
+def write_launches(folder: Path, launches: dict[str, Launch]) -> None:
+    """Keeps what counts of a launch, by key of the data."""
+    run_log.write_json(folder / COUNTED, {key: to_json(launch) for key, launch in launches.items()})
+
+
+def read_launches(folder: Path) -> dict[str, Launch]:
+    """What counts of a launch; empty where the variant was not launched, or failed."""
+    return {key: from_json(Launch, launch) for key, launch in run_log.read_json(folder / COUNTED).items()}
+
 
 BASELINE = "base"
 """The variant that is timed twice is the one with the shortest label that begins so, or with the shortest label of all."""
@@ -94,8 +227,8 @@ class Session:
         """Takes over the name and the launches of an interrupted session that times all of this, or begins a new one."""
         config = next(iter(self._timed.values())).config
         shapes = {name: sorted(timed.tasks) for name, timed in self._timed.items()}
-        conditions = kept.conditions(config)
-        self.kept = kept.unfinished(config.output, shapes, conditions)
+        conditions = session_conditions(config)
+        self.kept = unfinished(config.output, shapes, conditions)
         if self.kept is None:
             self.kept = KeptSession(config.output, self.name)
             self.kept.begin(shapes, conditions)
@@ -103,7 +236,7 @@ class Session:
         for name, timed in self._timed.items():
             timed.folder, timed.failed = self.kept.folder / name, self.kept.failed.get(name)
             for number in range(self.kept.rounds):
-                self._count(timed, kept.read(timed.folder / f"launch-{number}"))
+                self._count(timed, read_launches(timed.folder / f"launch-{number}"))
         self.replicates = [
             (item, timed)
             for item, timed in self.replicates
@@ -131,7 +264,7 @@ class Session:
         resumed = f"; resumes at round {first + 1}" if first else ""
         console.plain(f"Timing {counts} (measure=none skips this; session {self.name}{resumed})")
         began, done = time.monotonic(), first
-        with Progress(sum(max(0, variant.config.measure.rounds - first) for variant in timed), screen) as progress:
+        with TimingProgress(sum(max(0, variant.config.measure.rounds - first) for variant in timed), screen) as progress:
             for number in range(first, rounds):
                 if number and self._is_done():
                     break
@@ -179,7 +312,7 @@ class Session:
             key: replace(one, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak)
             for key, one in zip(variant.tasks, best, strict=True)
         }
-        kept.write(folder, launches)
+        write_launches(folder, launches)
         self._count(variant, launches)
 
     def _pairs(self) -> Iterable[tuple[list[Launch], list[Launch]]]:
@@ -197,7 +330,7 @@ class Session:
         fewest, target = max(one.min_rounds for one in settings), min(one.half_width for one in settings)
         pairs = list(self._pairs())
         enough = all(len(again) >= fewest for _, again in pairs)
-        return bool(pairs) and enough and all(precision.half_width(*pair) <= target for pair in pairs)
+        return bool(pairs) and enough and all(noise_half_width(*pair) <= target for pair in pairs)
 
     def _floors(self) -> str:
         """The noise floor that the rounds bought."""
@@ -207,8 +340,8 @@ class Session:
     def _highest(self) -> dict[str, float]:
         """Quantity -> the highest log ratio in the intervals of all A/A replicates, where there is any."""
         floors: dict[str, float] = {}
-        for quantity in precision.QUANTITIES:
-            known = [found for pair in self._pairs() if (found := precision.interval(*pair, quantity))]
+        for quantity in QUANTITIES:
+            known = [found for pair in self._pairs() if (found := noise_interval(*pair, quantity))]
             if known:
                 floors[quantity] = max(abs(end) for ends in known for end in ends)
         return floors
@@ -216,13 +349,8 @@ class Session:
 
 def is_measured(item: PlannedRun) -> bool:
     """Whether it is a finished run on a task whose inference is to be timed."""
-    result = run_log.result(item.folder) if is_to_be_timed(item) else None
+    result = run_log.result(item.folder) if item.is_to_be_timed else None
     return result is not None and result["status"] == "finished"
-
-
-def is_to_be_timed(item: PlannedRun) -> bool:
-    """Whether its inference is timed once it has finished."""
-    return item.inputs.data is not None and item.config.measure.enabled
 
 
 def has_timing(item: PlannedRun) -> bool:

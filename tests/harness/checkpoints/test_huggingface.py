@@ -71,7 +71,7 @@ def test_without_a_checkpoint_nothing_changes(compose):
 
 
 def test_weights_are_loaded_and_fresh_ones_named(compose, published):
-    from harness.study.task_run import _build
+    from harness.study.execute import _build
 
     given = load_file(published / "model.safetensors")
     model = _build(resolved(config_of(compose, published)), Inputs(data="key"))

@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 
 from harness import paths
-from harness.study import plan_file
+from harness.study import status
 from harness.study.plan import plan
 from harness.tracking import run_log
 
@@ -26,7 +26,7 @@ def planned(compose, output, monkeypatch):
     def of(*arguments: str) -> list:
         found = plan(compose("-m", *SMALL, "study=s", *arguments, f"output={output}"))
         monkeypatch.setattr(sys, "argv", ["harness", "-m", *arguments])
-        plan_file.write(found)
+        status.write_plan(found)
         return found
 
     return of

@@ -17,7 +17,7 @@ from harness.config.schema import MeasureConfig, ModelConfig, RunConfig
 from harness.errors import InputError
 from harness.measure import flops
 from harness.paths import conf_directory
-from harness.study import task_run
+from harness.study import execute
 from harness.tracking.run_log import Reader, RunLog
 from models.config import Body, EncoderConfig
 from models.heads import SequenceClassifier, TokenClassifier
@@ -285,7 +285,7 @@ def test_a_run_tells_flops_at_every_length_that_the_model_reads(tmp_path):
     shape = ModelConfig(vocab_size=50, hidden_size=24, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=64)
     config = RunConfig(model=shape, measure=MeasureConfig(lengths=[64, 16, 128]))
     run_log = RunLog(tmp_path)
-    task_run._write_lengths(config, 2, SequenceClassifier, run_log)
+    execute._write_lengths(config, 2, SequenceClassifier, run_log)
     run_log.finish("finished")
     points = {(entry["key"], entry["step"]): entry["value"] for entry in Reader(tmp_path).new_entries()}
     assert {step for _, step in points} == {16, 64}

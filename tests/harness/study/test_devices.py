@@ -16,7 +16,7 @@ from harness import tags
 from harness.config.schema import HardwareConfig, save
 from harness.errors import InputError
 from harness.hardware import device
-from harness.study import rank
+from harness.study import ranks
 from harness.tracking import run_log
 
 TEXT = [
@@ -32,12 +32,12 @@ def losses(folder: Path) -> list[tuple[int, float]]:
     return [(entry["step"], entry["value"]) for entry in entries if entry.get("key") == "pretrain/loss"]
 
 
-def ranks() -> list[psutil.Process]:
+def rank_processes() -> list[psutil.Process]:
     """The processes of runs on several devices that this process has started, in the order of their start."""
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
-            if "harness.study.rank" in process.cmdline():
+            if "harness.study.ranks" in process.cmdline():
                 found.append(process)
         except psutil.Error:
             continue
@@ -47,7 +47,7 @@ def ranks() -> list[psutil.Process]:
 def kill_a_rank(output: Path) -> None:
     """Kills one that is not the first, once a few steps are done."""
     wait_for(lambda: any(len(losses(path.parent)) > 5 for path in output.glob("pretrained/*/metrics.jsonl")))
-    ranks()[-1].kill()
+    rank_processes()[-1].kill()
 
 
 def test_a_rank_ends_its_communication_before_it_exits(monkeypatch, compose, tmp_path):
@@ -55,11 +55,11 @@ def test_a_rank_ends_its_communication_before_it_exits(monkeypatch, compose, tmp
     (config,) = compose("scale=tiny", "task=bag")
     save(config, tmp_path / "config.yaml")
     joined = []
-    monkeypatch.setattr(rank, "execute", lambda folder, ranks: joined.append(distributed.is_initialized()))
-    monkeypatch.setattr(rank.hosts, "meeting_point", lambda number: distributed.HashStore())
+    monkeypatch.setattr(ranks, "execute", lambda folder, ranks: joined.append(distributed.is_initialized()))
+    monkeypatch.setattr(ranks, "meeting_point", lambda number: distributed.HashStore())
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
-    rank.main(tmp_path, 0)
+    ranks.execute_rank(tmp_path, 0)
     assert joined == [True]
     assert not distributed.is_initialized()
 
@@ -71,7 +71,7 @@ def test_a_killed_rank_ends_the_run_and_another_number_of_devices_resumes_it(run
         done = run_harness(*TEXT, "hardware.devices=2", "hardware.sharding=full", f"output={output}")
         killed.result()
     assert done.returncode == 1, done.stdout + done.stderr
-    assert ranks() == []
+    assert rank_processes() == []
     (folder,) = output.glob("pretrained/*-*")
     ended = json.loads((folder / run_log.RECORD).read_text())[tags.END]
     assert (ended["state"], run_log.result(folder)) == ("killed", None)

@@ -17,7 +17,7 @@ from harness import tags
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
-from harness.study import hosts
+from harness.study import ranks
 from harness.tracking import run_log
 
 TEXT = [
@@ -47,11 +47,11 @@ def test_the_other_commands_end_with_the_first_one(first_of_two: pytest.MonkeyPa
         following = []
 
         def command() -> int:
-            following.append(beside.submit(hosts.follow))
-            time.sleep(2 * hosts.POLL_S)
+            following.append(beside.submit(ranks.follow))
+            time.sleep(2 * ranks.POLL_S)
             return 3 if following[0].running() else 0
 
-        assert hosts.lead(command) == 3
+        assert ranks.lead(command) == 3
         assert following[0].result() == 0
 
 
@@ -88,7 +88,7 @@ def steps(output: Path) -> int:
 
 def rank_of(process: subprocess.Popen) -> psutil.Process:
     """The rank that a command which follows has started."""
-    (found,) = (one for one in psutil.Process(process.pid).children(recursive=True) if "harness.study.rank" in one.cmdline())
+    (found,) = (one for one in psutil.Process(process.pid).children(recursive=True) if "harness.study.ranks" in one.cmdline())
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-from harness.study.launch import cause, message_of
+from harness.study.ranks import cause, message_of
 
 LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:537] Read error: Connection reset by peer"
 

@@ -1,7 +1,7 @@
 """What is seen of a run where there is no terminal."""
 
 from harness.study import progress
-from harness.study.progress import Progress
+from harness.study.progress import RunProgress
 
 
 def point(step: int, ms: int, tokens: int) -> dict:
@@ -10,7 +10,7 @@ def point(step: int, ms: int, tokens: int) -> dict:
 
 def test_plain_lines_without_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(progress, "LINE_EVERY_S", -1.0)
-    with Progress("[1/2] base") as shown:
+    with RunProgress("[1/2] base") as shown:
         shown.show([{"time": 0, "stage": "finetune", "steps": 40}])
         shown.show([{"time": 1000, "result": "inference/latency_ms_p50", "value": 2.0}, point(10, 2000, 1000)])
         shown.end("finished", {"eval/score": 0.75}, "")
@@ -26,7 +26,7 @@ def test_plain_lines_without_a_terminal(capsys, monkeypatch):
 
 def test_of_points_in_a_row_the_last_is_shown(capsys, monkeypatch):
     monkeypatch.setattr(progress, "LINE_EVERY_S", -1.0)
-    with Progress("base") as shown:
+    with RunProgress("base") as shown:
         shown.show([{"time": 0, "stage": "finetune", "steps": 3}, *(point(step, 1000 * step, 10) for step in (1, 2, 3))])
     assert [line for line in capsys.readouterr().out.splitlines() if "step" in line] == [
         "base: finetune step 3/3, loss 0.500, 3 tokens/s, 0 s left"
@@ -34,14 +34,14 @@ def test_of_points_in_a_row_the_last_is_shown(capsys, monkeypatch):
 
 
 def test_nothing_new_says_nothing(capsys):
-    with Progress("base") as shown:
+    with RunProgress("base") as shown:
         capsys.readouterr()
         shown.show([])
     assert capsys.readouterr().out == ""
 
 
 def test_lines_are_seconds_apart(capsys):
-    with Progress("base") as shown:
+    with RunProgress("base") as shown:
         shown.show([{"time": 0, "stage": "finetune", "steps": 40}])
         for step in range(1, 20):
             shown.show([point(step, step, 10)])
@@ -49,14 +49,14 @@ def test_lines_are_seconds_apart(capsys):
 
 
 def test_a_failure_says_why(capsys):
-    with Progress("base") as shown:
+    with RunProgress("base") as shown:
         shown.end("failed", {}, "RuntimeError: no room (see log.txt)")
     assert capsys.readouterr().out.splitlines()[-1] == "base: failed: RuntimeError: no room (see log.txt)"
 
 
 def test_a_long_stage_without_losses_is_still_heard_of(capsys, monkeypatch):
     monkeypatch.setattr(progress, "LINE_EVERY_S", -1.0)
-    with Progress("base") as shown:
+    with RunProgress("base") as shown:
         shown.show([{"time": 0, "stage": "evaluate", "steps": 0}])
         shown.show([])
     assert capsys.readouterr().out == "base: started\nbase: evaluate, 0 s\n"
@@ -64,7 +64,7 @@ def test_a_long_stage_without_losses_is_still_heard_of(capsys, monkeypatch):
 
 def test_slow_steps_are_repeated_with_step_and_loss(capsys, monkeypatch):
     monkeypatch.setattr(progress, "LINE_EVERY_S", -1.0)
-    with Progress("base") as shown:
+    with RunProgress("base") as shown:
         shown.show([{"time": 0, "stage": "pretrain", "steps": 40}, point(10, 2000, 1000)])
         shown.show([])
     assert capsys.readouterr().out.splitlines()[-1] == "base: pretrain step 10/40, loss 0.500, 0 s"

@@ -10,7 +10,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from harness.config import resolve
 from harness.config.schema import RunConfig, save
 from harness.corpus import sequences
-from harness.study import run_folder, task_run
+from harness.study import execute, run_folder
 from harness.study.plan import PlannedRun, plan
 from harness.tasks import prepared
 from harness.training import pretrain
@@ -63,7 +63,7 @@ def test_every_variant_on_a_task(compose, shared_output, tmp_path):
     for item in items:
         config = saved(item, tmp_path / "run")
         assert config == item.config
-        assert_same(task_run._build(config, item.inputs).encoder, config)
+        assert_same(execute._build(config, item.inputs).encoder, config)
         assert config.model.vocab_size == prepared.facts(config.output, item.inputs.data).vocab_size
 
 
@@ -93,7 +93,7 @@ def test_published_weights(compose, tmp_path):
     (folder / "vocab.txt").write_text("\n".join(PIECES))
     (item,) = planned(compose, tmp_path / "out", f"model.init_from={folder}", "task.max_length=64")
     config = saved(item, tmp_path / "run")
-    assert_same(task_run._build(config, item.inputs).encoder, config)
+    assert_same(execute._build(config, item.inputs).encoder, config)
     assert (config.label, config.scale_name, config.model.vocab_size) == ("small-bert", "L2-H32", len(PIECES))
 
 

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.study.progress import Progress
-from harness.study.screen import Screen
+from harness.study.progress import RunProgress, Screen
 
 ROOT = Path(__file__).resolve().parents[3]
 SWEEP = """
 import time
-from harness.study.screen import Screen
-from harness.study.progress import Progress
+from harness.study.progress import Screen
+from harness.study.progress import RunProgress
 with Screen(3) as screen:
-    with Progress("[1/3] base", screen) as run:
+    with RunProgress("[1/3] base", screen) as run:
         loss = {"key": "finetune/loss", "step": 5, "value": 0.5, "tokens": 50, "time": 1000}
         run.show([{"stage": "finetune", "steps": 10, "time": 0}, loss])
         time.sleep(0.6)
@@ -26,14 +25,14 @@ with Screen(3) as screen:
         time.sleep(0.6)
         run.end("finished", {"eval/score": 0.25}, "")
     screen.count(finished=True, ran=True)
-    with Progress("[2/3] albert", screen) as run:
+    with RunProgress("[2/3] albert", screen) as run:
         run.end("failed", {}, "KeyError: 'x' [red]")
     screen.count(finished=False, ran=True)
     bar = screen.begin("timing")
     bar.advance("base, round 1", 1, 4)
     time.sleep(0.6)
     bar.end()
-    both = Progress("[3/3] swiglu", screen, alone=False), Progress("[4/4] gpt", screen, alone=False)
+    both = RunProgress("[3/3] swiglu", screen, alone=False), RunProgress("[4/4] gpt", screen, alone=False)
     with both[0] as one, both[1] as two:
         two.show([{"stage": "pretrain", "steps": 0, "time": 0}])
         time.sleep(0.6)
@@ -81,7 +80,7 @@ def test_a_terminal_shows_the_sweep_what_runs_now_and_the_lines_above(shown, tex
 def test_elsewhere_there_is_no_screen_and_lines_are_plain(capsys):
     with Screen(1) as screen:
         assert not screen.is_shown
-        with Progress("[1/1] base", screen) as run:
+        with RunProgress("[1/1] base", screen) as run:
             run.end("finished", {}, "")
         screen.count(finished=True, ran=True)
         bar = screen.begin("timing")

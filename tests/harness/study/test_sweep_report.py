@@ -11,7 +11,7 @@ import pytest
 from child_processes import wait_for, workers
 
 from harness import paths
-from harness.study import sweep_report
+from harness.study import tracked_study
 from harness.tracking.mlflow_store import MlflowClient
 from reports.report import default_out
 
@@ -148,8 +148,8 @@ def test_report_that_fails_is_one_line(run_harness, sweep_of, output):
 
 
 def test_report_that_takes_too_long_is_ended(small_config, monkeypatch, capsys):
-    monkeypatch.setattr(sweep_report, "LONGEST_S", 0.01)
-    assert sweep_report.write(small_config, "base") is None
+    monkeypatch.setattr(tracked_study, "LONGEST_REPORT_S", 0.01)
+    assert tracked_study.write_report(small_config, "base") is None
     assert capsys.readouterr().out == "no report: python -m reports took longer than 0 s\n"
 
 
@@ -162,7 +162,7 @@ def test_folder_is_that_of_a_report_by_hand(study, monkeypatch, tmp_path):
 def test_an_interrupt_of_the_report_alone_interrupts_the_command(small_config, tmp_path, monkeypatch, capsys):
     (tmp_path / "interrupted.py").write_text("def main():\n    raise KeyboardInterrupt\nmain()\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(sweep_report, "MODULE", "interrupted")
+    monkeypatch.setattr(tracked_study, "REPORTER", "interrupted")
     with pytest.raises(KeyboardInterrupt):
-        sweep_report.write(small_config, "base")
+        tracked_study.write_report(small_config, "base")
     assert "no report" not in capsys.readouterr().out

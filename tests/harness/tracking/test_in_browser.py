@@ -11,7 +11,7 @@ import pytest
 from browser import chromium
 from child_processes import started, wait_for
 
-from harness.study import sweep_report
+from harness.study import tracked_study
 from harness.tracking import database, run_log
 from harness.tracking.mlflow_store import MlflowClient
 
@@ -27,7 +27,7 @@ def output(sweep, tmp_path_factory) -> Path:
     shutil.copytree(sweep.output, copy, ignore=shutil.ignore_patterns("cache", "*.lock"))
     config = load(sweep.folder("base") / "config.yaml")
     config.output = str(copy)
-    assert sweep_report.write(config, "base")
+    assert tracked_study.write_report(config, "base")
     command = [sys.executable, "-m", "harness", "sync", "--output", str(copy)]  # MLflow keeps places of files in this process
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # adds the report to the study's run
     return copy

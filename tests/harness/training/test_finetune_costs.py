@@ -14,7 +14,7 @@ from harness.hardware import energy
 from harness.hardware.device import Machine
 from harness.hardware.energy import Counter
 from harness.measure import flops
-from harness.study import task_run
+from harness.study import execute
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks.batches import training_order
@@ -52,7 +52,7 @@ def done(small_config: RunConfig, tmp_path: Path) -> Callable[..., Done]:
         folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         run_log, key = RunLog(folder), cache.prepare(config)
-        task_run.run(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), run_log)
+        execute.run_task(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), run_log)
         run_log.finish("finished")
         curves: dict[str, dict[int, float]] = {}
         for entry in Reader(folder).new_entries():

@@ -14,7 +14,7 @@ from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import flops
-from harness.study import identity, task_run
+from harness.study import execute, identity
 from harness.study.identity import Inputs
 from harness.tasks import kind_of
 from harness.tasks import prepared as cache
@@ -189,7 +189,7 @@ def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, ma
     changed = replace(config, finetune=replace(config.finetune, keep_best=keep_best, epochs=2))
     changed = replace(changed, measure=replace(changed.measure, enabled=False))
     run_log = RunLog(tmp_path)
-    task_run.run(changed, Inputs(data=cache.prepare(changed)), machine, run_log)
+    execute.run_task(changed, Inputs(data=cache.prepare(changed)), machine, run_log)
     run_log.finish("finished")
     values = json.loads((tmp_path / "result.json").read_text())["metrics"]
     assert 0 <= values["tune/score"] <= 1

@@ -16,7 +16,7 @@ from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
 from harness.corpus import prepare
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.study import plan, run_folder, task_run
+from harness.study import execute, plan, run_folder
 from harness.study.identity import Inputs
 from harness.tasks import glue_submission, prepared
 from harness.tracking import run_log
@@ -82,7 +82,7 @@ def finished(config: RunConfig, folder: Path) -> dict[str, float]:
     """The results of one run in this process."""
     folder.mkdir()
     run_log = RunLog(folder)
-    task_run.run(config, Inputs(data=prepared.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
+    execute.run_task(config, Inputs(data=prepared.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
     run_log.finish("finished")
     return json.loads((folder / "result.json").read_text())["metrics"]
 

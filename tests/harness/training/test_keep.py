@@ -16,7 +16,7 @@ from harness.config.choices import Keep, KeepBest
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.study import task_run
+from harness.study import execute
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tracking.run_log import RunLog
@@ -32,7 +32,7 @@ def trained(config: RunConfig, folder: Path, **budget: object) -> RunConfig:
     config = replace(config, task=task, measure=measure, finetune=FinetuneConfig(epochs=2, batch_size=32, **budget))
     folder.mkdir()
     run_log = RunLog(folder)
-    task_run.run(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
+    execute.run_task(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
     run_log.finish("finished")
     return config
 
@@ -76,7 +76,7 @@ def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_
     config = replace(small_config, measure=replace(small_config.measure, enabled=False))
     config = replace(config, finetune=FinetuneConfig(max_steps=1, keep=Keep.last))
     run_log = RunLog(tmp_path / "run")
-    task_run.run(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
+    execute.run_task(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
     run_log.finish("finished")
     assert {path.name for path in (tmp_path / "run" / paths.WEIGHTS).iterdir()} == NAMES
     assert not list((tmp_path / "run").glob(".*"))

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from harness.study.timing import progress
-from harness.study.timing.progress import Progress
+from harness.study import progress
+from harness.study.progress import TimingProgress
 
 
 class Terminal(io.StringIO):
@@ -19,7 +19,7 @@ def test_the_line_on_a_terminal_is_drawn_again_while_a_launch_runs(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(progress, "RENEWED_S", 0.001)
-    with Progress(4) as shown:
+    with TimingProgress(4) as shown:
         shown.launch("base on bag, round 1 of at most 2")
         for _ in range(10_000):
             if terminal.getvalue().count("round 1 of at most 2 [00:") > 3:
@@ -33,8 +33,8 @@ def test_the_line_on_a_terminal_is_drawn_again_while_a_launch_runs(monkeypatch):
 
 @pytest.mark.parametrize(("every_s", "lines"), [(1000.0, 0), (-1.0, 3)])
 def test_elsewhere_there_are_few_plain_lines(monkeypatch, capsys, every_s, lines):
-    monkeypatch.setattr(progress, "LINE_EVERY_S", every_s)
-    with Progress(3) as shown:
+    monkeypatch.setattr(progress, "TIMING_LINE_EVERY_S", every_s)
+    with TimingProgress(3) as shown:
         for number in range(3):
             shown.launch(f"base on bag, round {number + 1} of at most 3")
     out, err = capsys.readouterr()

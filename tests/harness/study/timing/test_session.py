@@ -12,7 +12,7 @@ from launches import ARGUMENTS, finish
 from harness import paths
 from harness.measure.records import Launch, Measured, from_json
 from harness.study.plan import PlannedRun, plan
-from harness.study.timing import precision, summary
+from harness.study.timing import results, session
 from harness.study.timing import session as sessions
 from harness.study.timing.session import Session, Timed
 from reports.comparison import launches as reports
@@ -113,9 +113,9 @@ def test_precision_is_that_of_the_reports_intervals(launch_of):
     for quantity, metric in (("latency", reports.LATENCY), ("throughput", reports.THROUGHPUT)):
         assert not reports.reference_helps(metric, [tuple(histories)])
         expected = reports.compared(metric, *histories, with_reference=False).interval
-        assert precision.interval(*series, quantity) == pytest.approx(expected)
-        assert precision.half_width(*series) == pytest.approx((expected[1] - expected[0]) / 2)
-    assert precision.half_width(series[0], series[1][:1]) == math.inf
+        assert session.noise_interval(*series, quantity) == pytest.approx(expected)
+        assert session.noise_half_width(*series) == pytest.approx((expected[1] - expected[0]) / 2)
+    assert session.noise_half_width(series[0], series[1][:1]) == math.inf
 
 
 def test_seeds_share_the_launches_of_their_network(planned, launches):
@@ -263,7 +263,7 @@ def test_a_real_launch_leaves_times_of_each_pass(compose, output):
     assert [point.length for point in launch.points] == [16]
     written = Path(of(session, items[0]).folder, "launch-0", "measured.json")
     assert from_json(Measured, json.loads(written.read_text())).timing[0].latency == launch.latency
-    rates = summary.values([launch], 1e6)
+    rates = results.timing_values([launch], 1e6)
     assert rates["inference/tokens_per_s"] * launch.throughput.seconds == pytest.approx(launch.throughput.tokens)
     achieved = 1e6 / (rates["inference/latency_ms_p50"] / 1e3)
     assert rates["inference/mfu"] * launch.peak_flops_per_s == pytest.approx(achieved)

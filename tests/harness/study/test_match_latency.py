@@ -10,7 +10,7 @@ from variant_files import variant
 from harness.config.choices import MatchOn
 from harness.config.resolve import Found, Vocabulary, resolve
 from harness.errors import InputError
-from harness.study.match import costs, latency, resize
+from harness.study import match
 
 NOISE = 0.01
 
@@ -37,62 +37,62 @@ def timed(monkeypatch):
     def ms(config):
         count[0] += 1
         busy = stream.choice([1.0, 2.0])
-        true = 5 + costs.counted(MatchOn.flops, config, config.model) / 1e6
-        return latency.Timed(true * busy * (1 + stream.gauss(0, NOISE)), 4.0 * busy)
+        true = 5 + match.counted_cost(MatchOn.flops, config, config.model) / 1e6
+        return match.LaunchTimes(true * busy * (1 + stream.gauss(0, NOISE)), 4.0 * busy)
 
-    monkeypatch.setattr(latency, "_launch", ms)
+    monkeypatch.setattr(match, "_launch", ms)
     return count
 
 
 def test_a_shape_as_fast_as_the_baseline_is_found_within_the_noise(runs, timed):
-    base, deep = (resolved(one) for one in resize.resized(runs, resolved))
+    base, deep = (resolved(one) for one in match.resized(runs, resolved))
     assert deep.label == "deep (latency as base)"
-    true = [5 + costs.counted(MatchOn.flops, one, one.model) / 1e6 for one in (base, deep)]
+    true = [5 + match.counted_cost(MatchOn.flops, one, one.model) / 1e6 for one in (base, deep)]
     assert true[1] / true[0] == pytest.approx(1, abs=0.04)
     matched = deep.matched
     assert matched["published"] / matched["target"] == pytest.approx(2, abs=0.1)
     assert 0 < matched["half_width"] < 0.05
-    assert abs(resize.miss(matched)) <= max(deep.match.tolerance, matched["half_width"])
-    assert f"(± {100 * matched['half_width']:.1f} % over 5 rounds)" in resize.note(deep)
-    assert timed[0] <= 2 * 5 * (1 + latency.MOST_TRIED)
+    assert abs(match.miss(matched)) <= max(deep.match.tolerance, matched["half_width"])
+    assert f"(± {100 * matched['half_width']:.1f} % over 5 rounds)" in match.note(deep)
+    assert timed[0] <= 2 * 5 * (1 + match.MOST_TRIED)
 
 
 def test_what_was_timed_once_is_not_timed_again(runs, timed):
     """A killed command goes on with the shapes that its search found."""
-    first = resize.resized(runs, resolved)
+    first = match.resized(runs, resolved)
     launches = timed[0]
-    assert resize.resized(runs, resolved) == first
+    assert match.resized(runs, resolved) == first
     assert timed[0] == launches > 0
 
 
 def test_a_torn_file_of_shapes_is_kept_aside_and_they_are_timed_again(runs, timed, tmp_path):
-    resize.resized(runs, resolved)
-    (kept,) = tmp_path.rglob(resize.KEPT)
+    match.resized(runs, resolved)
+    (kept,) = tmp_path.rglob(match.SHAPES_FILE)
     kept.write_text("{")
     launches = timed[0]
-    resize.resized(runs, resolved)
+    match.resized(runs, resolved)
     assert timed[0] > launches
-    assert kept.with_name(f"{resize.KEPT}.torn").read_text() == "{"
+    assert kept.with_name(f"{match.SHAPES_FILE}.torn").read_text() == "{"
 
 
 def test_noise_beyond_the_tolerance_is_refused_and_nothing_kept(runs, monkeypatch, tmp_path):
     stream = random.Random(1)
-    monkeypatch.setattr(latency, "_launch", lambda config: latency.Timed(10 * (1 + stream.uniform(0, 3)), 4.0))
+    monkeypatch.setattr(match, "_launch", lambda config: match.LaunchTimes(10 * (1 + stream.uniform(0, 3)), 4.0))
     with pytest.raises(
         InputError, match=r"the latency of deep is known within ± \d+ % only after 5 rounds|cannot have the cost"
     ):
-        resize.resized(runs, resolved)
+        match.resized(runs, resolved)
     assert not list(tmp_path.rglob("match.json"))
 
 
 def test_the_launches_of_a_round_come_in_changing_order(runs, monkeypatch):
     order: list[str] = []
-    monkeypatch.setattr(latency, "_launch", lambda config: order.append(config.model_name) or latency.Timed(1.0, 1.0))
-    latency.measured(*runs)
+    monkeypatch.setattr(match, "_launch", lambda config: order.append(config.model_name) or match.LaunchTimes(1.0, 1.0))
+    match.latency_ratio(*runs)
     assert order == ["base", "deep", "deep", "base", "base", "deep", "deep", "base", "base", "deep"]
 
 
 @pytest.mark.slow
 def test_real_launches(runs):
-    ratio = latency.measured(*(replace(resolved(one), match=replace(one.match, rounds=3)) for one in runs))
+    ratio = match.latency_ratio(*(replace(resolved(one), match=replace(one.match, rounds=3)) for one in runs))
     assert 0.7 < math.exp(ratio.log) < 6

@@ -9,8 +9,7 @@ import pytest
 from harness.config.choices import Sampler
 from harness.config.resolve import Found, Vocabulary, resolve
 from harness.errors import InputError
-from harness.study.match import resize
-from harness.study.search import space, trials
+from harness.study import match, search
 from harness.tracking import run_log
 
 pytest.importorskip("optuna")
@@ -42,7 +41,7 @@ class Runner:
 
 def tuned(configs, runner):
     """The runs of a command after its search."""
-    searches = trials.Searches(configs)
+    searches = search.Searches(configs)
     for trial_runs, heading in searches.rounds():
         searches.take(runner(trial_runs, heading))
     return searches.tuned()
@@ -118,7 +117,7 @@ def test_successive_halving_ends_most_trials_early(runs):
 @pytest.mark.parametrize(("reduction", "runs"), [(None, "60 runs"), (3, "60 to 180 runs")])
 def test_what_is_announced_counts_arms_once_and_every_budget_of_a_trial(compose, reduction, runs):
     composed = compose("-m", "search=rate_and_batch", "scale=tiny", "task=bag,order,pairs", "model=base,albert", "seed=1,2")
-    said = trials.announced(changed(composed, reduction=reduction))
+    said = search.announced(changed(composed, reduction=reduction))
     assert said.startswith(f"search: 10 trials of each of 2 arms, on each task, come first, {runs} in all")
 
 
@@ -137,13 +136,13 @@ def test_a_failed_trial_has_no_score_and_is_never_the_best(runs):
 
 def test_a_variant_is_tuned_in_its_resized_shape(compose):
     runs = compose("-m", *SEARCH, "model=base,albert", "match=params")
-    sized = resize.resized(runs, lambda one: resolve(one, Found(vocabulary=Vocabulary(500, 0))))
+    sized = match.resized(runs, lambda one: resolve(one, Found(vocabulary=Vocabulary(500, 0))))
     runner = Runner()
     found = {one.model_name: one for one in tuned(changed(sized, trials=2), runner)}
     assert found["albert"].label == "albert (params as base) (tuned)"
     assert {one.model.hidden_size for one in runner.runs if one.model_name == "albert"} == {found["albert"].model.hidden_size}
     assert found["albert"].model.hidden_size > 128
-    assert resize.resized([*found.values()], lambda one: pytest.fail("resized again")) == [*found.values()]
+    assert match.resized([*found.values()], lambda one: pytest.fail("resized again")) == [*found.values()]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +166,7 @@ def test_an_impossible_space_is_refused_before_any_trial(runs, one, said):
 
 def test_the_reported_rows_may_not_choose_epochs_of_trials(compose):
     with pytest.raises(InputError, match=r"finetune\.keep_best=tune or none"):
-        space.dimensions(compose(*SEARCH, "finetune.keep_best=validation")[0])
+        search.dimensions(compose(*SEARCH, "finetune.keep_best=validation")[0])
 
 
 @pytest.mark.long

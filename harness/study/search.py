@@ -7,22 +7,105 @@ a search that was killed continues. Trials are scored on rows of train that they
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from types import ModuleType
-from typing import Any
+from enum import Enum
+from types import ModuleType, UnionType
+from typing import Any, get_args, get_type_hints
 
 from harness import arms
-from harness.config.choices import Keep, Sampler
-from harness.config.schema import RunConfig
-from harness.errors import InputError
-from harness.study.search import space
-from harness.study.search.space import Dimension, Settings
+from harness.config.choices import Keep, KeepBest, Sampler
+from harness.config.compose import range_of
+from harness.config.resolve import refuse_impossible
+from harness.config.schema import FinetuneConfig, RunConfig
+from harness.errors import InputError, unknown
 from harness.terminal import console, counted
+
+SECTION = "finetune."
+"""Of the keys that may be searched: trials share their data and their pretraining."""
+
+Settings = dict[str, Any]
+"""Key -> value of one trial."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One key that is searched: between `low` and `high`, evenly on a logarithmic scale if `log`, or among `choices`."""
+
+    key: str
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    choices: tuple[float, ...] = ()
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Values at which no run may be impossible."""
+        return self.choices or (self.low, self.high)
+
+
+def dimensions(config: RunConfig) -> list[Dimension]:
+    """The space of the run's search; InputError for one that is no space, or whose ends no run could have."""
+    if config.finetune.keep_best is KeepBest.validation:
+        raise InputError("search must not see the rows that are reported: set finetune.keep_best=tune or none")
+    found = [_dimension(text) for text in config.search.space]
+    if len({one.key for one in found}) < len(found):
+        raise InputError(f"search.space={config.search.space} names a key twice: expected each once")
+    for one in found:
+        for value in one.ends:
+            refuse_impossible(with_settings(config, {one.key: value}))
+    return found
+
+
+def _dimension(text: str) -> Dimension:
+    """Of `KEY=choice(...)` and the like, as Hydra reads them."""
+    wrong = InputError(
+        f"search.space: {text!r} is no range: expected KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) "
+        "or KEY=choice(A,B)"
+    )
+    swept = range_of(text)
+    if swept is None:
+        raise wrong
+    known = [f"{SECTION}{name}" for name, kind in get_type_hints(FinetuneConfig).items() if _is_number(kind)]
+    if swept.key not in known:
+        raise unknown("key", swept.key, known, "search.space")
+    if swept.interval is None:
+        if not all(type(value) in (int, float) for value in swept.choices):
+            raise wrong
+        return Dimension(swept.key, choices=swept.choices)
+    (low, high), log = swept.interval, "log" in swept.tags
+    if not swept.tags <= {"log"}:
+        raise wrong
+    if not low < high or (log and low <= 0):
+        raise InputError(f"search.space: {text!r} needs LOW below HIGH{', and above 0 on a logarithmic scale' if log else ''}")
+    return Dimension(swept.key, low, high, log)
+
+
+def _is_number(kind: Any) -> bool:
+    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    return bool({int, float} & {*kinds}) and not any(isinstance(one, type) and issubclass(one, Enum) for one in kinds)
+
+
+def is_whole(key: str) -> bool:
+    """Whether the key takes whole numbers alone."""
+    kind = get_type_hints(FinetuneConfig)[key.removeprefix(SECTION)]
+    return float not in (get_args(kind) or (kind,))
+
+
+def with_settings(config: RunConfig, settings: Settings) -> RunConfig:
+    """The run with these values of its keys."""
+    values = {key.removeprefix(SECTION): int(value) if is_whole(key) else value for key, value in settings.items()}
+    return replace(config, finetune=replace(config.finetune, **values))
+
+
+def value_text(value: float) -> str:
+    """As it is typed, with three digits: `0.000316`, `16`."""
+    return f"{value:.3g}"
+
 
 SCORE = "tune/score"
 RUNGS = 3
 """Budgets of successive halving: the whole one, and two shorter ones."""
 
-STUDY = "-search"
+STUDY_ENDING = "-search"
 """Ending of the name of the study that has the trials of another."""
 
 
@@ -48,14 +131,14 @@ class Search:
         if self._trial is None:
             return None
         search, settings = self.config.search, self.settings[-1]
-        config = space.with_settings(self.config, settings)
+        config = with_settings(self.config, settings)
         share = 1.0 if search.reduction is None else search.reduction ** (rung + 1 - RUNGS)
         finetune = config.finetune
         steps = None if finetune.max_steps is None else max(1, round(finetune.max_steps * share))
         shown = {**settings, **({"finetune.epochs": finetune.epochs * share} if share < 1 else {})}
         return replace(
             config,
-            study=config.study + STUDY,
+            study=config.study + STUDY_ENDING,
             seed=search.seed,
             report=False,
             finetune=replace(finetune, epochs=finetune.epochs * share, max_steps=steps, submit=False, keep=Keep.none),
@@ -63,7 +146,7 @@ class Search:
             task=replace(config.task, tune_share=config.task.tune_share or search.tune_share),
             search=replace(search, space=[]),
             sweep=replace(config.sweep, budget_minutes=None),
-            settings=config.settings | {key: space.text(value) for key, value in shown.items()},
+            settings=config.settings | {key: value_text(value) for key, value in shown.items()},
             overrides=_overrides(config, shown),
         )
 
@@ -96,7 +179,7 @@ class Search:
         if not whole:
             raise InputError(
                 f"search: no trial of {self.config.label} on {self.config.task.name} finished; "
-                f"why: python -m harness status {self.config.study}{STUDY}"
+                f"why: python -m harness status {self.config.study}{STUDY_ENDING}"
             )
         best = max(whole, key=lambda pair: (pair[0], -pair[1]))[1]
         chosen, arm = self.settings[best], f"{self.config.arm} (tuned)"
@@ -106,7 +189,7 @@ class Search:
             "short": json.dumps(self.is_short),
             "given": json.dumps({key: _given(self.config, key) for key in chosen}),
         }
-        tuned = space.with_settings(self.config, chosen)
+        tuned = with_settings(self.config, chosen)
         return replace(tuned, arm=arm, tuned=found, overrides=[*_overrides(self.config, chosen), f"arm='{arm}'"])
 
 
@@ -124,7 +207,7 @@ class Searches:
         self._rung = 0
         for config in composed:
             if config.search.space and key_of(config) not in self._searches:
-                self._searches[key_of(config)] = Search(config, space.dimensions(config), _study(config))
+                self._searches[key_of(config)] = Search(config, dimensions(config), _optuna_study(config))
 
     def rounds(self) -> Iterator[tuple[list[RunConfig], str]]:
         """The next trials of all arms, with one budget, and a heading; `take` is to be called with their results."""
@@ -151,7 +234,7 @@ class Searches:
         """The runs of the command, those with a search with the best settings of their arm on their task."""
         best = {key: search.best() for key, search in self._searches.items()}
         for config in best.values():
-            settings = " ".join(f"{key}={space.text(value)}" for key, value in json.loads(config.tuned["settings"]).items())
+            settings = " ".join(f"{key}={value_text(value)}" for key, value in json.loads(config.tuned["settings"]).items())
             console.plain(f"search: {config.label}, {config.task.name}: {settings}")
         return [
             replace(best[key_of(run)], seed=run.seed, pretrain=run.pretrain) if run.search.space else run
@@ -170,7 +253,7 @@ def announced(composed: list[RunConfig]) -> str | None:
     if not searches:
         return None
     for config in searches.values():
-        space.dimensions(config)
+        dimensions(config)
     fewest = sum(config.search.trials for config in searches.values())
     most = sum(config.search.trials * rungs_of(config) for config in searches.values())
     runs = counted(fewest, "run") if most == fewest else f"{fewest:,} to {most:,} runs"  # a trial may end at any budget
@@ -192,19 +275,19 @@ def _overrides(config: RunConfig, settings: Settings) -> list[str]:
 
 
 def _given(config: RunConfig, key: str) -> float:
-    return getattr(config.finetune, key.removeprefix(space.SECTION))
+    return getattr(config.finetune, key.removeprefix(SECTION))
 
 
 def _suggested(trial: Any, one: Dimension) -> float:
     """The value of this key, of three digits: what is shown is what is run."""
     if one.choices:
         return trial.suggest_categorical(one.key, one.choices)
-    if space.is_whole(one.key):
+    if is_whole(one.key):
         return trial.suggest_int(one.key, int(one.low), int(one.high), log=one.log)
-    return float(space.text(trial.suggest_float(one.key, one.low, one.high, log=one.log)))
+    return float(value_text(trial.suggest_float(one.key, one.low, one.high, log=one.log)))
 
 
-def _study(config: RunConfig) -> Any:
+def _optuna_study(config: RunConfig) -> Any:
     """Of optuna, in memory: the folders of the runs are what is kept."""
     optuna, search = _optuna(), config.search
     samplers = {Sampler.random: optuna.samplers.RandomSampler, Sampler.tpe: optuna.samplers.TPESampler}

@@ -12,7 +12,7 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.measure import flops, size, subject
 from harness.paths import conf_directory
-from harness.study.match import costs, resize, shapes
+from harness.study import match
 from models.heads import build_classifier, on_meta
 
 MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
@@ -41,7 +41,7 @@ def resolved(config: RunConfig) -> RunConfig:
 
 def matched(runs: list[RunConfig], **changes: object) -> dict[str, RunConfig]:
     """Resized as `match` says, by model."""
-    found = resize.resized([replace(one, match=replace(one.match, **changes)) for one in runs], resolved)
+    found = match.resized([replace(one, match=replace(one.match, **changes)) for one in runs], resolved)
     return {one.model_name: one for one in found}
 
 
@@ -76,7 +76,7 @@ def test_no_neighbouring_step_is_nearer(runs):
     published = {one.model_name: one for one in runs}
     target = cost(MatchOn.params, published["base"])
     for name, config in matched(runs).items():
-        ladder = shapes.Ladder(resolved(published[name]).model, MatchBy.hidden_size)
+        ladder = match.Ladder(resolved(published[name]).model, MatchBy.hidden_size)
         steps = config.model.hidden_size // ladder.step
         assert steps * ladder.step == config.model.hidden_size
         for beside in (steps - 1, steps + 1):
@@ -112,13 +112,13 @@ def test_a_feed_forward_alone_can_be_resized(runs):
     small = matched(runs, by=MatchBy.intermediate_size)["distilbert"]
     assert (small.model.hidden_size, small.model.intermediate_size % 8) == (128, 0)
     assert small.model.intermediate_size > 512
-    assert abs(resize.miss(small.matched)) < 0.01
+    assert abs(match.miss(small.matched)) < 0.01
 
 
 def test_a_miss_beyond_the_step_is_said_and_beyond_the_tolerance_refused(runs):
     runs = only(runs, "base", "factorized")
     deeper = matched(runs, by=MatchBy.num_hidden_layers, tolerance=0.4)["factorized"]
-    said = resize.note(resolved(deeper))
+    said = match.note(resolved(deeper))
     assert f"num_hidden_layers={deeper.model.num_hidden_layers}" in said
     assert "nothing nearer fits the steps of the key" in said
     with pytest.raises(
@@ -145,6 +145,6 @@ def test_what_cannot_be_matched_is_refused(runs):
 def test_memory_is_that_of_the_formula(runs):
     runs = only(runs, "base", "albert")
     found = matched(runs, cost=MatchOn.memory)
-    own, base = (costs.counted(MatchOn.memory, one, one.model) for one in map(resolved, (found["albert"], found["base"])))
+    own, base = (match.counted_cost(MatchOn.memory, one, one.model) for one in map(resolved, (found["albert"], found["base"])))
     assert own == found["albert"].matched["reached"]
     assert abs(own / base - 1) < 0.02

@@ -1,1 +1,0 @@
-"""Fair comparisons: variants resized until they cost as much as the baseline of their command."""

@@ -1,0 +1,208 @@
+"""The timing results of runs: percentiles over all calls, values per launch, raw calls in a compressed file."""
+
+import gzip
+import json
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from filelock import FileLock
+
+from harness import paths, tags
+from harness.hardware import peak_flops
+from harness.measure import intervals
+from harness.measure.launch import prepare as prepare_launches
+from harness.measure.records import Launch, Point, from_json, to_json
+from harness.study import run_folder
+from harness.study.plan import PlannedRun
+from harness.study.progress import Screen
+from harness.study.timing.session import Session, Timed, has_timing, is_measured
+from harness.tracking import run_files, run_log
+from harness.tracking.run_log import RunLog
+from harness.tracking.trackers import TrackedRun, Trackers
+
+FILE = run_files.TIMING
+"""In the folder of a run: all launches with their raw values."""
+
+RANKS = {"p50": 50, "p90": 90, "p99": 99}
+
+
+def write_timing(folder: Path, session: str, launches: list[Launch], flops_forward: float | None = None) -> RunLog:
+    """Writes the launches to the run's folder and their metrics to its log: results, and curves by launch, length and batch.
+
+    The returned log is open. The bytes of the file depend on the launches alone. `flops_forward`: of one timed call.
+    """
+    content = {"unit": "ms", "session": session, "launches": [to_json(launch) for launch in launches]}
+    temporary = folder / f".{FILE}"
+    temporary.write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
+    temporary.replace(folder / FILE)
+    run_log = RunLog(folder)
+    for key, value in timing_values(launches, flops_forward).items():
+        run_log.value(key, value)
+    for launch in launches:
+        _log_launch(launch, run_log)
+        for point in launch.points:
+            _log_point(point, launch.time, run_log)
+    return run_log
+
+
+def read_timing(folder: Path) -> tuple[str, list[Launch]]:
+    """Session and launches of the run; FileNotFoundError if it was not timed."""
+    content = json.loads(gzip.decompress((folder / FILE).read_bytes()))
+    return content["session"], [from_json(Launch, launch) for launch in content["launches"]]
+
+
+def timing_values(launches: list[Launch], flops_forward: float | None = None) -> dict[str, float | None]:
+    """Metric name -> value over all launches; there must be at least one."""
+    raw = [launch.latency.raw_ms for launch in launches]
+    ranked = percentiles(np.concatenate(raw))
+    low, high = intervals.percentile_interval(raw, 50) if len(raw) > 1 else (None, None)
+    work = [launch.throughput for launch in launches]
+    seconds = sum(one.seconds for one in work)
+    tokens, padded = sum(one.tokens for one in work), sum(one.padded_tokens for one in work)
+    joules, compiling = [one.joules for one in work], _known(launch.compile_s for launch in launches)
+    fastest = max(_known(launch.peak_flops_per_s for launch in launches), default=None)
+    return {
+        **ranked,
+        "inference/latency_ms_p50_low": low,
+        "inference/latency_ms_p50_high": high,
+        "inference/tokens_per_s": tokens / seconds,
+        "inference/padded_tokens_per_s": padded / seconds,
+        "inference/samples_per_s": sum(one.samples for one in work) / seconds,
+        "inference/padding_share": 1 - tokens / padded,
+        "inference/energy_j_per_token": None if None in joules else sum(joules) / tokens,
+        "inference/first_call_ms": median(launch.first_call_ms for launch in launches),
+        "setup/import_s": median(launch.import_s for launch in launches),
+        "setup/build_s": median(launch.build_s for launch in launches),
+        "setup/compile_s": median(compiling) if compiling else None,
+        "inference/peak_flops_per_s": fastest,
+        "inference/mfu": _utilisation(flops_forward, ranked["inference/latency_ms_p50"], fastest),
+    }
+
+
+def percentiles(raw_ms: Sequence[float]) -> dict[str, float]:
+    """Metric name -> minimum and percentiles of all calls."""
+    ranked = {f"inference/latency_ms_{name}": float(np.percentile(raw_ms, rank)) for name, rank in RANKS.items()}
+    return {"inference/latency_ms_min": float(np.min(raw_ms)), **ranked}
+
+
+def _utilisation(flops: float | None, p50_ms: float, fastest: float | None) -> float | None:
+    """Model FLOPs over the fastest matrix product; None without a count, or above 1: then the product was slowed down."""
+    try:
+        return None if flops is None else peak_flops.mfu(flops, p50_ms / 1e3, fastest)
+    except RuntimeError as error:
+        print(f"inference/mfu is left out: {error}")
+        return None
+
+
+def _log_launch(launch: Launch, run_log: RunLog) -> None:
+    values = {
+        "timing/latency_ms": launch.latency.ms,
+        "timing/tokens_per_s": launch.throughput.tokens_per_s,
+        "timing/reference_ms": median(launch.latency.reference_ms),
+        "timing/throughput_reference_ms": median(launch.throughput.reference_ms),
+        "timing/load_average": launch.load_average,
+        "timing/cpu_mhz": launch.cpu_mhz,
+        "timing/foreign_cpus": launch.foreign_cpus,
+    }
+    for key, value in values.items():
+        if value is not None:
+            run_log.sample(key, launch.round, value, launch.time)
+
+
+def _log_point(point: Point, time_ms: int, run_log: RunLog) -> None:
+    if point.of_sizes or point.batch_size != 1:
+        run_log.sample("batching/latency_ms", point.batch_size, median(point.raw_ms), time_ms)
+        run_log.sample("batching/tokens_per_s", point.batch_size, point.tokens_per_s, time_ms)
+        return
+    run_log.sample("scaling/latency_ms", point.length, median(point.raw_ms), time_ms)
+    run_log.sample("scaling/tokens_per_s", point.length, point.tokens_per_s, time_ms)
+    if point.peak_memory_bytes is not None:
+        run_log.sample("scaling/peak_memory_bytes", point.length, point.peak_memory_bytes, time_ms)
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def prepare(planned: list[PlannedRun]) -> None:
+    """Starts what a later `time_runs` begins with, where there will be something to time."""
+    if planned[0].config.sweep.timing and any(item.is_to_be_timed for item in planned):
+        prepare_launches()
+
+
+def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | None = None) -> None:
+    """Times the finished runs that are to be timed, and adds it to them; a failed launch leaves a run as it was."""
+    for item in planned:
+        if is_measured(item) and not has_timing(item) and (item.folder / FILE).exists():
+            _add_timing(item, *read_timing(item.folder), trackers)  # an earlier command was killed while it added this
+    session = Session(planned)
+    if session.kept is None:
+        return
+    with session.kept.held():
+        session.run(screen)
+        for item, timed in session.replicates:
+            if timed.failed is None:
+                _track_replicate(item, timed, session.name, trackers)
+        for item, timed in session.runs:
+            if timed.failed is None:
+                is_new = _supersede(item, session.name)
+                _add_timing(item, session.name, timed.launches[item.inputs.data], trackers)
+                if is_new:
+                    _send(item, trackers)
+        session.kept.finish()
+
+
+def _supersede(item: PlannedRun, session: str) -> bool:
+    """Makes a run that another session has timed a new attempt, whose timing is still to be added; whether it did."""
+    with FileLock(item.folder / paths.LOCK):
+        if not (is_measured(item) and has_timing(item)):
+            return False
+        record = run_folder.read(item.folder)
+        if record["tags"].pop(tags.SESSION) == session:
+            return False
+        # of two attempts reports count the one that started later
+        run_folder.write(item.folder, record | {"attempt": uuid.uuid4().hex, "started": record["started"] + 1})
+        return True
+
+
+def _send(item: PlannedRun, trackers: Trackers) -> None:
+    record = run_folder.read(item.folder)
+    trackers.send(item.config, lambda backend: backend.agree(record, item.folder))
+
+
+def _add_timing(item: PlannedRun, session: str, launches: list[Launch], trackers: Trackers) -> None:
+    """Adds launches to a finished run: to its folder, then in MLflow. The record of the run names the session last."""
+    with FileLock(item.folder / paths.LOCK):
+        if not is_measured(item) or has_timing(item):  # meanwhile another command ran it again, or timed it
+            return
+        record, result = run_folder.read(item.folder), run_log.result(item.folder)
+        record["tags"][tags.SESSION] = session
+        run_log.drop_later(item.folder, FILE)  # of another session, or of a command that was killed here
+        reader = run_log.Reader(item.folder)
+        reader.new_entries()
+        log = write_timing(item.folder, session, launches, result["metrics"].get("model/flops_forward"))
+        log.finish(result["status"], result["time"])
+        entries = reader.new_entries()
+        trackers.send(item.config, lambda backend: backend.add(record, item.folder, entries))
+        run_folder.write(item.folder, record)
+
+
+def _track_replicate(item: PlannedRun, timed: Timed, session: str, trackers: Trackers) -> None:
+    """Tracks a second timing of the baseline as a run of its own, without training."""
+    number = "2" if timed.is_aa_replicate else "1"  # the first one of a baseline that another session timed
+    folder = item.folder.with_name(f"replicate-{session}-{number}-{item.folder.name}")
+    if run_log.result(folder) is not None:  # an earlier command was interrupted after it had added this
+        known = run_folder.read(folder)
+        trackers.send(item.config, lambda backend: backend.agree(known, folder))
+        return
+    record = run_folder.record(item.config, item.inputs, item.lifted)
+    record["name"] += " (A/A replicate)"
+    record["tags"] |= {tags.SESSION: session, tags.REPLICATE: "true", tags.ROLE: tags.ROLE_REPLICATE}
+    run_folder.prepare(folder, item.config, record)
+    write_timing(folder, session, timed.launches[item.inputs.data]).finish("finished")
+    tracked = TrackedRun(trackers, item.config, record, folder)
+    tracked.add(run_log.Reader(folder).new_entries())
+    tracked.end("finished")
