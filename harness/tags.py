@@ -51,7 +51,7 @@ WARNING = "warning"
 """Why a pretraining has not learned; absent where it has."""
 
 STATUS = "status"
-"""running, or a state of `harness.tracking.states`."""
+"""running, or a state of `harness.tracking.run_log`."""
 
 REASON = "reason"
 """Why a run did not finish; empty or absent for others."""

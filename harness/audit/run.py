@@ -10,8 +10,8 @@ from harness.audit.measures import Instruments, measure
 from harness.audit.shapes import Shapes
 from harness.audit.show import Line, Row
 from harness.errors import InputError
-from harness.tracking.background import complaint
 from harness.tracking.run_log import FinishedRun
+from harness.tracking.trackers import complaint
 
 
 def instruments(config_dir: str | None, timed: bool, vocab_file: str | None, uri: str | None, output: str) -> Instruments:

@@ -7,7 +7,7 @@ from harness.config.adopted import Checkpoint, refuse_changes
 from harness.config.resolve import Found
 from harness.config.schema import RunConfig
 from harness.errors import InputError
-from harness.hardware import facts, faster_dtype
+from harness.hardware import facts
 from models.objectives.config import ObjectiveName
 
 
@@ -39,4 +39,4 @@ def read(config: RunConfig) -> Found:
     InputError for weights that do not exist, and for two checkpoints to start from.
     """
     checkpoint, taught = checkpoint_of(config), teacher.read(config)
-    return Found(checkpoint, taught, threads=facts.threads(config.hardware), dtype=faster_dtype.chosen(config.hardware))
+    return Found(checkpoint, taught, threads=facts.threads(config.hardware), dtype=facts.chosen_dtype(config.hardware))

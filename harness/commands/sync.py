@@ -14,9 +14,9 @@ from harness.commands.arguments import Parser, folder_of_runs
 from harness.config import names
 from harness.errors import InputError
 from harness.study import status
-from harness.tracking import database, run_files, run_log
-from harness.tracking.background import complaint
-from harness.tracking.states import State
+from harness.tracking import database, run_log
+from harness.tracking.run_log import State
+from harness.tracking.trackers import complaint
 
 SENT = ("attempt", "name", "started", "tags", "parameters")
 """Keys of a record that the tracking store gets."""
@@ -58,7 +58,7 @@ def sync(output: str, uri: str | None) -> int:
 def _is_whole(folder: Path, record: dict[str, Any]) -> bool:
     """Whether the run has a result, a record with all that is sent, and files as it wrote them; what is torn is printed."""
     lacks = [*(key for key in SENT if key not in record), *({tags.STUDY} - record.get("tags", {}).keys())]
-    torn = run_files.torn(folder) | ({run_log.RECORD: f"has no {lacks[0]}"} if lacks else {})
+    torn = run_log.torn(folder) | ({run_log.RECORD: f"has no {lacks[0]}"} if lacks else {})
     for name, why in torn.items():
         print(f"{folder / name} {why}: this run is left out, the command that ran it makes it again", flush=True)
     return not torn and (folder / run_log.RESULT).exists()

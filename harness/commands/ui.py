@@ -11,7 +11,7 @@ from typing import NoReturn
 from harness import paths
 from harness.commands.arguments import Parser
 from harness.errors import InputError
-from harness.tracking import database, ui
+from harness.tracking import database, pages
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> NoReturn:
         raise InputError(str(error)) from error
     _refuse_taken(options.port)
     for name, number in studies.items():
-        print(f"{name}: {ui.table(number, f'http://127.0.0.1:{options.port}')}", flush=True)
+        print(f"{name}: {pages.table_address(number, f'http://127.0.0.1:{options.port}')}", flush=True)
     _serve(uri, options.port)
 
 

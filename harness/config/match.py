@@ -8,7 +8,7 @@ from models.ranges import number
 
 @dataclass
 class MatchConfig:
-    """A variant resized until it costs as much as the baseline of the command; read in `harness/study/match/`."""
+    """A variant resized until it costs as much as the baseline of the command; read in `harness/study/match.py`."""
 
     cost: MatchOn = MatchOn.none  # what a variant is to have as much of as the baseline
     to: str = "base"  # the baseline: a model of the command, without enhancements, of the same scale

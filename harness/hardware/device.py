@@ -13,7 +13,7 @@ from torch import nn
 from harness.config.choices import Device, Dtype, Products
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
-from harness.hardware import facts, faster_dtype, outer_launcher, products
+from harness.hardware import facts, outer_launcher, products
 
 GRAPHS = 64
 """Shapes and modes that a model is compiled for at most, more is an error; by default torch falls back to eager after 8."""
@@ -72,7 +72,7 @@ class Machine:
         if number > 0 and self.is_cuda:
             self.device = torch.device(config.device.value, number)
             torch.cuda.set_device(self.device)
-        self._half = faster_dtype.chosen(config) is Dtype.bf16
+        self._half = facts.chosen_dtype(config) is Dtype.bf16
         self.compiles = config.compile
         self._compiling = _Compiling() if config.compile else None
         chosen = config.products is Products.onednn or (config.products is Products.auto and products.is_faster_here())

@@ -1,16 +1,21 @@
-"""Facts about the machine: names, versions, threads, load, the commit of this code."""
+"""Facts about the machine: names, versions, threads, the commit of this code, and the arithmetic that is faster here."""
 
 import contextlib
+import functools
 import importlib.metadata
+import json
 import os
 import platform
 import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from harness.config.choices import Device
+from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
+from harness.errors import InputError
 from harness.hardware import energy, outer_launcher
 
 PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "safetensors", "scikit-learn", "scipy", "mlflow", "hydra-core")
@@ -99,3 +104,52 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+PROBE = "harness.hardware.peak_flops"
+"""Module that measures, in a process of its own, because this one may not have loaded torch."""
+
+PROBE_THREADS = 1
+"""That multiply on a CPU: several wait for each other, so that beside a busy process both arithmetics are equally slow."""
+
+
+@dataclass(frozen=True)
+class ProductRates:
+    """FLOP/s of the fastest matrix product in each arithmetic."""
+
+    fp32: float
+    bf16: float
+
+    @property
+    def faster(self) -> Dtype:
+        """The arithmetic with the higher figure; float32 if they are equal."""
+        return Dtype.bf16 if self.bf16 > self.fp32 else Dtype.fp32
+
+
+def chosen_dtype(hardware: HardwareConfig) -> Dtype:
+    """`hardware.dtype`, or the faster one of this machine for `auto`; what was measured is printed."""
+    if hardware.dtype is not Dtype.auto:
+        return hardware.dtype
+    return _faster(hardware.device)
+
+
+@functools.cache
+def _faster(device: Device) -> Dtype:
+    found = product_rates(device, PROBE_THREADS)
+    print(
+        f"hardware.dtype=auto is {found.faster.value} here: matrix products of one thread at {found.fp32 / 1e9:,.0f} GFLOP/s "
+        f"in fp32, {found.bf16 / 1e9:,.0f} in bf16",
+        file=sys.stderr,
+        flush=True,
+    )
+    return found.faster
+
+
+def product_rates(device: Device, threads: int) -> ProductRates:
+    """The products of both. InputError if the device is not available."""
+    asked = json.dumps({"device": device.value, "threads": threads})
+    process = subprocess.run([sys.executable, "-m", PROBE, asked], capture_output=True, text=True)
+    if process.returncode:
+        reason = (process.stderr.strip().splitlines() or ["no output"])[-1]
+        raise InputError(f"hardware.dtype=auto cannot be decided: {reason}; set hardware.dtype=fp32 or bf16")
+    return ProductRates(**json.loads(process.stdout))

@@ -1,15 +1,24 @@
 """The fastest matrix product of this machine, and the share of it that a model uses (arXiv:2204.02311, appendix B).
 
 The share (MFU) counts the FLOPs of the model, without recomputation of activation checkpointing.
+
+python -m harness.hardware.peak_flops JSON     measures the products of both arithmetics: see `facts.chosen_dtype`
 """
 
+import json
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 
 import torch
 
+from harness.config.choices import Device, Dtype
+from harness.config.schema import HardwareConfig
+from harness.errors import InputError
 from harness.hardware import products
 from harness.hardware.device import Machine
+from harness.hardware.facts import ProductRates
 
 SIZES = (512, 1024, 2048, 4096, 8192)
 """Rows of the square matrices; a size that would exceed the remaining time is left out."""
@@ -90,3 +99,21 @@ def utilisation(flops: float, seconds: float, measure: Callable[[], float]) -> t
     except RuntimeError as error:
         print(f"left out: {error}")
         return peak, None
+
+
+PROBE_S = 0.3
+"""Time of the products in each arithmetic: one is several times as fast as the other, so that little is enough."""
+
+
+def measure_both(device: Device, threads: int) -> ProductRates:
+    """The products of both. InputError if the device is not available."""
+    machines = (Machine(HardwareConfig(device=device, dtype=dtype, threads=threads)) for dtype in (Dtype.fp32, Dtype.bf16))
+    return ProductRates(*(peak_flops_per_s(machine, PROBE_S) for machine in machines))
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.argv[1])
+    try:
+        print(json.dumps(asdict(measure_both(Device(asked["device"]), asked["threads"]))))
+    except InputError as error:
+        sys.exit(str(error))

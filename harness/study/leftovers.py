@@ -19,7 +19,7 @@ from harness import checksums, paths
 from harness.checksums import TornError
 from harness.study.status import is_held
 from harness.tracking import run_log
-from harness.tracking.states import State
+from harness.tracking.run_log import State
 
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)")
 """Name of a file or folder while a process writes it: a dot, its later name, the process id."""

@@ -24,7 +24,7 @@ from harness.study.progress import RunProgress, Screen
 from harness.study.schedule import INTERRUPTED, LOOKS_AGAIN_S, End
 from harness.terminal import console
 from harness.tracking import run_log
-from harness.tracking.states import State
+from harness.tracking.run_log import State
 from harness.tracking.trackers import TrackedRun, Trackers
 
 POLL_S = 0.5

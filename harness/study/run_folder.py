@@ -24,7 +24,7 @@ from harness.study import identity
 from harness.study.identity import Inputs
 from harness.study.schedule import End
 from harness.terminal import console
-from harness.tracking import run_files, run_log
+from harness.tracking import run_log
 
 if TYPE_CHECKING:  # workers plan nothing
     from harness.study.plan import PlannedRun
@@ -179,14 +179,14 @@ def _check(folder: Path, weights: bool) -> None:
 
 
 def _set_aside(folder: Path, weights: bool) -> None:
-    torn = run_files.torn(folder, weights)
+    torn = run_log.torn(folder, weights)
     if torn:
         names = ", ".join(f"{name} {why}" for name, why in torn.items())
         console.problem(f"{folder}: {names}: kept as *{checksums.ASIDE}, and the run is made again")
         _rename(folder, {*torn, run_log.RECORD, run_log.RESULT})
-    elif not _is_timed(folder) and run_files.is_timing_torn(folder):
-        console.problem(f"{folder}: {run_files.TIMING} {run_files.CHANGED}: kept as *{checksums.ASIDE}, and timed again")
-        _rename(folder, {run_files.TIMING})
+    elif not _is_timed(folder) and run_log.is_timing_torn(folder):
+        console.problem(f"{folder}: {run_log.TIMING} {run_log.CHANGED}: kept as *{checksums.ASIDE}, and timed again")
+        _rename(folder, {run_log.TIMING})
 
 
 def _rename(folder: Path, names: set[str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from harness.config.execution import SweepConfig
-from harness.tracking.states import State
+from harness.tracking.run_log import State
 
 
 @dataclass(frozen=True)

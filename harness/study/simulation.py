@@ -15,7 +15,7 @@ from typing import Any
 from harness.config.execution import SweepConfig
 from harness.errors import InputError
 from harness.study.schedule import LOOKS_AGAIN_S, End, Failures, Order
-from harness.tracking.states import State
+from harness.tracking.run_log import State
 from harness.tracking.trackers import EVERY_S
 from models.ranges import Range
 

@@ -19,7 +19,7 @@ from harness.errors import InputError
 from harness.redact import words
 from harness.terminal import counted
 from harness.tracking import run_log
-from harness.tracking.states import State
+from harness.tracking.run_log import State
 
 if TYPE_CHECKING:  # whoever reads the state of a study imports no torch
     from harness.study.plan import PlannedRun

@@ -27,7 +27,7 @@ from harness.study.timing import results as timing
 from harness.study.tracked_study import tracked
 from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
-from harness.tracking.states import State
+from harness.tracking.run_log import State
 from harness.tracking.trackers import Trackers, refuse_foreign_stores
 
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

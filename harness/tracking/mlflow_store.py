@@ -5,10 +5,11 @@ be sent again from its folder at any time. A second timing of the baseline is a 
 charts, which show what is not folded.
 """
 
+import contextlib
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,17 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")  # so would one that 
 os.environ.setdefault("PGCONNECT_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
+import psutil
+from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 
 from harness import paths, plateau, tags
 from harness.redact import whole
-from harness.tracking import attempts, database, notes, run_log, shown, ui
-from harness.tracking.backend import Backend
-from harness.tracking.states import State
+from harness.tracking import database, pages, run_log
+from harness.tracking.run_log import State
+from harness.tracking.trackers import Backend
 
 END_STATES = dict.fromkeys(State, "FAILED") | {State.finished: "FINISHED", State.killed: "KILLED"}
 """Status of a run -> its state in MLflow."""
@@ -44,7 +47,7 @@ SAME = (tags.STATUS, tags.SESSION)
 VIEWED = 500
 """Runs by which the columns of the study's table are chosen."""
 
-TWICE = ("IntegrityError", "UniqueViolation")
+DUPLICATE_KEY_ERRORS = ("IntegrityError", "UniqueViolation")
 """What databases say of a row that is there already, as MLflow passes it on."""
 
 BATCH = 1000
@@ -84,7 +87,7 @@ class Tracker(Backend):
     @property
     def table(self) -> str:
         """Address of the study's table in the UI: on the tracking server, or on a UI that is started for the file."""
-        return ui.table(self.experiment, self.uri.rstrip("/") if self.uri.startswith("http") else ui.ADDRESS)
+        return pages.table_address(self.experiment, self.uri.rstrip("/") if self.uri.startswith("http") else pages.ADDRESS)
 
     def open(self, record: dict[str, Any], folder: Path | None = None) -> str:
         """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING.
@@ -92,9 +95,9 @@ class Tracker(Backend):
         Another process that adds the run of the folder, too, is waited for.
         """
         role = tags.ROLE_REPLICATE if record["tags"].get(tags.REPLICATE) == "true" else tags.ROLE_RUN
-        known = {tags.ROLE: role, **record["tags"], "process": attempts.this_process(), "status": "running"}
+        known = {tags.ROLE: role, **record["tags"], "process": this_process(), "status": "running"}
         known |= tags.packed(tags.PARAMETERS, record["parameters"])
-        with attempts.adding(folder):  # commands that share a sweep all send what a killed one has left
+        with adding(folder):  # commands that share a sweep all send what a killed one has left
             run_id = self.find(record["attempt"])
             if run_id is None:
                 known |= {"attempt": record["attempt"]} | self._pretraining_run(record) | self._parent(record)
@@ -104,7 +107,7 @@ class Tracker(Backend):
             self._client.update_run(run_id, "RUNNING")
             return run_id
         run_id = run.info.run_id
-        self._client.log_batch(run_id, params=[Param(key, value) for key, value in shown.parameters(record).items()])
+        self._client.log_batch(run_id, params=[Param(key, value) for key, value in pages.parameters(record).items()])
         self._client.log_inputs(run_id, datasets=_data_sets(record["parameters"]))
         return run_id
 
@@ -166,7 +169,7 @@ class Tracker(Backend):
     def _add_result(self, run_id: str, folder: Path, status: str) -> dict[str, Any]:
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # steps of values that end a curve
-        main, details = shown.split(result["metrics"], last)
+        main, details = pages.main_and_details(result["metrics"], last)
         points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items()]
         self._client.log_batch(run_id, metrics=points)
         known = {f"environment.{key}": value for key, value in run_log.read_json(folder / "environment.json").items()}
@@ -174,7 +177,7 @@ class Tracker(Backend):
         if record := run_log.read_json(folder / run_log.RECORD):
             warning = plateau.warning(result["metrics"], record["parameters"])
             known |= {tags.WARNING: warning} if warning else {}
-            links = notes.Links(self.experiment, self._study_run)
+            links = pages.Links(self.experiment, self._study_run)
             known |= {tags.RETRIES: len(again)} if (again := record.get(tags.RETRIES)) else {}
             known |= {tags.REASON: end["reason"]} if (end := record.get(tags.END)) and end["reason"] else {}
             known |= (
@@ -182,7 +185,7 @@ class Tracker(Backend):
                 if record.get(tags.PIECES)
                 else {}
             )
-            known[NOTE] = notes.of_run(record, result["metrics"], status, folder, links)
+            known[NOTE] = pages.of_run(record, result["metrics"], status, folder, links)
         self._set_tags(run_id, known)
         for path in run_log.artifacts(folder):
             below = path.parent.relative_to(folder)
@@ -201,9 +204,9 @@ class Tracker(Backend):
         Of commands that begin at once the first one creates it, and the others wait for that.
         """
         if self._study_run is None:
-            with attempts.adding(Path(self._output)):
+            with adding(Path(self._output)):
                 if not self._study_runs():
-                    known = {tags.ROLE: tags.ROLE_STUDY, tags.STUDY: self.study, "process": attempts.this_process()}
+                    known = {tags.ROLE: tags.ROLE_STUDY, tags.STUDY: self.study, "process": this_process()}
                     self._client.create_run(self.experiment, run_log.now_ms(), known, f"study {self.study}")
                 self._study_run = self._study_runs()[0].info.run_id
         return self._study_run
@@ -215,10 +218,10 @@ class Tracker(Backend):
 
     def _remove_doubles(self) -> None:
         """Leaves the oldest of several runs of the study, with their children; one that a process uses stays."""
-        with attempts.adding(Path(self._output)):
+        with adding(Path(self._output)):
             for run in (several := self._study_runs())[1:]:
                 process = run.data.tags.get("process")
-                if run.info.status == "RUNNING" and process is not None and not attempts.is_gone(process):
+                if run.info.status == "RUNNING" and process is not None and not is_gone(process):
                     continue
                 for child in self._runs(f"tags.`{PARENT}` = '{run.info.run_id}'"):
                     self._client.set_tag(child.info.run_id, PARENT, several[0].info.run_id)
@@ -227,10 +230,10 @@ class Tracker(Backend):
     def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
         """Begins the study's run, with the plan as a file."""
         run_id = self.study_run()
-        note = notes.of_study(self.study, plan, source.get(tags.COMMAND, ""), notes.Links(self.experiment, run_id))
-        self._set_tags(run_id, {**source, "process": attempts.this_process(), "status": "running", NOTE: note})
+        note = pages.of_study(self.study, plan, source.get(tags.COMMAND, ""), pages.Links(self.experiment, run_id))
+        self._set_tags(run_id, {**source, "process": this_process(), "status": "running", NOTE: note})
         self._client.update_run(run_id, "RUNNING")
-        self._client.log_text(run_id, notes.plan_table(plan), "plan.md")
+        self._client.log_text(run_id, pages.plan_table(plan), "plan.md")
         self._set_of_study(NOTE, note)
 
     def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
@@ -239,17 +242,17 @@ class Tracker(Backend):
         run_id = self.study_run()
         files = _files(report) if report else {}
         text = files["report.md"].read_text() if "report.md" in files else None
-        links = notes.Links(self.experiment, run_id, tuple(files))
+        links = pages.Links(self.experiment, run_id, tuple(files))
         command = source.get(tags.COMMAND) or self._client.get_run(run_id).data.tags.get(tags.COMMAND, "")
-        note = notes.of_study(self.study, plan, command, links, text)
+        note = pages.of_study(self.study, plan, command, links, text)
         for path in files.values():  # not the folder, where another command may be writing
-            self._client.log_artifact(run_id, str(path), notes.REPORT_FOLDER)
+            self._client.log_artifact(run_id, str(path), pages.REPORT_FOLDER)
         self._set_tags(run_id, {"status": status, NOTE: note})
         runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
-        varied = ui.varied_parameters(run.data.params for run in runs)
-        view = ui.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
+        varied = pages.varied_parameters(run.data.params for run in runs)
+        view = pages.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
         self._set_of_study(NOTE, note)
-        self._set_of_study(ui.VIEW_TAG, view)
+        self._set_of_study(pages.VIEW_TAG, view)
         self._client.set_terminated(run_id, END_STATES[status])
 
     def reap(self) -> int:
@@ -258,8 +261,8 @@ class Tracker(Backend):
         One that has a result in its folder is sent from there. A study has one run of its own.
         """
         self._remove_doubles()
-        gone = [run for run in self._runs("attributes.status = 'RUNNING'") if attempts.is_gone(run.data.tags.get("process"))]
-        folders = attempts.folders(self._output) if gone else {}
+        gone = [run for run in self._runs("attributes.status = 'RUNNING'") if is_gone(run.data.tags.get("process"))]
+        folders = folders_of_attempts(self._output) if gone else {}
         for run in gone:
             folder = folders.get(run.data.tags.get("attempt", ""))
             if folder is not None and run_log.result(folder) is not None:
@@ -343,7 +346,7 @@ def _again(call: Callable[[], None]) -> None:
     try:
         call()
     except MlflowException as error:
-        if not any(name in str(error) for name in TWICE):
+        if not any(name in str(error) for name in DUPLICATE_KEY_ERRORS):
             raise
         call()
 
@@ -357,3 +360,37 @@ def _create_database(uri: str) -> None:
             client.delete_experiment(experiment.experiment_id)
 
     database.ready(uri, make)
+
+
+@contextlib.contextmanager
+def adding(folder: Path | None) -> Iterator[None]:
+    """No other process adds the run of this folder meanwhile. One that cannot be written to has none that do."""
+    with contextlib.ExitStack() as stack:
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                stack.enter_context(FileLock(folder / paths.TRACKING_LOCK))
+        yield
+
+
+def folders_of_attempts(output: str) -> dict[str, Path]:
+    """Attempt -> folder of every run below `output`."""
+    return {record.get("attempt", ""): folder for folder, record in run_log.records(output).items()}
+
+
+def this_process() -> str:
+    """Host, process id and its start time: process ids are reused, start times are not."""
+    process = psutil.Process()
+    return f"{os.uname().nodename}:{process.pid}:{process.create_time():.0f}"
+
+
+def is_gone(process: str | None) -> bool:
+    """Whether a process of this machine, named like that, no longer exists; False where it is not known."""
+    if process is None:
+        return False
+    host, pid, started = process.rsplit(":", 2)
+    if host != os.uname().nodename:
+        return False
+    try:
+        return f"{psutil.Process(int(pid)).create_time():.0f}" != started
+    except psutil.NoSuchProcess:
+        return True

@@ -5,15 +5,22 @@
 - `result.json`: status and results, of all processes that wrote the log; its existence means that the run is done
 
 Records, results and entries have a checksum each. A result holds those of the other files, a record that of the config.
+
+What is read again is checked: SHAPES has the types of its values, so that no reader checks its own, and `torn` says which files
+of a folder are not as they were written.
 """
 
+import enum
+import gzip
 import itertools
 import json
+import math
 import os
 import re
 import time
 import zlib
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +28,72 @@ from harness import checksums, metrics, paths, tags
 from harness.checksums import TornError
 from harness.config import names
 from harness.errors import InputError
-from harness.tracking.shapes import SHAPES, misfit
+
+
+class State(StrEnum):
+    """How a run ended. `finished` and `diverged` are results; a run in another state is tried again by the next command."""
+
+    finished = "finished"
+    diverged = "diverged"  # the loss was not a finite number
+    out_of_memory = "out_of_memory"
+    timeout = "timeout"  # it took too long, or said nothing for too long
+    killed = "killed"  # by a signal, or with its command
+    failed = "failed"
+    invalid = "invalid"  # what was asked for cannot be run here
+
+    @property
+    def text(self) -> str:
+        """As it is read: `out of memory`."""
+        return self.value.replace("_", " ")
+
+
+SUMS = {...: [int]}
+"""Name of a file -> its size and checksum."""
+
+SHAPES: dict[str, Any] = {
+    "run.json": {
+        "attempt?": str,
+        "name?": str,
+        "started?": int,
+        "tags?": {...: str},
+        "parameters?": {...: str},
+        "inputs?": dict,
+        "files?": SUMS,
+        f"{tags.END}?": {"state": State, "reason": str},
+        f"{tags.RETRIES}?": list,
+        f"{tags.PIECES}?": {...: int},
+    },
+    "result.json": {"status": State, "time?": int, "metrics": {...: float}, "steps?": {...: int}, "files?": SUMS},
+    paths.PLAN: {
+        ...: {"time": int, "folder": str, "runs": [{"folder": str, "title": str, "timed": bool, "needs": str | None}]}
+    },
+}
+"""Name of a file -> what it holds."""
+
+
+def misfit(value: Any, shape: Any, key: str = "") -> str | None:
+    """What is wrong with the value, such as `its metrics.eval/score is no number`; None where it has the shape."""
+    of = f"its {key}" if key else "its content"
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return f"{of} is no list"
+        return next(filter(None, (misfit(one, shape[0], f"{key}[{place}]") for place, one in enumerate(value))), None)
+    if isinstance(shape, dict):
+        if not isinstance(value, dict):
+            return f"{of} is no object"
+        named = {name.rstrip("?"): one for name, one in shape.items() if name is not ...}
+        missing = [name for name in shape if name is not ... and not name.endswith("?") and name not in value]
+        if missing:
+            return f"{of} has no {missing[0]}"
+        pairs = ((f"{key}.{name}".lstrip("."), one, named.get(name, shape.get(...))) for name, one in value.items())
+        return next(filter(None, (misfit(one, of, name) for name, one, of in pairs if of is not None)), None)
+    if isinstance(shape, enum.EnumType):
+        return None if value in list(shape) else f"{of} is none of {', '.join(shape)}"
+    if shape is float:
+        return None if type(value) in (int, float) and math.isfinite(value) else f"{of} is no finite number"
+    fits = isinstance(value, shape) and (shape is bool or not isinstance(value, bool))
+    return None if fits else f"{of} is of another type"
+
 
 RECORD = "run.json"
 """Tags, parameters and inputs of a run, and how it ended: sent to MLflow before it starts, and read by its worker."""
@@ -35,7 +107,7 @@ ARTIFACTS = (
 )
 """Patterns of the files that are tracked with a run."""
 
-LINES, RESULT, RECORD = "metrics.jsonl", "result.json", "run.json"
+LINES, RESULT = "metrics.jsonl", "result.json"
 
 UNCHECKED = ("config.yaml", RESULT, "log.txt")
 """Tracked files without a checksum in the result: the record has that of the config, and the log has not ended yet."""
@@ -261,3 +333,72 @@ class FinishedRun:
     tags: dict[str, str]
     params: dict[str, str]
     metrics: dict[str, float]
+
+
+CHANGED = "is torn or has changed since it was written"
+
+LINK = "is a link, which is not followed"
+
+TIMING = "timing.json.gz"
+
+
+def torn(folder: Path, weights: bool = False) -> dict[str, str]:
+    """Name -> what is wrong, of each file that another run or the report must not read; empty for a whole folder.
+
+    With `weights`, the content of its weights is read too; without, only their size.
+    """
+    if links := _links(folder):
+        return links
+    found = _torn_record(folder) | _torn_result(folder)
+    for place in (paths.WEIGHTS, *(path.relative_to(folder).as_posix() for path in folder.glob(f"{paths.KEPT}/tokens-*"))):
+        if (folder / place / checksums.FILE).exists() and checksums.broken_seal(folder / place, weights):
+            found[place] = CHANGED
+    return found
+
+
+def _links(folder: Path) -> dict[str, str]:
+    """A copied folder may name any file of this machine by a link: what it holds would be tracked, or overwritten."""
+    return {path.relative_to(folder).as_posix(): LINK for path in (folder, *paths.below(folder)) if path.is_symlink()}
+
+
+def _torn_record(folder: Path) -> dict[str, str]:
+    try:
+        record = read(folder / RECORD)
+    except FileNotFoundError:
+        return {RECORD: "is missing"} if (folder / RESULT).exists() else {}
+    except TornError:
+        return {RECORD: CHANGED}
+    name = checksums.fault(folder, record.get("files", {}))
+    return {name: CHANGED} if name else {}
+
+
+def _torn_result(folder: Path) -> dict[str, str]:
+    try:
+        ended = result(folder)
+    except TornError:
+        return {RESULT: CHANGED}
+    if ended is None:
+        return _torn_log(folder)
+    name = checksums.fault(folder, ended.get("files", {}), growing=LINES)
+    return {name: CHANGED} if name else {}
+
+
+def _torn_log(folder: Path) -> dict[str, str]:
+    """Of a run that has not ended."""
+    try:
+        Reader(folder).new_entries()
+    except TornError:
+        return {LINES: CHANGED}
+    return {}
+
+
+def is_timing_torn(folder: Path) -> bool:
+    """Whether launches that were never added to the result, because the command was killed, cannot be read."""
+    try:
+        with gzip.open(folder / TIMING) as file:
+            json.load(file)
+    except FileNotFoundError:
+        return False
+    except (OSError, EOFError, zlib.error, ValueError):
+        return True
+    return False

@@ -9,8 +9,8 @@ from typing import Any
 from torch.utils.tensorboard import SummaryWriter
 
 from harness import paths
-from harness.tracking import run_log, shown
-from harness.tracking.backend import Backend
+from harness.tracking import pages, run_log
+from harness.tracking.trackers import Backend
 
 FOLDER = "tensorboard"
 
@@ -44,8 +44,8 @@ class TensorBoard(Backend):
         if result is not None:
             for key, value in result["metrics"].items():
                 writer.add_scalar(key, value, result["steps"].get(key, 0), walltime=result["time"] / 1000)
-            main, _ = shown.split(result["metrics"], result["steps"])
-            parameters = shown.parameters(record) | {"status": status}
+            main, _ = pages.main_and_details(result["metrics"], result["steps"])
+            parameters = pages.parameters(record) | {"status": status}
             writer.add_hparams(parameters, {f"result/{key}": value for key, value in main.items()}, run_name=".")
         self._writers.pop(record["attempt"]).close()
 

@@ -12,7 +12,7 @@ from typing import Any
 import wandb
 
 from harness.tracking import run_log
-from harness.tracking.backend import Backend
+from harness.tracking.trackers import Backend
 
 STEP = "step"
 """Axis of all curves: each has steps of its own, of training or of launches."""

@@ -23,7 +23,7 @@ from harness import metrics, paths, tags
 from harness.config import compose
 from harness.config.schema import RunConfig
 from harness.study import identity
-from harness.tracking import run_log, shown
+from harness.tracking import pages, run_log
 from harness.tracking.mlflow_store import Tracker
 
 STUDY = "generated"
@@ -215,7 +215,7 @@ COLUMNS = {
 def rows_of(run: Generated, run_id: str) -> Rows:
     """What MLflow keeps of a run that was sent."""
     points = [(point["key"], point["value"], point["time"], point["step"]) for point in run.points]
-    main, details = shown.split(run.results, run.steps)
+    main, details = pages.main_and_details(run.results, run.steps)
     points += [(key, value, run.ended, run.steps.get(key, 0)) for key, value in main.items()]
     latest: dict[str, tuple[Any, ...]] = {}
     for point in points:
@@ -225,7 +225,7 @@ def rows_of(run: Generated, run_id: str) -> Rows:
     known |= tags.packed(tags.PARAMETERS, run.record["parameters"]) | tags.packed(tags.METRICS, details)
     return {
         "tags": [(key, value, run_id) for key, value in known.items()],
-        "params": [(key, value, run_id) for key, value in shown.parameters(run.record).items()],
+        "params": [(key, value, run_id) for key, value in pages.parameters(run.record).items()],
         "metrics": [(key, value, time, run_id, step, 0) for key, value, time, step in points],
         "latest_metrics": [(key, value, time, step, 0, run_id) for key, value, time, step in latest.values()],
     }

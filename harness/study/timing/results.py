@@ -19,11 +19,11 @@ from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen
 from harness.study.timing.session import Session, Timed, has_timing, is_measured
-from harness.tracking import run_files, run_log
+from harness.tracking import run_log
 from harness.tracking.run_log import RunLog
 from harness.tracking.trackers import TrackedRun, Trackers
 
-FILE = run_files.TIMING
+FILE = run_log.TIMING
 """In the folder of a run: all launches with their raw values."""
 
 RANKS = {"p50": 50, "p90": 90, "p99": 99}

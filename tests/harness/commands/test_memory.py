@@ -9,7 +9,7 @@ from harness.commands.memory import tables
 from harness.commands.memory.probe import Fit, Probe
 from harness.commands.memory.request import bytes_of
 from harness.config.choices import Dtype
-from harness.hardware import faster_dtype
+from harness.hardware import facts
 from harness.measure.flops import StepFlops
 from harness.measure.memory_formula import Parts
 from harness.measure.records import Peak, StepRequest, TrainingStepMemory
@@ -49,7 +49,7 @@ def test_tables_of_real_processes_with_and_without_checkpointing(capsys):
 def test_what_is_measured_is_the_config_of_a_run(capsys, monkeypatch):
     """With the arithmetic that `auto` stands for, so that no row decides anew."""
     seen = []
-    monkeypatch.setattr(faster_dtype, "chosen", lambda hardware: Dtype.bf16)
+    monkeypatch.setattr(facts, "chosen_dtype", lambda hardware: Dtype.bf16)
     monkeypatch.setattr(tables, "measured", lambda request, config: seen.append(config) or ["measured"])
     assert said(capsys, "scale=tiny", "hardware.dtype=auto")[:2] == (0, "measured\n")
     assert [config.hardware.dtype for config in seen] == [Dtype.bf16]

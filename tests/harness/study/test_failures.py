@@ -6,7 +6,7 @@ from harness.errors import InputError
 from harness.processes.ending import Ending
 from harness.study import process, supervisor
 from harness.study.schedule import End
-from harness.tracking.states import State
+from harness.tracking.run_log import State
 
 SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
 BROKEN = End(State.failed, "RuntimeError: no room")

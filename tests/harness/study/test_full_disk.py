@@ -10,7 +10,7 @@ import pytest
 from small_study import STUDY, results, runs
 
 from harness import checksums
-from harness.tracking import run_files, run_log
+from harness.tracking import run_log
 
 SIZE = 64_000_000
 LEVELS = 12
@@ -51,7 +51,7 @@ def assert_sound(output: Path) -> None:
     """Every file that says that it is whole is whole."""
     for folder in runs(output):
         if run_log.result(folder) is not None:
-            assert run_files.torn(folder, weights=True) == {}
+            assert run_log.torn(folder, weights=True) == {}
     for entry in output.glob("cache/*"):
         if entry.is_dir() and not entry.name.startswith("."):
             assert checksums.broken_seal(entry) is None

@@ -19,7 +19,7 @@ from harness.study.plan import plan
 from harness.study.process import Command, LoadCheck, Outcome
 from harness.study.schedule import End
 from harness.tracking import run_log
-from harness.tracking.states import State
+from harness.tracking.run_log import State
 
 AT_ONCE = "hardware.workers=2"
 FINISHED = (End(State.finished), True)

@@ -9,7 +9,7 @@ import pytest
 from small_study import STUDY, results, runs
 
 from harness import checksums, paths
-from harness.tracking import run_files
+from harness.tracking import run_log
 
 NEVER_READ = {paths.LOCK, paths.WORKER_LOCK, paths.TRACKING_LOCK, "log.txt"}
 """Files of a run's folder that no command reads again."""
@@ -62,7 +62,7 @@ def damaged(path: Path) -> Iterator[str]:
 
 @pytest.mark.long
 def test_a_whole_study_has_no_fault(whole):
-    assert [run_files.torn(folder, weights=True) for folder in runs(whole)] == [{}] * 8
+    assert [run_log.torn(folder, weights=True) for folder in runs(whole)] == [{}] * 8
     entries = [path for path in (whole / "cache").iterdir() if path.is_dir()]
     assert [checksums.broken_seal(entry) for entry in entries] == [None] * 2
 
@@ -72,7 +72,7 @@ def test_every_damage_to_every_file_of_a_run_is_found(study):
     for folder in (next((study / "torn").glob("base-*")), next((study / "pretrained").glob("base-*"))):
         for path in (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in NEVER_READ):
             for damage in damaged(path):
-                assert run_files.torn(folder, weights=True), f"{path.relative_to(study)}, {damage}"
+                assert run_log.torn(folder, weights=True), f"{path.relative_to(study)}, {damage}"
             tried.add(path.relative_to(folder).as_posix())
     assert tried >= {"run.json", "result.json", "config.yaml", "metrics.jsonl", "predictions.parquet", "environment.json"}
     assert tried >= {f"checkpoint/{name}" for name in ("model.safetensors", "model.json", "tokenizer.json", "task.json")}
@@ -94,7 +94,7 @@ def test_a_damaged_entry_of_an_unfinished_log_is_found(study):
         digit = next(place for place in range(len(line) - 1, 0, -1) if line[place : place + 1].isdigit())
         for place in (len(line) // 2, digit):
             path.write_bytes(b"".join([*lines[:number], _flipped(line, place), *lines[number + 1 :]]))
-            assert run_files.torn(folder) == {"metrics.jsonl": run_files.CHANGED}, (line, place)
+            assert run_log.torn(folder) == {"metrics.jsonl": run_log.CHANGED}, (line, place)
 
 
 @pytest.mark.long
@@ -120,7 +120,7 @@ def test_damaged_runs_and_data_are_made_again_and_the_others_are_skipped(study, 
     assert done.stdout.count("finished already, skipped") == 4
     assert done.stdout.count("is torn or has changed") == 4 + 1
     assert results(study) == results(whole)
-    assert [run_files.torn(folder, weights=True) for folder in runs(study)] == [{}] * 8
+    assert [run_log.torn(folder, weights=True) for folder in runs(study)] == [{}] * 8
     assert (base / "result.json.torn").read_bytes() == b""
     assert "torn" not in run_harness(*STUDY, "output=out").stdout.replace("/torn/", "").replace(str(study), "")
 

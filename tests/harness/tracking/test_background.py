@@ -8,7 +8,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
-from harness.tracking.background import Background, complaint
+from harness.tracking.trackers import Background, complaint
 
 
 @pytest.fixture

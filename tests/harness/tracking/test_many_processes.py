@@ -11,7 +11,7 @@ import pytest
 
 from harness import tags
 from harness.commands import sync
-from harness.tracking import attempts, run_log
+from harness.tracking import mlflow_store, run_log
 from harness.tracking.mlflow_store import PARENT, MlflowClient, Tracker
 
 PROCESSES = 16
@@ -133,7 +133,7 @@ def test_a_second_run_of_a_study_that_nobody_uses_is_removed_by_sync(sweep, tmp_
     (first,) = own_runs(output, "sweep")
     client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
     experiment, started = first.info.experiment_id, first.info.start_time + 1
-    here = attempts.this_process()
+    here = mlflow_store.this_process()
     used, unused = (
         client.create_run(experiment, started, {tags.ROLE: tags.ROLE_STUDY} | more) for more in ({"process": here}, {})
     )

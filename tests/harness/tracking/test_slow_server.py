@@ -18,8 +18,8 @@ from harness.commands.sync import sync
 from harness.study import run_folder
 from harness.terminal import console
 from harness.tracking import run_log
-from harness.tracking.background import MOST_S, Background
 from harness.tracking.mlflow_store import MlflowClient, Tracker
+from harness.tracking.trackers import MOST_S, Background
 
 SWEEP = ("-m", "finetune.max_steps=4", "measure=none", "seed=1,2", "study=s")
 

@@ -6,7 +6,7 @@ import pytest
 
 import reports
 from harness import checksums, tags
-from harness.tracking import run_files, run_log
+from harness.tracking import run_log
 
 
 def recorded(folders) -> list[dict]:
@@ -29,7 +29,7 @@ def test_runs_have_the_timing_of_the_new_session_alone(run_harness, small, outpu
     (old,), (new,) = ({record["tags"][tags.SESSION] for record in records} for records in (before, after))
     assert old != new
     for folder, known in zip(folders, results, strict=True):
-        assert not run_files.torn(folder)
+        assert not run_log.torn(folder)
         found = run_log.result(folder)["metrics"]
         assert found.keys() == known.keys()
         assert {key for key in known if found[key] != known[key]} >= {"inference/latency_ms_p50", "inference/tokens_per_s"}
@@ -63,7 +63,7 @@ def timed(tmp_path, monkeypatch):
     log.value("eval/score", 0.5)
     log.finish("finished")
     before = json.loads((tmp_path / run_log.RESULT).read_text())
-    (tmp_path / run_files.TIMING).write_bytes(b"launches")
+    (tmp_path / run_log.TIMING).write_bytes(b"launches")
     monkeypatch.setattr(run_log, "now_ms", lambda: before["time"] + 1000)
     log = run_log.RunLog(tmp_path)
     log.value("inference/latency_ms_p50", 3.0)
@@ -75,10 +75,10 @@ def timed(tmp_path, monkeypatch):
 def test_what_was_added_later_is_dropped(timed):
     folder, before = timed
     assert set(run_log.result(folder)["metrics"]) == {"eval/score", "inference/latency_ms_p50"}
-    run_log.drop_later(folder, run_files.TIMING)
+    run_log.drop_later(folder, run_log.TIMING)
     assert json.loads((folder / run_log.RESULT).read_text()) == before
     assert [entry.get("result") for entry in run_log.Reader(folder).new_entries()] == ["eval/score"]
-    run_log.drop_later(folder, run_files.TIMING)
+    run_log.drop_later(folder, run_log.TIMING)
     assert json.loads((folder / run_log.RESULT).read_text()) == before
 
 
@@ -91,7 +91,7 @@ def test_a_kill_on_the_way_leaves_a_whole_run(timed, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(run_log.os, "truncate", killed)
         with pytest.raises(KeyboardInterrupt):
-            run_log.drop_later(folder, run_files.TIMING)
+            run_log.drop_later(folder, run_log.TIMING)
     assert checksums.fault(folder, run_log.result(folder)["files"], growing=run_log.LINES) is None
-    run_log.drop_later(folder, run_files.TIMING)
+    run_log.drop_later(folder, run_log.TIMING)
     assert len(run_log.Reader(folder).new_entries()) == 1

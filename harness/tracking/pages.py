@@ -1,0 +1,305 @@
+"""What pages of a tracker show of runs and studies: parameters, metrics, descriptions, the table of MLflow.
+
+Everything else is kept in packed tags (`harness/tags.py`), so that reports and audits still read all of it.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import arms, metrics, tags
+from harness.config.schema import RunConfig, flatten, to_dict
+from harness.config.texts import GrammarConfig
+
+MOST_PARAMETERS = 40
+
+OF_MODEL = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
+OF_TRAINING = ("learning_rate", "batch_size", "epochs", "tokens", "steps", "length")
+IDENTITY = (
+    *("model_name", "scale_name", "enhancements.", "task.name", "seed", "pretrain.objective", "pretrain.seed", "corpus.name"),
+    *(f"{phase}.{key}" for phase in ("pretrain", "finetune") for key in OF_TRAINING),
+    *(
+        "hardware.dtype",
+        "hardware.device",
+        "hardware.devices",
+        "hardware.threads",
+        "task.max_length",
+        *(f"model.{key}" for key in OF_MODEL),
+    ),
+)
+"""Keys, or groups that end in a dot, that say what a run is, in the order of the page."""
+
+NEVER = (
+    *(key for key in arms.NAMES if key != "environment."),
+    *("facts.", "task.fields", "task.label", "task.labels", "task.scores", "task.headline", "task.item", "task.kind"),
+    *("task.source", "task.members", "task.more_validation.", "task.languages.", "task.submission", "task.more_submission."),
+    *("task.test_split", "tokenizer.trained_on", *arms.WITHOUT_EFFECT),
+)
+"""Keys that name the run, are in its tags, or follow from the name of the task."""
+
+DETAILS = (
+    *("params_component_", "setup/", "inference/first_call_ms", "inference/latency_ms_p50_", "/padded_tokens_per_s"),
+    *(
+        "/padding_share",
+        "/samples_per_s",
+        "/device_peak_",
+        "/sampled_peak_",
+        "/reserved_peak_",
+        "/process_peak_",
+        "/peak_flops_per_s",
+    ),
+    *("model/params_head", "model/params_effective", "model/params_trainable", "model/arithmetic_intensity", "eval/examples"),
+    *("/gradient_norm_p50", "/gradient_spread_p50"),
+)
+"""Parts of the names of results that are packed."""
+
+ORDER = (
+    *("eval/score", "eval/", "tune/", "pretrain/masked_", "model/params_total", "model/", "published/"),
+    *("inference/latency", "inference/tokens", "finetune/tokens_per_s", "finetune/duration", "pretrain/tokens_per_s"),
+    *("inference/peak_memory", "finetune/peak_memory", "pretrain/peak_memory"),
+)
+"""Beginnings of names: score, size, speed, memory; all others follow. MLflow's page lists metrics as they were sent."""
+
+
+def parameters(record: Mapping[str, Any]) -> dict[str, str]:
+    """At most MOST_PARAMETERS of the record: what a run is, what its command varies, and what differs from the defaults."""
+    known, lifted = record["parameters"], json.loads(record["tags"].get(tags.LIFTED, "[]"))
+    unused = _unused(known, record["tags"].get(tags.TASK) == tags.PRETRAINING_TASK)
+    used = {key: str(value) for key, value in known.items() if not arms.within(key, (*NEVER, *unused))}
+    defaults = _defaults()
+    own = [key for name in IDENTITY for key in used if arms.within(key, (name,)) and used[key] != "None"]
+    varied = [key for key in lifted if key in used]
+    content = set(arms.BY_CONTENT)
+    changed = sorted(key for key, value in used.items() if key not in content and value != defaults.get(key))
+    chosen = [*own, *varied, *changed]
+    return {key: used[key] for key in list(dict.fromkeys(chosen))[:MOST_PARAMETERS]}
+
+
+def _unused(known: Mapping[str, Any], is_pretraining: bool) -> list[str]:
+    """Groups of keys that nothing in this run reads."""
+    pretrains = str(known.get("pretrain.objective", "none")) != "none" or str(known.get("pretrain.checkpoint")) != "None"
+    unused = [] if pretrains else ["pretrain."]
+    if not pretrains and str(known.get("tokenizer.trained_on")) != "corpus":
+        unused.append("corpus.")
+    if is_pretraining:
+        unused += ["task.", "seed", "data."]
+    if is_pretraining or str(known.get("finetune.enabled", "True")) == "False":
+        unused.append("finetune.")
+    if is_pretraining or str(known.get("measure.enabled", "True")) == "False":
+        unused.append("measure.")
+    return unused
+
+
+@functools.cache
+def _defaults() -> dict[str, str]:
+    """Those of the schema; keys of a generated data set have them too."""
+    generated = {f"task.grammar.{key}": value for key, value in to_dict(GrammarConfig()).items()}
+    return {key: str(value) for key, value in (flatten(to_dict(RunConfig())) | generated).items()}
+
+
+def main_and_details(values: Mapping[str, float], curves: Mapping[str, int]) -> tuple[dict[str, float], dict[str, float]]:
+    """Results in the order of the page, and details; a result that ends one of the curves is no detail."""
+    details = {key for key in values if key not in curves and any(part in key for part in DETAILS)}
+    ranked = sorted((key for key in values if key not in details), key=lambda key: (_rank(key), key))
+    return {key: values[key] for key in ranked}, {key: values[key] for key in sorted(details)}
+
+
+def _rank(key: str) -> int:
+    return next((place for place, start in enumerate(ORDER) if key.startswith(start)), len(ORDER))
+
+
+LOSS = "pretrain/masked_loss"
+
+SHOWN = (
+    *("eval/score", "eval/majority_score", LOSS, "pretrain/masked_accuracy", "pretrain/tokens"),
+    *("model/params_total", "model/flops_forward", "inference/latency_ms_p50", "inference/tokens_per_s"),
+    *("inference/peak_memory_bytes", "finetune/tokens_per_s", "finetune/duration_s", "finetune/peak_memory_bytes"),
+    *("pretrain/tokens_per_s", "pretrain/duration_s", "pretrain/peak_memory_bytes"),
+)
+"""Metrics in the table of a run: score, size, speed, memory."""
+
+COSTS = {
+    "model/params_total": "parameters",
+    "inference/latency_ms_p50": "latency",
+    "inference/peak_memory_bytes": "memory",
+    "finetune/duration_s": "fine-tuning",
+    "pretrain/duration_s": "pretraining",
+}
+"""In the first sentence of a run, which the page shows without unfolding the rest."""
+
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+PREFIXED = {"bytes": "B", "FLOP": "FLOP", "parameters": "", "tokens": "tokens", "tokens/s": "tokens/s"}
+"""Units that get a prefix -> how they are written."""
+
+MOST_CHARACTERS = 4000
+"""Of a study's description: MLflow keeps 8,000 of a tag."""
+
+TRAINING = "workflowType=machine_learning"
+"""Of an address: without it MLflow's pages are those for language-model apps."""
+
+REPORT_FOLDER = "report"
+"""In the files of a study's run."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Addresses within MLflow's pages."""
+
+    experiment: str
+    study_run: str | None = None
+    files: tuple[str, ...] = ()  # of the report
+
+    @property
+    def report(self) -> str | None:
+        """Page of the study's run with its report, in HTML where there is one; with all its files before it is written."""
+        page = f"#/experiments/{self.experiment}/runs/{self.study_run}/artifacts"
+        names = [f"/{REPORT_FOLDER}/{name}" for name in ("report.html", "report.md") if name in self.files]
+        return self.study_run and f"{page}{names[0] if names else ''}?{TRAINING}"
+
+
+def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, folder: Path, links: Links) -> str:
+    """What the run is, how it ended, its main numbers, and links to files and report."""
+    known = record["tags"]
+    lines = [f"{_what(known)}. {status.capitalize().replace('_', ' ')}{_score_text(values)}{_cost_text(values)}.", ""]
+    lines += [f"`{end['reason']}`", ""] if (end := record.get(tags.END)) and end["reason"] else []
+    rows = [
+        f"| {metrics.get(key).title} | {value_text(key, values[key])}{_interval(key, values)} |"
+        for key in SHOWN
+        if key in values
+    ]
+    lines += ["| | |", "| :-- | --: |", *rows, ""] if rows else []
+    lines += [f"**{known[tags.WARNING]}**", ""] if tags.WARNING in known else []
+    lines.append(f"Files: `{folder.parent.name}/{folder.name}` below the output folder, and under Artifacts.")
+    if links.report:
+        lines.append(f"[Report of the study]({links.report})")
+    return "\n".join(lines)
+
+
+def _what(known: Mapping[str, str]) -> str:
+    kind = "A second timing of " if known.get(tags.REPLICATE) == "true" else ""
+    place = ", ".join(f"{name} {known[name]}" for name in (tags.SCALE, tags.SEED) if name in known)
+    return f"{kind}**{known.get(tags.ARM, 'run')}** on *{known.get(tags.TASK, 'no task')}*, {place}"
+
+
+def _score_text(values: Mapping[str, float]) -> str:
+    if "eval/score" not in values:
+        return f": held-out masked loss {values[LOSS]:.3f} nats" if LOSS in values else ""
+    constant = f" (constant answer {values['eval/majority_score']:.3f})" if "eval/majority_score" in values else ""
+    return f": score {values['eval/score']:.3f}{constant}"
+
+
+def _cost_text(values: Mapping[str, float]) -> str:
+    texts = [f"{title} {value_text(key, values[key])}" for key, title in COSTS.items() if key in values]
+    return f"; {', '.join(texts)}" if texts else ""
+
+
+def _interval(key: str, values: Mapping[str, float]) -> str:
+    """` [6.5, 7.3]` where the run measured its 95 % interval."""
+    ends = [values.get(f"{key}_{end}") for end in ("low", "high")]
+    return "" if None in ends else f" [{ends[0]:.4g}, {ends[1]:.4g}]"
+
+
+def value_text(key: str, value: float) -> str:
+    """`12.3 ms`, `34.1 MB`, `900.7 k`: three or four digits and the declared unit."""
+    unit = metrics.get(key).unit
+    if unit in PREFIXED:
+        size, prefix = next(((size, prefix) for size, prefix in PREFIXES if abs(value) >= size), (1, ""))
+        return f"{value / size:.4g} {prefix}{PREFIXED[unit]}".rstrip()
+    if unit in ("score", "share"):
+        return f"{value:.3f}"
+    return f"{value:.4g} {unit}"
+
+
+def of_study(study: str, plan: Sequence[Mapping[str, str]], command: str, links: Links, report: str | None = None) -> str:
+    """What was compared, the beginning of its report, and where the rest is. `plan`: the tags of each planned run."""
+    link = f" [The whole report]({links.report})" if report and links.report else ""  # the page shows the first line unfolded
+    lines = [f"**{study}**: {_counted(plan)}.{link}", "", *([f"Command: `{command}`", ""] if command else [])]
+    lines += [beginning(report)] if report else ["The report is written when a sweep ends: `python -m reports`."]
+    return "\n".join(lines)
+
+
+def _counted(plan: Sequence[Mapping[str, str]]) -> str:
+    """`12 runs: 2 arms (base, albert), 3 tasks (bag, order, distance), 2 seeds`."""
+    parts = []
+    for tag, noun in ((tags.ARM, "arm"), (tags.TASK, "task"), (tags.SEED, "seed")):
+        names = list(dict.fromkeys(known[tag] for known in plan if tag in known))
+        listed = f" ({', '.join(names)})" if tag != tags.SEED and len(names) <= 8 else ""
+        parts.append(f"{len(names)} {noun}{'s'[: len(names) != 1]}{listed}")
+    return f"{len(plan)} run{'s'[: len(plan) != 1]}: {', '.join(parts)}"
+
+
+def beginning(report: str) -> str:
+    """The first chapters of a report in Markdown without their pictures, which this page does not show."""
+    chapters = re.split(r"(?m)^(?=## )", re.sub(r"(?m)^!\[.*\n?", "", report))
+    kept = chapters[0]
+    for chapter in chapters[1:]:
+        if len(kept) + len(chapter) > MOST_CHARACTERS:
+            break
+        kept += chapter
+    return kept[:MOST_CHARACTERS].rstrip()
+
+
+def plan_table(plan: Sequence[Mapping[str, str]]) -> str:
+    """One row a planned run, in the order of running."""
+    rows = [" | ".join((str(number), *(known.get(key, "-") for key in PLANNED))) for number, known in enumerate(plan, 1)]
+    return "\n".join([f"| | {' | '.join(PLANNED)} |", f"| --: |{' :-- |' * len(PLANNED)}", *(f"| {row} |" for row in rows), ""])
+
+
+PLANNED = (tags.ARM, tags.SCALE, tags.TASK, tags.SEED, tags.PRETRAIN_SEED, "folder", tags.STATUS)
+"""Columns of the plan."""
+
+
+VIEW = "results"
+"""Name of the table's view, in the addresses and in the menu Views."""
+
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
+"""Tag of an experiment in which the UI of MLflow keeps a saved view."""
+
+ADDRESS = "http://127.0.0.1:5000"
+"""Where `mlflow ui` and `python -m harness ui` listen by default."""
+
+SCORES = ("eval/score", "pretrain/masked_loss")
+"""Metrics to sort by; the first one that the study has."""
+
+COLUMNS = (
+    *("eval/score", "pretrain/masked_loss", "model/params_total", "model/flops_forward", "inference/latency_ms_p50"),
+    *("inference/tokens_per_s", "inference/peak_memory_bytes", "finetune/duration_s", "finetune/peak_memory_bytes"),
+)
+
+
+def table_address(experiment: str, address: str = ADDRESS) -> str:
+    """Address of the study's table of runs."""
+    return f"{address}/#/experiments/{experiment}/runs?{TRAINING}&viewStateShareKey={VIEW}"
+
+
+def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
+    """Value of VIEW_TAG: columns and order of the table, for runs with these metrics, in which these parameters vary."""
+    known = set(metrics)
+    score = next((name for name in SCORES if name in known), None)
+    columns = [_column("tags", tags.ARM), _column("tags", tags.TASK), _column("tags", tags.SEED)]
+    columns += [_column("params", name) for name in varied]
+    columns += [_column("metrics", name) for name in COLUMNS if name in known]
+    state: dict[str, Any] = {
+        "selectedColumns": columns,
+        "columnOrder": columns,
+        "searchFilter": f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'",
+    }
+    if score:
+        state |= {"orderByKey": _column("metrics", score), "orderByAsc": score == "pretrain/masked_loss"}
+    return json.dumps({"name": VIEW, "createdAt": now_ms, "updatedAt": now_ms, "state": json.dumps(state)})
+
+
+def _column(kind: str, name: str) -> str:
+    return f"{kind}.`{name}`"
+
+
+def varied_parameters(several: Iterable[Mapping[str, str]], most: int = 4) -> list[str]:
+    """Parameters of the runs that differ between them and that the arm, task and seed do not say already."""
+    runs = list(several)
+    said = ("model_name", "scale_name", "task.", "seed", "enhancements.", "model.")
+    keys = dict.fromkeys(key for run in runs for key in run if not key.startswith(said))
+    return [key for key in keys if len({run.get(key) for run in runs}) > 1][:most]
