@@ -10,21 +10,18 @@ import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import harness
 from harness import redact
 from harness.commands import COMMANDS
 from harness.errors import InputError, is_disk_full, refuse_other_bytes, refused_paths, unknown
-from harness.hardware import outer_launcher
 from harness.redact import redacted
-from harness.terminal import console, ends_with_its_reader
+from harness.terminal import console, ends_with_its_reader, live_line
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended: 128 + 2."""
-
-RUN_ON_HOSTS = "harness.commands.run_on_hosts"
-"""Module of `run` under torchrun."""
 
 OF_REPORTS = {"report": "reports", "reports": "reports"} | {name: f"reports {name}" for name in ("compare", "gate", "pick")}
 """What is looked for here -> the module that has it."""
@@ -99,14 +96,32 @@ def _run(name: str, arguments: list[str]) -> int:
         print(f"harness {harness.__version__}")
         return 0
     if COMPLETION & set(arguments):
-        from harness.commands import completion  # Hydra
+        from harness.commands import run  # Hydra
 
-        return completion.main(arguments)
+        return run.complete(arguments, list(COMMANDS))
     if name == "run" and arguments and re.fullmatch(r"\w[\w-]*", arguments[0]):
         near = [f"python -m {OF_REPORTS[arguments[0]]}"] if arguments[0] in OF_REPORTS else None
         raise unknown("command", arguments[0], COMMANDS, "python -m harness", near)
-    several = name == "run" and outer_launcher.processes() > 1
-    return importlib.import_module(RUN_ON_HOSTS if several else COMMANDS[name][0]).main(arguments)
+    module = COMMANDS[name][0]
+    if name == "run":
+        return importlib.import_module(module).main(arguments)
+    from harness.commands import grammar, options  # the options of all commands, which a run does not need
+
+    parsed = grammar.parse(arguments, options.OPTIONS[name], name)
+    if not isinstance(parsed, grammar.Composed):
+        return importlib.import_module(module).main(parsed)
+    from harness.config import compose, mistakes  # Hydra takes 0.3 s, which --help does not need
+
+    overrides = parsed.overrides()
+    parsed.refuse_misspelt({key.partition(".")[0] for key in mistakes.known_keys()} | {*mistakes.groups(), "hydra"})
+    parsed.begin()
+    return compose.main(overrides, lambda configs: _with_libraries(module).main(parsed, configs))
+
+
+def _with_libraries(module: str) -> ModuleType:
+    """The module of a command, whose libraries take seconds: a wrong key is refused before they are loaded."""
+    with live_line("loading torch"):
+        return importlib.import_module(module)
 
 
 def _help(topics: list[str]) -> int:

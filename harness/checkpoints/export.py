@@ -64,7 +64,7 @@ def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
     that does not compute what the model does.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"--out {str(out)!r} is there already; expected a new or an empty folder")
+        raise InputError(f"to={str(out)!r} is there already; expected a new or an empty folder")
     state, shape = native.read(checkpoint)
     tokenizer = _tokenizer(checkpoint / native.TOKENIZER, shape)
     task = finetuned.read_task(checkpoint) if finetuned.is_finetuned(checkpoint) else None
@@ -167,7 +167,7 @@ def _write(
         checked = checking(building)
         building.rename(out)
     except OSError as error:
-        raise InputError(f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
+        raise InputError(f"to={str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return checked

@@ -1,9 +1,10 @@
-"""Predictions of a fine-tuned run on new texts: `python -m harness predict run=RUN input=FILE output=FILE`.
+"""Predictions of a fine-tuned run on new texts: `python -m harness predict RUN input=FILE to=FILE`.
 
-RUN is the folder of a run with `finetune.keep=last` or its id. Input is .txt, one text per line, the texts of a pair separated
-by ` ||| `, or .csv, .tsv, .jsonl with the columns of the task's fields. Output is .jsonl or .csv, one row per input row.
+RUN is the folder of a run with `finetune.keep=last`, its name or its id. Input is .txt, one text per line, the texts of a pair
+separated by ` ||| `, or .csv, .tsv, .jsonl with the columns of the task's fields. What is written has one row per input row.
 """
 
+import contextlib
 import csv
 import json
 import os
@@ -11,89 +12,72 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
 
 from harness.checkpoints import find_run
-from harness.commands.arguments import Parser, compose_and_run, whole_number
-from harness.commands.text_rows import READERS, Columns, read_rows
-from harness.errors import InputError
+from harness.commands.options import Predict
+from harness.config.choices import TaskKind
+from harness.config.schema import RunConfig
+from harness.config.texts import TaskConfig
+from harness.errors import InputError, has_half_characters, on_one_line
+from harness.training.predictor import Predictor
 
-if TYPE_CHECKING:
-    from harness.config.schema import RunConfig
-
-KEYS = {
-    "run": "folder of a fine-tuned run, of its checkpoint, or its id in the tracking store",
-    "input": ".txt, .csv, .tsv or .jsonl in UTF-8",
-    "output": ".jsonl or .csv; an older file is replaced",
-    "batch_size": "rows of one pass through the model (64)",
-    "runs": "folder of the runs, to find an id in (multirun)",
-}
-GROUPS = ("hardware", "tracking")
-"""Groups of Hydra that may be set too."""
-
-OUTPUTS = (".jsonl", ".csv")
 CHUNK = 2048
 """Rows in memory at a time."""
 
-
-@dataclass(frozen=True)
-class Request:
-    """The command line."""
-
-    run: str
-    input: Path
-    output: Path
-    batch_size: int
-    runs: str
+SEPARATOR = " ||| "
+"""Between the texts of a pair."""
 
 
-def request_of(values: dict[str, str]) -> Request:
-    """The request; InputError for a key that is missing or whose value cannot be used."""
-    for key in ("run", "input", "output"):
-        if not values.get(key):
-            raise InputError(f"{key}= is missing: expected {KEYS[key]}")
-    source, output = Path(values["input"]), Path(values["output"])
-    if not source.is_file():
-        raise InputError(f"input={values['input']!r} is no file: expected {KEYS['input']}")
-    for key, path, endings in (("input", source, tuple(READERS)), ("output", output, OUTPUTS)):
-        if path.suffix not in endings:
-            raise InputError(f"{key}={str(path)!r} ends in {path.suffix!r}: expected {', '.join(endings)}")
-    if output.is_dir() or (output.exists() and output.samefile(source)):
-        raise InputError(f"output={values['output']!r} is a folder or the input itself: expected another file")
-    size = whole_number("batch_size", values.get("batch_size", "64"))
-    return Request(values["run"], source, output, size, values.get("runs", "multirun"))
+def main(options: Predict, configs: list[RunConfig]) -> int:
+    """Writes the predictions; 0. InputError for what cannot be read or written."""
+    (config,) = configs
+    checkpoint = find_run.weights_folder(options.run, "RUN", config.output, config.tracking.uri)
+    predictor = Predictor(checkpoint, config.hardware, options.batch_size)
+    texts = chunks(read_rows(options.input, Columns.of_task(predictor.task)), CHUNK)
+    rows = (predictor.rows(chunk, index * CHUNK + 1) for index, chunk in enumerate(texts))
+    with replaced(options.to) as temporary:
+        count = write(rows, temporary, is_table=options.to.suffix == ".csv")
+        if not count:
+            raise InputError(f"input={str(options.input)!r} has no rows")
+    print(f"wrote {options.to}: {count:,} predictions of task {predictor.task.name}")
+    return 0
 
 
-# Output
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A temporary file that takes the place of the path after the block; an older file stays where the block fails.
 
-
-def write(rows: Iterable[list[dict[str, Any]]], output: Path) -> int:
-    """Writes all rows, whole or not at all, and returns their number; without rows an older file stays.
-
-    InputError where the file cannot be written.
+    InputError where it cannot be written.
     """
-    temporary, count = output.with_name(f".{output.name}.{os.getpid()}"), 0
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            table: csv.DictWriter | None = None
-            for chunk in rows:
-                count += len(chunk)
-                if output.suffix == ".jsonl":
-                    file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in chunk)
-                    continue
-                flat = [_flat(row) for row in chunk]
-                if table is None:
-                    table = csv.DictWriter(file, list(flat[0]))
-                    table.writeheader()
-                table.writerows(flat)
-            file.flush()
+        yield temporary
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        if count:
-            temporary.replace(output)
+        temporary.replace(path)
     except OSError as error:
-        raise InputError(f"output={str(output)!r} cannot be written ({error.strerror}); expected a file") from error
+        raise InputError(f"to={str(path)!r} cannot be written ({error.strerror}); expected a file") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write(rows: Iterable[list[dict[str, Any]]], path: Path, is_table: bool) -> int:
+    """Writes all rows as JSON lines, or as a table with commas; returns their number."""
+    count = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table: csv.DictWriter | None = None
+        for chunk in rows:
+            count += len(chunk)
+            if not is_table:
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in chunk)
+                continue
+            flat = [_flat(row) for row in chunk]
+            if table is None:
+                table = csv.DictWriter(file, list(flat[0]))
+                table.writeheader()
+            table.writerows(flat)
     return count
 
 
@@ -111,36 +95,87 @@ def chunks(rows: Iterable[list[str]], size: int) -> Iterator[list[list[str]]]:
         yield chunk
 
 
-def predict_file(request: Request, config: "RunConfig") -> str:
-    """Writes the predictions; returns the line for the console."""
-    from harness.training.predictor import Predictor  # torch: a wrong key is refused before it is loaded
-
-    checkpoint = find_run.weights_folder(request.run, "run", request.runs, config.tracking.uri)
-    predictor = Predictor(checkpoint, config.hardware, request.batch_size)
-    columns = Columns.of_task(predictor.task)
-    texts = chunks(read_rows(request.input, columns), CHUNK)
-    count = write((predictor.rows(chunk, index * CHUNK + 1) for index, chunk in enumerate(texts)), request.output)
-    if not count:
-        raise InputError(f"input={str(request.input)!r} has no rows")
-    return f"wrote {request.output}: {count:,} predictions of task {predictor.task.name}"
+# Texts of the user
 
 
-def parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Own keys, and the choices that Hydra composes; InputError for a key that neither reads."""
-    parser = Parser(
-        "predict", "Writes the predictions of a fine-tuned run on new texts.", "hardware= says on what it runs.", KEYS
-    )
-    _, own, choices = parser.parse_composed(arguments, GROUPS)
-    return own, choices
+@dataclass(frozen=True)
+class Columns:
+    """What is read of a row: one or two texts, or one list of `words`; `whose` says who reads them, in errors."""
+
+    fields: tuple[str, ...]
+    whose: str
+    words: bool = False
+
+    @classmethod
+    def of_task(cls, task: TaskConfig) -> "Columns":
+        """Those that a run on the task reads."""
+        return cls(tuple(task.fields), f"task {task.name!r} of the run", task.kind is TaskKind.tokens)
 
 
-def main(arguments: list[str]) -> int:
-    """0; InputError for what cannot be read, composed or written."""
-    own, choices = parse(arguments)
-    request = request_of(own)
-    return compose_and_run([*choices, "task=bag"], lambda configs: _predict(request, configs[0]))
+def read_rows(path: Path, columns: Columns) -> Iterator[list[str]]:
+    """The texts of each row, one or two, or its words; InputError naming the line that cannot be read."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from READERS[path.suffix](file, columns, path)
+    except UnicodeDecodeError as error:
+        raise InputError(f"input={str(path)!r} is not UTF-8 text: {error.reason}") from error
 
 
-def _predict(request: Request, config: "RunConfig") -> int:
-    print(predict_file(request, config))
-    return 0
+def _lines(file: IO[str], columns: Columns, path: Path) -> Iterator[list[str]]:
+    for number, line in enumerate(file, 1):
+        texts = line.split() if columns.words else line.strip().split(SEPARATOR)
+        if not texts or not all(text.strip() for text in texts):
+            raise InputError(f"input={str(path)!r} line {number} is empty: expected a text on every line")
+        if not columns.words and len(texts) != len(columns.fields):
+            raise InputError(
+                f"input={str(path)!r} line {number} has {len(texts)} texts, {columns.whose} has {len(columns.fields)}: "
+                f"separate the texts of a pair by {SEPARATOR!r}"
+            )
+        yield texts
+
+
+def _table(file: IO[str], columns: Columns, path: Path) -> Iterator[list[str]]:
+    if columns.words:
+        raise InputError(f"input={str(path)!r}: {columns.whose} reads lists of words: expected .jsonl, or .txt with spaces")
+    rows = csv.DictReader(file, dialect="excel-tab" if path.suffix == ".tsv" else "excel")
+    try:
+        for row in rows:
+            yield _fields(row, columns, f"input={str(path)!r} line {rows.line_num}")
+    except csv.Error as error:
+        raise InputError(f"input={str(path)!r} line {rows.line_num} cannot be read: {error}") from error
+
+
+def _json_lines(file: IO[str], columns: Columns, path: Path) -> Iterator[list[str]]:
+    for number, line in enumerate(file, 1):
+        where = f"input={str(path)!r} line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise InputError(f"{where}: expected an object with {', '.join(columns.fields)}")
+        yield _fields(row, columns, where)
+
+
+READERS = {".txt": _lines, ".csv": _table, ".tsv": _table, ".jsonl": _json_lines}
+
+
+def _fields(row: dict[str, Any], columns: Columns, where: str) -> list[str]:
+    """The values of the fields; `a+b` joins two columns as in training."""
+    texts = []
+    for name in columns.fields:
+        parts = [name] if name in row else name.split("+")
+        for part in parts:
+            if part not in row:
+                there = ", ".join(on_one_line(key) for key in row if key) or "none"
+                raise InputError(f"{where} lacks the column {part!r}, which {columns.whose} reads; it has: {there}")
+        values = [row[part] for part in parts]
+        texts.append(values[0] if len(values) == 1 else ": ".join(map(str, values)))
+    if columns.words:
+        (texts,) = texts
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        expected = "a list of words" if columns.words else "text"
+        raise InputError(f"{where}: expected {expected} in {', '.join(columns.fields)}, got {texts!r:.60}")
+    if any(map(has_half_characters, texts)):
+        raise InputError(f"{where}: expected text in {', '.join(columns.fields)}, got half of a character: {texts!r:.60}")
+    return texts

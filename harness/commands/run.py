@@ -1,19 +1,35 @@
-"""`python -m harness run`: trains and measures every run that the command line composes."""
+"""`python -m harness run`: trains and measures every run that the command line composes; and completion in the shell."""
 
 import gc
+import os
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from harness import study
 from harness.config import command_line, compose, names
+from harness.hardware import outer_launcher
 from harness.terminal import console, live_line
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
 
+LINE = "COMP_LINE"
+"""Variable in which a shell passes the command line so far."""
+
 
 def main(arguments: list[str]) -> int:
-    """0 when every run finished, 1 when one failed; InputError for a wrong input."""
+    """0 when every run finished, 1 when one failed; InputError for a wrong input.
+
+    Where torchrun has started the command in several processes, the first one leads; the others follow and return 0.
+    """
+    if outer_launcher.processes() == 1:
+        return _main(arguments)
+    from harness.study import ranks  # torch
+
+    return ranks.lead(lambda: _main(arguments)) if outer_launcher.number() == 0 else ranks.follow()
+
+
+def _main(arguments: list[str]) -> int:
     study.prepare_workers()  # takes seconds, beside the composition
     with console.quiet(not set(arguments).isdisjoint(command_line.QUIET)):
         return compose.main(arguments, _run_study, _conclude)
@@ -37,3 +53,17 @@ def _supervisor() -> ModuleType:
     gc.enable()
     gc.freeze()  # what was imported stays; otherwise the collections at the exit take a second
     return supervisor
+
+
+def complete(arguments: list[str], commands: list[str]) -> int:
+    """Prints what the last word of the shell's command line may become: a command, or by Hydra a key or choice; 0."""
+    line = os.environ.get(LINE, "")
+    _, _, rest = line.partition(" ")
+    first, space, others = rest.lstrip().partition(" ")
+    if space and first in commands:  # Hydra does not know commands
+        os.environ[LINE] = f"harness {others}"
+    elif line and not space:
+        for name in commands:
+            if name.startswith(first):
+                print(name)
+    return compose.main(arguments, lambda runs: 0)

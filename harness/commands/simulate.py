@@ -1,46 +1,17 @@
-"""A sweep on many machines before it is started: `python -m harness simulate --runs 100000 --workers 1000`."""
+"""A sweep on many machines before it is started: `python -m harness simulate runs=100000 workers=1000`."""
 
 from dataclasses import fields
 
-from harness.commands.arguments import Parser
-from harness.errors import InputError
 from harness.study.simulation import Outcome, Setting, Simulation
 from harness.terminal import counted, duration, live_line, wrapped
 
-OPTIONS = {option.name: option for option in fields(Setting)}
 
-
-def main(arguments: list[str]) -> int:
-    """0 where no run was lost or finished twice, else 1; InputError for a number out of its range, or without an end."""
-    parser = Parser(
-        "simulate",
-        "Simulates a sweep on many machines with the harness's own order of runs and limits of failures.",
-        "Simulated are runs and their locks: how long they take, which fail, which workers are killed, which commands crash.",
-    )
-    for name, option in OPTIONS.items():
-        kind, meaning = int if option.type is int else float, option.metadata["meaning"]
-        meaning += f" (default {option.default:g})" if option.default is not None else ""
-        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, type=kind, metavar="N", help=meaning)
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    _refuse_impossible(given)
-    setting = Setting(**given)
-    if setting.commands > setting.workers:
-        raise InputError(f"--commands {setting.commands} must be at most --workers {setting.workers}")
-    if setting.pretrainings >= setting.runs:
-        raise InputError(
-            f"--pretrainings {setting.pretrainings} must be less than --runs {setting.runs}, of which they are a part"
-        )
+def main(setting: Setting) -> int:
+    """0 where no run was lost or finished twice, else 1; InputError for a simulation without an end."""
     with live_line("simulating"):
         outcome = Simulation(setting).run()
     print("\n".join(report(setting, outcome)))
     return int(outcome.lost > 0 or outcome.doubled > 0)
-
-
-def _refuse_impossible(given: dict[str, float]) -> None:
-    for name, value in given.items():
-        allowed = OPTIONS[name].metadata["range"]
-        if not allowed.has(value):
-            raise InputError(f"--{name.replace('_', '-')} {value} must be {allowed.expected(value)}")
 
 
 def report(setting: Setting, outcome: Outcome) -> list[str]:
@@ -69,5 +40,5 @@ def report(setting: Setting, outcome: Outcome) -> list[str]:
 
 def _changed(setting: Setting) -> str:
     """All but the first three options, as they were simulated."""
-    known = [(field.name.replace("_", " "), getattr(setting, field.name)) for field in fields(setting)[3:]]
-    return ", ".join(f"{name} {value:g}" for name, value in known if value is not None)
+    values = {field.name.replace("_", " "): getattr(setting, field.name) for field in fields(setting)[3:]}
+    return ", ".join(f"{name} {value:g}" for name, value in values.items() if value is not None)

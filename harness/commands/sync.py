@@ -2,7 +2,7 @@
 
 A run without a result, which is running or failed, is not sent.
 
-python -m harness sync [--output multirun] [--uri URI]
+python -m harness sync [output=multirun] [tracking.uri=URI]
 """
 
 from pathlib import Path
@@ -10,8 +10,7 @@ from typing import Any
 
 from harness import paths, tags
 from harness.checksums import TornError
-from harness.commands.arguments import Parser, folder_of_runs
-from harness.config import names
+from harness.commands.options import Sync
 from harness.errors import InputError
 from harness.study import status
 from harness.tracking import database, run_log
@@ -27,7 +26,10 @@ def sync(output: str, uri: str | None) -> int:
 
     InputError when MLflow is unreachable, and for a record or a store that is not as the harness makes it.
     """
-    from harness.tracking.mlflow_store import MlflowException, Tracker  # MLflow takes a second, which --help does not need
+    from harness.tracking.mlflow_store import (
+        MlflowException,
+        Tracker,
+    )  # MLflow takes a second, which a wrong input does not need
 
     records = {folder: record for folder, record in run_log.records(output).items() if _is_whole(folder, record)}
     try:
@@ -50,7 +52,7 @@ def sync(output: str, uri: str | None) -> int:
         raise InputError(f"MLflow {complaint(error)}") from error
     except ModuleNotFoundError as error:  # of the database that the address names
         raise InputError(
-            f"--uri: MLflow needs the module {error.name!r} for this address: install it, or name another"
+            f"tracking.uri: MLflow needs the module {error.name!r} for this address: install it, or name another"
         ) from error
     return len(records)
 
@@ -85,19 +87,16 @@ def _planned(path: Path) -> list[dict[str, Any]]:
 
 def _plan(records: dict[Path, dict[str, Any]], study: str) -> list[dict[str, str]]:
     """What each run of the study is, A/A replicates left out."""
-    known = {folder: record["tags"] for folder, record in records.items()}
-    kept = {folder: one for folder, one in known.items() if one["study"] == study and tags.REPLICATE not in one}
-    return [one | {"folder": folder.name, tags.STATUS: run_log.result(folder)["status"]} for folder, one in kept.items()]
+    tagged = {folder: record["tags"] for folder, record in records.items() if record["tags"]["study"] == study}
+    return [
+        run_tags | {"folder": folder.name, tags.STATUS: run_log.result(folder)["status"]}
+        for folder, run_tags in tagged.items()
+        if tags.REPLICATE not in run_tags
+    ]
 
 
-def main(arguments: list[str]) -> int:
-    """0; InputError where the folder is not there, or MLflow is unreachable."""
-    parser = Parser("sync", __doc__.splitlines()[0])
-    parser.add_argument("--output", default="multirun", help="folder of the runs (multirun)")
-    parser.add_argument("--uri", help="tracking store (SQLite in the output folder)")
-    options = parser.parse_args(arguments)
-    folder_of_runs(options.output)
-    names.refuse_address(options.uri, "--uri")
+def main(options: Sync) -> int:
+    """0; InputError where MLflow is unreachable."""
     count = sync(options.output, options.uri)
     print(f"synced {count} run{'s'[: count != 1]}")
     return 0

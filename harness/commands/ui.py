@@ -1,6 +1,6 @@
 """Opens the tracking store in MLflow's UI: prints the address of each study's table, sorted by score, and serves until Ctrl-C.
 
-python -m harness ui [--output multirun] [--port 5000]
+python -m harness ui [output=multirun] [port=5000]
 """
 
 import os
@@ -9,20 +9,16 @@ import sys
 from typing import NoReturn
 
 from harness import paths
-from harness.commands.arguments import Parser
+from harness.commands.options import Ui
 from harness.errors import InputError
 from harness.tracking import database, pages
 
 
-def main(arguments: list[str]) -> NoReturn:
+def main(options: Ui) -> NoReturn:
     """Does not return; InputError where there is no store, or the port is taken."""
-    parser = Parser("ui", __doc__.splitlines()[0])
-    parser.add_argument("--output", default="multirun", help="folder of the runs (multirun)")
-    parser.add_argument("--port", type=int, default=5000, help="port on this machine (5000)")
-    options = parser.parse_args(arguments)
     uri = paths.database_uri(options.output)
     if not database.exists(uri):
-        raise InputError(f"--output={options.output!r} has no tracking store; expected {uri.removeprefix(database.SCHEME)}")
+        raise InputError(f"output={options.output!r} has no tracking store; expected {uri.removeprefix(database.SCHEME)}")
     try:
         database.refuse_foreign(database.path_of(uri))
         database.follow_the_folder(uri, paths.artifact_folder(options.output))
@@ -39,8 +35,8 @@ def _refuse_taken(port: int) -> None:
     try:
         with socket.create_server(("127.0.0.1", port)):
             return
-    except (OSError, OverflowError) as error:
-        raise InputError(f"--port={port} cannot be used ({error}): choose another one") from error
+    except OSError as error:
+        raise InputError(f"port={port} cannot be used ({error}): choose another one") from error
 
 
 def _serve(uri: str, port: int) -> NoReturn:

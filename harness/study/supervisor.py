@@ -208,7 +208,7 @@ def _labelled(queue: Queue, count: int) -> Iterator[PlannedRun]:
 def _status(planned: list[PlannedRun]) -> str:
     """The command that says what is missing."""
     study, output = planned[0].config.study, planned[0].config.output
-    return shlex.join(["python", "-m", "harness", "status", study, *([] if output == "multirun" else ["--output", output])])
+    return shlex.join(["python", "-m", "harness", "status", study, *([] if output == "multirun" else [f"output={output}"])])
 
 
 @contextlib.contextmanager

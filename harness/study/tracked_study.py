@@ -106,7 +106,7 @@ class _Study:
         self.trackers.send(self.config, lambda backend: tables.append(backend.table))
         self.trackers.wait()
         for table in filter(None, tables):
-            command = "" if self.config.tracking.uri else f" (start python -m harness ui --output {self.config.output} first)"
+            command = "" if self.config.tracking.uri else f" (start python -m harness ui output={self.config.output} first)"
             console.result(f"table: {table}{command}")
 
 

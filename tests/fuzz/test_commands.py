@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 import reports.__main__
 from harness import checksums
 from harness.__main__ import main
-from harness.commands import plan, predict, ui
-from harness.commands.features import request as features_request
-from harness.commands.inspect import request as inspect_request
-from harness.commands.memory import request as memory_request
-from harness.commands.tokenizer import request as tokenizer_request
+from harness.commands import memory, plan, profile, ui
+from harness.commands.grammar import Composed, Grammar
+from harness.commands.options import OPTIONS
 from harness.config import mistakes
 from harness.study import simulation
 
@@ -35,12 +33,13 @@ STUDY = [
 ]
 STUDY += ["task.grammar.train_examples=20", "task.grammar.validation_examples=10", "report=false"]
 
-OUTPUT = ("--output", "{out}")
+OUTPUT = ("output={out}",)
+REPORTS = ("--output", "{out}")
 
 
 @dataclass(frozen=True)
 class Command:
-    """Words with which it succeeds, and the options and keys that are drawn beside them."""
+    """Words with which it succeeds, and the options, keys and flags that are drawn beside them."""
 
     words: tuple[str, ...]
     options: tuple[str, ...] = ()
@@ -49,8 +48,37 @@ class Command:
     composes: bool = False  # takes groups and keys of a run too
 
 
-SIMULATED = tuple(f"--{name.replace('_', '-')}" for name in simulation.Setting.__dataclass_fields__)
-TEXTS = ("run={run}", "input={rows}", "output={free}/p.jsonl")
+TEXTS = ("{run}", "input={rows}", "to={free}/p.jsonl")
+WORDS = {
+    "plan": ("scale=tiny", "task=bag", "output={free}"),
+    "simulate": ("runs=9",),
+    "describe": ("scale=tiny", "to={free}"),
+    "profile": ("scale=tiny",),
+    "memory": ("scale=tiny",),
+    "audit": ("claims={claims}", *OUTPUT),
+    "inspect": ("scale=tiny", "task=bag", "text=a ||| b", "to={free}"),
+    "tokenizer": ("scale=tiny", "task=bag", "to={free}", "kinds=words"),
+    "features": TEXTS,
+    "predict": TEXTS,
+    "export": ("{run}", "to={free}/e"),
+    "status": OUTPUT,
+    "clean": (*OUTPUT, "--dry-run"),
+    "sync": OUTPUT,
+    "ui": OUTPUT,
+    "submission": ("{run}", "to={free}/s.zip"),
+}
+"""Words with which each command of the harness succeeds."""
+
+
+def command_of(name: str) -> Command:
+    """A command with all that its options have, and old spellings."""
+    grammar = Grammar(OPTIONS[name])
+    flags = (*grammar.switches, "--out", "--output=x", "--json", *(("s", LONG, "..") if grammar.words else ()))
+    composes = issubclass(OPTIONS[name], Composed)
+    options = ("--config-dir",) if composes or name == "audit" else ()
+    return Command(WORDS[name], options, tuple(grammar.keys), flags, composes)
+
+
 LIMITS = (
     "--max-latency-ms",
     "--max-params",
@@ -64,37 +92,18 @@ LIMITS = (
 )
 COMMANDS = {
     "run": Command(("scale=tiny", "task=bag", "output={free}"), composes=True, flags=("-q", "-m", "-", "--")),
-    "plan": Command(("scale=tiny", "task=bag", "output={free}"), ("--price", "--flops-per-second"), composes=True),
-    "simulate": Command(("--runs", "9"), SIMULATED),
-    "describe": Command(("scale=tiny", "--out", "{free}"), ("--out", "--config-dir"), composes=True),
-    "profile": Command(("scale=tiny",), ("--rounds", "--json", "--trace", "--config-dir"), composes=True, flags=("--trace",)),
-    "memory": Command(("scale=tiny",), ("--config-dir",), tuple(memory_request.KEYS), composes=True),
-    "audit": Command(("claims={claims}", *OUTPUT), ("--where", "--output", "--uri", "--config-dir"), ("claims", "vocab_file")),
-    "inspect": Command(
-        ("scale=tiny", "task=bag", "text=a ||| b", "out={free}"), (), tuple(inspect_request.KEYS), composes=True
-    ),
-    "tokenizer": Command(
-        ("scale=tiny", "task=bag", "out={free}", "kinds=words"), (), tuple(tokenizer_request.KEYS), composes=True
-    ),
-    "features": Command(TEXTS, (), tuple(features_request.KEYS)),
-    "predict": Command(TEXTS, (), tuple(predict.KEYS)),
-    "export": Command(("{run}", "--out", "{free}/e"), ("--out", "--family", "--output", "--uri")),
-    "status": Command(OUTPUT, ("--output",), flags=("s", LONG, "..")),
-    "clean": Command((*OUTPUT, "--dry-run"), ("--output",), flags=("--yes",)),
-    "sync": Command(OUTPUT, ("--output", "--uri")),
-    "ui": Command(OUTPUT, ("--output", "--port")),
-    "submission": Command(("{run}", "--output", "{free}/s.zip"), ("--output",), flags=(LONG, "..")),
+    **{name: command_of(name) for name in WORDS},
     "--help": Command((), flags=("scale=tiny", "model=nosuch", "task.fields", "plan", "nosuch", "-", "")),
     "reports": Command(
-        (*OUTPUT, "--out", "{free}"),
+        (*REPORTS, "--out", "{free}"),
         ("--study", "--where", "--baseline", "--along", "--out", "--audit", "--target", "--format", "--uri", "--output"),
     ),
-    "reports compare": Command(("base", "base", *OUTPUT), ("--study", "--format", "--uri", "--output"), flags=(LONG, "--all")),
+    "reports compare": Command(("base", "base", *REPORTS), ("--study", "--format", "--uri", "--output"), flags=(LONG, "--all")),
     "reports gate": Command(
-        ("--study", "s", "--against", "s", "--max-drop", "0.5%", *OUTPUT),
+        ("--study", "s", "--against", "s", "--max-drop", "0.5%", *REPORTS),
         ("--study", "--against", "--along", "--max-drop", "--max-slowdown", "--max-memory", "--timing", "--where", "--uri"),
     ),
-    "reports pick": Command(("--max-params", "20e6", *OUTPUT), LIMITS),
+    "reports pick": Command(("--max-params", "20e6", *REPORTS), LIMITS),
 }
 """By name, of the harness and of the reports."""
 
@@ -180,9 +189,8 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
     monkeypatch.setattr(sys, "argv", ["harness"])
     monkeypatch.setattr("harness.commands.run._run_study", lambda configs: 0)
     monkeypatch.setattr("harness.study.prepare_workers", lambda: None)
-    monkeypatch.setattr(plan, "_show", lambda *_: 0)
-    monkeypatch.setattr("harness.commands.profile.command._profile", lambda *_: 0)
-    monkeypatch.setattr("harness.commands.memory.command._measure", lambda *_: 0)
+    for module in (plan, profile, memory):
+        monkeypatch.setattr(module, "main", lambda *_: 0)
     monkeypatch.setattr(ui, "_serve", lambda *_: 0)
     monkeypatch.setattr(simulation, "MOST_STEPS", 20_000)
     monkeypatch.setattr("reports.render.render", lambda *_: {"report.md": b""})
@@ -229,10 +237,10 @@ def test_all_drawn_arguments(answer, name):
 
 
 READERS = (
-    *(["status", "--output", "{out}"], ["status", "s", "--output", "{out}"], ["clean", "--output", "{out}", "--dry-run"]),
-    *(["sync", "--output", "{out}"], ["export", "{out}/s/{base}", "--out", "{free}/e", "--output", "{out}"]),
+    *(["status", *OUTPUT], ["status", "s", *OUTPUT], ["clean", *OUTPUT, "--dry-run"]),
+    *(["sync", *OUTPUT], ["export", "{out}/s/{base}", "to={free}/e", *OUTPUT]),
     *(
-        ["predict", "run={out}/s/{base}", "input={rows}", "output={free}.jsonl"],
+        ["predict", "{out}/s/{base}", "input={rows}", "to={free}.jsonl"],
         ["reports", "--output", "{out}", "--out", "{free}"],
     ),
     ["run", "scale=tiny", "task=bag", "pretrain.from={out}/s/{base}", "output={free}"],

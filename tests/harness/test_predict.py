@@ -11,7 +11,9 @@ from tokenizers import Tokenizer
 from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import finetuned
-from harness.commands.predict import parse, predict_file, request_of
+from harness.commands import predict
+from harness.commands.grammar import parse
+from harness.commands.options import Predict
 from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.config.texts import TaskConfig, TokenizerConfig
@@ -45,9 +47,9 @@ def kept(folder: Path, tokenizer: Tokenizer, kind: TaskKind, labels: list[str], 
     return model.eval()
 
 
-def predicted(folder: Path, source: Path, output: Path, *arguments: str) -> str:
-    values, _ = parse([f"run={folder}", f"input={source}", f"output={output}", *arguments])
-    return predict_file(request_of(values), RunConfig(hardware=HardwareConfig(threads=1)))
+def predicted(folder: Path, source: Path, output: Path, *arguments: str) -> None:
+    options = parse([str(folder), f"input={source}", f"to={output}", *arguments], Predict, "predict")
+    assert predict.main(options, [RunConfig(hardware=HardwareConfig(threads=1))]) == 0
 
 
 def rows_of(path: Path) -> list[dict]:
@@ -62,11 +64,12 @@ def logits_of(model: Classifier, tokenizer: Tokenizer, *texts: str) -> torch.Ten
 
 
 @pytest.mark.parametrize("arguments", [(), ("batch_size=1",)])
-def test_probabilities_are_those_of_the_model(tokenizer, tmp_path, arguments):
+def test_probabilities_are_those_of_the_model(tokenizer, tmp_path, capsys, arguments):
     model = kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes", "maybe"], ["text"])
     source, output = tmp_path / "in.txt", tmp_path / "out.jsonl"
     source.write_text("\n".join(TEXTS) + "\n")
-    assert predicted(tmp_path / "run", source, output, *arguments) == f"wrote {output}: 4 predictions of task mine"
+    predicted(tmp_path / "run", source, output, *arguments)
+    assert capsys.readouterr().out == f"wrote {output}: 4 predictions of task mine\n"
     for number, (text, row) in enumerate(zip(TEXTS, rows_of(output), strict=True), 1):
         expected = logits_of(model, tokenizer, text).softmax(dim=0).tolist()
         assert row["row"] == number
@@ -130,11 +133,11 @@ def test_command_writes_and_refuses_in_one_line(tokenizer, tmp_path, capsys, mon
     monkeypatch.setattr("sys.argv", ["predict"])
     kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
     (tmp_path / "in.txt").write_text("a dog\n")
-    assert main(["predict", "run=run", "input=in.txt", "output=out.csv", "hardware.threads=1"]) == 0
+    assert main(["predict", "run", "input=in.txt", "to=out.csv", "hardware.threads=1"]) == 0
     assert "wrote out.csv: 1 predictions of task mine" in capsys.readouterr().out
     for arguments, message in (
-        (["run=run", "input=in.txt", "output=out.csv", "model=albert"], "model"),
-        (["run=nowhere", "input=in.txt", "output=out.csv"], "run='nowhere' is neither a folder nor the id of a run"),
+        (["run", "input=in.txt", "to=out.csv", "model=albert"], "model"),
+        (["nowhere", "input=in.txt", "to=out.csv"], "RUN='nowhere' is neither a folder nor the id of a run"),
     ):
         assert main(["predict", *arguments]) == 2
         error = capsys.readouterr().err

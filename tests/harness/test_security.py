@@ -102,7 +102,7 @@ def test_pickles_in_the_place_of_our_own_weights_are_refused(command, capsys, tm
     names = ("model.safetensors", "model.json", "tokenizer.json", "task.json", "pytorch_model.bin")
     pickled(*(tmp_path / "run" / "checkpoint" / name for name in names), tmp_path / "run" / "run.json")
     Path("in.txt").write_text("a text\n")
-    arguments = ["run"] if command == "export" else ["run=run", "input=in.txt", "output=o.jsonl"]
+    arguments = ["run"] if command == "export" else ["run", "input=in.txt", "to=o.jsonl"]
     assert main([command, *arguments]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -289,7 +289,7 @@ def test_names_that_a_shell_or_a_page_would_run_stay_names(run_harness, small, o
     assert len(runs) == 2
     assert not [path for path in tmp_path.iterdir() if path.name != "out"]
     assert _named_on_the_page(study, tmp_path) > 2
-    assert run_harness("status", study, "--output", "out").returncode == 0
+    assert run_harness("status", study, "output=out").returncode == 0
 
 
 def _named_on_the_page(study: str, folder: Path) -> int:

@@ -141,14 +141,14 @@ def test_an_audit_of_some_claims_keeps_the_others_in_the_record(audit, tmp_path)
 def test_runs_of_a_finished_sweep_are_compared(audit, sweep, tmp_path):
     path = tmp_path / "my_conf" / "claims" / "made_up.yaml"
     path.write_text(CLAIMS.replace("model=gpt,", "model=enhanced,").replace("tasks: [sst2]", "metric: eval/loss"))
-    code, out, _ = audit("claims=open-one", "--uri", f"sqlite:///{sweep.output / 'mlflow.db'}")
+    code, out, _ = audit("claims=open-one", f"tracking.uri=sqlite:///{sweep.output / 'mlflow.db'}")
     assert code == 0
     assert re.search(r"undecided +GPT is better · needs", out), out
     assert re.search(r"\(task bag, scale tiny, max_steps 12, pairs 1\); claimed better", " ".join(out.split())), out
 
 
 def test_rows_are_filtered(audit):
-    code, out, _ = audit("claims=made_up", "--where", "verdict=refuted")
+    code, out, _ = audit("claims=made_up", "where=verdict=refuted")
     assert (code, out.count("BERT-base")) == (0, 1)
     assert "1 claim: 1 refuted" in out
     assert "109,483,779" in out
@@ -160,18 +160,18 @@ def test_rows_are_filtered(audit):
         (["claims=made_upp"], "unknown claim 'made_upp'; did you mean 'made_up'?"),
         (["claims=nowhere.yaml"], "nowhere.yaml: expected a YAML file of claims"),
         (["model=base"], "unknown key 'model'; choices for `audit`: claims, vocab_file"),
-        (["--where", "verdct=refuted"], "unknown key 'verdct'; did you mean 'verdict'?"),
-        (["claims=true-one", "--where", "verdict=refuted"], "no claim of 1 fits"),
+        (["where=verdct=refuted"], "unknown key 'verdct'; did you mean 'verdict'?"),
+        (["claims=true-one", "where=verdict=refuted"], "no claim of 1 fits"),
         (
-            ["--where", "verdict=maybe"],
-            "unknown verdict 'maybe'; choices for `--where`: confirmed, holds only where, not testable",
+            ["where=verdict=maybe"],
+            "unknown verdict 'maybe'; choices for `where`: confirmed, holds only where, not testable",
         ),
-        (["claims=true-one", "--where", "source=made_upp"], "unknown source 'made_upp'; did you mean 'made_up'?"),
-        (["claims=true-one", "--where", "measure=flops"], "unknown measure 'flops'; choices for `--where`: parameters\n"),
-        (["--output", "nowhere"], "harness audit: --output='nowhere' is not a folder: expected the one of the runs\n"),
+        (["claims=true-one", "where=source=made_upp"], "unknown source 'made_upp'; did you mean 'made_up'?"),
+        (["claims=true-one", "where=measure=flops"], "unknown measure 'flops'; choices for `where`: parameters\n"),
+        (["output=nowhere"], "harness audit: output='nowhere' is not a folder: expected the one of the runs\n"),
         (
-            ["--uri", "foo"],
-            "harness audit: --uri='foo' must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db",
+            ["tracking.uri=foo"],
+            "harness audit: tracking.uri='foo' must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db",
         ),
         (["--measured"], "unknown option '--measured'"),
     ],
@@ -190,7 +190,7 @@ def test_a_value_that_no_row_can_have_is_refused_before_anything_is_measured(aud
 
     monkeypatch.setattr(run, "measured", lambda *_: pytest.fail("it was measured"))
     for condition in ("verdict=maybe", "measure=flopps", "source=x"):
-        assert audit("--where", condition)[0] == 2
+        assert audit(f"where={condition}")[0] == 2
 
 
 def test_a_model_that_does_not_exist_is_named_with_its_reading(audit, tmp_path):

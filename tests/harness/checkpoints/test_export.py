@@ -327,7 +327,7 @@ def test_command_writes_beside_the_weights_and_refuses_to_again(tokenizer, tmp_p
     assert main(["export", str(tmp_path)]) == 2
     assert "is there already; expected a new or an empty folder" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
-    assert main(["export", str(tmp_path / paths.WEIGHTS), "--out", str(tmp_path / "empty"), "--family", "bert"]) == 0
+    assert main(["export", str(tmp_path / paths.WEIGHTS), f"to={tmp_path / 'empty'}", "family=bert"]) == 0
 
 
 def refused(capsys: pytest.CaptureFixture, *arguments: object) -> str:
@@ -348,15 +348,15 @@ def test_shape_of_no_family_is_refused_and_leaves_nothing(tokenizer, tmp_path, c
 
 def test_wrong_inputs_are_refused_in_one_line(tokenizer, tmp_path, capsys):
     assert "is neither a folder nor the id of a run" in refused(capsys, "nowhere")
-    assert f"there is no tracking store sqlite:///{tmp_path}" in refused(capsys, "0" * 32, "--output", tmp_path)
-    assert "--uri='foo' must be an address such as http://HOST:5000" in refused(capsys, "0" * 32, "--uri", "foo")
+    assert f"there is no tracking store sqlite:///{tmp_path}" in refused(capsys, "0" * 32, f"output={tmp_path}")
+    assert "tracking.uri='foo' must be an address such as http://HOST:5000" in refused(capsys, "0" * 32, "tracking.uri=foo")
     (tmp_path / "empty").mkdir()
     assert "has no checkpoint/" in refused(capsys, tmp_path / "empty")
     shape = shape_of("base", tokenizer)
     checkpoint = lay_out(tmp_path / "run", shape, tokenizer, Trained(shape).state_dict())
-    assert "family='bart' is none of bert" in refused(capsys, checkpoint, "--family", "bart")
+    assert "family='bart' is none of bert" in refused(capsys, checkpoint, "family=bart")
     (tmp_path / "file").write_text("")
-    assert "cannot be written" in refused(capsys, checkpoint, "--out", tmp_path / "file" / "below")
+    assert "cannot be written" in refused(capsys, checkpoint, f"to={tmp_path}/file/below")
     (checkpoint / "tokenizer.json").write_text("{}")
     assert "tokenizer.json is not a tokenizer" in refused(capsys, checkpoint)
     build(TokenizerConfig(vocab_size=90, min_frequency=1), [*TEXTS, "zyx 0123456789"]).save(str(checkpoint / "tokenizer.json"))
@@ -374,8 +374,8 @@ def test_run_is_found_by_its_id_in_the_tracking_store(tokenizer, output, capsys)
     for record in records:
         lay_out(output / "study" / record["name"], shape, tokenizer, Trained(shape).state_dict())
         (output / "study" / record["name"] / "run.json").write_text(json.dumps(record))
-    assert main(["export", ids[1], "--output", str(output)]) == 0
+    assert main(["export", ids[1], f"output={output}"]) == 0
     assert capsys.readouterr().out.startswith(f"wrote {output / 'study' / 'b' / 'export'}: bert")
-    assert "cannot be looked up: " in refused(capsys, "0" * 32, "--output", output)
+    assert "cannot be looked up: " in refused(capsys, "0" * 32, f"output={output}")
     (output / "study" / "a" / "run.json").unlink()
-    assert "has no folder below output=" in refused(capsys, ids[0], "--output", output)
+    assert "has no folder below output=" in refused(capsys, ids[0], f"output={output}")

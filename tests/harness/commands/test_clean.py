@@ -96,11 +96,11 @@ def test_what_no_run_needs_is_found_and_nothing_else(results):
 
 def test_it_is_removed_and_the_rest_stays(results, run_harness):
     out, goes, stays = results
-    done = run_harness("clean", "--output", str(out), "--yes")
+    done = run_harness("clean", f"output={out}", "--yes")
     assert (done.returncode, done.stderr) == (0, "")
     assert not any(path.exists() for path in goes)
     assert all(path.exists() for path in stays)
-    again = run_harness("clean", "--output", str(out))
+    again = run_harness("clean", f"output={out}")
     assert (again.returncode, again.stdout) == (0, f"nothing to remove in {out}\n")
 
 
@@ -115,7 +115,7 @@ def test_torn_files_do_not_stop_it(results):
 
 def test_a_dry_run_lists_sizes_largest_first_and_removes_nothing(results, run_harness):
     out, goes, _ = results
-    done = run_harness("clean", "--output", str(out), "--dry-run")
+    done = run_harness("clean", f"output={out}", "--dry-run")
     lines = done.stdout.splitlines()
     assert lines[2].split() == ["cache/eeee5555", "5.1", "kB", "data", "of", "no", "run"]
     assert lines[-1].startswith(f"{len(goes)} files and folders, 18.")
@@ -127,13 +127,13 @@ def test_it_asks_before_it_removes(results, run_harness, monkeypatch, answer, co
     out, goes, _ = results
     monkeypatch.setattr("builtins.input", lambda question: answer)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
-    assert run_harness("clean", "--output", str(out)).returncode == code
+    assert run_harness("clean", f"output={out}").returncode == code
     assert any(path.exists() for path in goes) == (code == 1)
 
 
 def test_where_nobody_can_answer_nothing_is_removed(results, run_harness):
     out, goes, _ = results
-    done = run_harness("clean", "--output", str(out))
+    done = run_harness("clean", f"output={out}")
     assert done.returncode == 2
     assert (
         done.stderr
@@ -146,9 +146,9 @@ def test_where_nobody_can_answer_nothing_is_removed(results, run_harness):
 def test_beside_a_command_that_runs_nothing_is_removed(results, run_harness, lock):
     out, goes, _ = results
     with FileLock(out / lock):
-        done = run_harness("clean", "--output", str(out), "--yes")
+        done = run_harness("clean", f"output={out}", "--yes")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"harness clean: --output={str(out)!r} is used by a command that runs ({lock}): wait for its end\n"
+    assert done.stderr == f"harness clean: output={str(out)!r} is used by a command that runs ({lock}): wait for its end\n"
     assert all(path.exists() for path in goes)
 
 
@@ -164,8 +164,11 @@ def test_old_temporary_files_of_another_machine_go_too(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_one_line(run_harness):
-    done = run_harness("clean", "--output", "nowhere")
-    assert (done.returncode, done.stderr) == (2, "harness clean: --output='nowhere' is not a folder\n")
+    done = run_harness("clean", "output=nowhere")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "harness clean: output='nowhere' is not a folder: expected the one of the runs\n",
+    )
 
 
 @pytest.fixture
@@ -200,23 +203,23 @@ def content(folder: Path) -> dict[str, bytes | None]:
 def test_a_folder_that_the_harness_has_not_made_is_refused(theirs, run_harness, monkeypatch):
     before = content(theirs)
     for output in (str(theirs), ""):
-        done = run_harness("clean", "--output", output, "--yes") if output else in_folder(theirs, run_harness, monkeypatch)
+        done = run_harness("clean", f"output={output}", "--yes") if output else in_folder(theirs, run_harness, monkeypatch)
         assert (done.returncode, done.stdout) == (2, "")
-        reason = "was not made by the harness: expected the `output` of a run" if output else "is not a folder"
-        assert done.stderr == f"harness clean: --output={output!r} {reason}\n"
+        reason = f"{output!r} was not made by the harness: expected the `output` of a run" if output else " is empty: "
+        assert done.stderr.startswith(f"harness clean: output={reason}")
     assert content(theirs) == before
 
 
 def in_folder(folder: Path, run_harness, monkeypatch) -> subprocess.CompletedProcess:
     monkeypatch.chdir(folder)
-    return run_harness("clean", "--output", "", "--yes")
+    return run_harness("clean", "output=", "--yes")
 
 
 def test_what_is_of_others_stays_in_an_output_of_ours(theirs, run_harness):
     """Such as where `output` is a folder that had files before."""
     paths.made(theirs)
     before = content(theirs)
-    done = run_harness("clean", "--output", str(theirs), "--yes")
+    done = run_harness("clean", f"output={theirs}", "--yes")
     assert (done.returncode, done.stdout) == (0, f"nothing to remove in {theirs}\n")
     assert content(theirs) == before
 
@@ -227,7 +230,7 @@ def test_what_is_behind_a_link_stays(results, run_harness, tmp_path, name):
     elsewhere = (out / name).rename(tmp_path / "elsewhere")
     (out / name).symlink_to(elsewhere)
     before = content(elsewhere)
-    done = run_harness("clean", "--output", str(out), "--yes")
+    done = run_harness("clean", f"output={out}", "--yes")
     assert done.returncode == 0, done.stderr
     assert content(elsewhere) == before
     assert (out / name).is_symlink()
@@ -238,7 +241,7 @@ def test_what_is_behind_a_link_stays(results, run_harness, tmp_path, name):
 def test_what_cannot_be_removed_is_said(results, run_harness, monkeypatch):
     out, goes, _ = results
     monkeypatch.setattr(leftovers.shutil, "rmtree", lambda path, ignore_errors: None)
-    done = run_harness("clean", "--output", str(out), "--yes")
+    done = run_harness("clean", f"output={out}", "--yes")
     assert done.returncode == 1
     stays = [path for path in goes if path.is_dir()]
     assert {f"could not be removed: {path}" for path in stays} <= {*done.stdout.splitlines()}
@@ -250,10 +253,10 @@ def test_an_output_of_before_there_were_marks_is_recognised(sweep, tmp_path, run
     shutil.copytree(sweep.output, out)
     for mark in out.rglob(paths.MARK):
         mark.unlink()
-    done = run_harness("clean", "--output", str(out), "--dry-run")
+    done = run_harness("clean", f"output={out}", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
     assert "launches of an old timing session" in done.stdout
     (tmp_path / "prepared").mkdir()
     shutil.copytree(sweep.output / "cache", tmp_path / "prepared" / "cache")
-    assert run_harness("clean", "--output", "prepared", "--yes").returncode == 0
+    assert run_harness("clean", "output=prepared", "--yes").returncode == 0
     assert not [path for path in (tmp_path / "prepared" / "cache").iterdir() if path.is_dir()]

@@ -5,13 +5,15 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 from omegaconf import OmegaConf
 from transformers import BertConfig, BertModel
 
 from harness.__main__ import main
-from harness.commands.describe import architecture, picture, tables
-from harness.commands.describe.architecture import Box, Group, Pattern, Repeat, fold
+from harness.commands import describe, describe_picture
+from harness.commands.describe_picture import Architecture, Box, Group, Pattern, Repeat, architecture_of, fold
+from harness.commands.pictures import STYLE, content
 from harness.config.schema import ModelConfig, RunConfig
 from harness.measure import pretraining_heads as heads
 from harness.measure.pretraining_heads import TIED
@@ -32,8 +34,8 @@ def said(capsys, *arguments: str) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
-def drawn(**changes) -> architecture.Architecture:
-    return architecture.of(on_meta(EncoderConfig(**{**SMALL, **changes}), 2), "title", "subtitle")
+def drawn(**changes) -> Architecture:
+    return architecture_of(on_meta(EncoderConfig(**{**SMALL, **changes}), 2), "title", "subtitle")
 
 
 def composed(name: str, scale: str = "tiny") -> ModelConfig:
@@ -42,12 +44,12 @@ def composed(name: str, scale: str = "tiny") -> ModelConfig:
     return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), *files))
 
 
-def groups(of: architecture.Architecture) -> list[Group]:
+def groups(of: Architecture) -> list[Group]:
     patterns = [item for column in of.columns for item in column if isinstance(item, Pattern)]
     return [group for pattern in patterns for group in pattern.groups]
 
 
-def parameters(of: architecture.Architecture) -> int:
+def parameters(of: Architecture) -> int:
     return sum(box.copies * box.parameters for box in of.boxes())
 
 
@@ -55,7 +57,7 @@ def parameters(of: architecture.Architecture) -> int:
 
 
 def test_albert_is_told_by_its_difference_from_base(capsys, tmp_path):
-    code, out, _ = said(capsys, "model=albert", "scale=base", "--out", str(tmp_path))
+    code, out, _ = said(capsys, "model=albert", "scale=base", f"to={tmp_path}")
     assert code == 0
     lines = [line.split() for line in out.splitlines()]
     first = lines.index(["key", "base", "albert"])
@@ -87,21 +89,21 @@ def heads_of(out: str) -> dict[str, list[str]]:
 
 @pytest.mark.long
 def test_output_matrix_that_is_the_token_embedding_looks_unlike_one_of_its_own(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(picture, "files", lambda of: {})
-    common = ["model=roberta", "scale=base", "--out", str(tmp_path)]
+    monkeypatch.setattr(describe, "write_pictures", lambda *_: [])
+    common = ["model=roberta", "scale=base", f"to={tmp_path}"]
     tied, own = (heads_of(said(capsys, *common, *more)[1]) for more in ([], ["model.tie_masked_lm_head=false"]))
     assert tied["masked_head.output"] == [TIED, TIED, "="]
     assert own["masked_head.output"] == [TIED, "38,603,520", "new"]
     assert tied["masked_head"] == own["masked_head"] == ["622,650", "642,393", "+3.2 %"]
-    small = heads_of(said(capsys, "scale=larger_bert", "--out", str(tmp_path))[1])
+    small = heads_of(said(capsys, "scale=larger_bert", f"to={tmp_path}")[1])
     assert small["masked_head.output"] == ["19,200,000", "19,200,000", "="]
-    both = heads_of(said(capsys, "model=deberta", "scale=tiny", "pretrain=mlm", "--out", str(tmp_path))[1])
+    both = heads_of(said(capsys, "model=deberta", "scale=tiny", "pretrain=mlm", f"to={tmp_path}")[1])
     assert both["masked_head.decoder"] == ["-", "65,536", "new"]
 
 
 def test_heads_are_those_of_the_configured_objective_or_the_reason_why_not(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(picture, "files", lambda of: {})
-    common = ["scale=tiny", "pretrain=cbow", "--out", str(tmp_path)]
+    monkeypatch.setattr(describe, "write_pictures", lambda *_: [])
+    common = ["scale=tiny", "pretrain=cbow", f"to={tmp_path}"]
     assert heads_of(said(capsys, *common, "model=static")[1])["lm_head.output"] == ["-", TIED, "-"]
     _, out, _ = said(capsys, *common, "model=base")
     assert "no pretraining heads: pretrain.objective=cbow cannot be combined with model.body=transformer" in out
@@ -119,28 +121,28 @@ def test_heads_are_all_that_a_pretraining_trains_beside_the_encoder(name, tied):
 
 
 def test_tables_are_aligned(capsys, tmp_path):
-    _, out, _ = said(capsys, "model=enhanced", "scale=tiny", "--out", str(tmp_path))
+    _, out, _ = said(capsys, "model=enhanced", "scale=tiny", f"to={tmp_path}")
     rows = [line for line in out.splitlines() if line.startswith(("key", "num_hidden_groups", "= feed", "hidden_act"))]
     assert len(rows) == 4
     assert all(len(one) == len(other) for one, other in pairwise(rows))
 
 
 def test_base_has_no_difference(capsys, tmp_path):
-    _, out, _ = said(capsys, "scale=tiny", "--out", str(tmp_path))
+    _, out, _ = said(capsys, "scale=tiny", f"to={tmp_path}")
     assert "no difference from base" in out
     assert "%" not in out
 
 
 def test_difference_is_from_base_at_the_same_scale(capsys, tmp_path):
-    _, out, _ = said(capsys, "model=enhanced_shallow", "scale=tiny", "--out", str(tmp_path))
+    _, out, _ = said(capsys, "model=enhanced_shallow", "scale=tiny", f"to={tmp_path}")
     rows = [line.split() for line in out.splitlines()]
     assert ["num_hidden_layers", "2", "1"] in rows
     assert not any(row[:1] == ["hidden_size"] for row in rows)
 
 
 def test_sweep_describes_every_variant(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(picture, "files", lambda of: {})
-    code, out, _ = said(capsys, "-m", "model=base,swiglu", "scale=tiny", "--out", str(tmp_path))
+    monkeypatch.setattr(describe, "write_pictures", lambda *_: [])
+    code, out, _ = said(capsys, "-m", "model=base,swiglu", "scale=tiny", f"to={tmp_path}")
     assert code == 0
     assert [line for line in out.splitlines() if " at scale " in line] == ["base at scale tiny", "swiglu at scale tiny"]
 
@@ -149,7 +151,7 @@ def test_own_models_and_scales_are_found(capsys, tmp_path):
     for folder, text in (("model", "gated_feed_forward: true"), ("scale", "# @package model\nhidden_size: 96")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mine.yaml").write_text(text)
-    code, out, _ = said(capsys, "--config-dir", str(tmp_path), "model=mine", "scale=mine", "--out", str(tmp_path))
+    code, out, _ = said(capsys, "--config-dir", str(tmp_path), "model=mine", "scale=mine", f"to={tmp_path}")
     assert code == 0
     assert "gated_feed_forward" in out
     assert "hidden_size" not in out
@@ -164,7 +166,7 @@ def test_own_models_and_scales_are_found(capsys, tmp_path):
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, arguments, message):
-    code, out, err = said(capsys, *arguments, "--out", str(tmp_path / "never"))
+    code, out, err = said(capsys, *arguments, f"to={tmp_path / 'never'}")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert message in err
@@ -173,30 +175,32 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, arguments, 
 
 def test_folder_that_cannot_be_written_is_one_line(capsys, tmp_path):
     (tmp_path / "file").write_text("")
-    code, _, err = said(capsys, "scale=tiny", "--out", str(tmp_path / "file"))
+    code, _, err = said(capsys, "scale=tiny", f"to={tmp_path / 'file'}")
     assert code == 2
     assert err.count("\n") == 1
-    assert "--out" in err
+    assert "to=" in err
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_can_be_described_to_the_last_parameter(tmp_path, monkeypatch, name):
     seen = []
-    monkeypatch.setattr(picture, "files", lambda of: seen.append(of) or {})
-    out = tables.describe(RunConfig(arm=name, scale_name="tiny", model=composed(name)), composed("base"), "tiny", tmp_path)
+    draw = describe_picture.draw
+    monkeypatch.setattr(describe_picture, "draw", seen.append)
+    monkeypatch.setattr(describe, "save", lambda *_: [])
+    out = describe.describe(RunConfig(arm=name, scale_name="tiny", model=composed(name)), composed("base"), "tiny", tmp_path)
     lines = out.partition("\nparameters")[2].partition("\n\n")[0].strip().splitlines()[2:]
     rows = {line.split()[0]: line.split()[2].replace(",", "") for line in lines}
     total = int(rows.pop("total"))
     assert int(rows.pop("effective")) >= total
     assert sum(int(value) for value in rows.values() if value != "-") == total == parameters(seen[0])
-    picture.draw(seen[0])
+    draw(seen[0])
 
 
 def test_weights_to_start_from_are_described_with_their_own_shape(capsys, tmp_path):
     shape = {"vocab_size": 500, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 96}
     BertModel(BertConfig(**shape, max_position_embeddings=40)).save_pretrained(tmp_path / "weights")
     (tmp_path / "weights" / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
-    code, out, _ = said(capsys, f"model.init_from={tmp_path / 'weights'}", "scale=mini", "--out", str(tmp_path))
+    code, out, _ = said(capsys, f"model.init_from={tmp_path / 'weights'}", "scale=mini", f"to={tmp_path}")
     rows = dict(line.split(maxsplit=1) for line in out.splitlines() if line.startswith(("hidden_size", "token_embedding")))
     assert code == 0
     assert "weights at scale L3-H64, beside base at scale mini" in out
@@ -273,13 +277,15 @@ def test_norm_stands_where_the_config_puts_it():
 
 
 def test_same_architecture_is_the_same_file_byte_by_byte():
-    one, other, changed = (picture.files(drawn(attention_window=window)) for window in (4, 4, 6))
+    with mpl.rc_context(STYLE):
+        figures = [describe_picture.draw(drawn(attention_window=window)) for window in (4, 4, 6)]
+        one, other, changed = ([content(figure, ending) for ending in ("png", "svg")] for figure in figures)
     assert one == other
-    assert one["svg"] != changed["svg"]
+    assert one[1] != changed[1]
 
 
 def test_depth_does_not_change_the_size_of_the_picture():
-    deep, shallow = (picture.draw(drawn(num_hidden_layers=layers)).get_size_inches() for layers in (24, 2))
+    deep, shallow = (describe_picture.draw(drawn(num_hidden_layers=layers)).get_size_inches() for layers in (24, 2))
     assert tuple(deep) == tuple(shallow)
 
 
@@ -287,7 +293,7 @@ def test_depth_does_not_change_the_size_of_the_picture():
 def test_no_text_leaves_the_picture_and_none_covers_another(name):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    figure = picture.draw(architecture.of(on_meta(composed(name, "large"), 2), f"{name} " * 20, "subtitle"))
+    figure = describe_picture.draw(architecture_of(on_meta(composed(name, "large"), 2), f"{name} " * 20, "subtitle"))
     canvas = FigureCanvasAgg(figure)
     boxes = [text.get_window_extent(canvas.get_renderer()) for text in figure.axes[0].texts if text.get_text()]
     assert len(boxes) > 8
@@ -300,4 +306,4 @@ def test_no_text_leaves_the_picture_and_none_covers_another(name):
 
 def test_long_detail_is_wrapped_into_a_taller_box():
     short, long = Box("title", "head", "few words"), Box("title", "head", "many words " * 12)
-    assert picture._height(long) > picture._height(short)
+    assert describe_picture._height(long) > describe_picture._height(short)

@@ -19,11 +19,10 @@ from safetensors.torch import load_file
 from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import native
-from harness.commands.features import files
-from harness.commands.features.command import parse
-from harness.commands.features.extract import extract
-from harness.commands.features.request import request_of
-from harness.commands.features.vectors import refuse_other_model
+from harness.commands import features
+from harness.commands.features import refuse_other_model
+from harness.commands.grammar import parse
+from harness.commands.options import Features
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.config.texts import TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
@@ -78,15 +77,14 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: str) -> str:
-    """What the command tells, without the seconds that Hydra takes."""
-    own, _ = parse(list(arguments))
-    return extract(request_of(own), RunConfig(hardware=HardwareConfig(threads=1)), "multirun", expected=False)
+def run(*arguments: str) -> None:
+    """The command, without the seconds that Hydra takes."""
+    assert features.main(parse([*arguments], Features, "features"), [RunConfig(hardware=HardwareConfig(threads=1))]) == 0
 
 
 def written(*arguments: str) -> list[dict]:
     """The JSON lines that the command writes."""
-    run(*arguments, "output=out.jsonl")
+    run(*arguments, "to=out.jsonl")
     return [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
 
 
@@ -143,10 +141,10 @@ def test_a_pair_of_a_table_is_that_of_a_line(bert):
 def test_a_column_that_is_not_there_is_one_line(bert):
     Path("new.csv").write_text("one,other\na,b\n")
     with pytest.raises(InputError, match=r"line 2 lacks the column 'text', which fields=\[text\] reads; it has: one, other"):
-        run(f"checkpoint={bert}", "input=new.csv", "output=out.jsonl")
+        run(f"checkpoint={bert}", "input=new.csv", "to=out.jsonl")
     Path("new.csv").write_text("text\n")
     with pytest.raises(InputError, match=r"input='new.csv' has no rows"):
-        run(f"checkpoint={bert}", "input=new.csv", "output=out.jsonl")
+        run(f"checkpoint={bert}", "input=new.csv", "to=out.jsonl")
 
 
 def test_layout_is_that_of_the_original_feature_extraction(bert, text):
@@ -162,11 +160,11 @@ def test_layout_is_that_of_the_original_feature_extraction(bert, text):
 
 
 def test_formats_hold_the_same(bert, text, monkeypatch):
-    monkeypatch.setattr(files, "GROUP_BYTES", 1500)
+    monkeypatch.setattr(features, "GROUP_BYTES", 1500)
     rows = written(f"checkpoint={bert}", f"input={text}", "layers=[-1,2]")
     wanted, lengths = vectors(rows), [len(row["features"]) for row in rows]
     for form in ("parquet", "safetensors"):
-        run(f"checkpoint={bert}", f"input={text}", "layers=[-1,2]", f"output=out.{form}")
+        run(f"checkpoint={bert}", f"input={text}", "layers=[-1,2]", f"to=out.{form}")
     table = pd.read_parquet("out.parquet")
     assert parquet.ParquetFile("out.parquet").num_row_groups > 1
     assert table["linex_index"].tolist() == list(range(len(TEXTS)))
@@ -192,11 +190,11 @@ def test_long_texts_are_cut(bert, text):
     assert max(len(row["features"]) for row in rows) == 5
 
 
-@pytest.mark.parametrize("key", ["run", "checkpoint"])
+@pytest.mark.parametrize("key", ["RUN", "checkpoint"])
 def test_weights_of_ours_give_the_encoders_vectors(key, ours, text):
     from models.batch import Batch
 
-    rows = written(f"{key}={ours if key == 'run' else ours / paths.WEIGHTS}", f"input={text}")
+    rows = written(str(ours) if key == "RUN" else f"checkpoint={ours / paths.WEIGHTS}", f"input={text}")
     state, shape = native.read(ours / paths.WEIGHTS)
     model = SequenceClassifier(shape, 2).eval()
     model.load_state_dict(state)
@@ -210,7 +208,7 @@ def test_weights_of_ours_give_the_encoders_vectors(key, ours, text):
 def test_summary_tells_pieces_shapes_and_bytes(bert, tmp_path, capsys):
     path = tmp_path / "many.txt"
     path.write_text("the cat\n" * 13)
-    assert main(["features", f"checkpoint={bert}", f"input={path}", "output=out.jsonl", "hardware.threads=1"]) == 0
+    assert main(["features", f"checkpoint={bert}", f"input={path}", "to=out.jsonl", "hardware.threads=1"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     lines = [len(line) + 1 for line in Path("out.jsonl").read_text().splitlines()]
     assert rows[2] == ["text", "WordPieces", "shape", "bytes"]
@@ -227,11 +225,11 @@ class Terminal(io.StringIO):
 
 
 def test_terminal_shows_progress_and_a_file_does_not(bert, text, monkeypatch, capsys):
-    run(f"checkpoint={bert}", f"input={text}", "output=out.jsonl")
+    run(f"checkpoint={bert}", f"input={text}", "to=out.jsonl")
     assert capsys.readouterr().err == ""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    run(f"checkpoint={bert}", f"input={text}", "output=out.jsonl")
+    run(f"checkpoint={bert}", f"input={text}", "to=out.jsonl")
     assert "features:" in terminal.getvalue()
 
 
@@ -241,7 +239,7 @@ from harness.__main__ import main
 
 run, *paths = sys.argv[1:]
 for path in paths:
-    assert main(["features", f"run={run}", f"input={path}", f"output={path}.jsonl", "hardware.threads=1"]) == 0
+    assert main(["features", run, f"input={path}", f"to={path}.jsonl", "hardware.threads=1"]) == 0
     print(open("/proc/self/status").read())
 """
 
@@ -277,7 +275,7 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
 
     def refusal(*arguments: str, leave: tuple[str, ...] = ()) -> str:
         before = {path.name for path in Path().iterdir()}
-        given = {"checkpoint": f"checkpoint={bert}", "input": f"input={text}", "output": "output=out.jsonl"}
+        given = {"checkpoint": f"checkpoint={bert}", "input": f"input={text}", "to": "to=out.jsonl"}
         named = {argument.partition("=")[0] for argument in arguments}
         kept = [value for key, value in given.items() if key not in named and key not in leave]
         if any(argument.startswith(HYDRA) for argument in arguments):
@@ -303,19 +301,19 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
         ),
         ("layers=[5]", "layers=5 is not there"),
         ("layers=[-1,-1]", "names a layer twice"),
-        ("layers=last", "must be whole numbers such as [-1,-2]"),
+        ("layers=last", "layers='last' must be a whole number"),
         (
             "format=jsonlines",
             "unknown format 'jsonlines'; did you mean 'jsonl'? choices for `format`: jsonl, parquet",
         ),
         ("input=nowhere.txt", "input='nowhere.txt' is no file"),
-        ("input=", "input= is missing"),
-        ("checkpoint=", "no weights are named: give run=RUN or checkpoint=FOLDER"),
+        ("input=", "input= is empty: expected text file"),
+        ("checkpoint=", "checkpoint= is empty: expected in place of RUN"),
         ("checkpoint=/nowhere", "checkpoint='/nowhere' is not a folder"),
-        ("run=nowhere", "run= and checkpoint= both name weights"),
-        ("output=text.txt", "is a folder or the input itself"),
-        ("output=nowhere/out.jsonl", "output='nowhere/out.jsonl' cannot be written (No such file or directory)"),
-        ("output=f.npz", "output='f.npz' ends in '.npz': expected .jsonl, .parquet, .safetensors, or format=NAME beside it"),
+        ("nowhere", "RUN and checkpoint= both name weights"),
+        ("to=text.txt", "is a folder or the input itself"),
+        ("to=nowhere/out.jsonl", "to='nowhere/out.jsonl' cannot be written (No such file or directory)"),
+        ("to=f.npz", "to='f.npz' ends in '.npz': expected .jsonl, .parquet, .safetensors, or format=NAME beside it"),
         ("batch_size=0", "batch_size='0' must be a whole number of at least 1"),
         ("max_length=25", "max_length=25 must be at most the 24 tokens that the model takes"),
         ("bach_size=8", "unknown key 'bach_size'; did you mean 'batch_size'?"),
@@ -330,15 +328,16 @@ def test_wrong_inputs_are_told_in_one_line(argument, message, refused):
 
 def test_keys_that_shape_no_vector_may_differ_and_the_width_of_heads_may_not():
     shape = EncoderConfig(position=Position.disentangled)
-    refuse_other_model(replace(shape, mask_decoder=True, init=Init.scaled_by_depth), replace(shape, head_size=64), "run=r")
-    with pytest.raises(InputError, match=r"run=r has head_width=64, but the model that is named has 32"):
-        refuse_other_model(shape, replace(shape, head_size=32), "run=r")
+    refuse_other_model(replace(shape, mask_decoder=True, init=Init.scaled_by_depth), replace(shape, head_size=64), "RUN=r")
+    with pytest.raises(InputError, match=r"RUN=r has head_width=64, but the model that is named has 32"):
+        refuse_other_model(shape, replace(shape, head_size=32), "RUN=r")
 
 
 def test_run_that_is_not_there_is_told(refused, tmp_path):
-    assert "run='nowhere' is neither a folder nor the id of a run" in refused("run=nowhere", leave=("checkpoint",))
+    assert "RUN='nowhere' is neither a folder nor the id of a run" in refused("nowhere", leave=("checkpoint",))
+    assert "no weights are named: give RUN or checkpoint=FOLDER" in refused(leave=("checkpoint",))
     (tmp_path / "empty").mkdir()
-    assert "expected a finished pretraining" in refused("run=empty", leave=("checkpoint",))
+    assert "expected a finished pretraining" in refused("empty", leave=("checkpoint",))
 
 
 def test_text_that_is_not_utf8_is_told_with_its_line_and_leaves_the_older_file(refused, tmp_path):

@@ -1,7 +1,8 @@
 """`python -m harness inspect`: tables of made items of every kind, attention as the model has it, pictures, wrong inputs."""
 
+import contextlib
+import io
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
@@ -14,12 +15,11 @@ import torch
 from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import native
-from harness.commands.inspect import attention_picture, picture
-from harness.commands.inspect.attention_maps import AttentionMap, maps_of
-from harness.commands.inspect.command import parse
-from harness.commands.inspect.request import request_of
-from harness.commands.inspect.sequences import InputSequence, as_table, attention_note, sequences_of
-from harness.commands.inspect.show import show
+from harness.commands import inspect, inspect_pictures, pictures
+from harness.commands.grammar import parse
+from harness.commands.inspect import as_table, attention_note, sequences_of
+from harness.commands.inspect_pictures import AttentionMap, InputSequence, maps_of
+from harness.commands.options import Inspect
 from harness.config.choices import DataSource, TaskKind
 from harness.config.schema import ModelConfig, RunConfig
 from harness.config.texts import DataConfig, TaskConfig, TokenizerConfig
@@ -314,14 +314,14 @@ def inside(figure) -> None:
 def style():
     import matplotlib as mpl
 
-    with mpl.rc_context(picture.STYLE):
+    with mpl.rc_context(pictures.STYLE):
         yield
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("count", [7, 60])
 def test_no_text_leaves_the_picture_or_covers_its_neighbour(style, count):
-    figure = picture.draw(long_sequence(count))
+    figure = inspect_pictures.draw(long_sequence(count))
     inside(figure)
     rows: dict[float, list] = {}
     for text, box in zip(figure.axes[0].texts, extents(figure), strict=True):
@@ -332,7 +332,7 @@ def test_no_text_leaves_the_picture_or_covers_its_neighbour(style, count):
 
 
 def test_picture_wraps_after_so_many_pieces(style):
-    one, two, three = (picture.draw(long_sequence(count)).get_size_inches() for count in (24, 25, 49))
+    one, two, three = (inspect_pictures.draw(long_sequence(count)).get_size_inches() for count in (24, 25, 49))
     assert one[0] == two[0] == three[0]
     assert np.isclose(two[1] - one[1], three[1] - two[1])
     assert two[1] > one[1]
@@ -343,7 +343,7 @@ def test_no_text_leaves_the_attention_picture(style, count, heads):
     maps = [
         AttentionMap(f"decoder layer {number}, over the encoder", torch.eye(count).repeat(heads, 1, 1)) for number in (1, 2)
     ]
-    figure = attention_picture.draw(maps, long_sequence(count).rows["piece"], "title " * 60)
+    figure = inspect_pictures.draw_attention(maps, long_sequence(count).rows["piece"], "title " * 60)
     inside(figure)
     assert len(figure.axes) == 1 + 2 * heads
 
@@ -352,11 +352,11 @@ def test_zero_is_drawn_apart_from_little(style):
     from matplotlib.colors import to_rgba
 
     weights_of = torch.tensor([[[0.999, 0.001], [0.0, 1.0]]])
-    figure = attention_picture.draw([AttentionMap("layer 1", weights_of)], ["a", "b"], "title")
+    figure = inspect_pictures.draw_attention([AttentionMap("layer 1", weights_of)], ["a", "b"], "title")
     (image,) = figure.axes[1].images
     colours = image.to_rgba(image.get_array())
-    assert tuple(colours[1, 0]) == to_rgba(attention_picture.NEVER)
-    assert tuple(colours[0, 1]) != to_rgba(attention_picture.NEVER)
+    assert tuple(colours[1, 0]) == to_rgba(inspect_pictures.NEVER)
+    assert tuple(colours[0, 1]) != to_rgba(inspect_pictures.NEVER)
 
 
 # The command
@@ -375,23 +375,24 @@ def checkpoint(tmp_path: Path, config_of) -> Path:
 
 
 def shown(config: RunConfig, *arguments: str) -> str:
-    own, _ = parse([*arguments, "task=pairs"])
-    return show(request_of(own), config, expected=False)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert inspect.main(parse([*arguments, "task=pairs"], Inspect, "inspect"), [config]) == 0
+    return out.getvalue()
 
 
 def test_pictures_are_written_and_the_same_again(config_of, checkpoint):
-    arguments = ("item=0", f"run={checkpoint}", "attention=true", "png=true")
-    out = shown(config_of("pairs"), *arguments, "out=one")
+    arguments = ("item=0", str(checkpoint), "attention=true", "png=true")
+    out = shown(config_of("pairs"), *arguments, "to=one")
     names = [f"pairs-validation-item_0{part}.{ending}" for part in ("", "-attention") for ending in ("svg", "png")]
     assert out.splitlines()[-4:] == [str(Path("one") / name) for name in names]
-    shown(config_of("pairs"), *arguments, "out=two")
+    shown(config_of("pairs"), *arguments, "to=two")
     for name in names:
         assert Path("one", name).read_bytes() == Path("two", name).read_bytes()
 
 
 def test_input_is_that_of_the_weights_that_are_named(config_of, checkpoint):
     config = config_of("pairs", position=Position.rotary)
-    assert "each piece sees 2 to each side" in shown(config, "item=0", f"run={checkpoint}")
+    assert "each piece sees 2 to each side" in shown(config, "item=0", str(checkpoint))
     assert "(rotary)" in shown(config, "item=0")
 
 
@@ -409,20 +410,20 @@ def test_weights_without_attention_are_refused(config_of, checkpoint):
     shape = EncoderConfig(**SHAPE, body=Body.lstm)
     native.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
     with pytest.raises(InputError, match="has no attention"):
-        shown(config_of("pairs"), "item=0", f"run={checkpoint}", "attention=true")
+        shown(config_of("pairs"), "item=0", str(checkpoint), "attention=true")
 
 
 def test_text_that_may_be_longer_than_the_weights_take_is_refused(config_of, checkpoint):
     shape = EncoderConfig(**SHAPE, max_position_embeddings=20)
     native.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
     with pytest.raises(InputError, match=r"task\.max_length=128 must be at most the 20 that the model takes"):
-        shown(config_of("pairs"), "item=0", f"run={checkpoint}")
+        shown(config_of("pairs"), "item=0", str(checkpoint))
 
 
 def test_folder_that_cannot_be_written_is_told(config_of):
     Path("file").write_text("")
-    with pytest.raises(InputError, match="out='file' cannot be written"):
-        shown(config_of("pairs"), "item=0", "out=file")
+    with pytest.raises(InputError, match="to='file' cannot be written"):
+        shown(config_of("pairs"), "item=0", "to=file")
 
 
 @pytest.mark.parametrize(
@@ -432,8 +433,8 @@ def test_folder_that_cannot_be_written_is_told(config_of):
         (["task=bag"], "item= is missing"),
         (["task=bag", "item=0", "attention=true"], "attention=true needs weights"),
         (["task=bag", "item=0", "attention=yes"], "attention='yes' must be true or false"),
-        (["task=bag", "item=0", "run=a", "checkpoint=b"], "both name weights"),
-        (["task=bag", "item=0", "run=nowhere"], "run='nowhere' is neither a folder nor the id"),
+        (["task=bag", "item=0", "a", "checkpoint=b"], "both name weights"),
+        (["task=bag", "item=0", "nowhere"], "RUN='nowhere' is neither a folder nor the id"),
         (["task=bagg", "item=0"], "did you mean 'bag'?"),
         (["task=bag", "itm=0", "item=0"], "did you mean 'item'?"),
         (["-m", "task=bag", "model=base,albert", "item=0"], "expected one task and one model"),
@@ -448,11 +449,3 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, said):
     assert err.count("\n") == 1
     assert said in err
     assert not Path("multirun", "inspect").exists()
-
-
-def test_help_needs_nothing_heavy():
-    code = "import sys, inspect, harness.commands.inspect.command as ours; ours.parse(['task=a']); "
-    code += "print('torch' in sys.modules, inspect.__file__)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.startswith("False")
-    assert "harness" not in done.stdout

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from harness.__main__ import main
-from harness.commands.memory import tables
-from harness.commands.memory.probe import Fit, Probe
-from harness.commands.memory.request import bytes_of
+from harness.commands import memory
+from harness.commands.memory import LargestBatch, Probe
+from harness.commands.options import bytes_of
 from harness.config.choices import Dtype
 from harness.hardware import facts
 from harness.measure.flops import StepFlops
@@ -50,7 +50,7 @@ def test_what_is_measured_is_the_config_of_a_run(capsys, monkeypatch):
     """With the arithmetic that `auto` stands for, so that no row decides anew."""
     seen = []
     monkeypatch.setattr(facts, "chosen_dtype", lambda hardware: Dtype.bf16)
-    monkeypatch.setattr(tables, "measured", lambda request, config: seen.append(config) or ["measured"])
+    monkeypatch.setattr(memory, "measured", lambda request, config: seen.append(config) or ["measured"])
     assert said(capsys, "scale=tiny", "hardware.dtype=auto")[:2] == (0, "measured\n")
     assert [config.hardware.dtype for config in seen] == [Dtype.bf16]
 
@@ -59,8 +59,8 @@ def test_what_is_measured_is_the_config_of_a_run(capsys, monkeypatch):
     ("arguments", "message"),
     [
         (["model=albrt"], "unknown model 'albrt'; did you mean 'albert'?"),
-        (["batch_sizes=[0,4]"], "batch_sizes='[0,4]' must be numbers of at least 1"),
-        (["batch_sizes=many"], "batch_sizes='many' must be numbers of at least 1"),
+        (["batch_sizes=[0,4]"], "batch_sizes='0' must be a whole number of at least 1"),
+        (["batch_sizes=many"], "batch_sizes='many' must be a whole number of at least 1"),
         (["activation_checkpointing=maybe"], "choices for `activation_checkpointing`: both, false, true"),
         (["fits=2XB"], "fits='2XB' must be a size above 0 with its unit"),
         (["fits=2"], "fits='2' must be a size above 0 with its unit, such as 800MB, 2GB or 1.5GiB\n"),
@@ -91,7 +91,7 @@ def test_an_absent_gpu_is_refused(capsys):
     [("2GB", 2_000_000_000), ("1.5GiB", 3 << 29), ("800 MB", 800_000_000), ("4096B", 4096), ("3kb", 3000)],
 )
 def test_sizes_are_read_with_their_units(text, size):
-    assert bytes_of(text) == size
+    assert bytes_of("fits", text) == size
 
 
 def row(checkpointing: bool, activations: int | None, step_s: float, hardware: int) -> TrainingStepMemory:
@@ -110,27 +110,27 @@ def row(checkpointing: bool, activations: int | None, step_s: float, hardware: i
 
 def test_the_price_is_told_against_the_same_batch_without():
     rows = [row(False, 6_000_000, 0.5, 3 * 10**9), row(True, 1_000_000, 0.13, 4 * 10**9)]
-    last = tables.price_table(rows).splitlines()[-1].split()
+    last = memory.price_table(rows).splitlines()[-1].split()
     assert last == ["4", "yes", "130.0", "1.30x", "0.50x", "0.17x", "3.000", "4.000", "1.33x", "-", "-"]
 
 
 def test_utilisation_of_the_model_and_of_the_device_are_held_against_the_measured_peak():
     """4 GFLOP were done in 0.1 s where a product does 100 GFLOP/s, of which the model needs 3."""
     priced = replace(row(True, 1_000_000, 0.1, 4 * 10**9), peak_flops_per_s=100e9)
-    assert tables.price_table([priced]).splitlines()[-1].split()[-2:] == ["0.300", "0.400"]
+    assert memory.price_table([priced]).splitlines()[-1].split()[-2:] == ["0.300", "0.400"]
     too_slow = replace(priced, peak_flops_per_s=35e9)
-    assert tables.price_table([too_slow]).splitlines()[-1].split()[-2:] == ["0.857", "-"]
+    assert memory.price_table([too_slow]).splitlines()[-1].split()[-2:] == ["0.857", "-"]
 
 
 def test_a_missing_number_is_a_dash():
-    line = tables.parts_table([row(False, None, 0.1, 1)]).splitlines()[2].split()
+    line = memory.parts_table([row(False, None, 0.1, 1)]).splitlines()[2].split()
     assert line == ["measured", "4", "no", "1.0", "1.0", "2.0", "-", "-", "4.0", "-"]
 
 
 def test_both_sides_of_the_border_are_told():
     fitting, failing = Probe(4, row(False, 0, 0.1, 1)), Probe(5, None, "killed")
-    assert tables.fit_line(5_000_000, False, Fit(fitting, failing)) == (
+    assert memory.fit_line(5_000_000, False, LargestBatch(fitting, failing)) == (
         "within 5.0 MB, checkpointing no: batch 4 (peak 4.0 MB) fits, batch 5 (killed) does not"
     )
-    assert tables.fit_line(5_000_000, True, Fit(None, failing)).endswith("no batch fits, batch 5 (killed) does not")
-    assert tables.fit_line(5_000_000, True, Fit(fitting, None)).endswith("fits, no larger one was tried")
+    assert memory.fit_line(5_000_000, True, LargestBatch(None, failing)).endswith("no batch fits, batch 5 (killed) does not")
+    assert memory.fit_line(5_000_000, True, LargestBatch(fitting, None)).endswith("fits, no larger one was tried")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.commands.memory.probe import LARGEST, Probe, _result, largest, probe
+from harness.commands.memory import LARGEST, Probe, largest, probe, result_of
 from harness.measure.flops import StepFlops
 from harness.measure.launch import Outcome
 from harness.measure.memory_formula import Parts
@@ -60,13 +60,13 @@ def test_a_process_without_a_mark_counts_as_not_fitting():
 )
 def test_a_process_that_ran_out_of_memory_is_a_result(tmp_path, code, said, stopped):
     (tmp_path / "log.txt").write_text(said)
-    assert _result(4, Outcome(Measured(), code, tmp_path / "log.txt")) == Probe(4, None, stopped)
+    assert result_of(4, Outcome(Measured(), code, tmp_path / "log.txt")) == Probe(4, None, stopped)
 
 
 def test_a_process_that_failed_otherwise_is_an_error_with_its_last_line(tmp_path):
     (tmp_path / "log.txt").write_text("Traceback\nValueError: not that")
     with pytest.raises(RuntimeError, match=r"batch size 4 failed \(1\): ValueError: not that"):
-        _result(4, Outcome(Measured(), 1, tmp_path / "log.txt"))
+        result_of(4, Outcome(Measured(), 1, tmp_path / "log.txt"))
 
 
 def test_measured_survives_its_way_through_a_file():

@@ -4,6 +4,7 @@ import pytest
 
 from harness.__main__ import main
 from harness.commands import plan
+from harness.commands.options import Plan
 from harness.study.forecast import Group, Pace, Timing, Work
 
 SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=20"]
@@ -50,42 +51,42 @@ OPEN: dict[str, int] = {}
 
 
 @pytest.mark.parametrize(
-    ("elsewhere", "expected"),
+    ("options", "expected"),
     [
-        (plan.Elsewhere(None, None), []),
-        (plan.Elsewhere(None, 36.0), ["Extrapolated: about 0.1 h of one device, 2.20 at 36 an hour (by the times above)"]),
+        (Plan(), []),
+        (Plan(price=36.0), ["Extrapolated: about 0.1 h of one device, 2.20 at 36 an hour (by the times above)"]),
         (
-            plan.Elsewhere(1e6, 36.0),
+            Plan(flops_per_second=1e6, price=36.0),
             ["Extrapolated: about 2.8 h of one device, 100.00 at 36 an hour (training alone, at 1 MFLOP/s"],
         ),
         (
-            plan.Elsewhere(1e6),
+            Plan(flops_per_second=1e6),
             ["Extrapolated: about 2.8 h of one device (training alone, at 1 MFLOP/s: FLOPs are counted, the rate"],
         ),
     ],
 )
-def test_what_is_to_do_is_extrapolated_to_another_device(elsewhere, expected, monkeypatch):
+def test_what_is_to_do_is_extrapolated_to_another_device(options, expected, monkeypatch):
     """Five runs of 2 GFLOP; two of them take 100 s here, three 10 s."""
     groups = [
         group("base, mini, bag", 3, 1, Pace(95.0, 2e6, "2 earlier runs"), monkeypatch),
         group("albert, mini, bag", 3, 0, Pace(10.0, None, "a probe of 6 steps"), monkeypatch),
     ]
-    printed = " ".join(elsewhere.lines(groups)).replace("\n", " ")
+    printed = " ".join(plan.extrapolated(groups, options)).replace("\n", " ")
     assert printed.startswith("".join(expected))
     assert bool(printed) == bool(expected)
 
 
 def test_what_is_not_known_is_not_extrapolated(monkeypatch):
     groups = [group("base, mini, bag", 2, 0, None, monkeypatch)]
-    (line,) = plan.Elsewhere(price=1.0).lines(groups)
+    (line,) = plan.extrapolated(groups, Plan(price=1.0))
     assert line.startswith("Extrapolated: -")
 
 
 def test_a_rate_and_a_price_are_positive_numbers(capsys):
-    for option in ("--flops-per-second", "--price"):
+    for key in ("flops_per_second", "price"):
         for value in ("0", "-1", "inf", "nan", "much"):
-            assert main(["plan", option, value]) == 2
-            assert f"argument {option}: invalid positive number value: '{value}'" in capsys.readouterr().err
+            assert main(["plan", f"{key}={value}"]) == 2
+            assert f"{key}='{value}' must be " in capsys.readouterr().err
 
 
 def test_times_add_up(monkeypatch):

@@ -33,7 +33,7 @@ def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.long
 def test_command_does_not_import_the_models_of_the_working_directory(foreign):
-    done = run_in(foreign, "-m", "harness", "describe", "scale=tiny", "--out", "pictures")
+    done = run_in(foreign, "-m", "harness", "describe", "scale=tiny", "to=pictures")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("base at scale tiny\n")
 

@@ -49,7 +49,7 @@ def test_every_state_is_named_with_its_reason_and_the_command_that_completes_it(
     (items[2].folder / "log.txt").touch()
     laid_out(items[3], {"state": "diverged", "reason": "the loss of step 3 is nan"}, "diverged")
     laid_out(items[4])
-    done = run_harness("status", "s", "--output", str(output))
+    done = run_harness("status", "s", f"output={output}")
     assert (done.returncode, done.stderr) == (1, "")
     lines = done.stdout.splitlines()
     counts = "2 finished, 1 out of memory, 1 diverged, 1 killed, 1 not started; 1 finished but not timed"
@@ -78,7 +78,7 @@ def test_a_run_whose_files_are_torn_is_one_of_the_missing(planned, run_harness, 
         laid_out(item, status="finished", session=True)
     (torn.folder / "run.json").write_text("{")
     (without.folder / "result.json").write_text("{")
-    done = run_harness("status", "s", "--output", str(output))
+    done = run_harness("status", "s", f"output={output}")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.splitlines()[0] == "s: 3 runs: 2 torn, 1 finished"
     assert "python -m harness -m seed=1,2,3" in done.stdout
@@ -87,19 +87,19 @@ def test_a_run_whose_files_are_torn_is_one_of_the_missing(planned, run_harness, 
 def test_a_torn_plan_is_kept_aside_by_the_next_command(planned, run_harness, output, capsys):
     planned("seed=1,2")
     (output / "s" / paths.PLAN).write_text("{")
-    done = run_harness("status", "s", "--output", str(output))
+    done = run_harness("status", "s", f"output={output}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "the next command of study 's' keeps it aside" in done.stderr
     planned("seed=3")
     assert f"{paths.PLAN} is kept as {paths.PLAN}.torn" in capsys.readouterr().out
-    assert run_harness("status", "s", "--output", str(output)).stdout.startswith("s: 1 run: 1 not started\n")
+    assert run_harness("status", "s", f"output={output}").stdout.startswith("s: 1 run: 1 not started\n")
 
 
 def test_a_complete_study_is_said_to_be(planned, run_harness, output):
     for item in planned("seed=1,2"):
         laid_out(item, status="finished", session=True)
-    done = run_harness("status", "--output", str(output))
+    done = run_harness("status", f"output={output}")
     assert done.returncode == 0
     assert done.stdout == "s: 2 runs: 2 finished\nnothing is missing of: python -m harness -m seed=1,2\n"
 
@@ -107,7 +107,7 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
 def test_a_run_that_is_measured_by_nobody_needs_no_timing(planned, run_harness, output):
     for item in planned("measure=none"):
         laid_out(item, status="finished")
-    assert run_harness("status", "--output", str(output)).returncode == 0
+    assert run_harness("status", f"output={output}").returncode == 0
 
 
 def test_a_running_one_says_where_it_is(planned, run_harness, output):
@@ -116,49 +116,48 @@ def test_a_running_one_says_where_it_is(planned, run_harness, output):
     entries = [{"stage": "finetune", "steps": 40}, {"key": "finetune/loss", "step": 12, "value": 1.0}, {"key": "x", "step": 99}]
     (item.folder / "metrics.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries) + '{"torn')
     with FileLock(item.folder / paths.WORKER_LOCK):
-        done = run_harness("status", "s", "--output", str(output))
+        done = run_harness("status", "s", f"output={output}")
     assert "running         finetune step 12 of 40" in done.stdout
 
 
 def test_a_run_whose_pretraining_is_missing_says_so(planned, run_harness, output):
     pretraining, run = planned("pretrain=mlm", "pretrain.tokens=1e4", "corpus.documents=50")
     laid_out(pretraining, {"state": "failed", "reason": "KeyError: 'x'"})
-    text = " ".join(run_harness("status", "s", "--output", str(output)).stdout.split())
+    text = " ".join(run_harness("status", "s", f"output={output}").stdout.split())
     assert f"{run.title} not started it needs the pretraining {pretraining.folder.name}" in text
 
 
 def test_the_same_command_replaces_its_plan_and_another_one_adds_its_own(planned, run_harness, output):
     planned("seed=1,2")
     planned("seed=1,2", "rerun=true")
-    done = run_harness("status", "s", "--output", str(output))
+    done = run_harness("status", "s", f"output={output}")
     assert done.stdout.count("To complete it:") == 1
     assert "rerun" not in done.stdout
     planned("seed=3")
-    done = run_harness("status", "s", "--output", str(output))
+    done = run_harness("status", "s", f"output={output}")
     assert done.stdout.count("To complete it:") == 2
 
 
 def test_several_studies_are_a_line_each(planned, run_harness, output):
     planned("seed=1,2")
     shutil.copytree(output / "s", output / "t")
-    done = run_harness("status", "--output", str(output))
+    done = run_harness("status", f"output={output}")
     assert done.stdout.splitlines()[:2] == [f"{name}: 0 of 2 planned runs complete, 2 missing" for name in "st"]
-    assert f"status STUDY --output {shlex.quote(str(output))} says why" in done.stdout
+    assert f"status STUDY {shlex.quote(f'output={output}')} says why" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["x"], "unknown study 'x'; choices for `status`: s"),
-        (["--output", "nowhere"], "--output='nowhere' is not a folder"),
-        (["--output", "."], "--output='.' has no study with a plan: run one first"),
+        (["output=nowhere"], "output='nowhere' is not a folder: expected the one of the runs"),
+        (["output=."], "output='.' has no study with a plan: run one first"),
     ],
     ids=["study", "folder", "no_study"],
 )
 def test_a_wrong_name_is_one_line(planned, run_harness, output, arguments, said):
     planned()
-    given = arguments if "--output" in arguments else [*arguments, "--output", str(output)]
-    done = run_harness("status", *given)
+    done = run_harness("status", f"output={output}", *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"harness status: {said}\n")
 
 
@@ -174,7 +173,7 @@ def test_it_loads_neither_torch_nor_mlflow():
 def test_a_long_name_leaves_the_reason_a_line_of_its_own(planned, run_harness, output):
     (item,) = planned("model.attention_window=8", "model.hidden_dropout_prob=0.25", "model.attention_probs_dropout_prob=0.25")
     laid_out(item)
-    done = run_harness("status", "s", "--output", str(output))
+    done = run_harness("status", "s", f"output={output}")
     assert (done.returncode, done.stderr) == (1, "")
     state, reason = done.stdout.splitlines()[2:4]
     assert state.split() == [*item.title.split(), "killed"]

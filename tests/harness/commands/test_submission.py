@@ -119,7 +119,7 @@ def test_test_split_has_the_rows_of_the_file(compose, shared_data, tmp_path, nam
 def test_archive_holds_the_files_of_all_runs_and_says_what_is_missing(task, tmp_path, run_module):
     for name in ("wnli", "cola"):
         answered(tmp_path / name, task(name), 1)
-    done = run_module("harness", "submission", "wnli", "cola", "--output", "all.zip")
+    done = run_module("harness", "submission", "wnli", "cola", "to=all.zip")
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 of 10 files; missing: SST-2.tsv, MRPC.tsv, QQP.tsv" in done.stdout
     with zipfile.ZipFile(tmp_path / "all.zip") as packed:

@@ -13,32 +13,34 @@ from reports.read import read
 
 
 def test_folder_that_is_not_there_is_one_line(run_module):
-    done = run_module("harness", "sync", "--output", "nowhere")
+    done = run_module("harness", "sync", "output=nowhere")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "harness sync: --output='nowhere' is not a folder\n"
+    assert done.stderr == "harness sync: output='nowhere' is not a folder: expected the one of the runs\n"
 
 
 def test_store_that_is_away_is_one_line(run_harness, sweep):
-    done = run_harness("sync", "--output", str(sweep.output), "--uri", "http://127.0.0.1:9")
+    done = run_harness("sync", f"output={sweep.output}", "tracking.uri=http://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("harness sync: MLflow is unreachable (")
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("uri", ["foo", ""])
-def test_what_is_no_address_is_one_line(run_harness, output, uri):
-    done = run_harness("sync", "--output", str(output), "--uri", uri)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr
-        == f"harness sync: --uri={uri!r} must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db\n"
-    )
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("foo", "='foo' must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db\n"),
+        ("", "= is empty: expected tracking store (SQLite in the folder of the runs)\n"),
+    ],
+)
+def test_what_is_no_address_is_one_line(run_harness, output, uri, message):
+    done = run_harness("sync", f"output={output}", f"tracking.uri={uri}")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"harness sync: tracking.uri{message}")
 
 
 def test_address_of_a_database_without_its_module_is_one_line(run_harness, sweep):
-    done = run_harness("sync", "--output", str(sweep.output), "--uri", "mssql+pymssql://host/db")
+    done = run_harness("sync", f"output={sweep.output}", "tracking.uri=mssql+pymssql://host/db")
     assert (done.returncode, done.stdout) == (2, "")
-    message = "harness sync: --uri: MLflow needs the module 'pymssql' for this address: install it, or name another\n"
+    message = "harness sync: tracking.uri: MLflow needs the module 'pymssql' for this address: install it, or name another\n"
     assert done.stderr == message
 
 
@@ -154,7 +156,7 @@ def test_a_name_in_a_record_that_leads_elsewhere_is_one_line(run_harness, copied
     changed(path, **HOSTILE[name])
     before = outside(copied)
     run = ["0" * 32] if tracker == "export" else []
-    done = run_harness(tracker, *run, "--output", str(copied))
+    done = run_harness(tracker, *run, f"output={copied}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     if tracker == "sync":
@@ -191,14 +193,14 @@ def test_one_damaged_run_is_left_out_with_a_line_and_the_others_are_sent(run_har
     else:
         damage(content)
         path.write_text(json.dumps({key: value for key, value in content.items() if key != checksums.KEY}))
-    done = run_harness("sync", "--output", str(copied))
+    done = run_harness("sync", f"output={copied}")
     assert (done.returncode, done.stderr) == (0, "")
     first, *_, last = done.stdout.splitlines()
     assert str(path) in first
     assert said in first
     assert "left out" in first
     assert last.startswith("synced ")
-    status = run_harness("status", "sweep", "--output", str(copied))
+    status = run_harness("status", "sweep", f"output={copied}")
     assert (status.returncode, status.stderr) in ((0, ""), (1, ""))
 
 
@@ -210,7 +212,7 @@ def test_a_plan_of_another_form_is_one_line(run_harness, copied, runs):
         if isinstance(plan, dict):
             plan["runs"] = runs
     path.write_text(json.dumps({key: plan for key, plan in plans.items() if key != checksums.KEY}))
-    done = run_harness("status", "sweep", "--output", str(copied))
+    done = run_harness("status", "sweep", f"output={copied}")
     assert (done.returncode, done.stdout) == (2, "")
     assert "plan.json is torn: its " in done.stderr
     assert done.stderr.count("\n") == 1
@@ -224,7 +226,7 @@ def test_a_plan_that_leads_elsewhere_is_one_line(run_harness, copied, key, place
         plan["runs"][0][key] = place
     (copied / "sweep" / "plan.json").write_text(json.dumps(plans))
     before = outside(copied)
-    done = run_harness("status", "sweep", "--output", str(copied))
+    done = run_harness("status", "sweep", f"output={copied}")
     if place == "sweep":  # a folder below, and no run
         assert "Traceback" not in done.stderr
         return
@@ -243,7 +245,7 @@ def test_the_content_of_a_link_gets_into_no_store(run_harness, copied, name):
     secret.write_bytes((folder / name).read_bytes() if name.endswith("json") else b"-----BEGIN PRIVATE KEY-----")
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(secret)
-    done = run_harness("sync", "--output", str(copied))
+    done = run_harness("sync", f"output={copied}")
     assert done.returncode == 0, done.stderr
     assert f"{folder / name} is a link, which is not followed: this run is left out" in done.stdout or name == "run.json"
     assert "synced 2 runs" in done.stdout
@@ -259,7 +261,7 @@ def test_a_folder_behind_a_link_is_not_sent(run_harness, sweep, output, place):
         (output / "sweep").mkdir()
         for folder in (sweep.output / "sweep").iterdir():
             (output / "sweep" / folder.name).symlink_to(folder)
-    done = run_harness("sync", "--output", str(output))
+    done = run_harness("sync", f"output={output}")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "synced 0 runs")
     assert "is reached by a link, which is not followed: this run is left out" in done.stdout
 
@@ -269,7 +271,7 @@ def test_files_of_a_report_that_are_links_get_into_no_store(run_harness, copied)
     (copied.parent / "private.key").write_text("PRIVATE KEY")
     for name in ("report.md", "report.html"):
         (copied / "reports" / "sweep" / name).symlink_to(copied.parent / "private.key")
-    assert run_harness("sync", "--output", str(copied)).returncode == 0
+    assert run_harness("sync", f"output={copied}").returncode == 0
     assert not [path for path in (copied / "artifacts").rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
     for path in copied.glob("mlflow.db*"):
         assert b"PRIVATE KEY" not in path.read_bytes()

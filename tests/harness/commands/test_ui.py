@@ -24,7 +24,7 @@ def answers(port: int) -> bool:
 @pytest.mark.long
 def test_store_is_served_and_the_table_of_each_study_is_named(sweep, start_harness):
     port = free_port()
-    process = start_harness("ui", "--output", str(sweep.output), "--port", str(port))
+    process = start_harness("ui", f"output={sweep.output}", f"port={port}")
     line = process.stdout.readline()
     assert re.fullmatch(rf"sweep: http://127\.0\.0\.1:{port}/#/experiments/\d+/runs\?workflowType=machine_learning&.*\n", line)
     assert wait_for(lambda: answers(port), process)
@@ -36,8 +36,9 @@ def test_store_is_served_and_the_table_of_each_study_is_named(sweep, start_harne
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--output", "nowhere"], "harness ui: --output='nowhere' has no tracking store; expected "),
-        (["--outptu", "x"], "harness ui: unrecognized arguments: --outptu x"),
+        (["output=nowhere"], "harness ui: output='nowhere' has no tracking store; expected "),
+        (["outptu=x"], "harness ui: unknown key 'outptu'; did you mean 'output'?"),
+        (["--output", "x"], "harness ui: --output is now written output=VALUE\n"),
     ],
 )
 def test_wrong_inputs_are_one_line(arguments, expected, run_harness):
@@ -50,11 +51,11 @@ def test_wrong_inputs_are_one_line(arguments, expected, run_harness):
 def test_taken_port_is_one_line(run_harness, output):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = run_harness("ui", "--output", str(output), "--port", str(port))
+        done = run_harness("ui", f"output={output}", f"port={port}")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"harness ui: --port={port} cannot be used (")
+    assert done.stderr.startswith(f"harness ui: port={port} cannot be used (")
     (output / "mlflow.db").write_text("no database " * 1000)
-    torn = run_harness("ui", "--output", str(output))
+    torn = run_harness("ui", f"output={output}")
     assert torn.returncode == 2
     assert "mlflow.db is torn: file is not a database; it was not made by the harness" in torn.stderr
     assert torn.stderr.count("\n") == 1

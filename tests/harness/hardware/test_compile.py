@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 
 from harness import arms
 from harness.__main__ import main
-from harness.commands.profile import table
-from harness.commands.profile.launch import Column
+from harness.commands import profile
+from harness.commands.profile import Column
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.hardware import facts
 from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cache
@@ -123,10 +123,10 @@ def test_time_to_compile_is_told_of_compiled_models_alone():
 @pytest.mark.parametrize("compiled", [[], ["b"]], ids=["no_variant", "one_variant"])
 def test_a_profile_has_a_row_of_time_to_compile_where_a_variant_compiles(compiled: list[str], launch_of: Callable):
     launches = {label: launch_of(0, [1.0], compile_s=7.0 if label in compiled else None) for label in "ab"}
-    text = table.render({label: Column({"timing": {0: launch}}) for label, launch in launches.items()})
+    text = profile.render({label: Column({"timing": {0: launch}}) for label, launch in launches.items()})
     rows = [line.split() for line in text.splitlines() if line.startswith("time to compile")]
     assert rows == [["time", "to", "compile", "s", "-", "7", "-"]] * len(compiled)
-    assert "(time to compile" not in text.partition(table.MISSING)[2]
+    assert "(time to compile" not in text.partition(profile.MISSING)[2]
 
 
 def test_the_compiler_finds_an_empty_cache_and_the_old_one_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -144,7 +144,7 @@ def test_the_compiler_finds_an_empty_cache_and_the_old_one_afterwards(monkeypatc
 
 
 def test_instruments_that_need_operators_refuse_compiled_models(capsys):
-    assert main(["profile", "--trace", "out", "hardware.compile=true"]) == 2
+    assert main(["profile", "--trace", "hardware.compile=true"]) == 2
     assert main(["memory", "hardware.compile=true"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from harness import processes
-from harness.commands.memory.probe import probe
+from harness.commands.memory import probe
 from harness.config.choices import Device, Dtype, TaskKind
 from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig
 from harness.config.texts import TaskConfig

@@ -13,7 +13,7 @@ def test_what_does_not_fit_is_named_and_a_larger_budget_runs_it(run_harness, tmp
     assert (
         "2 runs of 4 did not run: base on bag, albert on bag, seed 2; a larger sweep.budget_minutes continues" in short.stdout
     )
-    status = run_harness("status", "s", "--output", str(tmp_path / "out"))
+    status = run_harness("status", "s", f"output={tmp_path / 'out'}")
     assert (status.returncode, status.stdout.count("not started")) == (1, 3)  # in short, and a line each
     assert "a larger sweep.budget_minutes runs more" in status.stdout
     longer = run_harness(*sweep, "sweep.budget_minutes=60")

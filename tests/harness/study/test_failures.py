@@ -34,7 +34,7 @@ def ended(compose, output, monkeypatch, capsys):
         code = supervisor.run_study(configs)
         *others, last = capsys.readouterr().out.splitlines() or [""]
         summary, _, why = last.partition("; why: ")
-        assert why in ("", f"python -m harness status default --output {output}")
+        assert why in ("", f"python -m harness status default output={output}")
         return code, started, bool(timed), [*others, summary]
 
     return sweep

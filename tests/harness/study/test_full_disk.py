@@ -82,7 +82,7 @@ def test_a_study_survives_a_full_disk_at_every_point(disk, run_harness: Callable
         assert again.returncode == 0, f"{leave}: {again.stdout}{again.stderr}"
         assert results(output) == expected, leave
         assert_sound(output)
-        assert run_harness("sync", "--output", "disk/out").returncode == 0
+        assert run_harness("sync", "output=disk/out").returncode == 0
         shutil.rmtree(output)
     print(f"a study of {taken:,} bytes; exit codes by free bytes: {ended}")
     assert ended[0] == 1

@@ -40,7 +40,7 @@ def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, r
     results = [json.loads(path.read_text()) for path in output.glob("s/*/result.json")]
     assert [one["status"] for one in results] == ["finished"] * 4
     assert list(planned(output).values()) == [4]
-    status = run_module("harness", "status", "s", "--output", str(output))
+    status = run_module("harness", "status", "s", f"output={output}")
     assert "s: 4 runs: 4 finished" in status.stdout
     again = run_harness(*command)
     assert again.returncode == 0
@@ -104,7 +104,7 @@ def test_every_run_is_a_job_of_slurm(cluster, start_process, run_module, small, 
     sweep = start_process("-m", "harness", *SWEEP, *jobs, *small, *QUICK, "study=s", f"output={output}", env=cluster)
     out, err = sweep.communicate()
     assert sweep.returncode == 0, out + err
-    assert "s: 4 runs: 4 finished" in run_module("harness", "status", "s", "--output", str(output)).stdout
+    assert "s: 4 runs: 4 finished" in run_module("harness", "status", "s", f"output={output}").stdout
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_jobs_of_slurm_share_a_sweep_and_one_that_is_killed_loses_nothing(cluste
     results = [json.loads(path.read_text())["status"] for path in output.glob("s/*/result.json")]
     assert results == ["finished"] * 12, said
     assert 11 <= sum(text.count(": finished in ") for text in said) <= 12, said
-    assert "s: 12 runs: 12 finished" in run_module("harness", "status", "s", "--output", str(output)).stdout
+    assert "s: 12 runs: 12 finished" in run_module("harness", "status", "s", f"output={output}").stdout
 
 
 def test_a_new_sweep_of_the_same_command_replaces_the_plan(compose, small, output):

@@ -25,7 +25,7 @@ def test_a_sweep_shows_problems_and_where_its_results_are(run_harness, small, ou
     assert (done.returncode, done.stderr) == (1, "")
     problem, summary, results = done.stdout.splitlines()
     assert ": invalid: hardware.device=cuda" in problem
-    assert summary == f"1 of 2 runs did not finish: 1 invalid; why: python -m harness status q --output {output}"
+    assert summary == f"1 of 2 runs did not finish: 1 invalid; why: python -m harness status q output={output}"
     assert results == "results: out/q (what happened: out/q/sweep.log)"
     log = (output / "q" / console.LOG).read_text()
     assert "2 runs: 0 done, 2 to do\n" in log

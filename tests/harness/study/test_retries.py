@@ -47,7 +47,7 @@ def test_a_run_whose_worker_is_killed_runs_again_and_says_how_often(run_harness,
     assert record[tags.END]["state"] == "finished"
     runs = [(run.info.status, run.data.tags.get(tags.RETRIES)) for run in runs_of(output, "s")]
     assert runs == [("FINISHED", "1")]
-    shown = run_harness("status", "s", "--output", str(output))
+    shown = run_harness("status", "s", f"output={output}")
     assert (shown.returncode, shown.stdout.splitlines()[0]) == (
         0,
         "s: 1 run: 1 finished; 1 run killed and run again (sweep.retries)",
@@ -65,7 +65,7 @@ def test_a_run_that_is_killed_more_often_is_left_to_the_next_command(run_harness
     assert ": killed: ended by SIGKILL (exit code -9); its log ends with: " in problem
     assert summary.startswith("1 of 1 run did not finish: 1 killed; why: ")
     assert len(record_of(output)[tags.RETRIES]) == 1
-    shown = run_harness("status", "s", "--output", str(output))
+    shown = run_harness("status", "s", f"output={output}")
     assert shown.returncode == 1
     assert ", after 1 retry" in " ".join(shown.stdout.split())
 

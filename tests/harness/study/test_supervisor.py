@@ -111,7 +111,7 @@ def test_worker_that_dies_fails_its_run_and_no_other(run_harness, small, output,
     assert runs == {"1": ("KILLED", "killed"), "2": ("FINISHED", "finished")}
     assert "seed 1: killed: ended by SIGKILL (exit code -9); its log ends with: " in done.stdout
     assert "log.txt" in done.stdout
-    why = f"python -m harness status s --output {output}"
+    why = f"python -m harness status s output={output}"
     assert done.stdout.splitlines()[-1] == f"1 of 2 runs did not finish: 1 killed; why: {why}"
     assert done.stderr == ""
 
@@ -184,7 +184,7 @@ def test_one_interrupt_ends_the_command_and_says_how_to_go_on(start_harness, sma
     process = start_harness(*small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
     code, out, err = interrupted(process, output, 1)
     assert (code, err) == (130, "harness: interrupted\n")
-    why = f"python -m harness status s --output {output}"
+    why = f"python -m harness status s output={output}"
     assert out.splitlines()[-1] == f"0 of 1 runs have ended; run the same command again to continue; what is left: {why}"
     (record,) = output.glob("s/*/run.json")
     assert json.loads(record.read_text())["end"]["state"] == "killed"
@@ -284,7 +284,7 @@ def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_harn
     assert "Results are kept locally; run `python -m harness sync` later." in done.stdout
     assert runs_of(output, "s") == []
     for _ in range(2):
-        synced = run_harness("sync", "--output", str(output))
+        synced = run_harness("sync", f"output={output}")
         assert (synced.returncode, synced.stdout, synced.stderr) == (0, "synced 1 run\n", "")
     (folder,) = (output / "s").glob("base-*")
     (run,) = runs_of(output, "s")

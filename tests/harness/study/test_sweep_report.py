@@ -37,7 +37,7 @@ def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harnes
     said, table = done.stdout.splitlines()[-2:]
     assert said.startswith(f"report: {Path('out', 'reports', 's', 'report.html')} (")
     assert table.startswith("table: http://127.0.0.1:5000/#/experiments/1/runs?")
-    assert table.endswith(f" (start python -m harness ui --output {output} first)")
+    assert table.endswith(f" (start python -m harness ui output={output} first)")
     study = study_of(output)
     tracked = Path(study.info.artifact_uri.removeprefix("file://"), "report")
     assert (tracked / "report.md").read_bytes() == report.read_bytes()

@@ -145,7 +145,7 @@ def test_sync_names_a_torn_run_and_sends_the_others(study, run_harness):
     torn, *others = runs(study)
     (torn / "metrics.jsonl").write_bytes((torn / "metrics.jsonl").read_bytes()[:-3])
     (others[0] / "run.json").write_bytes(b"{")
-    done = run_harness("sync", "--output", "out")
+    done = run_harness("sync", "output=out")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "synced 6 runs")
     assert f"{torn / 'metrics.jsonl'} is torn or has changed" in done.stdout
     assert f"{others[0] / 'run.json'} is torn" in done.stdout
@@ -158,7 +158,7 @@ def test_torn_weights_of_a_named_run_are_one_line(study, run_harness):
     (run / "checkpoint" / "tokenizer.json").write_bytes(b"{}")
     config = (source / "config.yaml").read_bytes()
     (source / "config.yaml").write_bytes(config[:-9])
-    for arguments in (["predict", f"run={run}", "input=in.txt", "output=o.jsonl"], [f"pretrain.from={source}", "task=bag"]):
+    for arguments in (["predict", str(run), "input=in.txt", "to=o.jsonl"], [f"pretrain.from={source}", "task=bag"]):
         done = run_harness(*arguments)
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
         assert "is torn or has changed since it was written" in done.stderr

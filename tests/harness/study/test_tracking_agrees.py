@@ -65,9 +65,7 @@ def test_whatever_the_store_says_of_a_finished_run_is_mended(left, command, run_
         client.set_tag(run.info.run_id, "process", GONE)
         client.set_tag(run.info.run_id, "status", left)
         client.update_run(run.info.run_id, left.upper())
-    again = (
-        run_harness(*small, *SHORT, f"output={output}") if command != "sync" else run_harness("sync", "--output", str(output))
-    )
+    again = run_harness(*small, *SHORT, f"output={output}") if command != "sync" else run_harness("sync", f"output={output}")
     assert again.returncode == 0, again.stdout + again.stderr
     agrees(output, runs_of(output, "s"))
 
@@ -121,7 +119,7 @@ def test_torn_database_stops_no_run_and_sync_makes_it_anew(run_harness, run_modu
     torn = path.read_bytes()
     done = run_harness("-m", *small, *SHORT, "seed=1,2", f"output={output}")
     assert f"{path} is torn" in unreachable(done)
-    synced = run_module("harness", "sync", "--output", str(output))
+    synced = run_module("harness", "sync", f"output={output}")
     assert (synced.returncode, synced.stderr) == (0, "")
     (kept,) = (one for one in output.glob("mlflow.db.broken-*") if not one.name.endswith(("-wal", "-shm")))
     assert synced.stdout.splitlines() == [
@@ -157,13 +155,13 @@ def test_nothing_that_a_run_leaves_holds_the_password(run_harness, small, output
     uri = "tracking.uri=http://ada:geheim@127.0.0.1:9"
     done = run_harness("-m", *small, *SHORT, "seed=1,2", uri, f"output={output}")
     assert "geheim" not in unreachable(done)
-    synced = run_harness("sync", "--output", str(output))
+    synced = run_harness("sync", f"output={output}")
     assert synced.returncode == 0, synced.stderr
     found = [path for path in output.rglob("*") if path.is_file() and b"geheim" in path.read_bytes()]
     assert found == []
     kept = [path for path in output.rglob("*") if path.is_file() and b"http://***@127.0.0.1:9" in path.read_bytes()]
     assert {"config.yaml", "run.json"} <= {path.name for path in kept}
-    wrong = run_harness("sync", "--output", str(output), "--uri", "http://ada:geheim@127.0.0.1:9")
+    wrong = run_harness("sync", f"output={output}", "tracking.uri=http://ada:geheim@127.0.0.1:9")
     assert (wrong.returncode, "geheim" in wrong.stderr, "//***@" in wrong.stderr) == (2, False, True)
     assert json.loads(next((output / "s").glob("*/run.json")).read_text())["parameters"]["tracking.uri"].count("***") == 1
 

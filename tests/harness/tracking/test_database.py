@@ -201,9 +201,10 @@ def test_a_file_that_is_not_ours_is_refused_and_stays(run_harness, sweep, tmp_pa
     path = tmp_path / "theirs" / place
     make(path)
     before = path.read_bytes() if path.is_file() else path.readlink()
-    for command in (["sync", "--output", str(sweep.output), "--uri"], ["task=bag", "scale=tiny", "output=out", "tracking.uri"]):
-        word = f"{scheme}{path}"
-        done = run_harness(*command[:-1], *([command[-1], word] if command[0] == "sync" else [f"{command[-1]}='{word}'"]))
+    address = f"{scheme}{path}"
+    sync, run = ["sync", f"output={sweep.output}", f"tracking.uri={address}"], ["task=bag", "scale=tiny", "output=out"]
+    for command in (sync, [*run, f"tracking.uri='{address}'"]):
+        done = run_harness(*command)
         assert (done.returncode, done.stdout) == (2, ""), done.stdout + done.stderr
         assert done.stderr.count("\n") == 1
         assert f"{path} " in done.stderr
@@ -217,7 +218,7 @@ def test_a_store_of_a_newer_schema_is_refused_and_stays(run_harness, output, sta
     path = output / "mlflow.db"
     change(path, statement)
     change(path, "update alembic_version set version_num = 'ffff00001111'")
-    done = run_harness("sync", "--output", str(output))
+    done = run_harness("sync", f"output={output}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"harness sync: {path} has the schema ffff00001111 of another MLflow: use that version of it, or name another store\n"

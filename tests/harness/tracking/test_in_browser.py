@@ -28,7 +28,7 @@ def output(sweep, tmp_path_factory) -> Path:
     config = load(sweep.folder("base") / "config.yaml")
     config.output = str(copy)
     assert tracked_study.write_report(config, "base")
-    command = [sys.executable, "-m", "harness", "sync", "--output", str(copy)]  # MLflow keeps places of files in this process
+    command = [sys.executable, "-m", "harness", "sync", f"output={copy}"]  # MLflow keeps places of files in this process
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # adds the report to the study's run
     return copy
 
@@ -38,7 +38,7 @@ def address(output) -> Iterator[str]:
     """Of a UI that serves the store until the last test."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "harness", "ui", "--output", str(output), "--port", str(port)]
+    command = [sys.executable, "-m", "harness", "ui", f"output={output}", f"port={port}"]
     with started(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         wait_for(lambda: _listens(port), process)
         yield f"http://127.0.0.1:{port}"

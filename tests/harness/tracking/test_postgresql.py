@@ -114,7 +114,7 @@ def test_a_sweep_on_a_server_with_postgresql_is_complete(server, run_harness, sm
     done = run_harness(*command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "unreachable" not in done.stdout
-    assert run_harness("sync", "--output", "out", "--uri", server.uri).returncode == 0
+    assert run_harness("sync", "output=out", f"tracking.uri={server.uri}").returncode == 0
 
     client = MlflowClient(server.uri)
     (study,) = client.search_experiments(filter_string="name = 'served'")

@@ -74,9 +74,9 @@ def test_no_shape_of_secret_gets_anywhere(run_harness, small, tmp_path, host):
         for arguments in (
             [*command, f"tracking.uri='{quoted}'"],
             ["plan", *command, f"tracking.uri={address}"],
-            ["status", "s", "--output", "out"],
-            ["sync", "--output", "out", "--uri", address],
-            ["export", "0" * 32, "--output", "out", "--uri", address],
+            ["status", "s", "output=out"],
+            ["sync", "output=out", f"tracking.uri={address}"],
+            ["export", "0" * 32, "output=out", f"tracking.uri={address}"],
         ):
             done = run_harness(*arguments)
             assert "Traceback" not in done.stderr
@@ -115,7 +115,7 @@ def test_nothing_that_a_library_prints_has_a_secret(run_module, small, tmp_path)
     done = run_module("harness", *command, "hydra.verbose=true")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "MLflow is unreachable" in done.stdout
-    synced = run_module("harness", "sync", "--output", "out", "--uri", address)
+    synced = run_module("harness", "sync", "output=out", f"tracking.uri={address}")
     assert (synced.returncode, synced.stderr.count("\n")) == (2, 1)
     assert_nowhere(tmp_path, done.stdout, done.stderr, synced.stdout, synced.stderr)
 
@@ -126,7 +126,7 @@ def test_the_printed_command_says_that_it_lacks_its_secret(run_harness, small, t
     done = run_harness(*command)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "the secrets of this address are not kept: expected the whole address" in done.stderr
-    for arguments in (["sync", "--output", str(tmp_path)], ["export", "0" * 32, "--output", str(tmp_path)]):
-        done = run_harness(*arguments, "--uri", "http://***@127.0.0.1:9")
+    for arguments in (["sync", f"output={tmp_path}"], ["export", "0" * 32, f"output={tmp_path}"]):
+        done = run_harness(*arguments, "tracking.uri=http://***@127.0.0.1:9")
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert "the secrets of this address are not kept" in done.stderr

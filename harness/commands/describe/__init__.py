@@ -1,1 +1,0 @@
-"""What one variant is, in words, numbers and a picture: `python -m harness describe`."""

@@ -1,0 +1,239 @@
+"""What a training step holds in memory: `python -m harness memory model=albert scale=base batch_sizes=[1,4,8] [fits=2GB]`.
+
+Prints weights, gradients, optimiser state and activations of each batch size, measured and by formula, beside the peak of the
+process; what activation checkpointing saves and costs; and the largest batch that fits. Each batch size has its own process.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.checkpoints import start
+from harness.commands.options import Memory
+from harness.config import resolve
+from harness.config.schema import RunConfig
+from harness.errors import InputError
+from harness.hardware import device, facts
+from harness.measure.launch import Outcome, launch
+from harness.measure.memory_formula import Parts
+from harness.measure.records import Request, StepRequest, TrainingStepMemory
+from harness.terminal import Row, table, wrapped
+
+DASH = "-"
+
+LARGEST = 4096
+"""Sequences of the largest batch that is tried."""
+
+
+def main(options: Memory, configs: list[RunConfig]) -> int:
+    """Prints the tables of each variant as soon as they are measured; 0. InputError for what does not fit this machine."""
+    runs = [resolve.resolve(config, start.read(config)) for config in configs]
+    for config in {(run.label, run.scale_name): run for run in runs}.values():
+        for part in measured(options, config):
+            print(part, flush=True)
+    return 0
+
+
+def measured(options: Memory, config: RunConfig) -> Iterator[str]:
+    """The tables of one variant, each as soon as it is measured; InputError for what does not fit this machine."""
+    modes = {"true": (True,), "false": (False,), "both": (False, True), None: (config.finetune.activation_checkpointing,)}
+    modes = modes[options.activation_checkpointing]
+    refuse_impossible(options, config, modes)
+    yield f"{config.label} at scale {config.scale_name}: one training step\n{wrapped(conditions(config), 0)}\n"
+    rows = [
+        _measured(config, size, mode, mode and False in modes) for size in dict.fromkeys(options.batch_sizes) for mode in modes
+    ]
+    yield parts_table(rows) + "\n"
+    yield price_table(rows) + "\n"
+    for mode in modes if options.fits is not None else ():
+        step = StepRequest(1, mode, timed_steps=0)
+        found = largest(options.fits, lambda size, step=step: probe(config, replace(step, batch_size=size), options.fits))
+        yield fit_line(options.fits, mode, found)
+
+
+# Processes
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The result of one process: what it measured, or why it was stopped."""
+
+    batch_size: int
+    measured: TrainingStepMemory | None
+    stopped: str = ""
+
+    @property
+    def peak(self) -> int | None:
+        """Bytes above the baseline at the worst moment; None for a process that was stopped."""
+        return None if self.measured is None else self.measured.peak.kernel
+
+    def fits(self, limit: int) -> bool:
+        """Whether it ran and stayed within so many bytes."""
+        return self.peak is not None and self.peak <= limit
+
+
+@dataclass(frozen=True)
+class LargestBatch:
+    """The largest batch that fitted, and the smallest one that did not."""
+
+    fitting: Probe | None
+    failing: Probe | None
+
+
+def probe(config: RunConfig, step: StepRequest, limit: int | None = None) -> Probe:
+    """Measures in a process of its own; that it was refused memory, or killed for it, is a result. RuntimeError otherwise."""
+    with tempfile.TemporaryDirectory() as folder:
+        request = Request(("training_step",), step=step, memory_limit=limit)
+        return result_of(step.batch_size, launch(config, request, Path(folder)))
+
+
+def result_of(batch_size: int, outcome: Outcome) -> Probe:
+    """What the process measured or why it was stopped; RuntimeError for one that failed for another reason than memory."""
+    if outcome.code == 0:
+        return Probe(batch_size, outcome.measured.training_step)
+    if outcome.code == -9:
+        return Probe(batch_size, None, "killed")
+    if outcome.ending.out_of_memory:
+        return Probe(batch_size, None, "refused memory")
+    raise RuntimeError(f"the process that measured batch size {batch_size} failed ({outcome.code}): {outcome.ending.reason}")
+
+
+def largest(limit: int, run: Callable[[int], Probe]) -> LargestBatch:
+    """By doubling until one does not fit, then by bisection; `run` is called once for each batch size."""
+    fitting, failing = None, None
+    size = 1
+    while failing is None and size <= LARGEST:
+        tried = run(size)
+        fitting, failing = (tried, None) if tried.fits(limit) else (fitting, tried)
+        size *= 2
+    while fitting and failing and failing.batch_size - fitting.batch_size > 1:
+        tried = run((fitting.batch_size + failing.batch_size) // 2)
+        fitting, failing = (tried, failing) if tried.fits(limit) else (fitting, tried)
+    return LargestBatch(fitting, failing)
+
+
+# Tables
+
+
+def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...]) -> None:
+    """InputError for a body without layers to recompute, a compiled model, an absent GPU, and more memory than is free."""
+    resolve.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
+    if config.hardware.compile:
+        raise InputError(
+            "hardware.compile=true: what autograd keeps is measured of uncompiled models alone, expected hardware.compile=false"
+        )
+    device.refuse_absent(config.hardware)
+    free = facts.free_bytes(config.hardware)
+    if options.fits is not None and free is not None and options.fits > free:
+        raise InputError(f"fits={options.fits / 1e9:.3g}GB is more than the {free / 1e9:.3g} GB that are free here: use less")
+
+
+def conditions(config: RunConfig) -> str:
+    """The conditions of all measurements, in one line."""
+    hardware, length = config.hardware, config.measure.length
+    return (
+        f"{facts.description(hardware)}, {hardware.device.value}, {length} tokens a sequence without padding, AdamW (fused); "
+        "each row is a process of its own, peaks are above it with its libraries loaded"
+    )
+
+
+def _measured(config: RunConfig, batch_size: int, checkpointing: bool, paired: bool) -> TrainingStepMemory:
+    tried = probe(config, StepRequest(batch_size, checkpointing, against_plain=paired))
+    if tried.measured is None:
+        raise InputError(f"batch_sizes: {batch_size} does not fit into this machine ({tried.stopped}); use smaller ones")
+    return tried.measured
+
+
+def parts_table(rows: list[TrainingStepMemory]) -> str:
+    """Two lines a row, measured and by formula; a dash where unknown."""
+    head = ("MB", "batch", "checkpointing", "weights", "gradients", "optimiser", "activations", "sum")
+    lines: list[Row] = []
+    for row in rows:
+        which = (str(row.step.batch_size), yes(row.step.checkpointing))
+        lines.append(("measured", *which, *_megabytes(row.parts), megabytes(row.peak.kernel), megabytes(row.peak.sampled)))
+        lines.append(("formula", *which, *_megabytes(row.formula), DASH, DASH))
+    return table((*head, "kernel peak", "sampled peak"), lines, "lrl" + "r" * 7)
+
+
+def _megabytes(parts: Parts) -> Row:
+    values = (parts.weights, parts.gradients, parts.optimiser, parts.activations, parts.total)
+    return tuple(megabytes(value) for value in values)
+
+
+def price_table(rows: list[TrainingStepMemory]) -> str:
+    """Time and FLOPs of a step; where a batch was measured both ways, how they compare.
+
+    The ratio of times is that of steps in turn in one process: the load differs between processes.
+    """
+    plain = {row.step.batch_size: row for row in rows if not row.step.checkpointing}
+    lines = []
+    for row in rows:
+        against = plain.get(row.step.batch_size) if row.step.checkpointing else None
+        lines.append(
+            (
+                str(row.step.batch_size),
+                yes(row.step.checkpointing),
+                DASH if row.step_s is None else f"{1e3 * row.step_s:.1f}",
+                ratio(row.step_s, row.plain_step_s),
+                ratio(row.peak.kernel, against and against.peak.kernel),
+                ratio(row.parts.activations, against and against.parts.activations),
+                f"{row.flops.model / 1e9:.3f}",
+                f"{row.flops.hardware / 1e9:.3f}",
+                ratio(row.flops.hardware, row.flops.model if row.step.checkpointing else None),
+                utilisation(row.flops.model, row),
+                utilisation(row.flops.hardware, row),
+            )
+        )
+    head = (
+        "batch",
+        "checkpointing",
+        "step p50 ms",
+        "time",
+        "kernel peak",
+        "activations",
+        "model GFLOP",
+        "hardware GFLOP",
+        "FLOP",
+        "MFU",
+        "HFU",
+    )
+    return table(head, lines, "rl" + "r" * 9)
+
+
+def utilisation(flops: int, row: TrainingStepMemory) -> str:
+    """FLOPs of a step over what the fastest matrix product does in its time; a dash for an untimed step or a slow peak.
+
+    MFU is that of what the model needs, HFU of what the device does for it (arXiv:2204.02311, appendix B).
+    """
+    if row.step_s is None or row.peak_flops_per_s is None:
+        return DASH
+    share = flops / row.step_s / row.peak_flops_per_s
+    return f"{share:.3f}" if share <= 1 else DASH
+
+
+def fit_line(limit: int, checkpointing: bool, fit: LargestBatch) -> str:
+    """The largest batch that fits and the smallest that does not, each with its peak."""
+    begin = f"within {megabytes(limit)} MB, checkpointing {yes(checkpointing)}:"
+    fitting = "no batch fits" if fit.fitting is None else f"batch {_tried(fit.fitting)} fits"
+    failing = "no larger one was tried" if fit.failing is None else f"batch {_tried(fit.failing)} does not"
+    return f"{begin} {fitting}, {failing}"
+
+
+def _tried(tried: Probe) -> str:
+    return f"{tried.batch_size} ({tried.stopped or f'peak {megabytes(tried.peak)} MB'})"
+
+
+def megabytes(value: int | None) -> str:
+    """In 10^6 bytes."""
+    return DASH if value is None else f"{value / 1e6:,.1f}"
+
+
+def yes(fact: bool) -> str:
+    """`yes` or `no`."""
+    return "yes" if fact else "no"
+
+
+def ratio(value: float | None, against: float | None) -> str:
+    """How many times as much; a dash without a value to compare with."""
+    return DASH if value is None or not against else f"{value / against:.2f}x"

@@ -1,0 +1,441 @@
+"""The keys, words and switches of every command but `run`, each command's as a dataclass: what `--help` prints is from here.
+
+A command line is read into it before the command's module, which may need torch, is imported.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from harness import redact, study
+from harness.commands.grammar import SWEEP, Composed, group_of, key, switch, word
+from harness.config import names
+from harness.errors import InputError, unknown
+from harness.study.simulation import Setting
+from models.ranges import Range
+
+RUN = "folder or name of a run, or its id in the tracking store"
+ROWS = (".txt", ".csv", ".tsv", ".jsonl")
+"""Endings of files with texts of a user."""
+
+TABLES = ROWS[1:]
+"""Those that are read by their columns."""
+
+PREDICTIONS = (".jsonl", ".csv")
+FEATURES = ("jsonl", "parquet", "safetensors")
+TOKENIZERS = ("wordpiece", "bpe", "unigram", "words")
+"""What `tokenizer` compares; `words` has the most frequent words as its pieces, all others are unknown."""
+
+AUDIT_FILTERS = ("verdict", "source", "measure")
+
+OF_MODEL = ("model", "scale", "enhancement")
+"""Groups of choices that say which model is meant."""
+
+ABOVE_ZERO, COUNT = Range(above=0, limit=float("inf")), Range(at_least=1)
+
+BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def bytes_of(name: str, text: str) -> int:
+    """`2GB`, `1.5GiB` or `800 MB`; InputError for anything else, as a number without a unit."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?i?B)", text.strip(), re.IGNORECASE)
+    unit = match[2].upper() if match else None
+    if not match or unit not in BYTES or not 0 < float(match[1]) * BYTES[unit] < float("inf"):
+        raise InputError(f"{name}={text!r} must be a size above 0 with its unit, such as 800MB, 2GB or 1.5GiB")
+    return int(float(match[1]) * BYTES[unit])
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFolder:
+    """Where the runs are."""
+
+    output: str = key("multirun", "folder of the runs")
+
+    def refuse_missing(self) -> None:
+        """InputError where the folder is not there."""
+        if not Path(self.output).is_dir():
+            raise InputError(f"output={self.output!r} is not a folder: expected the one of the runs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store(OutputFolder):
+    """Where the runs and the tracking store are."""
+
+    uri: str | None = key(None, "tracking store (SQLite in the folder of the runs)", name="tracking.uri")
+
+    def __post_init__(self) -> None:
+        """InputError for an address that none can be, or whose secrets are not known here."""
+        redact.whole(self.uri or "")
+        names.refuse_address(self.uri)
+
+
+def with_a_task(choices: list[str]) -> list[str]:
+    """The choices with a task: the default is a set of tasks, which would compose the same model for each of them."""
+    return choices if any(choice.startswith("task=") for choice in choices) else [*choices, "task=bag"]
+
+
+def refuse_file(name: str, path: Path, source: Path) -> None:
+    """InputError for an output that is a folder or the input itself, and for an input that is no file."""
+    if not source.is_file():
+        raise InputError(f"input={str(source)!r} is no file: expected {', '.join(ROWS)} in UTF-8")
+    if path.is_dir() or (path.exists() and path.samefile(source)):
+        raise InputError(f"{name}={str(path)!r} is a folder or the input itself: expected another file")
+
+
+# Before a run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Composed):
+    """Shows what a command would run, and about how long it would take, without running it.
+
+    Everything else is as for a run: -m model=base,albert task=sst2 seed=1,2 ... or +experiment=NAME
+    """
+
+    no_probe: bool = switch("time and memory of earlier runs alone")
+    flops_per_second: float | None = key(
+        None, "of another device, to extrapolate the training of what is to do from its counted FLOPs", range=ABOVE_ZERO
+    )
+    price: float | None = key(None, "of an hour of one device, to extrapolate the cost", range=ABOVE_ZERO)
+
+    def overrides(self) -> list[str]:
+        return self.typed()
+
+    def begin(self) -> None:
+        if not self.no_probe:
+            study.prepare_workers()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Describe(Composed):
+    """Shows what a variant is.
+
+    TOPIC is `variant`: difference from base, parameters, shapes, a picture; `scales`: parameters, FLOPs and memory of the
+    variant at every scale, with factors; or `activations`: a picture of all non-linearities and their derivatives.
+
+    Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' pretrain=rtd model.KEY=VALUE
+    """
+
+    topics: ClassVar[tuple[str, ...]] = ("variant", "scales", "activations")
+    topic: str = word("TOPIC", "variant", "what is shown", choices=topics, called="topic")
+    to: Path = key(Path("multirun", "describe"), "folder of the pictures")
+
+    def overrides(self) -> list[str]:
+        return with_a_task(super().overrides())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile(Composed):
+    """Parameters, FLOPs, latency and memory of variants side by side, without data and training.
+
+    Everything else chooses the variants, as for `python -m harness`: model=base,windowed scale=mini 'enhancement=[swiglu]'
+    measure.length=256 measure.batch_size=8 finetune.batch_size=16 hardware.dtype=bf16 model.KEY=VALUE. Commas make columns.
+    """
+
+    rounds: int | None = key(
+        None, "launches of a variant (as many as fit into a minute, from 5 to 20; 1 of a single one)", range=COUNT
+    )
+    trace: bool = switch("time by component too, with a trace of each variant as a file")
+    json: bool = switch("writes the raw values, profile.json")
+    to: Path = key(Path("multirun", "profile"), "folder of these files")
+
+    def overrides(self) -> list[str]:
+        sweep = [] if set(SWEEP) & set(self.choices) else ["-m"]  # each column is a run of a sweep
+        return [*sweep, *with_a_task(self.typed())]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(Composed):
+    """Shows what a training step holds in memory, measured and by formula.
+
+    Everything else chooses model and machine: model=albert scale=base hardware.threads=2 ...
+    """
+
+    batch_sizes: tuple[int, ...] = key(
+        (1, 4, 8), "sequences of one optimiser step, in one piece", range=Range(at_least=1, limit=1e6)
+    )
+    length: str | None = key(None, "tokens of each sequence (measure.length: 128, or as many as the model takes)")
+    activation_checkpointing: str | None = key(
+        None,
+        "true, false or both (finetune.activation_checkpointing)",
+        choices=("true", "false", "both"),
+        called="choice",
+    )
+    fits: int | None = key(None, "memory, such as 2GB: searches the largest batch that stays within it", read=bytes_of)
+
+    def overrides(self) -> list[str]:
+        return [*with_a_task(super().overrides()), *([f"measure.length={self.length}"] if self.length else [])]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Store):
+    """Counts parameters, FLOPs and bytes at the dimensions of each claim, compares scores of finished runs, and with
+    --measure times what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
+
+    A claim is a few lines of YAML: in conf/claims/; in a file of yours, claims=FILE.yaml; below my_conf/claims/ with
+    --config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml beside my_conf/model/NAME.yaml.
+    """
+
+    claims: tuple[str, ...] = key((), "names of files in conf/claims/, names of claims, or paths, with commas (all)")
+    vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece a line, for claims about the ids of a text")
+    where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
+    measure: bool = switch("times what is claimed of speed: minutes")
+    config_dir: str | None = key(None, kind="hydra")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for condition in self.where:
+            if condition.partition("=")[0] not in AUDIT_FILTERS:
+                raise unknown("key", condition.partition("=")[0], AUDIT_FILTERS, "where")
+        if self.output != "multirun":
+            self.refuse_missing()
+
+
+@dataclass(frozen=True)
+class Simulate(Setting):
+    """Simulates a sweep on many machines with the harness's own order of runs and limits of failures.
+
+    Simulated are runs and their locks: how long they take, which fail, which workers are killed, which commands crash.
+    """
+
+    def __post_init__(self) -> None:
+        if self.commands > self.workers:
+            raise InputError(f"commands={self.commands} must be at most workers={self.workers}")
+        if self.pretrainings >= self.runs:
+            raise InputError(f"pretrainings={self.pretrainings} must be less than runs={self.runs}, of which they are a part")
+
+
+# Inputs of a model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspect(Composed):
+    """Shows the inputs of a model for one item of a task or for a text of yours, as a table and as a picture.
+
+    Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...
+    """
+
+    run: str | None = word("RUN", None, f"{RUN}: its model and tokenizer")
+    checkpoint: str | None = key(None, "in place of RUN: a folder of weights, ours or published, or a name on the hub")
+    item: str | None = key(None, "id of the row, as its data set has it")
+    text: str | None = key(None, "in place of an item: a text of yours, the texts of a pair separated by ` ||| `")
+    split: str = key("validation", "of the task: train, validation, test, or a name of its own")
+    to: Path = key(Path("multirun", "inspect"), "folder of the pictures")
+    png: bool = key(False, "true: PNG beside SVG")
+    attention: bool = key(False, "true: the attention of every layer and head too, of RUN, checkpoint= or text=")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.text is not None and self.item is not None:
+            raise InputError("item= and text= both name what is shown: give one of them")
+        if self.text is None and not any(choice.startswith("task=") for choice in self.choices):
+            raise InputError("task= is missing: expected the task whose item is shown, such as task=mrpc")
+        if self.text is None and self.item is None:
+            raise InputError("item= is missing: expected the id of the row, as its data set has it, or text=")
+        if self.run and self.checkpoint:
+            raise InputError("RUN and checkpoint= both name weights: give one of them")
+        if self.attention and not self.source and self.text is None:
+            raise InputError("attention=true needs weights: give RUN or checkpoint=FOLDER")
+
+    @property
+    def source(self) -> tuple[str, str] | None:
+        """Where the weights are: `RUN` or `checkpoint`, and which."""
+        return ("RUN", self.run) if self.run else ("checkpoint", self.checkpoint) if self.checkpoint else None
+
+    def overrides(self) -> list[str]:
+        return super().overrides() if self.text is None else with_a_task(super().overrides())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokenizer(Composed):
+    """Shows how tokenizers cut a text: trained on it to the same size, or one that exists.
+
+    Everything else chooses text and training: task=sst2 data=local, or corpus=wikitext; tokenizer.vocab_size=4096
+    """
+
+    run: str | None = word("RUN", None, f"{RUN}: its tokenizer")
+    kinds: tuple[str, ...] | None = key(
+        None, f"what is trained and compared ({','.join(TOKENIZERS)})", choices=TOKENIZERS, called="kind"
+    )
+    characters: int = key(1_000_000, "of held-out text that is counted, at most", range=Range(at_least=1, limit=1e12))
+    to: Path = key(Path("multirun", "tokenizer"), "folder of the picture")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.texts) != 1:
+            problem = "both name a text" if self.texts else "are missing"
+            raise InputError(f"task= and corpus= {problem}: expected one of them, such as task=sst2 or corpus=wikitext")
+
+    @property
+    def texts(self) -> set[str]:
+        """The groups that name a text, `task` or `corpus`."""
+        return {group_of(choice) for choice in self.choices if "." not in choice.partition("=")[0]} & {"task", "corpus"}
+
+    def overrides(self) -> list[str]:
+        return with_a_task(super().overrides())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features(Composed):
+    """Writes the vectors of every token of every line of a text file.
+
+    model=, scale= and enhancement= say which model is expected; hardware= on what it runs.
+    """
+
+    groups = (*OF_MODEL, "tokenizer", "hardware", "tracking", "output")
+
+    run: str | None = word("RUN", None, RUN)
+    checkpoint: str | None = key(None, "in place of RUN: a folder of weights, ours or published, or a name on the hub")
+    input: Path = key(
+        meaning="text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `; or a .csv, .tsv, .jsonl"
+    )
+    fields: tuple[str, ...] = key(
+        ("text",), "columns of a .csv, .tsv or .jsonl: one, or the two of a pair, [premise,hypothesis]"
+    )
+    to: Path = key(meaning="file to write; an older one is replaced")
+    format: str | None = key(
+        None, "jsonl, parquet or safetensors (the ending of `to`; jsonl where it has none)", choices=FEATURES
+    )
+    layers: tuple[int, ...] | None = key(
+        None, "such as [-1,-2,-3,-4], the default; 0 is the embeddings, 1 the first layer, -1 the last"
+    )
+    batch_size: int = key(32, "texts of one pass through the model", range=COUNT)
+    max_length: int | None = key(
+        None, "tokens of a text, longer ones are cut (128, or as many as the model takes)", range=Range(at_least=4)
+    )  # one less than a pair of one piece each needs
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bool(self.run) == bool(self.checkpoint):
+            problem = "RUN and checkpoint= both name weights" if self.run else "no weights are named"
+            raise InputError(f"{problem}: give RUN or checkpoint=FOLDER, one of them")
+        refuse_file("to", self.to, self.input)
+        if len({*(self.layers or ())}) < len(self.layers or ()):
+            raise InputError(f"layers={[*self.layers]} names a layer twice")
+        if self.written not in FEATURES:
+            endings = ", ".join(f".{name}" for name in FEATURES)
+            raise InputError(f"to={str(self.to)!r} ends in {self.to.suffix!r}: expected {endings}, or format=NAME beside it")
+        if self.fields != ("text",) and self.input.suffix not in TABLES:
+            names = ",".join(self.fields)
+            raise InputError(f"fields=[{names}] names columns: expected an input that ends in {', '.join(TABLES)}")
+        if not all(self.fields) or len(self.fields) > 2:
+            raise InputError(f"fields=[{','.join(self.fields)}] must name one or two columns, such as [text]")
+
+    @property
+    def source(self) -> tuple[str, str]:
+        """Where the weights are: `RUN` or `checkpoint`, and which."""
+        return ("RUN", self.run) if self.run else ("checkpoint", self.checkpoint)
+
+    @property
+    def written(self) -> str:
+        """The format of the file."""
+        return self.format or self.to.suffix.removeprefix(".") or "jsonl"
+
+    def overrides(self) -> list[str]:
+        return [*super().overrides(), "task=bag"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(Composed):
+    """Writes the predictions of a fine-tuned run on new texts.
+
+    hardware= says on what it runs.
+    """
+
+    groups = ("hardware", "tracking", "output")
+
+    run: str = word("RUN", meaning=f"{RUN}; fine-tuned with finetune.keep=last")
+    input: Path = key(
+        meaning=".txt, one text a line, the texts of a pair separated by ` ||| `, or .csv, .tsv, .jsonl with the task's columns"
+    )
+    to: Path = key(meaning=".jsonl or .csv, one row an input row; an older file is replaced")
+    batch_size: int = key(64, "rows of one pass through the model", range=COUNT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_file("to", self.to, self.input)
+        for name, path, endings in (("input", self.input, ROWS), ("to", self.to, PREDICTIONS)):
+            if path.suffix not in endings:
+                raise InputError(f"{name}={str(path)!r} ends in {path.suffix!r}: expected {', '.join(endings)}")
+
+    def overrides(self) -> list[str]:
+        return [*super().overrides(), "task=bag"]
+
+
+# Runs that are finished
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(Store):
+    """Writes a model that was trained here as a checkpoint that transformers loads."""
+
+    run: str = word("RUN", meaning=RUN)
+    to: Path | None = key(None, "new folder (RUN/export)")
+    family: str | None = key(None, "model_type to write (the first that expresses the model)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status(OutputFolder):
+    """What of a study has finished, what is missing and why, and the command that completes it."""
+
+    study: str | None = word("STUDY", None, "name of a study (all of them, in short)")
+
+    __post_init__ = OutputFolder.refuse_missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clean(OutputFolder):
+    """Removes what no run needs: unused data, launches of old timing sessions, torn and temporary files; asks first."""
+
+    dry_run: bool = switch("only lists what would be removed")
+    yes: bool = switch("does not ask")
+
+    __post_init__ = OutputFolder.refuse_missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sync(Store):
+    """Sends results to MLflow that it has missed, from the folders of the runs; sending them twice changes nothing."""
+
+    def __post_init__(self) -> None:
+        self.refuse_missing()
+        super().__post_init__()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ui(OutputFolder):
+    """Opens the tracking store in MLflow's UI: prints the address of each study's table, sorted by score, and serves until
+    Ctrl-C.
+    """
+
+    port: int = key(5000, "port on this machine", range=Range(at_least=0, at_most=65535))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """Packs the answers that runs with finetune.submit=true left for GLUE's page."""
+
+    folders: tuple[Path, ...] = word("RUN...", meaning="folders of runs with finetune.submit=true")
+    to: Path = key(Path("submission.zip"), "archive to write")
+
+
+OPTIONS = {
+    "plan": Plan,
+    "simulate": Simulate,
+    "describe": Describe,
+    "profile": Profile,
+    "memory": Memory,
+    "audit": Audit,
+    "inspect": Inspect,
+    "tokenizer": Tokenizer,
+    "features": Features,
+    "predict": Predict,
+    "export": Export,
+    "status": Status,
+    "clean": Clean,
+    "sync": Sync,
+    "ui": Ui,
+    "submission": Submission,
+}
+"""Name of a command -> its options."""

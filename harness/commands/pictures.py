@@ -1,0 +1,73 @@
+"""What the pictures of all commands share: their style, their files, and text that fits its place."""
+
+import io
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.textpath import TextPath
+
+from harness.errors import InputError
+
+FONT = "DejaVu Sans"
+STYLE = {"svg.hashsalt": "harness", "font.family": FONT, "font.size": 9, "text.parse_math": False}
+"""Settings of matplotlib under which a picture is drawn and saved."""
+
+SMALLEST = 4.5
+"""Points of a letter; a text that needs smaller ones is cut."""
+
+POINT, ROUNDING = 1 / 72, 1.04
+"""Inches; a little more than the outline, as letters are drawn on whole pixels."""
+
+
+def content(figure: Figure, ending: str) -> bytes:
+    """The file of a figure that was drawn under STYLE, the same bytes for the same figure."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=ending, metadata={"Date": None} if ending == "svg" else {"Software": None}, dpi=150)
+    return buffer.getvalue()
+
+
+def save(figure: Figure, folder: Path, name: str, endings: Iterable[str] = ("png", "svg")) -> list[Path]:
+    """Writes the figure once an ending; returns the paths. InputError where the folder cannot be written."""
+    paths = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for ending in endings:
+            paths.append(folder / f"{name}.{ending}")
+            paths[-1].write_bytes(content(figure, ending))
+    except OSError as error:
+        raise InputError(f"to={str(folder)!r} cannot be written ({error.strerror}); expected a folder") from error
+    return paths
+
+
+def fitted(text: str, width: float, size: float, bold: bool = False) -> tuple[str, float]:
+    """The text and its size in points: smaller where it is wider than `width` inches, and cut where nobody could read it."""
+    text = drawable(text)
+    size = min(size, size * width / max(breadth(text, size, bold), POINT))
+    if size >= SMALLEST:
+        return text, size
+    while len(text) > 2 and (wide := breadth(text, SMALLEST, bold)) > width:
+        text = f"{text[: min(int(len(text) * width / wide) + 1, len(text) - 2)]}…"
+    return text, SMALLEST
+
+
+@lru_cache(maxsize=4096)
+def breadth(text: str, size: float, bold: bool = False) -> float:
+    """Inches that the text takes at this size in points."""
+    if not text.strip():
+        return 0.0
+    font = FontProperties(family=FONT, weight="bold" if bold else "normal")
+    return TextPath((0, 0), text, size=size, prop=font).get_extents().x1 * POINT * ROUNDING
+
+
+def drawable(text: str) -> str:
+    """The text with a box in the place of each letter that the font lacks."""
+    letters = _letters()
+    return "".join(letter if ord(letter) in letters else "□" for letter in text)
+
+
+@lru_cache(maxsize=1)
+def _letters() -> frozenset[int]:
+    return frozenset(get_font(findfont(FONT)).get_charmap())

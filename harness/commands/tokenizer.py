@@ -1,0 +1,418 @@
+"""How tokenizers cut a text: `python -m harness tokenizer task=sst2 [kinds=wordpiece,bpe] [tokenizer.vocab_size=4096]`.
+
+Trains each kind on the same text to the same size, and shows pieces a word, unknown ones, lengths and the words that are split
+most, on held-out text. RUN, `tokenizer.file=FILE` or `tokenizer.vocab_file=FILE` shows a tokenizer that exists. Words are runs
+of letters and digits and each punctuation mark, as BERT finds them. N texts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from textwrap import wrap
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from tokenizers import Encoding
+from tokenizers import Tokenizer as Built
+from tokenizers.models import WordLevel
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.trainers import WordLevelTrainer
+
+from harness import tasks
+from harness.checkpoints import find_run, native
+from harness.commands.options import TOKENIZERS, Tokenizer
+from harness.commands.pictures import STYLE, save
+from harness.config.choices import TaskKind, TokenizerKind
+from harness.config.resolve import Found, resolve
+from harness.config.schema import RunConfig
+from harness.config.texts import TokenizerConfig
+from harness.corpus.prepare import Lines
+from harness.data import tokenizer as tokenizers
+from harness.data.tokenizer import SPECIAL, special_ids
+from harness.errors import InputError
+from harness.tasks.rows import load_table
+from harness.terminal import WIDTH, Row, live_line, table
+
+EXISTING = "this one"
+"""Name of the tokenizer that is not trained here."""
+
+PIECES = 8
+"""Pieces of a word that are listed."""
+
+FIRST_BIN = 8
+"""Words of the shortest texts that share a row; each further row has texts up to twice as long."""
+
+LISTED = 4
+"""Words that are shown of those split most, and of those unknown most often."""
+
+MOST = 4
+"""Pieces of a word from which on they are counted together."""
+
+
+LINES = (("#000000", "-"), ("#0072B2", "--"), ("#D55E00", "-."), ("#009E73", ":"), ("#7A7A7A", "-"))
+GREYS = ("#F2F2F2", "#CFCFCF", "#A3A3A3", "#787878")
+"""Of words in 1, 2, ... pieces."""
+
+POINTS = 12
+"""Groups of texts by their number of words, each with as many texts."""
+
+ROOM = 0.05
+"""Share of all words from which a part of a bar has room for its number."""
+
+Span = tuple[int, int]
+"""First character, and the one after the last."""
+
+
+def main(options: Tokenizer, configs: list[RunConfig]) -> int:
+    """Prints the tables and writes the picture; 0. InputError for several texts, and for what cannot be read or written."""
+    if len(configs) > 1:
+        raise InputError(f"the command line names {len(configs)} runs: expected one text")
+    config = replace(resolve(configs[0], Found()), corpus=configs[0].corpus)  # without a pretraining no corpus is kept
+    is_corpus = "corpus" in options.texts
+    train, held_out = texts_of(config, is_corpus, "train"), texts_of(config, is_corpus, "validation")
+    text = text_of(held_out, options.characters)
+    if not text.texts:
+        raise InputError("the held-out text has no words: choose another task= or corpus=")
+    counts = []
+    with live_line("training tokenizers") as line:
+        for name, tokenizer in _tokenizers(options, config, train):
+            line.show(f"counting {name}")
+            counts.append(count(name, tokenizer, text))
+    name = f"corpus {config.corpus.name}" if is_corpus else f"task {config.task.name}"
+    longest = config.pretrain.length if is_corpus else config.task.max_length  # a corpus is a stream, its lines are counted
+    with mpl.rc_context(STYLE):
+        paths = save(draw(counts, text, name), options.to, name.replace(" ", "-"))
+    parts = [*_title(config, options.run, name, counts, text), "", *page(counts, text, longest), "", *map(str, paths)]
+    print("\n".join(parts))
+    return 0
+
+
+def texts_of(config: RunConfig, is_corpus: bool, split: str) -> Iterable[str]:
+    """The texts of a split of the corpus or of the task; those of a corpus are read again in every iteration."""
+    if is_corpus:
+        return Lines(config, split)
+    examples = tasks.kind_of(config.task).examples(config.task, load_table(config, split))
+    if config.task.kind is TaskKind.tokens:
+        return [" ".join(words) for words in examples.texts]
+    return [text for texts in examples.texts for text in texts]
+
+
+def _tokenizers(options: Tokenizer, config: RunConfig, train: Iterable[str]) -> Iterator[tuple[str, Built]]:
+    """The tokenizer that exists, then those that are trained, to its size."""
+    settings = config.tokenizer
+    if options.run is not None:
+        folder = find_run.weights_folder(options.run, "RUN", config.output, config.tracking.uri)
+        settings = replace(settings, file=str(folder / native.TOKENIZER), vocab_file=None)
+    exists = bool(settings.file or settings.vocab_file)
+    if exists:
+        built = tokenizers.build(settings, ())
+        yield EXISTING, built
+        settings = replace(settings, file=None, vocab_file=None, vocab_size=built.get_vocab_size())
+    kinds = dict.fromkeys(options.kinds or TOKENIZERS)
+    for kind in kinds if options.kinds or not exists else ():
+        try:
+            yield kind, _trained(kind, settings, train)
+        except tokenizers.TooFewPiecesError as error:
+            if exists:
+                raise InputError(f"kinds: {kind} needs more than the {settings.vocab_size} pieces of this one") from error
+            raise InputError(f"{error}; or leave {kind} out of kinds={','.join(kinds)}") from error
+
+
+def _trained(kind: str, settings: TokenizerConfig, train: Iterable[str]) -> Built:
+    if kind == "words":
+        built = plain_words(settings, tokenizers.limited(train, settings.train_characters))
+        if (least := built.get_vocab_size()) > settings.vocab_size:
+            raise tokenizers.TooFewPiecesError(
+                f"tokenizer.vocab_size={settings.vocab_size} is too small: expected at least {least}"
+            )
+        return built
+    return tokenizers.build(replace(settings, kind=TokenizerKind[kind]), train)
+
+
+# Counts
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of the text, how often it is there, and its pieces."""
+
+    text: str
+    count: int
+    pieces: tuple[str, ...]
+    unknown: bool
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one tokenizer makes of one text."""
+
+    name: str
+    vocab_size: int
+    pieces_per_word: float
+    characters_per_piece: float
+    unknown_pieces: float  # share of all pieces
+    unknown_words: float  # share of all words that have an unknown piece
+    shares: tuple[float, ...]  # of words with 1, 2, ... pieces, the last one MOST or more; without unknown ones
+    lengths: np.ndarray  # (N,) pieces of each text, without special ones
+    split: tuple[Word, ...]  # words in most pieces, the more frequent first
+    missed: tuple[Word, ...]  # words with an unknown piece, the most frequent first
+
+
+@dataclass(frozen=True)
+class Text:
+    """The texts that are counted, cut into words."""
+
+    texts: list[str]
+    words: list[list[tuple[str, Span]]]  # of each text
+    lengths: np.ndarray  # (N,) words of each text
+
+    @property
+    def characters(self) -> int:
+        """Letters of all words, without spaces."""
+        return sum(len(word) for words in self.words for word, _ in words)
+
+
+def text_of(texts: Iterable[str], characters: int) -> Text:
+    """The first texts with so many characters; a text without words is left out."""
+    read, words = [], []
+    cut = BertPreTokenizer().pre_tokenize_str
+    for text in texts:
+        beginning = text[:characters]
+        if its_words := cut(beginning):
+            read.append(beginning)
+            words.append(its_words)
+        characters -= len(beginning)
+        if characters <= 0:
+            break
+    return Text(read, words, np.array([len(its_words) for its_words in words]))
+
+
+def plain_words(config: TokenizerConfig, texts: Iterable[str]) -> Built:
+    """A piece for each of the most frequent words; every other word is unknown."""
+    tokenizer = Built(WordLevel(unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(lowercase=config.lowercase), BertPreTokenizer()
+    trainer = WordLevelTrainer(
+        vocab_size=config.vocab_size, min_frequency=config.min_frequency, special_tokens=list(SPECIAL), show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def count(name: str, tokenizer: Built, text: Text) -> Counts:
+    """What the tokenizer makes of the text."""
+    tokenizer.no_truncation()
+    unknown = special_ids(tokenizer)["unk"]
+    encoded = tokenizer.encode_batch(text.texts, add_special_tokens=False)
+    lengths = np.array([len(row.ids) for row in encoded])
+    pieces = int(lengths.sum())
+    missing = sum(row.ids.count(unknown) for row in encoded)
+    words, total = _words(encoded, text, unknown), int(text.lengths.sum())
+    missed = [word for word in words if word.unknown]
+    shares = [0] * MOST
+    for word in words:
+        if not word.unknown:
+            shares[min(max(len(word.pieces), 1), MOST) - 1] += word.count
+    split = sorted(
+        (word for word in words if len(word.pieces) > 1), key=lambda word: (-len(word.pieces), -word.count, word.text)
+    )
+    return Counts(
+        name=name,
+        vocab_size=tokenizer.get_vocab_size(),
+        pieces_per_word=pieces / total,
+        characters_per_piece=text.characters / pieces,
+        unknown_pieces=missing / pieces,
+        unknown_words=sum(word.count for word in missed) / total,
+        shares=tuple(share / total for share in shares),
+        lengths=lengths,
+        split=tuple(split[:LISTED]),
+        missed=tuple(sorted(missed, key=lambda word: (-word.count, word.text))[:LISTED]),
+    )
+
+
+def _words(encoded: list[Encoding], text: Text, unknown: int | None) -> list[Word]:
+    """Each word with its pieces as they are in the text, equal ones counted together."""
+    numbers: Counter[tuple[str, tuple[str, ...], bool]] = Counter()
+    for row, words in zip(encoded, text.words, strict=True):
+        for (word, _), places in zip(words, pieces_of(row.offsets, [span for _, span in words]), strict=True):
+            pieces = tuple(row.tokens[place] for place in places)
+            numbers[word, pieces, any(row.ids[place] == unknown for place in places)] += 1
+    return [Word(word, number, pieces, is_unknown) for (word, pieces, is_unknown), number in numbers.items()]
+
+
+def pieces_of(offsets: list[Span], words: list[Span]) -> list[list[int]]:
+    """The places of the pieces that cover some of each word; both in the order of the text.
+
+    A piece may cover several words, and one that marks the beginning of a word covers no character.
+    """
+    of_words, first = [], 0
+    for start, end in words:
+        while first < len(offsets) and offsets[first][1] <= start and not _is_mark(offsets[first], start):
+            first += 1
+        place, mine = first, []
+        while place < len(offsets) and offsets[place][0] < end:
+            if offsets[place][1] > start or _is_mark(offsets[place], start):
+                mine.append(place)
+            place += 1
+        of_words.append(mine)
+    return of_words
+
+
+def _is_mark(piece: Span, start: int) -> bool:
+    return piece == (start, start)
+
+
+# Text
+
+
+def _title(config: RunConfig, run: str | None, name: str, counts: list[Counts], text: Text) -> list[str]:
+    case = "lower case" if config.tokenizer.lowercase else "case kept"
+    trained = any(tokenizer.name != EXISTING for tokenizer in counts)
+    size = next((tokenizer.vocab_size for tokenizer in counts if tokenizer.name == EXISTING), config.tokenizer.vocab_size)
+    existing = run or config.tokenizer.file or config.tokenizer.vocab_file
+    parts = [
+        f"tokenizers on the held-out text of {name}: "
+        f"{text.lengths.sum():,} words and punctuation marks in {len(text.texts):,} texts",
+        f"trained on its training text to at most {size:,} pieces, {case}" if trained else "",
+        f"this one: {existing}" if existing else "",
+    ]
+    return [line for part in parts for line in wrap(part, WIDTH)]
+
+
+def page(counts: list[Counts], text: Text, limit: int) -> list[str]:
+    """The tables: of words, of lengths, and of the words split most and unknown."""
+    return [_of_words(counts), "", _of_lengths(counts, text, limit), "", *_examples(counts)]
+
+
+def _of_words(counts: list[Counts]) -> str:
+    head = ("tokenizer", "pieces", "pieces a word", "letters a piece", "whole words", "unknown pieces", "unknown words")
+    rows = [
+        (
+            it.name,
+            f"{it.vocab_size:,}",
+            f"{it.pieces_per_word:.3f}",
+            f"{it.characters_per_piece:.2f}",
+            percent(it.shares[0]),
+            percent(it.unknown_pieces),
+            percent(it.unknown_words),
+        )
+        for it in counts
+    ]
+    return table(head, rows, "lrrrrrr")
+
+
+def _of_lengths(counts: list[Counts], text: Text, limit: int) -> str:
+    """Mean pieces of texts by their number of words, and the share of texts that are longer than a run reads."""
+    head = ("pieces of a text", "texts", *(it.name for it in counts))
+    rows: list[Row] = []
+    for low, high in bins(text.lengths):
+        inside = (text.lengths >= low) & (text.lengths <= high)
+        rows.append((f"{low}-{high} words", f"{inside.sum():,}", *(f"{it.lengths[inside].mean():.1f}" for it in counts)))
+    rows.append(("longest", "", *(f"{it.lengths.max():,}" for it in counts)))
+    rows.append((f"above {limit}", "", *(percent(float((it.lengths > limit).mean())) for it in counts)))
+    return table(head, rows, "lr" + "r" * len(counts))
+
+
+def bins(lengths: np.ndarray) -> list[tuple[int, int]]:
+    """First and last number of words of each row that has texts."""
+    ranges, low, high = [], 1, FIRST_BIN
+    while low <= lengths.max():
+        if ((lengths >= low) & (lengths <= high)).any():
+            ranges.append((low, high))
+        low, high = high + 1, high * 2
+    return ranges
+
+
+def _examples(counts: list[Counts]) -> list[str]:
+    lines = []
+    for it in counts:
+        split = "; ".join(f"{word.text} ({word.count}): {_pieces(word)}" for word in it.split) or "no word is split"
+        lines += wrap(f"{it.name}, most split: {split}", WIDTH, subsequent_indent="    ")
+        if it.missed:
+            missed = ", ".join(f"{word.text} ({word.count})" for word in it.missed)
+            lines += wrap(f"{it.name}, unknown: {missed}", WIDTH, subsequent_indent="    ")
+    return lines
+
+
+def _pieces(word: Word) -> str:
+    listed = " ".join(word.pieces[:PIECES])
+    return f"{listed} ... {len(word.pieces)} pieces" if len(word.pieces) > PIECES else listed
+
+
+def percent(share: float) -> str:
+    """With two digits behind the point below one percent."""
+    if 0 < share < 5e-5:
+        return "< 0.01 %"
+    return f"{100 * share:.1f} %" if share >= 0.01 or share == 0 else f"{100 * share:.2f} %"
+
+
+# Picture
+
+
+def draw(counts: Sequence[Counts], text: Text, source: str) -> Figure:
+    """Lengths to the left, words to the right."""
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    figure.suptitle(f"Tokenizers on the held-out text of {source}", fontweight="bold", fontsize=12)
+    left, right = figure.subplots(1, 2)
+    _draw_lengths(left, counts, text)
+    _draw_words(right, counts)
+    return figure
+
+
+def groups(lengths: np.ndarray) -> list[np.ndarray]:
+    """Places of texts of similar numbers of words, the shortest first; texts of one length are in one group."""
+    edges = np.unique(np.quantile(lengths, np.linspace(0, 1, POINTS + 1)))
+    numbers = np.searchsorted(edges[1:-1], lengths, side="left")
+    return [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
+
+
+def _draw_lengths(axes: Axes, counts: Sequence[Counts], text: Text) -> None:
+    axes.set_title("pieces of a text by its words, means", loc="left", fontsize=10)
+    parts = groups(text.lengths)
+    x = [text.lengths[part].mean() for part in parts]
+    ends = []
+    for (colour, dashes), it in zip(LINES, counts, strict=False):
+        y = [it.lengths[part].mean() for part in parts]
+        axes.plot(x, y, color=colour, linestyle=dashes, marker="o", markersize=3, linewidth=1.4)
+        ends.append((y[-1], it.name, colour))
+    top = max(end for end, *_ in ends)
+    axes.set(xlabel="words and punctuation marks", ylabel="pieces", ylim=(0, 1.08 * top), xlim=(0, 1.3 * x[-1]))
+    lowest = -np.inf
+    for end, name, colour in sorted(ends):
+        place = max(end, lowest + 0.055 * top)  # labels below each other
+        lowest = place
+        link = {"arrowstyle": "-", "color": colour, "linewidth": 0.6}
+        where = (1.06 * x[-1], place)
+        axes.annotate(name, (x[-1], end), where, color=colour, va="center", fontsize=9, arrowprops=link)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_words(axes: Axes, counts: Sequence[Counts]) -> None:
+    axes.set_title("words by their number of pieces, share of all words", loc="left", fontsize=10)
+    for row, it in enumerate(counts):
+        start = 0.0
+        parts = [*zip(GREYS, it.shares, strict=True), ("white", it.unknown_words)]
+        for number, (colour, share) in enumerate(parts):
+            hatch = "////" if number == MOST else None
+            axes.barh(row, share, 0.62, left=start, color=colour, edgecolor="#444444", linewidth=0.6, hatch=hatch)
+            if share >= ROOM:
+                box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"} if hatch else None
+                dark = "white" if number == MOST - 1 else "black"
+                axes.text(
+                    start + share / 2, row, f"{100 * share:.0f}", ha="center", va="center", color=dark, fontsize=8, bbox=box
+                )
+            start += share
+    axes.set_yticks(range(len(counts)), [f"{it.name}\n{it.pieces_per_word:.2f} a word" for it in counts])
+    axes.set(xlim=(0, 1), xlabel="share")
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    names = [*map(str, range(1, MOST)), f"{MOST} or more", "unknown"]
+    colours = [*GREYS, "white"]
+    patches = [
+        mpl.patches.Patch(facecolor=colour, edgecolor="#444444", hatch="////" if name == "unknown" else None, label=name)
+        for colour, name in zip(colours, names, strict=True)
+    ]
+    axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(patches), frameon=False, fontsize=8)

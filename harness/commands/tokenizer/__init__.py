@@ -1,1 +1,0 @@
-"""How tokenizers cut a text: `python -m harness tokenizer`."""

@@ -1,0 +1,207 @@
+"""The table of a profile from known values, and in which order what is launched."""
+
+import math
+import random
+import statistics
+from collections.abc import Callable
+
+import pytest
+
+from harness.commands import profile
+from harness.commands.profile import Column, Step
+from harness.measure.launch import TIMING, Outcome
+from harness.measure.records import Measured, MemoryPeaks, ModelFlops, Peak, Trace, TracedCall
+
+NAME = "inference/latency_ms_p50"
+PARTS = {"forward": {"attention": 3.0, "other": 1.0}, "backward": {"attention": 5.0}, "optimiser": {"other": 1.0}}
+TRACED = Trace(TracedCall(4.0, {"forward": PARTS["forward"]}), TracedCall(10.0, PARTS), 3.5, 20)
+
+
+@pytest.fixture
+def measured(launch_of) -> Callable[..., Column]:
+    """A variant that was timed in as many rounds as there are latencies."""
+
+    def column(*latencies: float, **others: dict) -> Column:
+        return Column({"timing": {number: launch_of(number, [value]) for number, value in enumerate(latencies)}, **others})
+
+    return column
+
+
+def row(text: str, title: str) -> list[str]:
+    """Cells of the row behind its title, ranges kept together."""
+    (line,) = (line for line in text.partition(profile.MISSING)[0].splitlines() if line.strip().startswith(title))
+    return [cell.strip() for cell in line.strip()[len(title) :].split("  ") if cell.strip()]
+
+
+def test_cells_are_medians_with_ranges(measured):
+    text = profile.render({"base": measured(10, 20, 40), "windowed": measured(5, 30, 20)})
+    assert row(text, "latency p50")[:3] == ["ms", "20 (10 to 40)", "20 (5 to 30)"]
+
+
+def test_ratios_of_times_are_to_the_mean_of_both_timings_of_the_first_with_a_t_interval(measured):
+    first, again, faster = (10.0, 11.0, 10.0, 12.0, 10.5), (10.5, 10.0, 10.2, 12.1, 11.0), (8.0, 8.1, 8.0, 9.6, 8.4)
+    of_new = [math.log(c) - (math.log(a) + math.log(b)) / 2 for a, b, c in zip(first, again, faster, strict=True)]
+    of_again = [math.log(b / a) for a, b in zip(first, again, strict=True)]
+    text = profile.render({"base": measured(*first), "new": measured(*faster), profile.AGAIN: measured(*again)})
+    assert text.splitlines()[0].split()[1:] == ["base", "new", "A/A", "new", "/", "base"]
+    expected = []
+    for logs in (of_again, of_new):
+        mean, half = statistics.mean(logs), 2.776445 * statistics.stdev(logs) / math.sqrt(5)
+        expected.append(f"{math.exp(mean):.3f} [{math.exp(mean - half):.3f}, {math.exp(mean + half):.3f}]")
+    assert row(text, "latency p50")[-2:] == expected
+
+
+def test_equal_variants_are_not_resolved_and_several_are_corrected(measured):
+    noisy = [10.0, 12.0, 9.0, 11.0, 10.5]
+    again, half = measured(*noisy[1:], noisy[0]), measured(*(value / 2 for value in noisy))
+    text = profile.render({"base": measured(*noisy), "same": measured(*noisy[::-1]), "half": half, profile.AGAIN: again})
+    *_, same, faster = row(text, "latency p50")
+    assert same.startswith("not resolved [")
+    assert faster.startswith("0.5")
+    alone = row(profile.render({"base": measured(*noisy), "half": half, profile.AGAIN: again}), "latency p50")[-1]
+
+    def width(cell: str) -> float:
+        low, high = cell.partition("[")[2].rstrip("]").split(", ")
+        return float(high) - float(low)
+
+    assert width(faster) > width(alone)
+
+
+def test_what_is_the_same_in_every_round_has_no_interval(measured):
+    text = profile.render({"base": measured(8, 8), "new": measured(8, 8), profile.AGAIN: measured(8, 8)})
+    assert row(text, "latency p50") == ["ms", "8", "8", "1.000", "1.000"]
+
+
+def test_of_equal_variants_one_family_in_twenty_is_resolved():
+    """Log normal times of one spread, five rounds, three variants."""
+    stream, resolved, families = random.Random(1), 0, 1000
+    for _ in range(families):
+        times = [profile.Values({number: math.exp(stream.gauss(0, 0.1)) for number in range(5)}) for _ in range(5)]
+        first, again, *others = times
+        resolved += not all(cell.startswith("not resolved") for cell in profile.compared([first, *others], again)[1:])
+    assert 0.02 <= resolved / families <= 0.07
+
+
+def test_counts_have_no_replicate_and_a_single_round_says_so(measured):
+    sizes = {0: {"model/params_total": 3}}
+    text = profile.render({"base": measured(10, sizes=sizes), "new": measured(5, sizes=sizes), profile.AGAIN: measured(20)})
+    assert row(text, "parameters") == ["parameters", "3", "3", "-", "1.000"]
+    assert row(text, "latency p50")[-2:] == ["2.000, one round", f"{5 / math.sqrt(200):.3f}, one round"]
+
+
+def test_one_variant_has_no_ratio(measured):
+    assert row(profile.render({"base": measured(12.5)}), "latency p50") == ["ms", "12.5"]
+
+
+def test_missing_values_are_dashes_with_their_reason_below(measured):
+    failed = Column(missing={"timing": "OutOfMemoryError: no room", "memory": "it was killed"})
+    text = profile.render({"base": measured(10), "large": failed})
+    assert row(text, "latency p50") == ["ms", "10", "-", "-"]
+    assert "large: OutOfMemoryError: no room (latency min, latency p50, " in text
+    assert "large: it was killed (inference peak memory, training step peak memory)" in text
+
+
+def test_peak_that_the_system_does_not_give_is_a_dash_and_said(measured):
+    text = profile.render({"base": measured(memory={0: MemoryPeaks(Peak(None), Peak(2_500_000))})})
+    assert row(text, "inference peak memory") == ["bytes", "-"]
+    assert row(text, "training step peak memory") == ["MB", "2.50"]
+    assert f"base: {profile.NO_MARK} (inference peak memory)" in text
+
+
+def test_component_that_no_variant_has_takes_no_row(measured):
+    sizes = {0: {"model/params_total": 3, "model/params_component_layers": 3, "model/params_component_head": 0}}
+    text = profile.render({"base": measured(1, sizes=sizes), "other": measured(1, sizes=sizes)})
+    assert row(text, "layers") == ["parameters", "3", "3", "1.000"]
+    assert not any(line.strip().startswith("head") for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("unit", "values", "expected"),
+    [
+        ("bytes", [5e5, 2e6], (1e6, "MB")),
+        ("FLOP", [872.5e6], (1e6, "MFLOP")),
+        ("bytes", [12.0], (1.0, "B")),
+        ("ms", [5e6], (1.0, "ms")),
+    ],
+    ids=["largest decides", "flops", "small", "no prefix"],
+)
+def test_one_prefix_holds_for_a_row(unit, values, expected):
+    assert profile.scale(unit, values) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(3, "3"), (12345.6, "12,346"), (12.34, "12.3"), (1.234, "1.23"), (0.01234, "0.012")]
+)
+def test_numbers_are_short(value, said):
+    assert profile.number(value) == said
+
+
+def test_time_by_component_is_told_with_shares_and_why_it_is_missing():
+    text = profile.component_rows({"base": Column({"trace": {0: TRACED}}), "gpt": Column(missing={"trace": "it broke"})})
+    assert row(text, "attention") == ["ms", "3 (75 %)"]
+    assert row(text, "backward: attention") == ["ms", "5 (50 %)"]
+    assert row(text, "forward pass, no profiler") == ["ms", "3.50"]
+    assert row(text, "optimiser") == ["ms", "1 (10 %)"]
+    assert "gpt: it broke (time by component)" in text
+
+
+# Launches
+
+
+def test_every_round_launches_every_variant_once_for_timing_and_the_first_for_memory_too():
+    order = profile.plan(["a", "b", "c"], 4, traced=False)
+    rounds = [[(one.label, one.instruments[0]) for one in order if one.round == number] for number in range(4)]
+    assert sorted(rounds[0]) == [(label, kind) for label in "abc" for kind in ("memory", "timing")]
+    assert [sorted(launches) for launches in rounds[1:]] == [[(label, "timing") for label in "abc"]] * 3
+    assert [one.round for one in order] == sorted(one.round for one in order)
+
+
+def test_the_replicate_of_the_first_is_timed_in_every_round_and_nothing_else():
+    order = profile.plan(["a", "b"], 3, traced=True, again=True)
+    assert [one.round for one in order if one.label == profile.AGAIN] == [0, 1, 2]
+    assert {one.instruments for one in order if one.label == profile.AGAIN} == {TIMING}
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.0, profile.LEAST), (1e9, profile.MOST)])
+def test_rounds_begin_within_the_seconds_and_are_whole(compose, monkeypatch, launch_of, seconds, rounds):
+    monkeypatch.setattr(profile, "SECONDS", seconds)
+    timing = Measured(timing=[launch_of(0, [1.0])])
+    monkeypatch.setattr(profile, "launch", lambda config, request, folder: Outcome(timing, 0, folder / "log.txt"))
+    (config,) = compose("scale=tiny", "task=bag")
+    columns = profile.measure({"a": config, "b": config}, None, {})
+    assert list(columns) == ["a", "b", profile.AGAIN]
+    assert [list(one.records["timing"]) for one in columns.values()] == [[*range(rounds)]] * 3
+    assert list(profile.measure({"a": config}, None, {})["a"].records["timing"]) == [0]
+
+
+def test_order_differs_from_round_to_round_and_is_the_same_every_time():
+    order = profile.plan(["a", "b", "c"], 4, traced=False)
+    random.random()
+    assert order == profile.plan(["a", "b", "c"], 4, traced=False)
+    assert len({tuple(one.label for one in order if one.round == number) for number in range(1, 4)}) > 1
+
+
+def test_counts_are_taken_once_and_traces_come_last():
+    order = profile.plan(["a", "b"], 3, traced=True)
+    assert [one.round for one in order if "flops" in one.instruments] == [0, 0]
+    assert [one.instruments for one in order[-2:]] == [("trace",)] * 2
+
+
+def test_launch_that_breaks_off_keeps_what_was_measured_before():
+    one, peaks = Column(), MemoryPeaks(Peak(3), Peak(5))
+    one.add(Step("a", 0, ("memory", "flops")), Measured(memory=peaks), "RuntimeError: no formula")
+    assert one.records == {"memory": {0: peaks}}
+    assert one.values("memory", "train_step/peak_memory_bytes") == {0: 5}
+    assert one.missing == {"flops": "RuntimeError: no formula"}
+
+
+def test_all_that_the_table_shows_has_a_record_that_gives_it(launch_of):
+    records = {
+        "sizes": {"model/params_total": 1},
+        "flops": ModelFlops(1, 3),
+        "timing": launch_of(0, [1.0]),
+        "memory": MemoryPeaks(Peak(1), Peak(2)),
+    }
+    assert records.keys() == profile.ROWS.keys()
+    for instrument in ("flops", "timing", "memory"):
+        assert set(profile.ROWS[instrument]) <= profile.metrics_of(records[instrument]).keys()
