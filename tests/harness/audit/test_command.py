@@ -159,7 +159,7 @@ def test_rows_are_filtered(audit):
     [
         (["claims=made_upp"], "unknown claim 'made_upp'; did you mean 'made_up'?"),
         (["claims=nowhere.yaml"], "nowhere.yaml: expected a YAML file of claims"),
-        (["model=base"], "unknown key 'model'; choices for `audit`: claims, vocab_file"),
+        (["model=base"], "unknown key 'model'; choices for `python -m harness audit`: claims, output"),
         (["where=verdct=refuted"], "unknown key 'verdct'; did you mean 'verdict'?"),
         (["claims=true-one", "where=verdict=refuted"], "no claim of 1 fits"),
         (

@@ -120,7 +120,7 @@ def test_the_report_names_what_was_simulated(capsys):
         (["minutes=1e30"], "minutes='1e30' must be at most 1000000000"),
         (["look_ms=1e30"], "look_ms='1e30' must be at most 1000000000"),
         (["spread=1000"], "spread='1000' must be at most 10"),
-        ([f"runs={'9' * 20}"], "must be at most 1000000"),
+        ([f"runs={'9' * 20}"], "must be a whole number of at most 1000000\n"),
         (["killed=1"], "killed='1' must be at least 0 and below 1"),
         (["commands=11"], "harness simulate: commands=11 must be at most workers=10\n"),
         (["pretrainings=1000"], "harness simulate: pretrainings=1000 must be less than runs=1000, of which"),
