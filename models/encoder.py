@@ -1,9 +1,12 @@
 """Token ids in, one vector per token out. B sequences, T tokens, E embedding size, D hidden."""
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from models.batch import Batch, as_batch
 from models.config import Body, EncoderConfig, Init, Position
@@ -131,6 +134,20 @@ class Encoder(nn.Module):
     def flops(self, length: int) -> int:
         """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.embeddings.flops(length) + self.layers.flops(length)
+
+
+class _Uninitialised(TorchFunctionMode):
+    """Leaves out the initialisation of weights, which would load the compiler of torch for tensors without data."""
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        return None if getattr(function, "__module__", "") == "torch.nn.init" else function(*arguments, **(keywords or {}))
+
+
+@contextlib.contextmanager
+def without_values() -> Iterator[None]:
+    """Modules that are built in this block have shapes alone, on the meta device."""
+    with torch.device("meta"), _Uninitialised():
+        yield
 
 
 def set_activation_checkpointing(model: nn.Module, enabled: bool) -> None:

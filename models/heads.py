@@ -8,7 +8,7 @@ from models.batch import Batch, as_batch
 from models.config import EncoderConfig, Pooling
 from models.describe import Part, parameters_of
 from models.dropout import Dropout
-from models.encoder import Encoder, initialise
+from models.encoder import Encoder, initialise, without_values
 from models.layers import ACTIVATIONS
 from models.losses import IGNORED
 from models.mask_decoder import MaskDecoder
@@ -187,7 +187,7 @@ def _dropout(config: EncoderConfig) -> Dropout:
 
 def on_meta(config: EncoderConfig, num_outputs: int, head: type[Classifier] = SequenceClassifier) -> Classifier:
     """The classifier's shapes without its values."""
-    with torch.device("meta"):
+    with without_values():
         return head(config, num_outputs)
 
 

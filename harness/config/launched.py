@@ -6,9 +6,12 @@ import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from harness.config.schema import RunConfig
 from harness.errors import InputError
+
+if TYPE_CHECKING:
+    from harness.config.schema import RunConfig
 
 SWEEP, JOB = "HARNESS_SWEEP", "HARNESS_JOB"
 """Environment variables with the sweep that a job belongs to, and with its number: `3/12`."""
@@ -18,7 +21,7 @@ SWEEP, JOB = "HARNESS_SWEEP", "HARNESS_JOB"
 class Ended:
     """What a job gives back to the command: what it ran with which exit code, or what could not be composed."""
 
-    runs: list[RunConfig]
+    runs: "list[RunConfig]"
     code: int
     error: InputError | None = None
 

@@ -11,7 +11,7 @@ from harness.measure.records import MEASURED, REQUEST, Measured, Request, from_j
 from harness.processes.ending import Ending, Watch, last_lines
 from harness.tracking.run_log import write_json
 
-WORKER = "harness.measure.worker"
+WORKER = "harness.training.measure_worker"
 
 TIMING = ("timing",)
 """The instruments of a process that is timed."""

@@ -68,7 +68,7 @@ def run_pretraining(
     corpus = sequences.read(config.output, inputs.corpus)
     run_log.value("corpus/tokens", corpus.tokens("train"))
     run_log.value("corpus/documents", corpus.documents("train"))
-    objective = pretrain(config, corpus, machine, run_log, identity, Baseline(machine), flops.of_objective, ranks)
+    objective = pretrain(config, corpus, machine, run_log, identity, Baseline(machine), ranks)
     for key, value in size.of_objective(objective).items():
         run_log.value(key, value)
 

@@ -182,7 +182,7 @@ def _of_pretraining(item: PlannedRun) -> Work:
     config, options = item.config, item.config.pretrain
     corpus = sequences.read(config.output, item.inputs.corpus)
     objective = pretrain.build(config, corpus.vocabulary())
-    steps = pretrain_steps.steps_of(config, corpus, objective, flops.of_objective)
+    steps = pretrain_steps.steps_of(config, corpus, objective)
     parameters = size.of_objective(objective)["model/params_total"]
     if options.seconds is not None:
         return Work(parameters, 0, None, options.seconds)

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from harness import arms, metrics, tags
-from harness.config.schema import RunConfig, flatten, to_dict
-from harness.config.texts import GrammarConfig
 
 MOST_PARAMETERS = 40
 
@@ -97,8 +95,10 @@ def _unused(known: Mapping[str, Any], is_pretraining: bool) -> list[str]:
 @functools.cache
 def _defaults() -> dict[str, str]:
     """Those of the schema; keys of a generated data set have them too."""
-    generated = {f"task.grammar.{key}": value for key, value in to_dict(GrammarConfig()).items()}
-    return {key: str(value) for key, value in (flatten(to_dict(RunConfig())) | generated).items()}
+    from harness.config import schema, texts  # OmegaConf, which `ui` does not need
+
+    generated = {f"task.grammar.{key}": value for key, value in schema.to_dict(texts.GrammarConfig()).items()}
+    return {key: str(value) for key, value in (schema.flatten(schema.to_dict(schema.RunConfig())) | generated).items()}
 
 
 def main_and_details(values: Mapping[str, float], curves: Mapping[str, int]) -> tuple[dict[str, float], dict[str, float]]:

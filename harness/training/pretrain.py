@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness import checksums, paths
 from harness.checkpoints import huggingface, native
@@ -13,6 +12,7 @@ from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus import prepare
 from harness.corpus.sequences import Corpus
 from harness.hardware.device import Machine
+from harness.measure.memory import Baseline
 from harness.tracking.run_log import RunLog
 from harness.training import gradients, resume
 from harness.training.distributed import ALONE, Ranks
@@ -21,7 +21,7 @@ from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.optimiser import make_optimiser
 from harness.training.parts_eval import PartsEval
 from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping, Saving
-from harness.training.pretrain_steps import CountFlops, seed_of, steps_of
+from harness.training.pretrain_steps import seed_of, steps_of
 from harness.training.sharding import Collected, weights_of
 from models.config import EncoderConfig
 from models.heads import build_classifier
@@ -30,9 +30,6 @@ from models.objectives.base import Objective, Vocabulary
 from models.objectives.build import build as build_objective
 from models.objectives.config import ObjectiveName
 
-if TYPE_CHECKING:
-    from harness.measure.memory import Baseline
-
 
 def pretrain(
     config: RunConfig,
@@ -40,8 +37,7 @@ def pretrain(
     machine: Machine,
     run_log: RunLog,
     identity: str,
-    memory: "Baseline",
-    count_flops: CountFlops,
+    memory: Baseline,
     ranks: Ranks = ALONE,
 ) -> Objective:
     """Trains from the newest checkpoint, or from the start, to the end of the budget, and saves the weights.
@@ -51,7 +47,7 @@ def pretrain(
     """
     options, shape = config.pretrain, config.model
     objective = build(config, corpus.vocabulary()).to(machine.device)
-    steps = steps_of(config, corpus, objective, count_flops, ranks)
+    steps = steps_of(config, corpus, objective, ranks)
     machine.prepare(objective)  # after Steps has counted FLOPs, for which operators run one by one
     weights = weights_of(objective, machine, ranks)
     optimiser = make_optimiser(weights.trained, options)

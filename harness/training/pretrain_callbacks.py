@@ -5,15 +5,12 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness import paths
+from harness.measure.memory import Baseline
 from harness.tracking.run_log import RunLog
 from harness.training.distributed import ALONE, Ranks
 from harness.training.loop import LOG_EVERY, Limit, Position
-
-if TYPE_CHECKING:
-    from harness.measure.memory import Baseline
 
 
 class Evaluation:
@@ -25,7 +22,7 @@ class Evaluation:
         evaluations: int,
         limit: Limit,
         position: Position,
-        memory: "Baseline",
+        memory: Baseline,
         run_log: RunLog,
     ) -> None:
         self._measure, self._evaluations, self._limit = measure, evaluations, limit

@@ -1,21 +1,18 @@
 """The steps of a pretraining: its budget, the size of every batch, and its data."""
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus.sequences import Corpus, Sequences
+from harness.measure import flops
 from harness.seeds import derive
 from harness.training.distributed import ALONE, Ranks, not_empty
 from harness.training.loop import Limit, Position, Step
 from models.objectives.base import Objective, PretrainBatch
 from models.objectives.build import OBJECTIVES
-
-CountFlops = Callable[[Objective, PretrainBatch, int], int]
-"""FLOPs of forward and backward over a batch of sequences of so many tokens."""
 
 
 def seed_of(config: RunConfig) -> int:
@@ -23,11 +20,11 @@ def seed_of(config: RunConfig) -> int:
     return config.seed if config.pretrain.seed is None else config.pretrain.seed
 
 
-def steps_of(config: RunConfig, corpus: Corpus, objective: Objective, count_flops: CountFlops, ranks: Ranks = ALONE) -> "Steps":
+def steps_of(config: RunConfig, corpus: Corpus, objective: Objective, ranks: Ranks = ALONE) -> "Steps":
     """The steps of the pretraining on the training part of the text."""
     options, seed = config.pretrain, seed_of(config)
     pairs = OBJECTIVES[options.objective].segment_pairs
-    return Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed, count_flops, ranks)
+    return Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed, ranks)
 
 
 def limit_of(options: PretrainConfig) -> Limit:
@@ -90,13 +87,12 @@ class Steps:
         objective: Objective,
         sequences: Sequences,
         seed: int,
-        count_flops: CountFlops,
         ranks: Ranks = ALONE,
     ) -> None:
         self._options, self._objective, self._sequences, self._seed = options, objective, sequences, seed
         self._ranks = ranks
         first = self.batch(Position(), [range(options.batch_size)])
-        self.flops_per_sequence = count_flops(objective, first, options.length) / len(first)
+        self.flops_per_sequence = flops.of_objective(objective, first, options.length) / len(first)
         self._sizes = BatchSizes(options, self.flops_per_sequence)
         self.limit, self.planned, self.end = self._sizes.limit, self._sizes.planned_steps, self._sizes.end
 

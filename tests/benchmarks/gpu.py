@@ -31,8 +31,8 @@ from harness.config.schema import FinetuneConfig, HardwareConfig  # noqa: E402
 from harness.hardware.device import Machine  # noqa: E402
 from harness.hardware.peak_flops import peak_flops_per_s  # noqa: E402
 from harness.measure import flops  # noqa: E402
-from harness.measure.training_step import NoLog  # noqa: E402
 from harness.training.loop import Limit, Position, Step, Training, train  # noqa: E402
+from harness.training.measured_steps import NoLog  # noqa: E402
 from harness.training.optimiser import make_optimiser  # noqa: E402
 from models.attention.full import SelfAttention  # noqa: E402
 from models.attention.products import Context  # noqa: E402

@@ -135,7 +135,7 @@ class Pretraining:
         config = replace(self._config, pretrain=replace(self._config.pretrain, steps=steps, tokens=None, seed=seed))
         log = log_of(_fresh(self._folder, next(self._numbers)))
         self._machine.use_threads()
-        pretrain(config, self._corpus, self._machine, log, "benchmark", Baseline(self._machine), flops.of_objective)
+        pretrain(config, self._corpus, self._machine, log, "benchmark", Baseline(self._machine))
         log.close()
         results = {entry["result"]: entry["value"] for entry in _entries(log.folder) if "result" in entry}
         return _between(log.folder, "pretrain", first, steps, results["pretrain/flops"] / results["pretrain/duration_s"])

@@ -51,11 +51,11 @@ def test_harness_never_imports_reports():
     assert importers("harness", "reports") == []
 
 
-def test_measuring_knows_neither_studies_nor_commands_and_trains_in_one_file():
-    for path in files("harness/measure"):
-        assert not any(name.startswith(("harness.study", "harness.commands")) for name in imported(path)), path
-    training = [path.name for path in files("harness/measure") if any("harness.training" in name for name in imported(path))]
-    assert training == ["training_step.py"]
+def test_a_timed_process_imports_no_training():
+    trains = ["harness.training.loop", "harness.training.measured_steps"]
+    assert loaded_after("import harness.training.measure_worker", *trains, "harness.measure.timing") == [
+        "harness.measure.timing"
+    ]
 
 
 def test_checkpoints_know_no_commands():

@@ -132,7 +132,7 @@ def pretrained(ranks: Ranks, folder: Path, config: RunConfig, key: str) -> Objec
     """Pretrains on the prepared text of this key."""
     machine, log = Machine(HardwareConfig(threads=1)), RunLog(folder, writes=ranks.first)
     corpus = sequences.read(config.output, key)
-    objective = pretrain(config, corpus, machine, log, "identity", Baseline(machine), flops.of_objective, ranks)
+    objective = pretrain(config, corpus, machine, log, "identity", Baseline(machine), ranks)
     log.close()
     return objective
 

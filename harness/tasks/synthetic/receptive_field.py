@@ -25,18 +25,9 @@ def _encoder(model: EncoderConfig) -> "Encoder":
 
 @functools.lru_cache(maxsize=8)
 def _built(values: tuple) -> "Encoder":
-    import torch  # here: takes seconds to import, and only generated tasks need it
-    from torch.overrides import TorchFunctionMode  # as above
+    from models.encoder import Encoder, without_values  # torch takes seconds to import, and only generated tasks need it
 
-    from models.encoder import Encoder  # as above
-
-    class Uninitialised(TorchFunctionMode):
-        """Leaves out the initialisation of weights, which would load the compiler of torch for tensors without data."""
-
-        def __torch_function__(self, function, types, arguments=(), keywords=None):
-            return None if getattr(function, "__module__", "") == "torch.nn.init" else function(*arguments, **(keywords or {}))
-
-    with torch.device("meta"), Uninitialised():
+    with without_values():
         return Encoder(EncoderConfig(*values))
 
 

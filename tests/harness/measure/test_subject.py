@@ -10,8 +10,8 @@ from harness.config.texts import TaskConfig
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.measure.subject import BATCHES, Subject
-from harness.measure.training_step import TrainingSteps
 from harness.tasks.prepared import Prepared, Split
+from harness.training.measured_steps import TrainingSteps
 
 
 @pytest.fixture(scope="module")

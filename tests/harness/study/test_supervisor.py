@@ -227,7 +227,7 @@ def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_comman
     """It is not trained again; and timing that was measured, but added in part, is added without further launches."""
     command = [*small, "study=s", f"output={output}"]
     process = start_harness(*command)
-    launches = wait_for(lambda: workers(process.pid, "harness.measure.worker"), process)
+    launches = wait_for(lambda: workers(process.pid, "harness.training.measure_worker"), process)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert (process.returncode, err) == (130, "harness: interrupted\n")

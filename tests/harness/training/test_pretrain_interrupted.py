@@ -14,7 +14,6 @@ from harness.config.schema import HardwareConfig, ModelConfig, PretrainConfig, R
 from harness.config.texts import CorpusConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
-from harness.measure import flops
 from harness.measure.memory import Baseline
 from harness.tracking.run_log import RunLog
 from harness.training import resume
@@ -71,7 +70,7 @@ def pretrained(tmp_path: Path) -> Callable[[str], Path]:
         folder.mkdir(exist_ok=True)
         run_log = RunLog(folder)
         try:
-            pretrain(config, corpus, machine, run_log, "identity", Baseline(machine), flops.of_objective)
+            pretrain(config, corpus, machine, run_log, "identity", Baseline(machine))
         finally:
             run_log.close()
         return folder

@@ -1,4 +1,4 @@
-"""The four parts of a training step's memory, measured on real steps of the one training loop, in this process.
+"""Training steps over one batch of random texts, by the loop that runs train with, and what they hold in memory.
 
 Weights, gradients and optimiser state are the real tensors. Activations are what autograd saves while the loss is computed,
 each storage once, without parameters and the batch itself. The peaks above the baseline are measured first, without
@@ -6,6 +6,7 @@ hooks, as an independent check of the sum. A peak above the sum is mostly what t
 of it with MALLOC_MMAP_THRESHOLD_=65536 in the environment. oneDNN keeps 3 to 7 MB more for its kernels.
 """
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
@@ -13,6 +14,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from harness import tasks
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.hardware.peak_flops import peak_flops_per_s
@@ -20,10 +22,82 @@ from harness.measure import flops, memory_formula, subject
 from harness.measure.memory import peak_memory, refuse_less_than
 from harness.measure.memory_formula import Parts, Saved, recomputed
 from harness.measure.records import StepRequest, TrainingStepMemory
-from harness.measure.training_step import STEPS, TrainingSteps
+from harness.training.finetune import step_of
+from harness.training.loop import Limit, Position, Training, compile_ahead, train
+from harness.training.optimiser import make_optimiser
+from models.batch import Batch
+from models.heads import Classifier
 
 TIMED_S = 3.0
 """Seconds after which no further step is timed, after at least two."""
+
+STEPS = 2
+"""Steps for the peak of memory: from the second on, optimiser state and activations are allocated together."""
+
+
+class NoLog:
+    """A log that discards everything: losses of random texts mean nothing."""
+
+    def stage(self, name: str, steps: int = 0) -> None:
+        """Discarded."""
+
+    def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
+        """Discarded."""
+
+
+class TrainingSteps:
+    """One model under training: loss, gradients, clipping and AdamW over the same finetune.batch_size texts."""
+
+    def __init__(self, config: RunConfig, model: Classifier, machine: Machine) -> None:
+        self.config, self.model, self.machine = config, model, machine
+        self.batch = subject.labelled_texts(config, config.finetune.batch_size, machine)
+        self.optimiser = make_optimiser(model, config.finetune)
+        self._kind, self._position = tasks.kind_of(config.task), Position()
+        self._around_loss: contextlib.AbstractContextManager = contextlib.nullcontext()
+
+    def run(self, number: int, checkpointing: bool | None = None) -> float:
+        """Seconds of `number` more steps on the threads of training; DivergedError if the loss is not finite.
+
+        `checkpointing` overrides finetune.activation_checkpointing.
+        """
+        self.machine.use_threads()
+        before = self._position.seconds
+        train(self._training(number, checkpointing), self.optimiser, self._position, self.machine, NoLog())
+        return self._position.seconds - before
+
+    def compile_ahead(self) -> None:
+        """Compiles what the first step would compile, without a step."""
+        self.machine.use_threads()
+        compile_ahead(self._training(1, None), self._position, self.machine)
+
+    def run_with(self, around_loss: contextlib.AbstractContextManager) -> None:
+        """One step, its forward pass and loss inside this context."""
+        self._around_loss = around_loss
+        try:
+            self.run(1)
+        finally:
+            self._around_loss = contextlib.nullcontext()
+
+    def _training(self, number: int, checkpointing: bool | None) -> Training:
+        budget, limit = self.config.finetune, Limit("step", self._position.step + number)
+        if checkpointing is not None:
+            budget = replace(budget, activation_checkpointing=checkpointing)
+        step = step_of(self.batch, budget.accumulation, self._kind.num_targets)
+        return Training(
+            model=self.model,
+            loss=self._loss,
+            next_step=lambda _: step,
+            limit=limit,
+            planned_steps=int(limit.total),
+            phase="finetune",
+            config=budget,
+            seed=self.config.seed,
+        )
+
+    def _loss(self, batch: Batch) -> Tensor:
+        """The forward pass is a separate range in a trace."""
+        with torch.autograd.profiler.record_function("forward"), self._around_loss:
+            return self._kind.loss(self.model, batch)
 
 
 class HeldGradients:

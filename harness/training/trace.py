@@ -19,7 +19,7 @@ from harness.measure import latency, subject, warmup
 from harness.measure.components import OTHER, Ranges, of_range
 from harness.measure.records import Trace, TracedCall
 from harness.measure.subject import Subject
-from harness.measure.training_step import TrainingSteps
+from harness.training.measured_steps import TrainingSteps
 
 PASS, STEP = "forward pass", "training step"
 """Names of the profiled ranges."""

@@ -1,6 +1,6 @@
 """The measuring process: runs the requested instruments on one variant, one after the other.
 
-python -m harness.measure.worker FOLDER     reads config.yaml and request.json there, writes measured.json
+python -m harness.training.measure_worker FOLDER     reads config.yaml and request.json there, writes measured.json
 
 The file is written after every instrument, so a failure keeps the results before it. `timing`, `memory` and
 `training_step` each need a separate process: what ran before changes their results.
@@ -60,7 +60,7 @@ def _timing(subject: Subject, request: Request, folder: Path) -> list[Launch]:
 
 def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
     """Peaks above the memory of this process with its libraries, before any model."""
-    from harness.measure.training_step import STEPS, TrainingSteps  # a timed process imports no training
+    from harness.training.measured_steps import STEPS, TrainingSteps  # a timed process imports no training
 
     config, machine = subject.config, subject.machine
     baseline = Baseline(machine)
@@ -87,9 +87,9 @@ def _infer(model: Classifier, subject: Subject) -> None:
 
 
 def _training_step(subject: Subject, request: Request, folder: Path) -> TrainingStepMemory:
-    from harness.measure import training_memory  # a timed process imports no training
+    from harness.training import measured_steps  # a timed process imports no training
 
-    return training_memory.measure(subject.config, request.step, subject.machine)
+    return measured_steps.measure(subject.config, request.step, subject.machine)
 
 
 def _sizes(subject: Subject, request: Request, folder: Path) -> dict[str, int]:
@@ -106,7 +106,7 @@ def _flops(subject: Subject, request: Request, folder: Path) -> ModelFlops:
 
 
 def _trace(subject: Subject, request: Request, folder: Path) -> Trace:
-    from harness.measure import trace  # a timed process imports no training and no profiler
+    from harness.training import trace  # a timed process imports no training and no profiler
 
     return trace.measure(subject, folder / TRACE)
 

@@ -11,10 +11,11 @@ from omegaconf import OmegaConf
 from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig
 from harness.config.texts import TaskConfig
 from harness.hardware.device import Machine
-from harness.measure import subject, trace
+from harness.measure import subject
 from harness.measure.components import COMPONENTS, Ranges, component_of, of_range
 from harness.measure.subject import Subject
-from harness.measure.training_step import TrainingSteps
+from harness.training import trace
+from harness.training.measured_steps import TrainingSteps
 from models.heads import build_classifier
 
 CONF = Path(__file__).parents[3] / "conf"
