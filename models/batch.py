@@ -20,7 +20,7 @@ class Batch:
     queries: Tensor | None = None  # (B, T) bool, True where the learned query vector replaces the token
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch with every tensor on `device`."""
+        """A copy of the batch with every tensor on `device`."""
         moved = {field.name: getattr(self, field.name) for field in fields(self)}
         return Batch(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in moved.items()})
 

@@ -45,7 +45,7 @@ class CrossAttention(nn.Module):
         return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(1, 2)  # (B, H, T, K)
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text: projections and products."""
+        """FLOPs of one forward pass over one text: projections and products."""
         width = self.num_heads * self.head_size
         return 2 * length * 4 * width * self.output.out_features + 2 * 2 * length * length * width
 
@@ -97,7 +97,7 @@ class Decoder(nn.Module):
         return [(attention, cross, feed_forward) for (attention, feed_forward), cross in order]
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text."""
+        """FLOPs of one forward pass over one text."""
         return self.stack.flops(length) + sum(cross.attention.flops(length) for cross in self.crosses)
 
     def column(self) -> Column:
@@ -142,7 +142,7 @@ class EncoderDecoder(nn.Module):
         return [*self.encoder.execution_order(), *self.decoder.execution_order()]
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text."""
+        """FLOPs of one forward pass over one text."""
         return self.encoder.flops(length) + self.decoder.flops(length)
 
     def columns(self) -> tuple[Column, ...]:

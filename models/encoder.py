@@ -75,7 +75,7 @@ class Embeddings(nn.Module):
         return None
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text: the projection alone multiplies."""
+        """FLOPs of one forward pass over one text: the projection alone multiplies."""
         return 0 if self.projection is None else 2 * length * self.projection.weight.numel()
 
     @property
@@ -132,7 +132,7 @@ class Encoder(nn.Module):
         return list(self.layers(self.embeddings(batch), batch))
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
+        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.embeddings.flops(length) + self.layers.flops(length)
 
 
@@ -190,7 +190,7 @@ def generator_of(seed: int, name: str) -> torch.Generator:
 
 
 def _deviation(name: str, parameter: nn.Parameter, initializer_range: float, init: Init, depth: int) -> float:
-    """Of the initial values of a matrix, by the place that its name says."""
+    """Standard deviation of the initial values of a matrix, by the place that its name says."""
     if init is Init.scaled_by_depth and name.endswith(INTO_RESIDUAL):
         return initializer_range / (2 * depth) ** 0.5
     if init is Init.small_embeddings and name.endswith(EMBEDDINGS):

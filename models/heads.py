@@ -57,7 +57,7 @@ class Pooler(nn.Module):
         return pooled if self.norm is None else self.norm(pooled)
 
     def flops(self) -> int:
-        """Of one text."""
+        """FLOPs of one text."""
         return 0 if self.dense is None else 2 * self.dense.weight.numel()
 
     def parts(self) -> tuple[Part, ...]:
@@ -99,11 +99,11 @@ class MaskedLMHead(nn.Module):
         return self.output(self.norm(self.activation(self.dense(hidden))))
 
     def flops(self) -> int:
-        """Of one token, without the mask decoder."""
+        """FLOPs of one token, without the mask decoder."""
         return 2 * (self.dense.weight.numel() + self.output.weight.numel())
 
     def flops_of_decoder(self, encoder: Encoder, length: int) -> int:
-        """Of the mask decoder on one text."""
+        """FLOPs of the mask decoder on one text."""
         return 0 if self.decoder is None else self.decoder.flops(encoder, length)
 
 
@@ -129,7 +129,7 @@ class SequenceClassifier(nn.Module):
         return F.cross_entropy(logits.float(), labels)
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
+        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + self.pooler.flops() + 2 * self.head.weight.numel()
 
     def head_parts(self) -> tuple[Part, ...]:
@@ -157,7 +157,7 @@ class TokenClassifier(nn.Module):
         return F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum") / labelled
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
+        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + 2 * length * self.head.weight.numel()
 
     def head_parts(self) -> tuple[Part, ...]:

@@ -44,7 +44,7 @@ class FeedForward(nn.Module):
         return self.output(self.activation(gate) * linear)
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text."""
+        """FLOPs of one forward pass over one text."""
         return 2 * length * (self.input.weight.numel() + self.output.weight.numel())
 
     def part(self) -> Part:
@@ -55,7 +55,7 @@ class FeedForward(nn.Module):
 
 
 def residual_parts(block: nn.Module, main: Part) -> tuple[Part, ...]:
-    """Of a block around `main`, from the bottom up."""
+    """Drawn parts of a block around `main`, from the bottom up."""
     norm = norm_parts(block.norm)
     if block.pre_norm:
         return (*norm, main, Part("Add", "norm", residual=2 + len(norm)))

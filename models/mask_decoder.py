@@ -46,7 +46,7 @@ class MaskDecoder(nn.Module):
         return self.position_embedding.weight[:T]
 
     def flops(self, encoder: Encoder, length: int) -> int:
-        """Of one text."""
+        """FLOPs of one text."""
         attention, feed_forward = encoder.layers.execution_order()[-1]
         return PASSES * (attention.attention.flops(length) + feed_forward.feed_forward.flops(length))
 

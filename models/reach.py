@@ -13,7 +13,7 @@ class Reach:
     hub: bool = False
 
     def then(self, other: "Reach") -> "Reach":
-        """Of one layer after the other: two hubs carry everything everywhere, one layer to the hub and one from it."""
+        """Reach of one layer after the other: two hubs carry everything everywhere, one layer to the hub and one from it."""
         if self.hub and other.hub:
             return Reach(math.inf, math.inf, hub=True)
         return Reach(self.rightwards + other.rightwards, self.leftwards + other.leftwards, self.hub or other.hub)

@@ -47,7 +47,7 @@ class Direction(nn.LSTM):
         return torch.stack(states, dim=1)
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text."""
+        """FLOPs of one forward pass over one text."""
         return 2 * length * (self.weight_ih_l0.numel() + self.weight_hh_l0.numel())
 
 
@@ -80,7 +80,7 @@ class Recurrent(nn.Module):
         return list(zip(self.forwards, self.backwards, strict=True))
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text."""
+        """FLOPs of one forward pass over one text."""
         return sum(direction.flops(length) for layer in self.execution_order() for direction in layer)
 
     def columns(self) -> tuple[Column, ...]:

@@ -80,13 +80,13 @@ class Stack(nn.Module):
         return context
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text."""
+        """FLOPs of one forward pass over one text."""
         order = self.execution_order()
         return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in order)
 
     @property
     def receptive_field(self) -> Reach:
-        """Of one token through all layers."""
+        """How far one token reads through all layers."""
         return reduce(Reach.then, (block.attention.receptive_field for block, _ in self.execution_order()))
 
     @property
@@ -95,7 +95,7 @@ class Stack(nn.Module):
         return any(block.attention.depends_on_order for block, _ in self.execution_order())
 
     def columns(self) -> tuple[Column, ...]:
-        """One."""
+        """The encoder's column of layers, for drawing."""
         layers = tuple(Layer(blocks, layer_parts(blocks)) for blocks in self.execution_order())
         return (Column(self._position_parts(), layers, norm_parts(self.norm)),)
 
@@ -106,7 +106,7 @@ class Stack(nn.Module):
 
 
 def layer_parts(blocks: Sequence[nn.Module]) -> tuple[Part, ...]:
-    """Of the blocks of one layer, from the bottom up, each with the place of its block."""
+    """Drawn parts of one layer, from the bottom up, each with the place of its block."""
     return tuple(replace(part, place=place) for place, block in enumerate(blocks) for part in block.parts())
 
 

@@ -53,7 +53,7 @@ def _mix(values: np.ndarray) -> np.ndarray:
 
 
 def _in_corpus(corpus: Corpus, targets: np.ndarray, length: int) -> np.ndarray:
-    """Those of the sorted `targets`, hashes of n-grams, that occur in the corpus."""
+    """The sorted `targets`, hashes of n-grams, that occur in the corpus."""
     shift = np.uint64(64 - SIEVE_BITS)
     sieve = np.zeros(2**SIEVE_BITS, dtype=bool)
     sieve[targets >> shift] = True

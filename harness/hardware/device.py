@@ -100,7 +100,7 @@ class Machine:
         return _failures_named(half) if self.compiles else half
 
     def prepare(self, model: "nn.Module") -> "nn.Module":
-        """The same module with the same tensor names, as this machine runs it: compiled, or with the chosen matrix products.
+        """The module with its tensor names, as this machine runs it: compiled, or with the chosen matrix products.
 
         One compiled graph serves all lengths and batch sizes, unless the model branches on them; random numbers are those of
         the uncompiled model.

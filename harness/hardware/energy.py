@@ -78,7 +78,7 @@ def _read(path: Path) -> str | None:
 
 
 def nvml_counters() -> list[Counter]:
-    """That of the current CUDA device, in millijoules since the driver was loaded; none before the Volta generation."""
+    """Millijoules of the current CUDA device since its driver was loaded; none before the Volta generation."""
     try:
         library = ctypes.CDLL(NVML_LIBRARY)
     except OSError:

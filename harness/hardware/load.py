@@ -43,7 +43,7 @@ def own_seconds() -> float:
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
-    """Of a process and its children that have ended; 0 for one that ends at this moment, whose parent then has them."""
+    """CPU seconds of a process and its ended children; 0 for one that ends at this moment, whose parent then has them."""
     try:
         times = process.cpu_times()
     except psutil.NoSuchProcess:

@@ -192,7 +192,7 @@ def formula(
 
 
 def of_model(model: Classifier, batch_size: int, length: int, backward: bool = False) -> int:
-    """The same for an existing model, without running it."""
+    """FLOPs of an existing model, without running it."""
     blocks = [block for blocks in model.encoder.layers.execution_order() for block in blocks]
     parts = [part for block in blocks for part in block.modules() if hasattr(part, "flops_once")]
     once = sum(part.flops_once(length) for part in parts)  # needed once per batch of any size

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from harness.paired import t_quantile
+
 RESAMPLES = 400
 
 
@@ -31,13 +33,6 @@ def percentile_interval(
     half = t_quantile(count - 1, level) * error
     middle = float(np.percentile(np.concatenate(launches), rank))
     return middle * math.exp(-half), middle * math.exp(half)
-
-
-def t_quantile(freedom: int, level: float = 0.95) -> float:
-    """Of Student's t, two-sided."""
-    from scipy.special import stdtrit  # scipy.stats would take half a second more
-
-    return float(stdtrit(freedom, (1 + level) / 2))
 
 
 def _check(launches: Sequence[Sequence[float]], rank: float, level: float) -> None:

@@ -111,7 +111,7 @@ class ModelFlops:
 
 @dataclass(frozen=True)
 class MemoryPeaks:
-    """Of building the model and one inference batch, then of a few training steps; both above the same baseline."""
+    """Peaks while building the model and one inference batch, then of a few training steps; both above the same baseline."""
 
     inference: Peak
     training_step: Peak

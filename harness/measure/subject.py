@@ -37,7 +37,7 @@ def classifier(config: RunConfig, seed: int = 0) -> Classifier:
 
 
 def build(config: RunConfig, machine: Machine) -> Classifier:
-    """The same on the device, compiled if hardware.compile is set."""
+    """The variant on the device, compiled if hardware.compile is set."""
     model = classifier(config).to(machine.device)
     machine.synchronise()
     return machine.prepare(model)

@@ -83,7 +83,7 @@ def _best_split(logs: list[float]) -> int | None:
 
 
 def _deviations(logs: list[float], place: int) -> list[float]:
-    """Of each call from the median of its own part."""
+    """Deviation of each call from the median of its own part."""
     parts = logs[:place], logs[place:]
     return [abs(value - level) for part, level in zip(parts, map(median, parts), strict=True) for value in part]
 

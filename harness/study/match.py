@@ -22,9 +22,9 @@ from harness.config.choices import MatchBy, MatchOn
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
-from harness.measure.intervals import t_quantile
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
+from harness.paired import t_quantile
 from harness.terminal import live_line, scaled
 from harness.tracking import run_log
 from models.choices import Position

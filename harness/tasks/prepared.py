@@ -170,7 +170,7 @@ def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], 
 
 
 def _vocabulary_texts(config: RunConfig, train: Examples) -> list[str]:
-    """Those of train; the words of the generated tasks where the task is one, so that a variant has the same shape on each."""
+    """Texts of the training split, or the words of all generated tasks, so that a variant has one shape on each of them."""
     words = _words(config)
     return [text for texts in train.texts for text in texts] if words is None else words * config.tokenizer.min_frequency
 

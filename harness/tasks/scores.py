@@ -77,7 +77,7 @@ def _token_accuracy(labels: list[list[str]], predicted: list[list[str]]) -> floa
 
 def _squad(name: str) -> Compute:
     def compute(labels: list[list[str]], predicted: list[str]) -> float:
-        """Of the best matching gold answer, after SQuAD's normalisation; without one only "no answer" is correct."""
+        """Score against the best matching gold answer, after SQuAD's normalisation; without one only "no answer" is correct."""
         from torchmetrics.functional.text import squad  # takes 1 s, and only spans need it
 
         texts = [{"id": str(item), "prediction_text": text} for item, text in enumerate(predicted)]

@@ -97,7 +97,7 @@ def load_fsdp() -> ModuleType:
 
 
 def not_empty(rows: slice) -> slice:
-    """The same rows; the first one, whose loss is to weigh nothing, in place of none: every rank takes part in every step."""
+    """The rows, or the first one, whose loss is to weigh nothing, where there are none: every rank takes part in every step."""
     return rows if rows.stop > rows.start else slice(0, 1)
 
 

@@ -153,7 +153,7 @@ def steps_of(config: RunConfig, machine: Machine) -> TrainingSteps:
 
 
 def narrow(config: RunConfig) -> RunConfig:
-    """The same variant with minimal width, so that its memory is negligible."""
+    """The variant with minimal width, so that its memory is negligible."""
     model = config.model
     width = 2 * model.num_attention_heads
     thin = replace(model, hidden_size=width, intermediate_size=width, vocab_size=model.pad_token_id + 2)

@@ -116,7 +116,7 @@ class Steps:
         return [replace(part, **totals) for part in parts], weights
 
     def batch(self, position: Position, pieces: list[range]) -> PretrainBatch:
-        """Those of the next sequences, with their masks, the same for all variants of one seed."""
+        """The next sequences, with their masks, the same for all variants of one seed."""
         chosen = np.concatenate([np.asarray(piece) for piece in pieces])
         ids, epochs = (numbers[chosen] for numbers in self._sequences.chosen(position.rows, pieces[-1].stop))
         mask_epochs = np.zeros_like(epochs) if self._options.static_masks else epochs

@@ -31,7 +31,7 @@ class Attention(Protocol):
 
     @property
     def receptive_field(self) -> Reach:
-        """Of one token through this layer."""
+        """How far one token reads through this layer."""
 
     @property
     def depends_on_order(self) -> bool:

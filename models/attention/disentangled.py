@@ -128,7 +128,7 @@ class DisentangledAttention(nn.Module):
         return Part("Full self-attention", "attention", detail, parameters_of(self))
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text: projections of content and of distances, and the products."""
+        """FLOPs of one forward pass over one text: projections of content and of distances, and the products."""
         width, rows = self.config.attention_width, 2 * reach(self.config, length)
         products = 2 * length * width * (2 * length + (self.to_position + self.from_position) * rows)
         return 2 * length * 4 * self.output.weight.numel() + products + self.flops_once(length)

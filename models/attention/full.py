@@ -66,7 +66,7 @@ class SelfAttention(nn.Module):
         return full_attention(heads)
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text: projections and products. Norms multiply nothing."""
+        """FLOPs of one forward pass over one text: projections and products. Norms multiply nothing."""
         projections, width = self.query_key_value.weight.numel() + self.output.weight.numel(), self.output.in_features
         full = self.window is None or (self.window // 2 >= length - 1 and not self.global_tokens)
         pairs = length * length if full else window_pairs(self.window, length, self.global_tokens)

@@ -79,7 +79,7 @@ class RelativeAttention(nn.Module):
         return Part("Full self-attention", "attention", detail, parameters_of(self))
 
     def flops(self, length: int) -> int:
-        """Of one forward pass over one text; segments, a vector a query, are left out."""
+        """FLOPs of one forward pass over one text; segments, a vector a query, are left out."""
         width = self.num_heads * self.head_size
         products = 2 * length * width * (length + 2 * length + length)  # content, offsets, values
         return 2 * length * 4 * self.position.weight.numel() + products + self.flops_once(length)

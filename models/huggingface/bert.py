@@ -149,7 +149,7 @@ FAMILY_DEFAULTS = {
 
 
 def config(config_json: dict) -> EncoderConfig:
-    """Of any of the five; ValueError naming a key that ours cannot express."""
+    """Config of any of the five families; ValueError naming a key that ours cannot express."""
     refuse(config_json, {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"})
     if config_json["model_type"] == "distilbert":
         return _distilbert(config_json)

@@ -78,7 +78,7 @@ def _shown(value: object) -> object:
 
 
 def settled(config: EncoderConfig) -> EncoderConfig:
-    """The same model with every rule carried out, and with defaults for what it does not read: equal models are equal.
+    """The model with every rule carried out, and with defaults for what it does not read: equal models are equal.
 
     Positions are numbered from 0: rows of the table that no text reaches are not part of a model.
     """

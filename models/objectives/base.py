@@ -56,7 +56,7 @@ class PretrainBatch:
         return replace(self, inputs=inputs, positions=self.positions[rows], targets=self.targets[rows])
 
     def to(self, device: object) -> "PretrainBatch":
-        """The same batch on `device`."""
+        """A copy of the batch on `device`."""
         return replace(
             self, inputs=self.inputs.to(device), positions=self.positions.to(device), targets=self.targets.to(device)
         )
@@ -103,7 +103,7 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def flops(self, length: int) -> int:
-        """Of one forward pass over one sequence, from the shapes of all matrix products."""
+        """FLOPs of one forward pass over one sequence, from the shapes of all matrix products."""
 
 
 def refuse_combinations(objective: ObjectiveName, refused: dict[str, bool]) -> None:

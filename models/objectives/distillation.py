@@ -76,7 +76,7 @@ class Distillation(Objective):
         return loss + config.cosine_weight * cosine_loss(hidden, teacher_hidden) / tokens
 
     def flops(self, length: int) -> int:
-        """Of the student and the teacher on one sequence."""
+        """FLOPs of the student and the teacher on one sequence."""
         predictions = num_predictions(self._config.mask_rate, length)
         pairs = ((self.encoder, self.masked_head), (self.teacher.encoder, self.teacher.head))
         return sum(

@@ -86,7 +86,7 @@ class PermutationLM(Objective):
         return self.encoder.flops(length + queries) - self._offsets_saved(length, queries) + queries * self.lm_head.flops()
 
     def _offsets_saved(self, length: int, queries: int) -> int:
-        """Of relative attention: queries have the positions of their targets, so there are 2 T - 1 offsets, not 2 (T + K)."""
+        """FLOPs that relative attention saves: queries stand at their targets, so there are 2 T - 1 offsets, not 2 (T + K)."""
         shape = self.encoder.config
         if shape.position is not Position.relative:
             return 0

@@ -36,7 +36,7 @@ class DetectionHead(nn.Module):
         return self.output(self.activation(self.dense(hidden))).squeeze(-1)
 
     def flops(self) -> int:
-        """Of one token."""
+        """FLOPs of one token."""
         return 2 * (self.dense.weight.numel() + self.output.weight.numel())
 
 
@@ -98,14 +98,14 @@ class ReplacedTokenDetection(Objective):
         return self.generator_head(at_positions(read, batch.positions)).float()
 
     def flops(self, length: int) -> int:
-        """Of both encoders and their heads on one sequence."""
+        """FLOPs of both encoders and their heads on one sequence."""
         generated = num_predictions(self._config.mask_rate, length) * self.generator_head.flops()
         generator = self.generator.flops(length) + self.generator_head.flops_of_decoder(self.generator, length) + generated
         return generator + self.encoder.flops(length) + length * self.detection_head.flops()
 
 
 def generator_shape(shape: EncoderConfig, fraction: float) -> EncoderConfig:
-    """The same architecture with `fraction` of the width in its layers and the same embeddings (arXiv:2003.10555, section 3.2).
+    """The architecture with `fraction` of the width in its layers and the same embeddings (arXiv:2003.10555, section 3.2).
 
     Sizes are rounded so that every head has the same, even number of features, as rotations and pairs of directions need.
     """

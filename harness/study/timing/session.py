@@ -34,10 +34,10 @@ from harness import arms, paths, tags, tasks, versions
 from harness.checksums import TornError
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.hardware import facts
-from harness.measure.intervals import t_quantile
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request, from_json, to_json
 from harness.metrics import HIGHEST_FLOOR
+from harness.paired import t_quantile
 from harness.study import identity, run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen, TimingProgress

@@ -43,7 +43,7 @@ class Expectation:
 
 
 def expectation(config: RunConfig) -> Expectation | None:
-    """Of the run's variant on its task; None where the task is not generated."""
+    """What the run's variant can reach on its task; None where the task is not generated."""
     grammar = config.task.grammar
     if grammar is None:
         return None

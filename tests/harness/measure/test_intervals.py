@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from harness.measure.intervals import _percentiles, percentile_interval, t_quantile
+from harness.measure.intervals import _percentiles, percentile_interval
+from harness.paired import t_quantile
 
 STUDIES = {5: 600, 20: 250}
 """Launches -> studies."""
