@@ -34,27 +34,17 @@ NO_TASK = "none"
 
 
 @dataclass(frozen=True)
-class Vocabulary:
-    """What a model needs to know about its tokenizer."""
-
-    size: int
-    pad: int
-
-
-@dataclass(frozen=True)
 class Found:
     """What must be read before a run can be resolved; None for what does not exist or is not read yet."""
 
     checkpoint: Checkpoint | None = None
     teacher: tuple[str, TokenizerConfig] | None = None  # its folder and its tokenizer
-    text_tokenizer: str | None = None  # tokenizer.json of the prepared text
-    vocabulary: Vocabulary | None = None
     threads: int | None = None  # CPU threads of each process of training if hardware.threads is null
     dtype: Dtype | None = None  # that of the run; differs from hardware.dtype where that is auto
 
 
 def resolve(composed: RunConfig, found: Found) -> RunConfig:
-    """The config that runs: every placeholder is replaced, adopted shapes and vocabulary included.
+    """The config that runs, but for the vocabulary of its data: every placeholder is replaced, adopted shapes included.
 
     A pure function; only its result is hashed, saved, tracked, shown and run. InputError for a value that no run could use.
     """
@@ -63,11 +53,6 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
         folder, tokenizer = found.teacher
         config = replace(config, pretrain=replace(config.pretrain, teacher=folder), tokenizer=tokenizer)
     config = _without_unread(_without_placeholders(config))
-    if found.text_tokenizer is not None:
-        config = replace(config, tokenizer=replace(config.tokenizer, vocab_file=None, file=found.text_tokenizer))
-    if found.vocabulary is not None and found.checkpoint is None:
-        shape = replace(config.model, vocab_size=found.vocabulary.size, pad_token_id=found.vocabulary.pad)
-        config = replace(config, model=shape)
     if composed.hardware.dtype is Dtype.auto and "hardware.dtype" in composed.swept:
         raise InputError("hardware.dtype=auto stands for one of the others: expected hardware.dtype=fp32,bf16 in a sweep")
     hardware = config.hardware
@@ -75,6 +60,16 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     config = replace(config, hardware=replace(hardware, **machine))
     refuse_impossible(config)
     return config
+
+
+def with_text_tokenizer(config: RunConfig, file: str) -> RunConfig:
+    """The resolved config with the tokenizer of the prepared text."""
+    return replace(config, tokenizer=replace(config.tokenizer, vocab_file=None, file=file))
+
+
+def with_vocabulary(config: RunConfig, vocab_size: int, pad_token_id: int) -> RunConfig:
+    """The resolved config of a model that is not read from a checkpoint, with the vocabulary of its prepared data."""
+    return replace(config, model=replace(config.model, vocab_size=vocab_size, pad_token_id=pad_token_id))
 
 
 def pretraining_of(config: RunConfig) -> RunConfig:
@@ -175,7 +170,7 @@ def load(path: Path) -> RunConfig:
 def from_node(node: Any) -> RunConfig:
     """A validated RunConfig from an OmegaConf node; InputError names the key and what is wrong with it."""
     config = unchecked(node)
-    refuse_impossible(config)
+    _refuse_combinations(config)
     return config
 
 
@@ -229,6 +224,11 @@ def has_task(config: RunConfig) -> bool:
 def refuse_impossible(config: RunConfig) -> None:
     """InputError for the first value that no run could use."""
     refuse_numbers(config)
+    _refuse_combinations(config)
+
+
+def _refuse_combinations(config: RunConfig) -> None:
+    """InputError for values that are possible alone and not together, and for names that nothing could have."""
     if not (config.finetune.enabled or config.measure.enabled) and has_task(config):
         raise InputError("finetune=none measure=none leave nothing to do: set one of them to another choice")
     _refuse_impossible_pretraining(config)

@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 
 from harness import metrics
 from harness.paired import t_quantile
-from harness.study import forecast, identity
+from harness.study import forecast
 from harness.study.plan import PlannedRun
 from harness.terminal import counted, duration
 from harness.tracking import run_log
@@ -48,23 +48,23 @@ class Queue:
         started: set[int] = set()
         while (task := self._next(waiting, given)) is not None:
             block = waiting[task].pop(0)
-            for item in _with_needs(block):
-                if id(item) not in started:
-                    started.add(id(item))
-                    yield from self._timed(item)
+            for run in _with_needs(block):
+                if id(run) not in started:
+                    started.add(id(run))
+                    yield from self._timed(run)
             given[task].append(block)
-        self.left = sorted((item for item in self._planned if id(item) not in started), key=lambda item: item.place)
+        self.left = sorted((run for run in self._planned if id(run) not in started), key=lambda run: run.place)
 
-    def _timed(self, item: PlannedRun) -> Iterator[PlannedRun]:
+    def _timed(self, run: PlannedRun) -> Iterator[PlannedRun]:
         """Counts the time of a run, also of one that an earlier command finished."""
-        was_done, began = forecast.is_done(item), self._clock()
-        yield item
+        was_done, began = forecast.is_done(run), self._clock()
+        yield run
         took = self._clock() - began
         if was_done:
-            self._used_s += self._expected(item) or 0.0
+            self._used_s += self._expected(run) or 0.0
         else:
             self._used_s += took
-            self._paces.setdefault(forecast.kind_of(item), []).append(took)
+            self._paces.setdefault(forecast.kind_of(run), []).append(took)
 
     def _next(self, waiting: dict[str, list[Block]], given: dict[str, list[Block]]) -> str | None:
         """The task of the next block; None where none fits into what is left of the budget."""
@@ -79,20 +79,20 @@ class Queue:
     def _fits(self, block: Block) -> bool:
         if _is_finished(block):
             return True
-        expected = sum(self._expected(item) or 0.0 for item in _with_needs(block) if not forecast.is_done(item))
+        expected = sum(self._expected(run) or 0.0 for run in _with_needs(block) if not forecast.is_done(run))
         return self._used_s < self._budget_s and self._used_s + expected <= self._budget_s
 
-    def _expected(self, item: PlannedRun) -> float | None:
+    def _expected(self, run: PlannedRun) -> float | None:
         """Mean seconds of its replicates so far; None without any."""
-        known = self._paces.get(forecast.kind_of(item))
+        known = self._paces.get(forecast.kind_of(run))
         return fmean(known) if known else None
 
     def summary(self) -> str | None:
         """One line on what did not run; None where everything did."""
         if not self.left:
             return None
-        arms = list(dict.fromkeys(f"{item.config.label} on {identity.task_of(item.config, item.inputs)}" for item in self.left))
-        seeds = sorted({identity.seed_of(item.config, item.inputs) for item in self.left})
+        arms = list(dict.fromkeys(f"{run.config.label} on {run.identity.task}" for run in self.left))
+        seeds = sorted({run.identity.seed for run in self.left})
         return (
             f"the budget of {duration(self._budget_s)} is used ({duration(self._used_s)}): {counted(len(self.left), 'run')} of "
             f"{len(self._planned)} did not run: {', '.join(arms)}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}; "
@@ -102,29 +102,29 @@ class Queue:
 
 def blocks(planned: list[PlannedRun]) -> dict[str, list[Block]]:
     """Task -> its blocks, by the place of their first run; pretrainings that others need are no blocks of their own."""
-    needed = {id(item.needs) for item in planned if item.needs is not None}
+    needed = {id(run.needs) for run in planned if run.needs is not None}
     found: dict[str, dict[tuple[int, int], Block]] = {}
-    for item in sorted(planned, key=lambda item: item.place):
-        if id(item) not in needed:
-            task, replicate = identity.task_of(item.config, item.inputs), (item.config.pretrain.seed, item.config.seed)
-            found.setdefault(task, {}).setdefault(replicate, []).append(item)
-    order = {id(item): number for number, item in enumerate(planned)}  # arms of a block in random order
-    return {task: [sorted(block, key=lambda item: order[id(item)]) for block in one.values()] for task, one in found.items()}
+    for run in sorted(planned, key=lambda run: run.place):
+        if id(run) not in needed:
+            task, replicate = run.identity.task, (run.config.pretrain.seed, run.config.seed)
+            found.setdefault(task, {}).setdefault(replicate, []).append(run)
+    order = {id(run): number for number, run in enumerate(planned)}  # arms of a block in random order
+    return {task: [sorted(block, key=lambda run: order[id(run)]) for block in one.values()] for task, one in found.items()}
 
 
 def _with_needs(block: Block) -> Block:
     """Each run after the pretraining that it needs."""
-    return [one for item in block for one in (item.needs, item) if one is not None]
+    return [one for run in block for one in (run.needs, run) if one is not None]
 
 
 def _is_finished(block: Block) -> bool:
-    return all(forecast.is_done(item) for item in block)
+    return all(forecast.is_done(run) for run in block)
 
 
 def width(given: list[Block]) -> float:
     """Half the interval of the mean over arms, over these blocks, in margins; infinite where it is not known."""
     name = LOSS if given and given[0][0].inputs.data is None else SCORE
-    means = [fmean(scores) for block in given if None not in (scores := [_metric(item, name) for item in block])]
+    means = [fmean(scores) for block in given if None not in (scores := [_metric(run, name) for run in block])]
     if len(means) < 2:
         return math.inf
     margin = metrics.get(name).margin
@@ -132,6 +132,6 @@ def width(given: list[Block]) -> float:
     return t_quantile(len(means) - 1) * stdev(means) / math.sqrt(len(means)) / size
 
 
-def _metric(item: PlannedRun, name: str) -> float | None:
-    result = run_log.result(item.folder)
+def _metric(run: PlannedRun, name: str) -> float | None:
+    result = run_log.result(run.folder)
     return result["metrics"].get(name) if result is not None and result["status"] == "finished" else None

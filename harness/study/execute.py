@@ -8,7 +8,6 @@ from filelock import FileLock
 
 from harness import paths, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
-from harness.config import resolve
 from harness.config.choices import Keep, KeepBest
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
@@ -35,10 +34,10 @@ from harness.training.pretrain import pretrain
 from models.heads import Classifier
 
 
-def execute(folder: Path, ranks: Ranks = ALONE) -> None:
-    """Executes the run as this one of its ranks, of which the first writes."""
+def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
+    """Executes the run of the folder, which has this config, as this one of its ranks, of which the first writes."""
     record = run_folder.read(folder)
-    config = pieces.applied(resolve.load(folder / "config.yaml"), record)
+    config = pieces.applied(config, record)
     run_log = RunLog(folder, writes=ranks.first)
     if ranks.first:
         write_json(folder / "environment.json", facts.environment(config.hardware))

@@ -25,7 +25,7 @@ from harness.hardware import facts
 from harness.measure import flops, size
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
-from harness.study import WORKER, identity, run_folder
+from harness.study import WORKER, run_folder
 from harness.study.plan import PlannedRun
 from harness.study.timing import session
 from harness.tasks import prepared
@@ -76,21 +76,21 @@ class Group:
     @property
     def open(self) -> list[PlannedRun]:
         """Those that the command would run."""
-        return [item for item in self.runs if not is_done(item)]
+        return [run for run in self.runs if not is_done(run)]
 
 
-def is_done(item: PlannedRun) -> bool:
+def is_done(run: PlannedRun) -> bool:
     """Whether the command would skip it."""
-    kept = all(folder.is_dir() for folder in item.needs_weights)
-    return run_log.result(item.folder) is not None and kept and not item.config.rerun
+    kept = all(folder.is_dir() for folder in run.needs_weights)
+    return run_log.result(run.folder) is not None and kept and not run.config.rerun
 
 
 def groups(planned: list[PlannedRun], probing: Callable[[PlannedRun, Work], Pace | None] | None = None) -> list[Group]:
     """In the order of the first run of each; `probing` gives the pace of those that no finished run tells."""
     found: dict[tuple[str, ...], list[PlannedRun]] = {}
-    for item in planned:
-        found.setdefault(kind_of(item), []).append(item)
-    known = earlier({item.config.output for item in planned})
+    for run in planned:
+        found.setdefault(kind_of(run), []).append(run)
+    known = earlier({run.config.output for run in planned})
     made = []
     for kind, runs in found.items():
         pace, needed = known.get(kind), work(runs[0])
@@ -102,9 +102,9 @@ def groups(planned: list[PlannedRun], probing: Callable[[PlannedRun, Work], Pace
 
 def opening(planned: list[PlannedRun]) -> str:
     """One line before a sweep: how many runs are done and left, and how long the left ones take as far as earlier ones tell."""
-    left = [item for item in planned if not is_done(item)]
-    known = earlier({item.config.output for item in planned}) if left else {}
-    paces = [pace for item in left if (pace := known.get(kind_of(item)))]
+    left = [run for run in planned if not is_done(run)]
+    known = earlier({run.config.output for run in planned}) if left else {}
+    paces = [pace for run in left if (pace := known.get(kind_of(run)))]
     text = f"{counted(len(planned), 'run')}: {len(planned) - len(left)} done, {len(left)} to do"
     if not paces:
         return text
@@ -118,11 +118,11 @@ def training_s(seconds: list[float], workers: int) -> float:
     return max(sum(seconds) / workers, max(seconds, default=0.0))
 
 
-def kind_of(item: PlannedRun) -> tuple[str, ...]:
+def kind_of(run: PlannedRun) -> tuple[str, ...]:
     """Equal for runs that differ in seeds alone, on one machine."""
-    config, inputs = item.config, item.inputs
-    named = (config.label, config.scale_name, identity.task_of(config, inputs))
-    return (*named, arms.short_hash(identity.facts(config, inputs)), facts.description(config.hardware))
+    config = run.config
+    named = (config.label, config.scale_name, run.identity.task)
+    return (*named, arms.short_hash(run.identity.facts), facts.description(config.hardware))
 
 
 def earlier(outputs: Iterable[str]) -> dict[tuple[str, ...], Pace]:
@@ -160,27 +160,27 @@ def _memory(metrics: dict[str, float]) -> float | None:
     return next((value for value in found if value is not None), None)
 
 
-def work(item: PlannedRun) -> Work:
+def work(run: PlannedRun) -> Work:
     """Of one run, counted on its own data."""
-    return _of_pretraining(item) if item.inputs.data is None else _on_task(item)
+    return _of_pretraining(run) if run.inputs.data is None else _on_task(run)
 
 
-def _on_task(item: PlannedRun) -> Work:
-    config, head = item.config, tasks.kind_of(item.config.task).head()
+def _on_task(run: PlannedRun) -> Work:
+    config, head = run.config, tasks.kind_of(run.config.task).head()
     model = on_meta(config.model, tasks.num_outputs(config.task), head)
     parameters = size.sizes(model)["model/params_total"]
     if not config.finetune.enabled:
         return Work(parameters, 0, 0)
-    split = prepared.read(config, item.inputs.data).train
+    split = prepared.read(config, run.inputs.data).train
     steps = config.finetune.planned_steps(len(split))
     cost = flops.of_training(model)
     shapes = padded_shapes(split, config.finetune.batch_size, config.seed, steps)
     return Work(parameters, steps, sum(cost(*shape) for shape in shapes))
 
 
-def _of_pretraining(item: PlannedRun) -> Work:
-    config, options = item.config, item.config.pretrain
-    corpus = sequences.read(config.output, item.inputs.corpus)
+def _of_pretraining(run: PlannedRun) -> Work:
+    config, options = run.config, run.config.pretrain
+    corpus = sequences.read(config.output, run.inputs.corpus)
     objective = pretrain.build(config, corpus.vocabulary())
     steps = pretrain_steps.steps_of(config, corpus, objective)
     parameters = size.of_objective(objective)["model/params_total"]
@@ -190,7 +190,7 @@ def _of_pretraining(item: PlannedRun) -> Work:
     return Work(parameters, end.step, end.rows * steps.flops_per_sequence)
 
 
-def probe(item: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
+def probe(run: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
     """Runs a few steps of it in a worker; None where the worker fails, which the run itself will say.
 
     `passive`: its threads sleep while they wait for each other, as those of a run beside other processes.
@@ -198,10 +198,10 @@ def probe(item: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
     steps = FEWEST_STEPS
     if needed.flops and needed.steps:
         steps = min(MOST_STEPS, needed.steps, max(FEWEST_STEPS, int(PROBED_FLOPS / (needed.flops / needed.steps))))
-    Path(item.config.output).mkdir(parents=True, exist_ok=True)
-    with _scratch(item.config.output) as folder:
-        seen = _run_shortened(item, Path(folder), steps, passive)
-    return None if seen is None else _extrapolated(item, needed, *seen)
+    Path(run.config.output).mkdir(parents=True, exist_ok=True)
+    with _scratch(run.config.output) as folder:
+        seen = _run_shortened(run, Path(folder), steps, passive)
+    return None if seen is None else _extrapolated(run, needed, *seen)
 
 
 def _scratch(output: str) -> tempfile.TemporaryDirectory:
@@ -209,16 +209,16 @@ def _scratch(output: str) -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix=".probe-", suffix=f".{os.getpid()}", dir=output)
 
 
-def _run_shortened(item: PlannedRun, folder: Path, steps: int, passive: bool) -> tuple[float, dict[str, float]] | None:
+def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> tuple[float, dict[str, float]] | None:
     """Seconds of the worker, and its results up to the end of its training."""
-    config, inputs, last = item.config, replace(item.inputs, pretrained=None), "inference/peak_memory_bytes"
+    config, inputs, last = run.config, replace(run.inputs, pretrained=None), "inference/peak_memory_bytes"
     if inputs.data is None:
         budget = {"tokens": None, "flops": None, "seconds": None, "steps": steps, "evaluations": 1, "keep": []}
         config, last = replace(config, pretrain=replace(config.pretrain, **budget)), None
     elif config.finetune.enabled:
         short = replace(config.finetune, max_steps=steps, keep=Keep.none, keep_best=KeepBest.none, submit=False)
         config, last = replace(config, finetune=short), "finetune/samples_per_s"
-    run_folder.prepare(folder, config, run_folder.record(config, inputs, item.lifted))
+    run_folder.prepare(folder, config, run_folder.record(config, inputs, run.lifted))
     began, reader, found = time.monotonic(), run_log.Reader(folder), {}
     with (folder / "log.txt").open("w") as log:
         threads = facts.threads(config.hardware)
@@ -241,19 +241,19 @@ def _results(entries: list[dict[str, Any]]) -> dict[str, float]:
     return {entry["result"]: entry["value"] for entry in entries if "result" in entry}
 
 
-def _extrapolated(item: PlannedRun, needed: Work, seconds: float, found: dict[str, float]) -> Pace:
-    phase = "pretrain" if item.inputs.data is None else "finetune"
+def _extrapolated(run: PlannedRun, needed: Work, seconds: float, found: dict[str, float]) -> Pace:
+    phase = "pretrain" if run.inputs.data is None else "finetune"
     trained = found.get(f"{phase}/duration_s", 0.0)
     source, memory = f"a probe of {found['steps']:.0f} steps", _memory(found)
     if not trained:
         return Pace(seconds, memory, "a probe")
     each = trained / found["steps"]
-    if item.inputs.data is None:
+    if run.inputs.data is None:
         evaluation = found.get("pretrain/evaluation_s", 0.0)
         whole = needed.seconds if needed.seconds is not None else each * needed.steps
         overhead = seconds - trained - evaluation
-        return Pace(overhead + whole + evaluation * item.config.pretrain.evaluations, memory, source)
-    data = prepared.read(item.config, item.inputs.data)
+        return Pace(overhead + whole + evaluation * run.config.pretrain.evaluations, memory, source)
+    data = prepared.read(run.config, run.inputs.data)
     examples = sum(len(split) for split in (data.validation, *data.more.values()))
     evaluation = FORWARD_SHARE * examples / found["finetune/samples_per_s"]
     return Pace(seconds - trained + each * needed.steps + evaluation, memory, source)
@@ -276,24 +276,24 @@ class Timing:
 
 def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
     """None where nothing is left to time."""
-    timed = [item for item in planned if item.is_to_be_timed and item.config.sweep.timing]
-    untimed = [item for item in timed if item.config.sweep.retime or not _is_timed(item)]
+    timed = [run for run in planned if run.is_to_be_timed and run.config.sweep.timing]
+    untimed = [run for run in timed if run.config.sweep.retime or not _is_timed(run)]
     if not untimed:
         return None
     baselines = session.baselines(timed, untimed)  # launched twice, also where an earlier session has timed them
-    shapes = {session.shape_key(item): item for item in (*untimed, *baselines)}
-    settings = [item.config.measure for item in shapes.values()]
+    shapes = {session.shape_key(run): run for run in (*untimed, *baselines)}
+    settings = [run.config.measure for run in shapes.values()]
     rounds = max(one.min_rounds for one in settings), max(one.rounds for one in settings)
-    replicates = len({session.shape_key(item) for item in baselines})
+    replicates = len({session.shape_key(run) for run in baselines})
     return Timing(len(shapes), replicates, rounds, _launch_s(next(iter(shapes.values()))) if probing else None)
 
 
-def _is_timed(item: PlannedRun) -> bool:
-    return is_done(item) and (not session.is_measured(item) or session.has_timing(item))
+def _is_timed(run: PlannedRun) -> bool:
+    return is_done(run) and (not session.is_measured(run) or session.has_timing(run))
 
 
-def _launch_s(item: PlannedRun) -> float | None:
-    with _scratch(item.config.output) as folder:
+def _launch_s(run: PlannedRun) -> float | None:
+    with _scratch(run.config.output) as folder:
         began = time.monotonic()
-        outcome = launch(item.config, Request(TIMING, 0, (item.inputs.data,)), Path(folder))
+        outcome = launch(run.config, Request(TIMING, 0, (run.inputs.data,)), Path(folder))
         return time.monotonic() - began if outcome.code == 0 else None

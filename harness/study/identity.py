@@ -55,48 +55,112 @@ def content_of(
     }
 
 
-def parameters(config: RunConfig, inputs: Inputs) -> dict[str, str]:
-    """The tracked parameters of a run: its whole resolved config, and under `facts.` what no config key states."""
-    flat = flatten(to_dict(config))
-    left_out = arms.members(tuple(flat), ("settings.", "published.", "overrides"))
-    flat = {key: value for key, value in flat.items() if key not in left_out}
-    content = {f"facts.{name}": value for name, value in inputs.content.items()}
-    others = {"facts.device_name": machine.device_name(config.hardware)} | versions.facts()
-    return {key: str(value) for key, value in (flat | content | others).items()}
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """What names a run and says whether another one is the same: its parameters are read once."""
 
+    config: RunConfig
+    inputs: Inputs
 
-def facts(config: RunConfig, inputs: Inputs) -> arms.Facts:
-    """The settings that shape the run's results, seeds left out."""
-    return arms.facts(parameters(config, inputs))
+    @functools.cached_property
+    def parameters(self) -> dict[str, str]:
+        """The tracked parameters: the whole resolved config, and under `facts.` what no config key states."""
+        flat = flatten(to_dict(self.config))
+        left_out = arms.members(tuple(flat), ("settings.", "published.", "overrides"))
+        flat = {key: value for key, value in flat.items() if key not in left_out}
+        content = {f"facts.{name}": value for name, value in self.inputs.content.items()}
+        others = {"facts.device_name": machine.device_name(self.config.hardware)} | versions.facts()
+        return {key: str(value) for key, value in (flat | content | others).items()}
 
+    @functools.cached_property
+    def facts(self) -> arms.Facts:
+        """The settings that shape the run's results, seeds left out."""
+        return arms.facts(self.parameters)
 
-def fingerprint(config: RunConfig, inputs: Inputs) -> str:
-    """Hash of all that shapes the run's results: config, seeds, content, machine, versions of code and libraries."""
-    return _fingerprint(config, inputs, without=())
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Hash of all that shapes the run's results: config, seeds, content, machine, versions of code and libraries."""
+        return self._hash(without=())
 
+    @property
+    def recipe(self) -> str:
+        """The fingerprint without seeds: the same for all replicates of one pretraining."""
+        return self._hash(without=arms.SEEDS)
 
-def recipe(config: RunConfig, inputs: Inputs) -> str:
-    """The fingerprint without seeds: the same for all replicates of one pretraining."""
-    return _fingerprint(config, inputs, without=arms.SEEDS)
+    @property
+    def training(self) -> str:
+        """The fingerprint without the devices: checkpoints of a pretraining can be resumed on others."""
+        return self._hash(without=DEVICES)
 
+    @property
+    def unnamed(self) -> str:
+        """The fingerprint without the names of the choices: the same for one model and recipe under two names."""
+        return self._hash(without=CHOICES)
 
-def training(config: RunConfig, inputs: Inputs) -> str:
-    """The fingerprint without the devices: checkpoints of a pretraining can be resumed on others."""
-    return _fingerprint(config, inputs, without=DEVICES)
+    def _hash(self, without: tuple[str, ...]) -> str:
+        left_out = (*arms.NAMES, *arms.BY_CONTENT, *arms.WITHOUT_EFFECT, *without)
+        ignored = arms.members(tuple(self.parameters), left_out)
+        settings = {key: value for key, value in self.parameters.items() if key not in ignored}
+        read = [self.inputs.data, self.inputs.corpus, self.inputs.pretraining]
+        libraries = {name: _version(name) for name in LIBRARIES}
+        return hashlib.sha256(json.dumps([settings, read, libraries], sort_keys=True).encode()).hexdigest()
 
+    @property
+    def is_pretraining(self) -> bool:
+        """Whether the run has no task."""
+        return self.inputs.data is None
 
-def unnamed(config: RunConfig, inputs: Inputs) -> str:
-    """The fingerprint without the names of the choices: the same for one model and recipe under two names."""
-    return _fingerprint(config, inputs, without=CHOICES)
+    @property
+    def seed(self) -> int:
+        """Seed of the fine-tuning, or of the pretraining where the run is one."""
+        return self.config.pretrain.seed if self.is_pretraining else self.config.seed
 
+    @property
+    def task(self) -> str:
+        """Name of the task; `tags.PRETRAINING_TASK` for a pretraining."""
+        return tags.PRETRAINING_TASK if self.is_pretraining else self.config.task.name
 
-def _fingerprint(config: RunConfig, inputs: Inputs, without: tuple[str, ...]) -> str:
-    known = parameters(config, inputs)
-    ignored = arms.members(tuple(known), (*arms.NAMES, *arms.BY_CONTENT, *arms.WITHOUT_EFFECT, *without))
-    settings = {key: value for key, value in known.items() if key not in ignored}
-    read = [inputs.data, inputs.corpus, inputs.pretraining]
-    libraries = {name: _version(name) for name in LIBRARIES}
-    return hashlib.sha256(json.dumps([settings, read, libraries], sort_keys=True).encode()).hexdigest()
+    @property
+    def title(self) -> str:
+        """The name of the run in console lines and in MLflow."""
+        return f"{self.config.label}, {self.config.scale_name}, {self.task}, seed {self.seed}"
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder, named after the run and not after the comparison; all studies share their pretrainings."""
+        config = self.config
+        what = config.pretrain.objective.value if self.is_pretraining else config.task.name
+        names = [config.model_name, *sorted(config.enhancements), config.scale_name, what, str(self.seed)]
+        study = paths.PRETRAINED if self.is_pretraining else config.study
+        return paths.run_folder(config.output, study, paths.run_name(names, self.fingerprint))
+
+    def described(self, lifted: list[str]) -> dict[str, dict[str, str]]:
+        """Tags and parameters of the run in MLflow; `lifted`: facts that belong to its arm."""
+        config, git = self.config, machine.git_state()
+        named = {
+            tags.ROLE: tags.ROLE_RUN,
+            tags.STUDY: config.study,
+            tags.ARM: config.label,
+            tags.MODEL: config.model_name,
+            tags.SCALE: config.scale_name,
+            tags.ENHANCEMENTS: ",".join(sorted(config.enhancements)),
+            tags.TASK: self.task,
+            tags.SEED: str(self.seed),
+            tags.CONDITIONS: arms.short_hash(arms.conditions(self.facts, lifted)),
+            tags.LIFTED: json.dumps(lifted),
+            tags.FINGERPRINT: self.fingerprint,
+            "git_commit": git["git_commit"] or "unknown",
+            "git_dirty": str(git["git_dirty"]).lower(),
+            "hardware": machine.description(config.hardware),
+        }
+        if is_pretrained(config):
+            named[tags.PRETRAIN_SEED] = str(config.pretrain.seed)
+        named |= {tags.RECIPE: self.recipe} if self.is_pretraining else theory.tags(config)
+        if not self.is_pretraining:
+            named["selected_on"] = config.finetune.keep_best.value
+        if self.inputs.pretraining is not None:
+            named[tags.PRETRAINING] = self.inputs.pretraining
+        return {"tags": named, "parameters": redact.values(self.parameters)}
 
 
 @functools.cache
@@ -105,68 +169,13 @@ def _version(library: str) -> str:
     return importlib.metadata.version(library)
 
 
-def seed_of(config: RunConfig, inputs: Inputs) -> int:
-    """Seed of the fine-tuning, or of the pretraining where the run is one."""
-    return config.pretrain.seed if inputs.data is None else config.seed
-
-
-def task_of(config: RunConfig, inputs: Inputs) -> str:
-    """Name of the task; `tags.PRETRAINING_TASK` for a pretraining."""
-    return tags.PRETRAINING_TASK if inputs.data is None else config.task.name
-
-
-def title(config: RunConfig, inputs: Inputs) -> str:
-    """The name of the run in console lines and in MLflow."""
-    return f"{config.label}, {config.scale_name}, {task_of(config, inputs)}, seed {seed_of(config, inputs)}"
-
-
-def folder_of(config: RunConfig, inputs: Inputs) -> Path:
-    """The run's folder, named after the run and not after the comparison; all studies share their pretrainings."""
-    short = fingerprint(config, inputs)
-    names = [config.model_name, *sorted(config.enhancements), config.scale_name]
-    if inputs.data is None:
-        name = paths.run_name([*names, config.pretrain.objective.value, str(config.pretrain.seed)], short)
-        return paths.run_folder(config.output, paths.PRETRAINED, name)
-    return paths.run_folder(config.output, config.study, paths.run_name([*names, config.task.name, str(config.seed)], short))
-
-
-def lifted(runs: Iterable[tuple[RunConfig, Inputs]]) -> list[str]:
+def lifted(runs: Iterable[Identity]) -> list[str]:
     """Facts that vary between the runs of one command on one task, and so belong to the arm.
 
     Facts of measuring and of the task belong to the conditions unless the command sweeps their keys.
     """
-    several = list(runs)
-    varying = arms.varying(facts(config, inputs) for config, inputs in several)
-    swept = {key for config, _ in several for key in (*config.swept, *(f"{key}." for key in config.swept))}
-    kept = ("measure.", "task.", "facts.rows")
-    return [key for key in varying if not arms.within(key, kept) or arms.within(key, swept)]
-
-
-def describe(config: RunConfig, inputs: Inputs, lifted_keys: list[str]) -> dict[str, dict[str, str]]:
-    """Tags and parameters of the run in MLflow."""
-    git = machine.git_state()
-    named = {
-        tags.ROLE: tags.ROLE_RUN,
-        tags.STUDY: config.study,
-        tags.ARM: config.label,
-        tags.MODEL: config.model_name,
-        tags.SCALE: config.scale_name,
-        tags.ENHANCEMENTS: ",".join(sorted(config.enhancements)),
-        tags.TASK: task_of(config, inputs),
-        tags.SEED: str(seed_of(config, inputs)),
-        tags.CONDITIONS: arms.short_hash(arms.conditions(facts(config, inputs), lifted_keys)),
-        tags.LIFTED: json.dumps(lifted_keys),
-        tags.FINGERPRINT: fingerprint(config, inputs),
-        "git_commit": git["git_commit"] or "unknown",
-        "git_dirty": str(git["git_dirty"]).lower(),
-        "hardware": machine.description(config.hardware),
-    }
-    if is_pretrained(config):
-        named[tags.PRETRAIN_SEED] = str(config.pretrain.seed)
-    if inputs.data is None:
-        named[tags.RECIPE] = recipe(config, inputs)
-    else:
-        named |= {"selected_on": config.finetune.keep_best.value, **theory.tags(config)}
-    if inputs.pretraining is not None:
-        named[tags.PRETRAINING] = inputs.pretraining
-    return {"tags": named, "parameters": redact.values(parameters(config, inputs))}
+    identities = list(runs)
+    varying = arms.varying(run.facts for run in identities)
+    swept = {key for run in identities for key in (*run.config.swept, *(f"{key}." for key in run.config.swept))}
+    of_conditions = ("measure.", "task.", "facts.rows")
+    return [key for key in varying if not arms.within(key, of_conditions) or arms.within(key, swept)]

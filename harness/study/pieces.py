@@ -22,24 +22,24 @@ class FoundPieces:
     def __init__(self) -> None:
         self._of_shape: dict[str, int] = {}
 
-    def learn(self, item: "PlannedRun", record: dict[str, Any]) -> None:
+    def learn(self, run: "PlannedRun", record: dict[str, Any]) -> None:
         """Takes over what an earlier attempt at this run, or an earlier command, found."""
-        pieces = record.get(tags.PIECES, {}).get(_phase(item))
+        pieces = record.get(tags.PIECES, {}).get(_phase(run))
         if pieces is not None:
-            self._of_shape[_shape(item)] = pieces
+            self._of_shape[_shape(run)] = pieces
 
-    def first(self, item: "PlannedRun") -> Pieces:
+    def first(self, run: "PlannedRun") -> Pieces:
         """What the run begins with; empty where nothing but its config says it."""
-        known = self._of_shape.get(_shape(item))
-        return {} if known is None else {_phase(item): known}
+        known = self._of_shape.get(_shape(run))
+        return {} if known is None else {_phase(run): known}
 
-    def smaller(self, item: "PlannedRun", record: dict[str, Any]) -> Pieces | None:
+    def smaller(self, run: "PlannedRun", record: dict[str, Any]) -> Pieces | None:
         """About twice as many; None where single rows are processed already, or where no training ran out of memory."""
-        phase = _phase(item)
-        if _last_stage(item) != phase:
+        phase = _phase(run)
+        if _last_stage(run) != phase:
             return None
-        options = getattr(item.config, phase)
-        rows = options.batch_size // item.config.hardware.devices
+        options = getattr(run.config, phase)
+        rows = options.batch_size // run.config.hardware.devices
         more = next_count(options.batch_size, record.get(tags.PIECES, {}).get(phase, options.accumulation))
         return None if more is None or more > rows else {phase: more}
 
@@ -62,13 +62,13 @@ def text(pieces: Pieces) -> str:
     return ", ".join(f"{phase} in {count} pieces" for phase, count in pieces.items())
 
 
-def _phase(item: "PlannedRun") -> str:
-    return "pretrain" if item.inputs.data is None else "finetune"
+def _phase(run: "PlannedRun") -> str:
+    return "pretrain" if run.inputs.data is None else "finetune"
 
 
-def _shape(item: "PlannedRun") -> str:
+def _shape(run: "PlannedRun") -> str:
     """Hash of what decides the memory of a training step: the model, the batch, the length of its texts, the hardware."""
-    config, phase = item.config, _phase(item)
+    config, phase = run.config, _phase(run)
     options = getattr(config, phase)
     step = [phase, options.batch_size, options.accumulation, options.activation_checkpointing, to_dict(config.hardware)]
     if phase == "pretrain":
@@ -78,6 +78,6 @@ def _shape(item: "PlannedRun") -> str:
     return hashlib.sha256(json.dumps([step, asdict(config.model)], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _last_stage(item: "PlannedRun") -> str | None:
-    stages = [entry["stage"] for entry in run_log.Reader(item.folder).new_entries() if "stage" in entry]
+def _last_stage(run: "PlannedRun") -> str | None:
+    stages = [entry["stage"] for entry in run_log.Reader(run.folder).new_entries() if "stage" in entry]
     return stages[-1] if stages else None

@@ -1,5 +1,6 @@
 """What a command will run: every run resolved, with its data prepared, a pretraining before the runs that need it."""
 
+import functools
 import hashlib
 import random
 from dataclasses import dataclass, field, replace
@@ -10,13 +11,21 @@ import numpy as np
 from harness import checksums, paths
 from harness.checkpoints import huggingface, pretrained, start, teacher
 from harness.config.choices import Keep, TrainedOn
-from harness.config.resolve import Found, Vocabulary, has_task, is_pretrained, pretraining_of, resolve
+from harness.config.resolve import (
+    Found,
+    has_task,
+    is_pretrained,
+    pretraining_of,
+    resolve,
+    with_text_tokenizer,
+    with_vocabulary,
+)
 from harness.config.schema import RunConfig
 from harness.corpus import overlap, prepare, sequences
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 from harness.study import identity
-from harness.study.identity import Inputs
+from harness.study.identity import Identity, Inputs
 from harness.study.match import note, resized
 from harness.tasks import prepared
 from harness.tracking import run_log
@@ -38,10 +47,15 @@ class PlannedRun:
     label: str = ""  # its title in console lines, with its number among the runs in the order of starting
     notes: list[str] = field(default_factory=list)  # printed before the first run starts
 
+    @functools.cached_property
+    def identity(self) -> Identity:
+        """Of the run as it was planned; which weights it keeps, which is decided later, is no part of it."""
+        return Identity(self.config, self.inputs)
+
     @property
     def title(self) -> str:
         """The name of the run in console lines."""
-        return identity.title(self.config, self.inputs)
+        return self.identity.title
 
     @property
     def is_to_be_timed(self) -> bool:
@@ -57,29 +71,29 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     planned: dict[Path, PlannedRun] = {}
     cache = Cache()
     for config in with_sizes(composed, cache):
-        for item in _runs(config, cache, planned):
-            item.notes = [*filter(None, (_smaller_vocabulary(config, item.config), note(item.config)))]
-            _refuse_two_names(planned.setdefault(item.folder, item), item)
+        for run in _runs(config, cache, planned):
+            run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config)))]
+            _refuse_two_names(planned.setdefault(run.folder, run), run)
     runs = list(planned.values())
-    for place, item in enumerate(runs):
-        item.place = place
+    for place, run in enumerate(runs):
+        run.place = place
     by_task: dict[str, list[PlannedRun]] = {}
-    for item in runs:
-        by_task.setdefault(identity.task_of(item.config, item.inputs), []).append(item)
+    for run in runs:
+        by_task.setdefault(run.identity.task, []).append(run)
     for several in by_task.values():
         several[0].notes += _alike(several)
-        lifted = identity.lifted((item.config, item.inputs) for item in several)
-        for item in several:
-            item.lifted = lifted
-    _choose_what_is_kept([item for item in runs if item.inputs.data is not None])
+        lifted = identity.lifted(run.identity for run in several)
+        for run in several:
+            run.lifted = lifted
+    _choose_what_is_kept([run for run in runs if run.inputs.data is not None])
     return run_order(runs)
 
 
-def _refuse_two_names(item: PlannedRun, again: PlannedRun) -> None:
+def _refuse_two_names(run: PlannedRun, again: PlannedRun) -> None:
     """InputError for two arms that are one run: what one of them changes has no effect. A pretraining may serve several."""
-    if item.inputs.data is not None and item.config.label != again.config.label:
+    if run.inputs.data is not None and run.config.label != again.config.label:
         raise InputError(
-            f"{item.config.label!r} and {again.config.label!r} are one run: what they differ in has no effect here; "
+            f"{run.config.label!r} and {again.config.label!r} are one run: what they differ in has no effect here; "
             "leave one of them out"
         )
 
@@ -88,10 +102,10 @@ def _alike(runs: list[PlannedRun]) -> list[str]:
     """A note on each pair of arms that are one model and recipe under two names."""
     labels: dict[str, str] = {}
     pairs: dict[tuple[str, str], None] = {}
-    for item in runs:
-        first = labels.setdefault(identity.unnamed(item.config, item.inputs), item.config.label)
-        if first != item.config.label:
-            pairs[first, item.config.label] = None
+    for run in runs:
+        first = labels.setdefault(run.identity.unnamed, run.config.label)
+        if first != run.config.label:
+            pairs[first, run.config.label] = None
     return [f"{first!r} and {again!r} are the same model and recipe under two names" for first, again in pairs]
 
 
@@ -104,12 +118,12 @@ def with_sizes(composed: list[RunConfig], cache: "Cache | None" = None) -> list[
 def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
     """Where finetune.keep is not set, a single run keeps its last weights, and the runs of a sweep keep none."""
     default = Keep.last if len(runs) == 1 else Keep.none
-    for item in runs:
-        finetune = item.config.finetune
+    for run in runs:
+        finetune = run.config.finetune
         keeps = finetune.enabled and finetune.keep not in (None, Keep.none)
-        item.needs_weights = [item.folder / paths.WEIGHTS] if keeps else []
-        item.drops_weights = finetune.enabled and finetune.keep is None and default is Keep.none
-        item.config = replace(item.config, finetune=replace(finetune, keep=finetune.keep or default))
+        run.needs_weights = [run.folder / paths.WEIGHTS] if keeps else []
+        run.drops_weights = finetune.enabled and finetune.keep is None and default is Keep.none
+        run.config = replace(run.config, finetune=replace(finetune, keep=finetune.keep or default))
 
 
 def run_order(planned: list[PlannedRun]) -> list[PlannedRun]:
@@ -118,13 +132,13 @@ def run_order(planned: list[PlannedRun]) -> list[PlannedRun]:
     Runs that are compared train close in time, and no arm is always first. The same command gives the same order.
     """
     blocks: dict[tuple[str, int], list[PlannedRun]] = {}
-    for item in planned:
-        if item.inputs.data is not None:
-            blocks.setdefault((item.config.task.name, item.config.seed), []).append(item)
+    for run in planned:
+        if run.inputs.data is not None:
+            blocks.setdefault((run.config.task.name, run.config.seed), []).append(run)
     for (task, seed), block in blocks.items():
         random.Random(f"{task} {seed} {len(block)}").shuffle(block)
-    trained = (item for block in blocks.values() for item in block)
-    return [*(item for item in planned if item.inputs.data is None), *trained]
+    trained = (run for block in blocks.values() for run in block)
+    return [*(run for run in planned if run.inputs.data is None), *trained]
 
 
 def _smaller_vocabulary(composed: RunConfig, config: RunConfig) -> str | None:
@@ -172,21 +186,21 @@ def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) ->
     if not is_pretrained(config) and config.tokenizer.trained_on is not TrainedOn.corpus:
         return [_on_task(config, found, tokenizer_file, cache)]
     key = cache.text(config)
-    found = replace(found, text_tokenizer=str(prepare.folder_of(config.output, key) / "tokenizer.json"))
+    config = with_text_tokenizer(config, str(prepare.folder_of(config.output, key) / "tokenizer.json"))
     corpus = sequences.read(config.output, key)
     if not is_pretrained(config):
-        return [_on_task(resolve(composed, found), found, tokenizer_file, cache, corpus)]
-    needed = _pretraining(
-        composed, replace(found, vocabulary=Vocabulary(corpus.vocab_size, corpus.pad)), corpus, tokenizer_file
-    )
+        return [_on_task(config, found, tokenizer_file, cache, corpus)]
+    needed = _pretraining(config, found, corpus, tokenizer_file)
     needed = _merged(planned.get(needed.folder), needed)
     if not has_task(config):
         return [needed]
-    return [needed, _on_task(resolve(composed, found), found, tokenizer_file, cache, corpus, needed)]
+    return [needed, _on_task(config, found, tokenizer_file, cache, corpus, needed)]
 
 
-def _pretraining(composed: RunConfig, found: Found, corpus: sequences.Corpus, tokenizer_file: str) -> PlannedRun:
-    config = pretraining_of(resolve(composed, found))
+def _pretraining(config: RunConfig, found: Found, corpus: sequences.Corpus, tokenizer_file: str) -> PlannedRun:
+    if found.checkpoint is None:
+        config = with_vocabulary(config, corpus.vocab_size, corpus.pad)
+    config = pretraining_of(config)
     try:
         teacher.refuse_misfit(config, corpus.vocab_size)
         refuse_misfit(config.pretrain, config.model)
@@ -194,7 +208,7 @@ def _pretraining(composed: RunConfig, found: Found, corpus: sequences.Corpus, to
         raise InputError(str(error)) from error
     content = identity.content_of(config, None, corpus.text, tokenizer_file, None)
     inputs = Inputs(corpus=corpus.key, content=content)
-    return PlannedRun(config, inputs, identity.folder_of(config, inputs))
+    return PlannedRun(config, inputs, Identity(config, inputs).folder)
 
 
 def _merged(planned: PlannedRun | None, again: PlannedRun) -> PlannedRun:
@@ -221,18 +235,19 @@ def _on_task(
     key = cache.task(config)
     data = prepared.facts(config.output, key)
     huggingface.refuse_other_vocabulary(config, data.vocab_size)
-    config = resolve(config, replace(found, vocabulary=Vocabulary(data.vocab_size, data.pad_token_id)))
-    recipe = identity.recipe(needed.config, needed.inputs) if needed else None
+    if found.checkpoint is None:
+        config = with_vocabulary(config, data.vocab_size, data.pad_token_id)
+    recipe = needed.identity.recipe if needed else None
     content = identity.content_of(config, data.rows, corpus and corpus.text, tokenizer_file, recipe)
     inputs = Inputs(data=key, corpus=corpus and corpus.key, content=content)
     if needed is not None:
         inputs = replace(
             inputs,
-            pretraining=identity.fingerprint(needed.config, needed.inputs),
+            pretraining=needed.identity.fingerprint,
             pretrained=str(needed.folder),
             overlap=_overlap(config, inputs),
         )
-    return PlannedRun(config, inputs, identity.folder_of(config, inputs), needed)
+    return PlannedRun(config, inputs, Identity(config, inputs).folder, needed)
 
 
 def _from_checkpoint(config: RunConfig, found: Found, tokenizer_file: str, cache: Cache) -> PlannedRun:
@@ -250,7 +265,7 @@ def _from_checkpoint(config: RunConfig, found: Found, tokenizer_file: str, cache
         pretrained=str(folder),
         content=run.inputs.content | {"recipe": source["recipe"], "text": source["text"]},
     )
-    return replace(run, inputs=inputs, folder=identity.folder_of(run.config, inputs))
+    return replace(run, inputs=inputs, folder=Identity(run.config, inputs).folder)
 
 
 def _overlap(config: RunConfig, inputs: Inputs) -> float:

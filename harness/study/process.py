@@ -198,15 +198,15 @@ def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None
             if not is_ours:
                 return None
             _wait_for_worker(run)
-            state, record = _state_to_keep(run), run_log.read_json(run.folder / run_log.RECORD)
+            result, record = _result_to_keep(run), run_log.read_json(run.folder / run_log.RECORD)
             command.pieces.learn(run, record)
-            if state is None:
+            if result is None:
                 return _start_workers(run, command), True
-            console.plain(f"{run.label}: {state} already, skipped (rerun=true runs it again)")
-            _warn(run)
+            console.plain(f"{run.label}: {result['status']} already, skipped (rerun=true runs it again)")
+            _warn(run, result, record)
             its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
             command.trackers.send(its_study, lambda backend: backend.agree(record, run.folder))
-            return End(state), False
+            return End(State(result["status"])), False
     except BrokenPipeError:  # of our own output
         raise
     except OSError as error:  # a full disk, a folder that may not be written to: the next run may have more luck
@@ -246,8 +246,8 @@ def _wait_for_worker(run: PlannedRun) -> None:
             console.problem(f"{run.label}: a worker of an earlier command still writes to {run.folder}; waiting")
 
 
-def _state_to_keep(run: PlannedRun) -> State | None:
-    """The state of a run that has a result; None where it is to run."""
+def _result_to_keep(run: PlannedRun) -> dict[str, Any] | None:
+    """The result of a run that is not to run again."""
     result = run_log.result(run.folder)
     if result is None:
         return None
@@ -255,7 +255,7 @@ def _state_to_keep(run: PlannedRun) -> State | None:
         key = "pretrain.keep" if run.inputs.data is None else "finetune.keep"
         console.plain(f"{run.label}: finished without its weights, which {key} asks for: runs again")
         return None
-    return None if run.config.rerun else State(result["status"])
+    return None if run.config.rerun else result
 
 
 def _start_workers(run: PlannedRun, command: Command) -> End:
@@ -277,13 +277,15 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
             with RunProgress(run.label, command.screen, alone=command.workers == 1) as progress:
                 with (run.folder / run_log.LOG).open("w") as log:
                     worker = processes.start(WORKER, [str(run.folder)], threads, log, passive)
-                    ended = _follow(worker, tracked, progress, watchdog, command.interrupted)
+                    ending, complaint = _follow(worker, tracked, progress, watchdog, command.interrupted)
+                result = run_log.result(run.folder)
+                ended = end_of(ending, result, complaint)
                 smaller = command.pieces.smaller(run, record) if ended.state is State.out_of_memory else None
                 retries += (killed := ended.state is State.killed)
                 again = "" if smaller is None else pieces.text(smaller)
                 if killed and retries <= run.config.sweep.retries:
                     again = f"retry {retries} of {run.config.sweep.retries}"
-                result, log_file = run_log.result(run.folder), os.path.relpath(run.folder / run_log.LOG)
+                log_file = os.path.relpath(run.folder / run_log.LOG)
                 reason = f"{ended.reason}; again, {again}" if again else f"{ended.reason} (see {log_file})"
                 progress.end(ended.state.text, result["metrics"] if result else {}, reason, tried_again=bool(again))
             if again and killed:
@@ -296,7 +298,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
                 run_folder.try_again(run.folder, record)
                 tracked.forget(repeated=killed)
         command.pieces.learn(run, record)
-        _warn(run)
+        _warn(run, result, record)
     finally:
         try:
             run_folder.write_end(run.folder, record, ended)
@@ -315,17 +317,16 @@ def _new_record(run: PlannedRun, command: Command) -> dict[str, Any]:
     return record
 
 
-def _warn(run: PlannedRun) -> None:
+def _warn(run: PlannedRun, result: dict[str, Any] | None, record: dict[str, Any]) -> None:
     """Says so where a pretraining has finished that has not learned as it should."""
-    result = run_log.result(run.folder)
-    if result and (warning := plateau.warning(result["metrics"], run_folder.read(run.folder)["parameters"])):
+    if result and (warning := plateau.warning(result["metrics"], record["parameters"])):
         console.problem(f"{run.label}: warning: {warning}")
 
 
 def _follow(
     worker: processes.Worker, tracked: TrackedRun, progress: RunProgress, watchdog: Watchdog, interrupted: threading.Event
-) -> End:
-    """The end of the worker; it is ended where the watchdog complains, or with this command."""
+) -> tuple[Ending, str | None]:
+    """(end of the worker's process, complaint for which it was ended if any); it also ends with this command."""
     reader, watch, complaint = run_log.Reader(tracked.folder), Watch(), None
     try:
         while complaint is None and worker.poll() is None:
@@ -342,7 +343,7 @@ def _follow(
     entries = reader.new_entries()
     progress.show(entries)
     tracked.add(entries)
-    return end_of(watch.ending(worker.returncode, tracked.folder / run_log.LOG), run_log.result(tracked.folder), complaint)
+    return watch.ending(worker.returncode, tracked.folder / run_log.LOG), complaint
 
 
 def end_of(ending: Ending, result: dict[str, Any] | None, complaint: str | None) -> End:

@@ -29,10 +29,10 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from harness import processes
 from harness.config import resolve
+from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.processes.ending import INVALID
 from harness.study.execute import execute
-from harness.training import distributed
 from harness.training.distributed import LONGEST_WAIT, join, leave
 
 RANK = "harness.study.ranks"
@@ -171,14 +171,14 @@ def _follow_run(store: Store, number: int, folder: Path) -> None:
         store.set(_ended_key(number), json.dumps(end))
 
 
-def execute_first(folder: Path) -> None:
+def execute_first(folder: Path, config: RunConfig) -> None:
     """Announces the run of the folder, and executes it as its first rank; where another rank fails, this one ends like it."""
     store = _store()
     number = store.add(RUNS, 1)
     store.set(_run_key(number), json.dumps([os.getcwd(), str(folder)]))
     threading.Thread(target=_end_with_others, args=(number,), daemon=True).start()
     try:
-        execute(folder, join(resolve.load(folder / "config.yaml").hardware, meeting_point(number)))
+        execute(folder, config, join(config.hardware, meeting_point(number)))
         leave()
     except RuntimeError as error:
         if "gloo" in str(error) or isinstance(error, DistError):  # another rank has ended, which is said by its host
@@ -204,10 +204,11 @@ def meeting_point(number: int) -> Store:
 def execute_rank(folder: Path, number: int | None = None) -> None:
     """Executes the run as one of its ranks; only the first one prints."""
     store = None if number is None else meeting_point(number)
-    ranks = distributed.join(resolve.load(folder / "config.yaml").hardware, store)
+    config = resolve.load(folder / "config.yaml")
+    ranks = join(config.hardware, store)
     with Path(os.devnull).open("w") as nothing, contextlib.redirect_stdout(sys.stdout if ranks.first else nothing):
-        execute(folder, ranks)
-    distributed.leave()
+        execute(folder, config, ranks)
+    leave()
 
 
 if __name__ == "__main__":

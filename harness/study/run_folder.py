@@ -20,8 +20,7 @@ from harness.config.resolve import load
 from harness.config.schema import RunConfig, save
 from harness.errors import InputError
 from harness.redact import words
-from harness.study import identity
-from harness.study.identity import Inputs
+from harness.study.identity import Identity, Inputs
 from harness.study.schedule import End
 from harness.terminal import console
 from harness.tracking import run_log
@@ -34,14 +33,15 @@ CONFIG = "config.yaml"
 
 def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, Any]:
     """A new attempt at the run."""
-    described = identity.describe(config, inputs, lifted)
+    identity = Identity(config, inputs)
+    described = identity.described(lifted)
     described["tags"] |= source(described["tags"][tags.GIT_COMMIT])
     return {
         "attempt": uuid.uuid4().hex,
-        "name": identity.title(config, inputs),
+        "name": identity.title,
         "started": run_log.now_ms(),
         "inputs": asdict(inputs),
-        "training": identity.training(config, inputs),
+        "training": identity.training,
         **described,
     }
 
@@ -154,13 +154,13 @@ def set_aside(planned: Sequence["PlannedRun"]) -> None:
 
     The weights of a pretraining are read only where a run that is not finished starts from them.
     """
-    for item in planned:
-        if item.inputs.data is not None:
-            _check(item.folder, weights=False)
-    used = {item.needs.folder for item in planned if item.needs and not (item.folder / run_log.RESULT).exists()}
-    for item in planned:
-        if item.inputs.data is None:
-            _check(item.folder, weights=item.folder in used)
+    for run in planned:
+        if run.inputs.data is not None:
+            _check(run.folder, weights=False)
+    used = {run.needs.folder for run in planned if run.needs and not (run.folder / run_log.RESULT).exists()}
+    for run in planned:
+        if run.inputs.data is None:
+            _check(run.folder, weights=run.folder in used)
 
 
 def _check(folder: Path, weights: bool) -> None:

@@ -46,11 +46,9 @@ def write_plan(planned: Sequence["PlannedRun"]) -> None:
 
     Jobs of one sweep, which a launcher started, plan a run each: together they are the plan of the command.
     """
-    studies = {(item.config.output, item.config.study) for item in planned}
+    studies = {(run.config.output, run.config.study) for run in planned}
     for output, study in studies:
-        entries = [
-            asdict(_planned_entry(item)) for item in planned if (item.config.output, item.config.study) == (output, study)
-        ]
+        entries = [asdict(_planned_entry(run)) for run in planned if (run.config.output, run.config.study) == (output, study)]
         paths.made(Path(output).absolute())
         folder = paths.study_folder(output, study)
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,10 +68,10 @@ def command() -> str:
     return shlex.join(["python", "-m", "harness", *words(repeated)])
 
 
-def _planned_entry(item: "PlannedRun") -> Entry:
-    output = Path(item.config.output).absolute()
-    needs = None if item.needs is None else str(item.needs.folder.relative_to(output))
-    return Entry(str(item.folder.relative_to(output)), item.title, item.is_to_be_timed and item.config.sweep.timing, needs)
+def _planned_entry(run: "PlannedRun") -> Entry:
+    output = Path(run.config.output).absolute()
+    needs = None if run.needs is None else str(run.needs.folder.relative_to(output))
+    return Entry(str(run.folder.relative_to(output)), run.title, run.is_to_be_timed and run.config.sweep.timing, needs)
 
 
 RUNNING, NOT_STARTED, TORN = "running", "not started", "torn"

@@ -21,7 +21,7 @@ from harness.config import launched
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.redact import redacted, whole
-from harness.study import identity, run_folder
+from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.terminal import console, live_line
 from harness.tracking import run_log
@@ -98,8 +98,8 @@ class _Study:
 
     def _first_arm(self) -> str:
         """The arm that the command names first; of pretrainings only where it runs nothing else."""
-        tasks = [item for item in self.planned if item.inputs.data is not None]
-        return min(tasks or self.planned, key=lambda item: item.place).config.label
+        tasks = [run for run in self.planned if run.inputs.data is not None]
+        return min(tasks or self.planned, key=lambda run: run.place).config.label
 
     def show_table(self) -> None:
         tables: list[str | None] = []
@@ -119,8 +119,8 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
     """
     called = run_folder.source(str(facts.git_state()["git_commit"] or "unknown"))
     groups: dict[tuple[str, str], list[PlannedRun]] = {}
-    for item in planned:
-        groups.setdefault((item.config.output, item.config.study), []).append(item)
+    for run in planned:
+        groups.setdefault((run.config.output, run.config.study), []).append(run)
     studies = [_Study(several[0].config, several, trackers, called) for several in groups.values()]
     for study in studies:
         study.open()
@@ -143,19 +143,19 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
 
 def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:
     """What each planned run is, in the order of running, and whether it has a result."""
-    return [_entry(item) for item in planned]
+    return [_entry(run) for run in planned]
 
 
-def _entry(item: PlannedRun) -> dict[str, str]:
-    result = run_log.result(item.folder)
+def _entry(run: PlannedRun) -> dict[str, str]:
+    result = run_log.result(run.folder)
     known = {
-        tags.ARM: item.config.label,
-        tags.SCALE: item.config.scale_name,
-        tags.TASK: identity.task_of(item.config, item.inputs),
-        tags.SEED: str(identity.seed_of(item.config, item.inputs)),
-        "folder": item.folder.name,
+        tags.ARM: run.config.label,
+        tags.SCALE: run.config.scale_name,
+        tags.TASK: run.identity.task,
+        tags.SEED: str(run.identity.seed),
+        "folder": run.folder.name,
         tags.STATUS: result["status"] if result else "to run",
     }
     return known | (
-        {tags.PRETRAIN_SEED: str(item.config.pretrain.seed)} if item.inputs.pretraining or not item.inputs.data else {}
+        {tags.PRETRAIN_SEED: str(run.config.pretrain.seed)} if run.inputs.pretraining or not run.inputs.data else {}
     )

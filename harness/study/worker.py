@@ -24,13 +24,13 @@ WAIT_S = 60.0
 def main(folder: Path) -> None:
     """Executes the run of this folder; after an exception there is no result. Timeout if another worker writes there."""
     with FileLock(folder / paths.WORKER_LOCK, timeout=WAIT_S):
-        devices = resolve.load(folder / "config.yaml").hardware.devices
-        if devices == 1:
-            execute(folder)
+        config = resolve.load(folder / "config.yaml")
+        if config.hardware.devices == 1:
+            execute(folder, config)
         elif outer_launcher.processes() > 1:
-            ranks.execute_first(folder)
+            ranks.execute_first(folder, config)
         else:
-            ranks.start_ranks(folder, devices)
+            ranks.start_ranks(folder, config.hardware.devices)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import Any
 from harness import metrics, paths, tags
 from harness.config import compose
 from harness.config.schema import RunConfig
-from harness.study import identity
+from harness.study.identity import Identity, Inputs
 from harness.tracking import pages, run_log
 from harness.tracking.mlflow_store import Tracker
 
@@ -73,8 +73,8 @@ def composed() -> RunConfig:
 def runs(shape: Shape) -> Iterator[Generated]:
     """All runs, oldest first; seeds of an arm share the launches of its session."""
     rng = random.Random(0)
-    inputs = identity.Inputs(data="0" * 16, content={"rows": "0" * 16})
-    described = identity.describe(composed(), inputs, LIFTED)
+    inputs = Inputs(data="0" * 16, content={"rows": "0" * 16})
+    described = Identity(composed(), inputs).described(LIFTED)
     count = 0
     for task in TASKS[: shape.tasks]:
         for arm in range(shape.arms):

@@ -12,7 +12,7 @@ import results
 from hydra.core.config_store import ConfigStore
 
 from harness.config.choices import Dtype
-from harness.config.resolve import Found, Vocabulary, from_node, resolve
+from harness.config.resolve import Found, from_node, resolve, with_vocabulary
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.corpus import prepare as corpora
 from harness.corpus import sequences
@@ -76,7 +76,7 @@ def on_text(*overrides: str, output: str) -> tuple[RunConfig, sequences.Corpus]:
 def _with_vocabulary(config: RunConfig, size: int, pad: int) -> RunConfig:
     if size != PIECES:
         raise RuntimeError(f"our vocabulary has {size:,} pieces, expected {PIECES:,}")
-    return resolve(config, Found(vocabulary=Vocabulary(size, pad), threads=THREADS))
+    return with_vocabulary(resolve(config, Found(threads=THREADS)), size, pad)
 
 
 def machine(dtype: str) -> Machine:

@@ -84,11 +84,11 @@ def test_the_plateau_is_said_first(folder):
 
 @pytest.mark.parametrize("path", sorted(conf_directory().glob("reference/*.yaml")), ids=lambda path: path.stem)
 def test_a_shipped_reference_is_of_keys_that_runs_have(compose, path):
-    from harness.study import identity
+    from harness.study.identity import Identity, Inputs, content_of
 
     reference = yaml.safe_load(path.read_text())
     (composed,) = compose("task=bag", "pretrain=mlm")
-    inputs = identity.Inputs(content=identity.content_of(composed, None, "text", "file", None))
-    assert reference["of"].keys() <= identity.parameters(composed, inputs).keys()
+    inputs = Inputs(content=content_of(composed, None, "text", "file", None))
+    assert reference["of"].keys() <= Identity(composed, inputs).parameters.keys()
     assert list(reference["curve"]) == sorted(reference["curve"])
     assert all(low < high for low, high in reference["curve"].values())

@@ -129,80 +129,80 @@ def _known(values: Iterable[float | None]) -> list[float]:
 
 def prepare(planned: list[PlannedRun]) -> None:
     """Starts what a later `time_runs` begins with, where there will be something to time."""
-    if planned[0].config.sweep.timing and any(item.is_to_be_timed for item in planned):
+    if planned[0].config.sweep.timing and any(run.is_to_be_timed for run in planned):
         prepare_launches()
 
 
 def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | None = None) -> None:
     """Times the finished runs that are to be timed, and adds it to them; a failed launch leaves a run as it was."""
-    for item in planned:
-        if is_measured(item) and not has_timing(item) and (item.folder / FILE).exists():
-            _add_timing(item, *read_timing(item.folder), trackers)  # an earlier command was killed while it added this
+    for run in planned:
+        if is_measured(run) and not has_timing(run) and (run.folder / FILE).exists():
+            _add_timing(run, *read_timing(run.folder), trackers)  # an earlier command was killed while it added this
     session = Session(planned)
     if session.kept is None:
         return
     with session.kept.held():
         session.run(screen)
-        for item, timed in session.replicates:
+        for run, timed in session.replicates:
             if timed.failed is None:
-                _track_replicate(item, timed, session.name, trackers)
-        for item, timed in session.runs:
+                _track_replicate(run, timed, session.name, trackers)
+        for run, timed in session.runs:
             if timed.failed is None:
-                is_new = _supersede(item, session.name)
-                _add_timing(item, session.name, timed.launches[item.inputs.data], trackers)
+                is_new = _supersede(run, session.name)
+                _add_timing(run, session.name, timed.launches[run.inputs.data], trackers)
                 if is_new:
-                    _send(item, trackers)
+                    _send(run, trackers)
         session.kept.finish()
 
 
-def _supersede(item: PlannedRun, session: str) -> bool:
+def _supersede(run: PlannedRun, session: str) -> bool:
     """Makes a run that another session has timed a new attempt, whose timing is still to be added; whether it did."""
-    with FileLock(item.folder / paths.LOCK):
-        if not (is_measured(item) and has_timing(item)):
+    with FileLock(run.folder / paths.LOCK):
+        if not (is_measured(run) and has_timing(run)):
             return False
-        record = run_folder.read(item.folder)
+        record = run_folder.read(run.folder)
         if record["tags"].pop(tags.SESSION) == session:
             return False
         # of two attempts reports count the one that started later
-        run_folder.write(item.folder, record | {"attempt": uuid.uuid4().hex, "started": record["started"] + 1})
+        run_folder.write(run.folder, record | {"attempt": uuid.uuid4().hex, "started": record["started"] + 1})
         return True
 
 
-def _send(item: PlannedRun, trackers: Trackers) -> None:
-    record = run_folder.read(item.folder)
-    trackers.send(item.config, lambda backend: backend.agree(record, item.folder))
+def _send(run: PlannedRun, trackers: Trackers) -> None:
+    record = run_folder.read(run.folder)
+    trackers.send(run.config, lambda backend: backend.agree(record, run.folder))
 
 
-def _add_timing(item: PlannedRun, session: str, launches: list[Launch], trackers: Trackers) -> None:
+def _add_timing(run: PlannedRun, session: str, launches: list[Launch], trackers: Trackers) -> None:
     """Adds launches to a finished run: to its folder, then in MLflow. The record of the run names the session last."""
-    with FileLock(item.folder / paths.LOCK):
-        if not is_measured(item) or has_timing(item):  # meanwhile another command ran it again, or timed it
+    with FileLock(run.folder / paths.LOCK):
+        if not is_measured(run) or has_timing(run):  # meanwhile another command ran it again, or timed it
             return
-        record, result = run_folder.read(item.folder), run_log.result(item.folder)
+        record, result = run_folder.read(run.folder), run_log.result(run.folder)
         record["tags"][tags.SESSION] = session
-        run_log.drop_later(item.folder, FILE)  # of another session, or of a command that was killed here
-        reader = run_log.Reader(item.folder)
+        run_log.drop_later(run.folder, FILE)  # of another session, or of a command that was killed here
+        reader = run_log.Reader(run.folder)
         reader.new_entries()
-        log = write_timing(item.folder, session, launches, result["metrics"].get("model/flops_forward"))
+        log = write_timing(run.folder, session, launches, result["metrics"].get("model/flops_forward"))
         log.finish(result["status"], result["time"])
         entries = reader.new_entries()
-        trackers.send(item.config, lambda backend: backend.add(record, item.folder, entries))
-        run_folder.write(item.folder, record)
+        trackers.send(run.config, lambda backend: backend.add(record, run.folder, entries))
+        run_folder.write(run.folder, record)
 
 
-def _track_replicate(item: PlannedRun, timed: Timed, session: str, trackers: Trackers) -> None:
+def _track_replicate(run: PlannedRun, timed: Timed, session: str, trackers: Trackers) -> None:
     """Tracks a second timing of the baseline as a run of its own, without training."""
     number = "2" if timed.is_aa_replicate else "1"  # the first one of a baseline that another session timed
-    folder = item.folder.with_name(f"replicate-{session}-{number}-{item.folder.name}")
+    folder = run.folder.with_name(f"replicate-{session}-{number}-{run.folder.name}")
     if run_log.result(folder) is not None:  # an earlier command was interrupted after it had added this
         known = run_folder.read(folder)
-        trackers.send(item.config, lambda backend: backend.agree(known, folder))
+        trackers.send(run.config, lambda backend: backend.agree(known, folder))
         return
-    record = run_folder.record(item.config, item.inputs, item.lifted)
+    record = run_folder.record(run.config, run.inputs, run.lifted)
     record["name"] += " (A/A replicate)"
     record["tags"] |= {tags.SESSION: session, tags.REPLICATE: "true", tags.ROLE: tags.ROLE_REPLICATE}
-    run_folder.prepare(folder, item.config, record)
-    write_timing(folder, session, timed.launches[item.inputs.data]).finish("finished")
-    tracked = TrackedRun(trackers, item.config, record, folder)
+    run_folder.prepare(folder, run.config, record)
+    write_timing(folder, session, timed.launches[run.inputs.data]).finish("finished")
+    tracked = TrackedRun(trackers, run.config, record, folder)
     tracked.add(run_log.Reader(folder).new_entries())
     tracked.end("finished")

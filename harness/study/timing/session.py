@@ -38,7 +38,7 @@ from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request, from_json, to_json
 from harness.metrics import HIGHEST_FLOOR
 from harness.paired import t_quantile
-from harness.study import identity, run_folder
+from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen, TimingProgress
 from harness.terminal import console, counted
@@ -204,23 +204,23 @@ class Session:
         self._futile = 0
         self._timed: dict[str, Timed] = {}
         self._peaks: dict[str, float] = {}  # hardware -> FLOP/s of its fastest matrix product
-        measured = [item for item in planned if is_measured(item)]
+        measured = [run for run in planned if is_measured(run)]
         self.runs: list[tuple[PlannedRun, Timed]] = []
         self.replicates: list[tuple[PlannedRun, Timed]] = []
-        untimed = [item for item in measured if item.config.sweep.retime or not has_timing(item)]
-        for item in untimed:
-            self.runs.append((item, self._launched_for(item)))
-        for item in baselines(measured, untimed):
-            if item not in untimed:  # its own launches belong to another session
-                self.replicates.append((item, self._launched_for(item)))
-            self.replicates.append((item, self._launched_for(item, is_aa_replicate=True)))
+        untimed = [run for run in measured if run.config.sweep.retime or not has_timing(run)]
+        for run in untimed:
+            self.runs.append((run, self._launched_for(run)))
+        for run in baselines(measured, untimed):
+            if run not in untimed:  # its own launches belong to another session
+                self.replicates.append((run, self._launched_for(run)))
+            self.replicates.append((run, self._launched_for(run, is_aa_replicate=True)))
         if self._timed:
             self._keep_or_resume()
 
-    def _launched_for(self, item: PlannedRun, is_aa_replicate: bool = False) -> Timed:
-        name = shape_key(item) + ("-again" if is_aa_replicate else "")
-        timed = self._timed.setdefault(name, Timed(item.config, Path(name), is_aa_replicate))
-        timed.tasks[item.inputs.data] = item.config.task.name
+    def _launched_for(self, run: PlannedRun, is_aa_replicate: bool = False) -> Timed:
+        name = shape_key(run) + ("-again" if is_aa_replicate else "")
+        timed = self._timed.setdefault(name, Timed(run.config, Path(name), is_aa_replicate))
+        timed.tasks[run.inputs.data] = run.config.task.name
         return timed
 
     def _keep_or_resume(self) -> None:
@@ -238,9 +238,9 @@ class Session:
             for number in range(self.kept.rounds):
                 self._count(timed, read_launches(timed.folder / f"launch-{number}"))
         self.replicates = [
-            (item, timed)
-            for item, timed in self.replicates
-            if timed.is_aa_replicate or run_folder.read(item.folder)["tags"].get(tags.SESSION) != self.name
+            (run, timed)
+            for run, timed in self.replicates
+            if timed.is_aa_replicate or run_folder.read(run.folder)["tags"].get(tags.SESSION) != self.name
         ]
 
     def _count(self, timed: Timed, launches: dict[str, Launch]) -> None:
@@ -347,37 +347,37 @@ class Session:
         return floors
 
 
-def is_measured(item: PlannedRun) -> bool:
+def is_measured(run: PlannedRun) -> bool:
     """Whether it is a finished run on a task whose inference is to be timed."""
-    result = run_log.result(item.folder) if item.is_to_be_timed else None
+    result = run_log.result(run.folder) if run.is_to_be_timed else None
     return result is not None and result["status"] == "finished"
 
 
-def has_timing(item: PlannedRun) -> bool:
+def has_timing(run: PlannedRun) -> bool:
     """Whether a finished run was timed: its folder is that of its settings, those of measuring among them."""
-    return tags.SESSION in run_folder.read(item.folder)["tags"]
+    return tags.SESSION in run_folder.read(run.folder)["tags"]
 
 
 def baselines(measured: list[PlannedRun], untimed: list[PlannedRun]) -> list[PlannedRun]:
     """The baseline of each group of runs that share task and conditions and have something to time; it may be timed already."""
     groups: dict[str, list[PlannedRun]] = {}
-    for item in measured:
-        conditions = arms.conditions(identity.facts(item.config, item.inputs), item.lifted)
-        groups.setdefault(arms.short_hash(conditions), []).append(item)
+    for run in measured:
+        conditions = arms.conditions(run.identity.facts, run.lifted)
+        groups.setdefault(arms.short_hash(conditions), []).append(run)
     chosen = []
     for group in groups.values():
-        if any(item in untimed for item in group):
-            plain = [item for item in group if item.config.label.startswith(BASELINE)]
-            chosen.append(min(plain or group, key=lambda item: len(item.config.label)))
+        if any(run in untimed for run in group):
+            plain = [run for run in group if run.config.label.startswith(BASELINE)]
+            chosen.append(min(plain or group, key=lambda run: len(run.config.label)))
     return chosen
 
 
-def shape_key(item: PlannedRun) -> str:
+def shape_key(run: PlannedRun) -> str:
     """Hash of what is timed: equal for runs that differ in seed, training, weights, or a task of the same kind and outputs."""
-    flat = flatten(to_dict(item.config))
+    flat = flatten(to_dict(run.config))
     settings = {key: value for key, value in flat.items() if arms.within(key, ("model.", "measure.", "hardware."))}
     settings = {key: value for key, value in settings.items() if not arms.within(key, NOT_OF_SHAPE)}
-    settings |= {"kind": item.config.task.kind.name, "outputs": tasks.num_outputs(item.config.task)}
+    settings |= {"kind": run.config.task.kind.name, "outputs": tasks.num_outputs(run.config.task)}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 

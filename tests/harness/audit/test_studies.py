@@ -10,7 +10,6 @@ from harness.audit import kinds, run, scores
 from harness.audit.claims import Claim, read_all
 from harness.audit.measured import Measured
 from harness.config import compose
-from harness.study import identity
 from harness.study.plan import PlannedRun, plan
 from harness.tracking.run_log import FinishedRun
 
@@ -35,11 +34,11 @@ def output(tmp_path_factory):
 
 def finished(planned: PlannedRun, reading: kinds.Score) -> FinishedRun:
     """Far better where it is of the arm that the claim is of."""
-    record = identity.describe(planned.config, planned.inputs, planned.lifted)
+    record = planned.identity.described(planned.lifted)
     params = record["parameters"]
     better = all(scores.plain(params[key]) == scores.plain(value) for key, value in scores.facts_of(reading.of).items())
     value = (2.0 if better else 4.0) if reading.metric == "pretrain/masked_loss" else (0.8 if better else 0.4)
-    values = {reading.metric: value * (1 + identity.seed_of(planned.config, planned.inputs) ** 2 / 1000)}
+    values = {reading.metric: value * (1 + planned.identity.seed**2 / 1000)}
     return FinishedRun(record["tags"], params, values)
 
 

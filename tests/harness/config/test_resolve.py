@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from harness.config.resolve import Found, Vocabulary, pretraining_of, resolve
+from harness.config.resolve import Found, pretraining_of, resolve, with_vocabulary
 
-FOUND = Found(vocabulary=Vocabulary(size=87, pad=3), threads=2)
+FOUND = Found(threads=2)
 
 
 def test_vocabulary_is_that_of_the_data(compose):
     (composed,) = compose("task=bag", "scale=tiny")
-    model = resolve(composed, FOUND).model
+    model = with_vocabulary(resolve(composed, FOUND), 87, 3).model
     assert (model.vocab_size, model.pad_token_id) == (87, 3)
 
 

@@ -24,8 +24,8 @@ from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cach
 from harness.measure import bytes_moved, timing
 from harness.measure import latency as speed
 from harness.measure.records import Latency, WarmUp
-from harness.study import identity, leftovers
-from harness.study.identity import Inputs
+from harness.study import leftovers
+from harness.study.identity import Identity, Inputs
 from harness.tracking import run_log
 from harness.tracking.run_log import Reader, RunLog
 from harness.training.finetune import step_of
@@ -106,10 +106,10 @@ def trained(folder: Path, shapes: list[tuple[int, bool]], on: bool) -> tuple[Seq
 
 def test_the_conditions_and_the_hardware_line_say_that_models_run_compiled(small_config: RunConfig):
     compiled = replace(small_config, hardware=replace(small_config.hardware, compile=True))
-    plain, conditions = (arms.conditions(identity.facts(one, Inputs(data="d")), []) for one in (small_config, compiled))
+    plain, conditions = (arms.conditions(Identity(one, Inputs(data="d")).facts, []) for one in (small_config, compiled))
     assert arms.varying([plain, conditions]) == ["hardware.compile"]
     assert conditions["hardware.compile"] == "True"
-    assert identity.fingerprint(small_config, Inputs(corpus="c")) != identity.fingerprint(compiled, Inputs(corpus="c"))
+    assert Identity(small_config, Inputs(corpus="c")).fingerprint != Identity(compiled, Inputs(corpus="c")).fingerprint
     assert facts.description(compiled.hardware).endswith("compiled")
     assert "compiled" not in facts.description(small_config.hardware)
 

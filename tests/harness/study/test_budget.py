@@ -14,7 +14,7 @@ from harness import metrics
 from harness.paired import Replicate, t_quantile
 from harness.study import budget
 from harness.study.budget import Queue
-from harness.study.identity import Inputs
+from harness.study.identity import Identity, Inputs
 from reports.comparison.statistics import Verdict, change, corrected
 
 SCORE = metrics.get("eval/score")
@@ -36,12 +36,14 @@ class Item:
     place: int = 0
     inputs: Inputs = field(init=False)
     config: SimpleNamespace = field(init=False)
+    identity: Identity = field(init=False)
 
     def __post_init__(self) -> None:
         self.inputs = Inputs(data=None if self.task == "pretraining" else self.task)
         sweep, task = SimpleNamespace(budget_minutes=self.minutes), SimpleNamespace(name=self.task)
         pretrain = SimpleNamespace(seed=self.seed)
         self.config = SimpleNamespace(label=self.arm, sweep=sweep, task=task, seed=self.seed, pretrain=pretrain, output="out")
+        self.identity = Identity(self.config, self.inputs)
 
 
 @pytest.fixture(autouse=True)

@@ -55,7 +55,7 @@ def test_a_rank_ends_its_communication_before_it_exits(monkeypatch, compose, tmp
     (config,) = compose("scale=tiny", "task=bag")
     save(config, tmp_path / "config.yaml")
     joined = []
-    monkeypatch.setattr(ranks, "execute", lambda folder, ranks: joined.append(distributed.is_initialized()))
+    monkeypatch.setattr(ranks, "execute", lambda folder, config, ranks: joined.append(distributed.is_initialized()))
     monkeypatch.setattr(ranks, "meeting_point", lambda number: distributed.HashStore())
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")

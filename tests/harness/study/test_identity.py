@@ -14,7 +14,7 @@ from harness import arms, versions
 from harness.config.choices import DeviceSharding, Dtype
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.study import identity
-from harness.study.identity import Inputs
+from harness.study.identity import Identity, Inputs
 
 NOT_IN_FINGERPRINT = {
     *("study", "arm", "settings", "swept", "overrides", "model_keys", "output", "rerun", "report"),
@@ -49,7 +49,7 @@ def test_versions_of_libraries_are_read_once_for_all_runs(monkeypatch):
     version = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: read.append(name) or version(name))
     identity._version.cache_clear()
-    prints = {identity.fingerprint(RunConfig(seed=seed), INPUTS) for seed in range(5)}
+    prints = {Identity(RunConfig(seed=seed), INPUTS).fingerprint for seed in range(5)}
     assert (len(prints), sorted(read)) == (5, sorted(identity.LIBRARIES))
 
 
@@ -105,17 +105,17 @@ def config(compose) -> RunConfig:
 
 
 def test_every_key_changes_the_fingerprint_unless_it_is_listed(config):
-    before = identity.fingerprint(config, INPUTS)
+    before = Identity(config, INPUTS).fingerprint
     keys = [key for key in paths_of(config) if not key.startswith(SKIPPED)]
     assert len(keys) > 180
-    unseen = {key for key in keys if identity.fingerprint(changed(config, key, other(at(config, key), key)), INPUTS) == before}
+    unseen = {key for key in keys if Identity(changed(config, key, other(at(config, key), key)), INPUTS).fingerprint == before}
     assert unseen == NOT_IN_FINGERPRINT
 
 
 def test_every_key_is_in_the_arm_or_in_the_conditions_unless_it_is_listed(config):
-    facts = identity.facts(config, INPUTS)
+    facts = Identity(config, INPUTS).facts
     keys = [key for key in paths_of(config) if not key.startswith(SKIPPED)]
-    unseen = {key for key in keys if identity.facts(changed(config, key, other(at(config, key), key)), INPUTS) == facts}
+    unseen = {key for key in keys if Identity(changed(config, key, other(at(config, key), key)), INPUTS).facts == facts}
     assert unseen == NOT_IN_FINGERPRINT | NOT_A_FACT
     for key in ("hardware.dtype", "finetune.max_grad_norm", "measure.rounds", "task.max_length", "corpus.seed"):
         assert key in arms.conditions(facts, [])
@@ -127,18 +127,18 @@ def test_every_key_is_in_the_arm_or_in_the_conditions_unless_it_is_listed(config
 
 @pytest.mark.parametrize("inputs", [{"data": "other"}, {"corpus": "c"}, {"pretraining": "p"}, {"content": {"rows": "other"}}])
 def test_content_changes_the_fingerprint(config, inputs):
-    assert identity.fingerprint(config, replace(INPUTS, **inputs)) != identity.fingerprint(config, INPUTS)
+    assert Identity(config, replace(INPUTS, **inputs)).fingerprint != Identity(config, INPUTS).fingerprint
 
 
 def test_versions_of_libraries_change_the_fingerprint(config, monkeypatch):
-    before = identity.fingerprint(config, INPUTS)
+    before = Identity(config, INPUTS).fingerprint
     monkeypatch.setattr(identity, "LIBRARIES", identity.LIBRARIES[:-1])
-    assert identity.fingerprint(config, INPUTS) != before
+    assert Identity(config, INPUTS).fingerprint != before
 
 
 def test_versions_change_fingerprint_and_conditions(config, monkeypatch):
     def both() -> tuple[str, arms.Facts]:
-        return identity.fingerprint(config, INPUTS), arms.conditions(identity.facts(config, INPUTS), [])
+        return Identity(config, INPUTS).fingerprint, arms.conditions(Identity(config, INPUTS).facts, [])
 
     fingerprint, conditions = both()
     for part, version in versions.VERSIONS.items():
@@ -149,25 +149,25 @@ def test_versions_change_fingerprint_and_conditions(config, monkeypatch):
 
 
 def test_recipe_is_the_same_for_all_replicates_and_for_nothing_else(config):
-    recipe, inputs = identity.recipe, Inputs(corpus="c")
-    assert recipe(replace(config, seed=5, pretrain=replace(config.pretrain, seed=5)), inputs) == recipe(config, inputs)
-    assert recipe(replace(config, pretrain=replace(config.pretrain, mask_rate=0.4)), inputs) != recipe(config, inputs)
+    recipe, inputs = Identity(config, Inputs(corpus="c")).recipe, Inputs(corpus="c")
+    assert Identity(replace(config, seed=5, pretrain=replace(config.pretrain, seed=5)), inputs).recipe == recipe
+    assert Identity(replace(config, pretrain=replace(config.pretrain, mask_rate=0.4)), inputs).recipe != recipe
 
 
 def test_training_is_the_same_on_other_devices_and_for_nothing_else(config):
     """By it a pretraining resumes a checkpoint of another number of devices or threads."""
-    before, inputs = identity.training(config, Inputs(corpus="c")), Inputs(corpus="c")
+    before, inputs = Identity(config, Inputs(corpus="c")).training, Inputs(corpus="c")
     on = {"devices": 2, "sharding": DeviceSharding.full, "threads": 2}
     for key, value in on.items():
         moved = replace(config, hardware=changed(config.hardware, key, value))
-        assert identity.fingerprint(moved, inputs) != identity.fingerprint(config, inputs)
-        assert identity.training(moved, inputs) == before
-    assert identity.training(replace(config, hardware=changed(config.hardware, "dtype", Dtype.bf16)), inputs) != before
+        assert Identity(moved, inputs).fingerprint != Identity(config, inputs).fingerprint
+        assert Identity(moved, inputs).training == before
+    assert Identity(replace(config, hardware=changed(config.hardware, "dtype", Dtype.bf16)), inputs).training != before
 
 
 def shares(one: tuple[RunConfig, Inputs], two: tuple[RunConfig, Inputs], lifted: list[str]) -> bool:
     """Whether a report would take both for attempts at one run."""
-    first, second = identity.facts(*one), identity.facts(*two)
+    first, second = Identity(*one).facts, Identity(*two).facts
     if arms.conditions(first, lifted) != arms.conditions(second, lifted):
         return False
     labels = arms.distinguish(
@@ -191,21 +191,21 @@ def test_two_runs_that_differ_never_share_arm_task_seeds_and_conditions(config):
             one = changed(one, key, other(at(one, key), key))
         variants.append((one, INPUTS))
     lifted = stream.sample(keys, 5)
-    prints = [identity.fingerprint(*run) for run in variants]
+    prints = [Identity(*run).fingerprint for run in variants]
     for (one, first), (two, second) in itertools.combinations(zip(variants, prints, strict=True), 2):
-        assert shares(one, two, lifted) == (first == second), arms.varying([identity.facts(*one), identity.facts(*two)])
+        assert shares(one, two, lifted) == (first == second), arms.varying([Identity(*one).facts, Identity(*two).facts])
 
 
 def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_not(compose):
     runs = compose("-m", "task=bag", "scale=tiny", "model=base,albert", "hardware.dtype=fp32,bf16", "seed=1,2")
-    lifted = identity.lifted((one, INPUTS) for one in runs)
+    lifted = identity.lifted(Identity(one, INPUTS) for one in runs)
     assert "hardware.dtype" in lifted
     assert all(key.startswith(("model.", "model_name", "hardware.dtype")) for key in lifted)
-    measured = [(one, INPUTS) for one in (runs[0], replace(runs[0], measure=replace(runs[0].measure, length=64)))]
+    measured = [Identity(one, INPUTS) for one in (runs[0], replace(runs[0], measure=replace(runs[0].measure, length=64)))]
     assert identity.lifted(measured) == []
-    of_two_row_sets = [(runs[0], INPUTS), (runs[0], replace(INPUTS, content={"rows": "others"}))]
+    of_two_row_sets = [Identity(runs[0], inputs) for inputs in (INPUTS, replace(INPUTS, content={"rows": "others"}))]
     assert identity.lifted(of_two_row_sets) == []
-    assert len({arms.short_hash(arms.conditions(identity.facts(one, INPUTS), lifted)) for one in runs}) == 1
+    assert len({arms.short_hash(arms.conditions(Identity(one, INPUTS).facts, lifted)) for one in runs}) == 1
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_two_keys_of_one_name_are_told_apart(compose):
 
 
 def test_tags_hold_arm_lifted_keys_and_both_seeds(config):
-    described = identity.describe(config, replace(INPUTS, pretraining="p"), ["hardware.dtype"])
+    described = Identity(config, replace(INPUTS, pretraining="p")).described(["hardware.dtype"])
     named = described["tags"]
     assert (named["arm"], named["seed"], named["pretrain_seed"], named["pretraining"]) == ("base+mlm", "0", "0", "p")
     assert json.loads(named["lifted"]) == ["hardware.dtype"]

@@ -7,7 +7,7 @@ import pytest
 from variant_files import variant
 
 from harness.config.choices import MatchBy, MatchOn
-from harness.config.resolve import Found, Vocabulary, resolve
+from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.measure import flops, size, subject
@@ -36,7 +36,7 @@ def only(runs: list[RunConfig], *names: str) -> list[RunConfig]:
 
 
 def resolved(config: RunConfig) -> RunConfig:
-    return resolve(config, Found(vocabulary=Vocabulary(2000, 0)))
+    return with_vocabulary(resolve(config, Found()), 2000, 0)
 
 
 def matched(runs: list[RunConfig], **changes: object) -> dict[str, RunConfig]:

@@ -8,7 +8,7 @@ import pytest
 from variant_files import variant
 
 from harness.config.choices import MatchOn
-from harness.config.resolve import Found, Vocabulary, resolve
+from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.errors import InputError
 from harness.study import match
 
@@ -23,7 +23,7 @@ def runs(compose, tmp_path):
 
 
 def resolved(config):
-    return resolve(config, Found(vocabulary=Vocabulary(2000, 0)))
+    return with_vocabulary(resolve(config, Found()), 2000, 0)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.config.choices import Sampler
-from harness.config.resolve import Found, Vocabulary, resolve
+from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.errors import InputError
 from harness.study import match, search
 from harness.tracking import run_log
@@ -136,7 +136,7 @@ def test_a_failed_trial_has_no_score_and_is_never_the_best(runs):
 
 def test_a_variant_is_tuned_in_its_resized_shape(compose):
     runs = compose("-m", *SEARCH, "model=base,albert", "match=params")
-    sized = match.resized(runs, lambda one: resolve(one, Found(vocabulary=Vocabulary(500, 0))))
+    sized = match.resized(runs, lambda one: with_vocabulary(resolve(one, Found()), 500, 0))
     runner = Runner()
     found = {one.model_name: one for one in tuned(changed(sized, trials=2), runner)}
     assert found["albert"].label == "albert (params as base) (tuned)"

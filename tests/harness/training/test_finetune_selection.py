@@ -14,8 +14,8 @@ from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import flops
-from harness.study import execute, identity
-from harness.study.identity import Inputs
+from harness.study import execute
+from harness.study.identity import Identity, Inputs
 from harness.tasks import kind_of
 from harness.tasks import prepared as cache
 from harness.tasks.prepared import Prepared
@@ -207,7 +207,7 @@ def test_choosing_by_tuning_rows_without_any_is_one_line(compose, small, tmp_pat
 @pytest.mark.parametrize("keep_best", KeepBest)
 def test_run_says_what_it_was_selected_on(config, keep_best):
     changed = replace(config, finetune=replace(config.finetune, keep_best=keep_best))
-    described = identity.describe(changed, Inputs(data="0"), [])
+    described = Identity(changed, Inputs(data="0")).described([])
     assert described["tags"]["selected_on"] == keep_best.value
     assert described["parameters"]["finetune.keep_best"] == keep_best.value
-    assert "selected_on" not in identity.describe(changed, Inputs(corpus="0"), [])["tags"]
+    assert "selected_on" not in Identity(changed, Inputs(corpus="0")).described([])["tags"]
