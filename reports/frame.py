@@ -6,9 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from harness import metrics, tags
-from reports.comparison.compare import Comparison, differing_settings
+from reports.comparison.compare import Comparison, differing_settings, selected
 from reports.comparison.section import RESULTS
-from reports.comparison.selection import selected
 from reports.read import compare_with_any, read
 from reports.reading import folders
 from reports.reading.store import Run

@@ -117,7 +117,7 @@ def read(options: argparse.Namespace) -> "Found":
 def rendered(options: argparse.Namespace, runs: "Found") -> "Files":
     """Content of all files of the report, the one to open first."""
     from reports import render
-    from reports.comparison.study import Options, Study
+    from reports.comparison.compare import Options, Study
     from reports.read import compare_with_first
     from reports.reading import store
 

@@ -7,11 +7,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from harness import metrics
-from reports.comparison.compare import Comparison
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import Row, Section
-from reports.comparison.study import Study
 from reports.writing import plots
-from reports.writing.chapter import Chapter
+from reports.writing.formats import Chapter
 from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
 from reports.writing.tables import section_name
 

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate, compare_paired, spread
-from reports.comparison.compare import Comparison
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import Row, Section, are_comparable
-from reports.comparison.study import Study
 from reports.errors import ReportError, unknown
 from reports.writing import formats
-from reports.writing.chapter import Chapter
-from reports.writing.formats import DASH, SHARES, escape, listed
+from reports.writing.formats import DASH, SHARES, Chapter, escape, listed
 from reports.writing.tables import section_name
 
 MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")

@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.paired import Replicate
-from reports.comparison.compare import Comparison
-from reports.comparison.replicates import seeds_text
+from reports.comparison.compare import Comparison, Study
+from reports.comparison.labels import seeds_text
 from reports.comparison.section import Row, Section
-from reports.comparison.study import Study
 from reports.reading.store import Run
 from reports.writing import formats
-from reports.writing.chapter import Chapter
-from reports.writing.formats import DASH, escape
+from reports.writing.formats import DASH, Chapter, escape
 from reports.writing.tables import section_name
 
 HEADING = "## Diagnostics: expected against found"

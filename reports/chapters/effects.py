@@ -1,23 +1,19 @@
 """Effects of a factorial design: what each change of the baseline gives alone, on average, last, and beside the others."""
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics
-from reports.chapters import effect_map
 from reports.comparison import factorial
-from reports.comparison.compare import Comparison
-from reports.comparison.factorial import Design, Effect
+from reports.comparison.compare import Comparison, Study, selected
+from reports.comparison.factorial import INTERACTION, MAIN, Design, Effect
 from reports.comparison.section import HEADLINE
-from reports.comparison.selection import selected
 from reports.comparison.statistics import Change
-from reports.comparison.study import Study
 from reports.writing import formats, plots, tables
-from reports.writing.chapter import Chapter
-from reports.writing.formats import DASH, POINTS, escape, listed
-from reports.writing.plots import grid
-from reports.writing.short_names import short_names
-from reports.writing.verdicts import size_text
+from reports.writing.formats import DASH, POINTS, Chapter, escape, listed
+from reports.writing.plots import grid, short_names
+from reports.writing.tables import MARKS, size_text
 
 COUNTED = ("model/params_total", "model/flops_forward")
 TIMED = ("inference/latency_ms_p50", "inference/peak_memory_bytes")
@@ -47,7 +43,7 @@ def chapter(study: Study) -> Chapter:
     files = plots.drawn(
         {
             "effects.svg": plots.draw(forest, study.comparison, designs),
-            "interactions.svg": plots.draw(effect_map.heat_map, study.comparison, designs),
+            "interactions.svg": plots.draw(heat_map, study.comparison, designs),
         }
     )
     return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
@@ -105,7 +101,7 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
     reach = max(abs(end) for _, lines in panels for _, change in lines for end in change.interval) * POINTS * 1.08
     names = plots.panel_names(comparison)
     for panel, (one, lines) in zip(axes, panels, strict=True):
-        _panel(panel, lines)
+        _forest_panel(panel, lines)
         panel.set_xlim(-reach, reach)
         panel.set_ylim(tallest - 0.4, -0.6)
         panel.set_title(names[comparison.sections.index(one.section)])
@@ -116,7 +112,7 @@ def _row_names(lines: list[tuple[Effect, Change]]) -> list[str]:
     return list(short_names(f"{effect.kind}: {effect.name}" for effect, _ in lines).values())
 
 
-def _panel(axes: Axes, lines: list[tuple[Effect, Change]]) -> None:
+def _forest_panel(axes: Axes, lines: list[tuple[Effect, Change]]) -> None:
     axes.axvline(0, color="0.6", linewidth=1)
     for position, (effect, change) in enumerate(lines):
         low, high = (end * POINTS for end in change.interval)
@@ -126,3 +122,68 @@ def _panel(axes: Axes, lines: list[tuple[Effect, Change]]) -> None:
     axes.set_yticks(range(len(lines)), _row_names(lines))
     axes.set_xlabel("score (points)")
     axes.grid(False, axis="y")
+
+
+LEAST = 1.0
+"""Points at which the colours end at least: smaller effects look small."""
+DARK = 0.179
+"""Relative luminance (WCAG 2.1) below which white text has the higher contrast."""
+COLOURS = "PuOr"
+"""Of Brewer's diverging scales one that colour-blind readers can tell apart; sign and size are also written in every cell."""
+CELL = 0.95
+Cells = dict[tuple[str, str], Change]
+"""(row, column) -> effect."""
+
+
+def cells(one: Design) -> Cells:
+    """Main effects as (name, name), interactions as (later, earlier name); empty for an incomplete design, or of one seed."""
+    effects = [effect for effect in factorial.effects(one) if effect.kind in (MAIN, INTERACTION)]
+    changes = factorial.changes(one, HEADLINE, factorial.effects(one))
+    found = {(effect.factors[-1], effect.factors[0]): changes[effect.key] for effect in effects}
+    return {place: change for place, change in found.items() if change and change.interval}
+
+
+def heat_map(comparison: Comparison, designs: list[Design]) -> Figure | None:
+    """One panel a task, all of one scale of colours; None where no design is complete."""
+    panels = [(one, found) for one in designs if (found := cells(one))]
+    if not panels:
+        return None
+    most = max(len(one.factors) for one, _ in panels)
+    names = max(len(name) for one, _ in panels for name in short_names(one.factors).values()) * plots.LEGEND_LETTER + 0.6
+    figure, axes = grid(len(panels), wide=CELL * most + names, high=0.42 * most + 0.9, most=2, margin=0)
+    reach = max(LEAST, *(abs(change.absolute) * POINTS for _, found in panels for change in found.values()))
+    titles = plots.panel_names(comparison)
+    for panel, (one, found) in zip(axes, panels, strict=True):
+        _map_panel(panel, one.factors, found, reach)
+        panel.set_title(f"{titles[comparison.sections.index(one.section)]}, score (points)")
+    return figure
+
+
+def _map_panel(axes: Axes, factors: tuple[str, ...], found: Cells, reach: float) -> None:
+    values = np.full((len(factors), len(factors)), np.nan)
+    for (row, column), change in found.items():
+        values[factors.index(row), factors.index(column)] = change.absolute * POINTS
+    edges = np.arange(len(factors) + 1) - 0.5
+    mesh = axes.pcolormesh(edges, edges, values, cmap=COLOURS, vmin=-reach, vmax=reach, edgecolors="white", linewidth=1.5)
+    for (row, column), change in found.items():
+        place = (factors.index(column), factors.index(row))
+        dark = _luminance(mesh.to_rgba(change.absolute * POINTS)) < DARK
+        axes.text(*place, _text(change), ha="center", va="center", fontsize=8, color="white" if dark else "black")
+    axes.set_xticks(range(len(factors)), [f"{place}" for place in range(1, len(factors) + 1)])
+    axes.set_yticks(range(len(factors)), [f"{name}  {place}" for place, name in enumerate(short_names(factors).values(), 1)])
+    axes.set_ylim(len(factors) - 0.5, -0.5)
+    axes.grid(False)
+    axes.tick_params(length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def _luminance(colour: tuple[float, ...]) -> float:
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
+    return float(np.dot((0.2126, 0.7152, 0.0722), linear))
+
+
+def _text(change: Change) -> str:
+    """`+1.2 ▲`: points, and the mark of its verdict."""
+    number = formats.signed(change.absolute * POINTS, 1)
+    return f"{number} {MARKS.get(change.verdict, '').partition(' ')[0]}".rstrip()

@@ -10,15 +10,12 @@ from harness import metrics
 from harness.paired import Spread
 from reports.chapters.overview import cell
 from reports.comparison import overall
-from reports.comparison.compare import Comparison
+from reports.comparison.compare import Comparison, Study, selected
 from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, LOSS
-from reports.comparison.selection import selected
-from reports.comparison.study import Study
 from reports.reading.store import Run
 from reports.writing import formats, plots
-from reports.writing.chapter import Chapter
-from reports.writing.formats import DASH, escape
+from reports.writing.formats import DASH, Chapter, escape
 
 KINDS = {
     "params": ("params", "parameters", "parameters"),

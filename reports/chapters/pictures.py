@@ -6,11 +6,10 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Transform
 
 from harness import metrics
-from reports.comparison.compare import Comparison
+from reports.comparison.compare import Comparison, Curve, Study
 from reports.comparison.section import HEADLINE, MAJORITY, Row, Section
-from reports.comparison.study import Curve, Study
 from reports.writing import plots
-from reports.writing.chapter import Chapter
+from reports.writing.formats import Chapter
 from reports.writing.plots import (
     FAINT_LIMIT,
     ArmStyle,

@@ -5,15 +5,12 @@ from collections.abc import Callable, Iterable
 from harness import plateau, tags
 from harness.paired import Replicate
 from reports.chapters import pretraining_pictures, timing
-from reports.comparison.compare import Comparison
-from reports.comparison.labels import stem
-from reports.comparison.replicates import seeds_text
+from reports.comparison.compare import Comparison, Study
+from reports.comparison.labels import seeds_text, stem
 from reports.comparison.section import Row, Section
-from reports.comparison.study import Study
 from reports.reading.store import Run
-from reports.writing import before_after, formats, plots, tables
-from reports.writing.chapter import Chapter
-from reports.writing.formats import escape, listed
+from reports.writing import formats, plots, section_text, tables
+from reports.writing.formats import Chapter, escape, listed
 
 OVERLAP = "corpus/overlap"
 BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}
@@ -34,7 +31,7 @@ def chapter(study: Study) -> Chapter:
     paragraphs = []
     for section in sections:
         first, last = notes(comparison, section), timing.notes(section)
-        paragraphs += before_after.paragraphs(comparison, section, first, last)
+        paragraphs += section_text.paragraphs(comparison, section, first, last)
     files = plots.drawn(
         {
             "masked_loss.svg": plots.draw(pretraining_pictures.masked_loss, comparison, names, study),

@@ -11,9 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from harness import metrics
-from reports.comparison.compare import Comparison
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
-from reports.comparison.study import Study
 from reports.reading.store import Run
 from reports.writing.formats import prefix
 from reports.writing.plots import FAINT_LIMIT, ArmStyle, Line, arm_styles, grid, handle, legend, mean_curve, scale_axis, smooth

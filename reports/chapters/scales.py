@@ -11,13 +11,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from harness import metrics, tags
 from harness.paired import CONFIDENCE
-from reports.comparison.compare import Comparison
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.growth import Fit, Replicates, centres, fit
 from reports.comparison.section import LOSS, Section
-from reports.comparison.study import Study
 from reports.writing import formats, plots
-from reports.writing.chapter import Chapter
-from reports.writing.formats import DASH, escape, listed, prefix
+from reports.writing.formats import DASH, Chapter, escape, listed, prefix
 from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
 from reports.writing.tables import section_name
 

@@ -1,9 +1,9 @@
 """Every task before and after: its table, notes, differences and details."""
 
 from reports.chapters import glue, pretraining, timing
-from reports.comparison.study import Study
-from reports.writing import before_after
-from reports.writing.chapter import Chapter
+from reports.comparison.compare import Study
+from reports.writing import section_text
+from reports.writing.formats import Chapter
 
 
 def chapter(study: Study) -> Chapter:
@@ -14,7 +14,7 @@ def chapter(study: Study) -> Chapter:
             paragraph
             for section in comparison.sections
             if not section.is_pretraining
-            for paragraph in before_after.paragraphs(
+            for paragraph in section_text.paragraphs(
                 comparison,
                 section,
                 first=pretraining.notes_of_task(comparison, section),

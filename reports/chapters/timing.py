@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 from harness.metrics import HIGHEST_FLOOR
 from reports.comparison import launches
+from reports.comparison.compare import Study
 from reports.comparison.section import Row, Section
 from reports.comparison.sessions import Pair, Series, Sessions, side_by_side
-from reports.comparison.study import Study
 from reports.writing import formats
-from reports.writing.chapter import Chapter
-from reports.writing.formats import DASH, escape, listed
+from reports.writing.formats import DASH, Chapter, escape, listed
 
 HEADING = "## Timings: sessions and noise floor"
 INTRO = """\

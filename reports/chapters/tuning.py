@@ -1,21 +1,32 @@
-"""Which arms were tuned, on what, and what more trials would have brought."""
+"""Which arms were tuned, on what, and what more trials would have brought (arXiv:1909.03004, section 3)."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.comparison.compare import Comparison
-from reports.comparison.expected_best import expected_best
+from reports.comparison.compare import Comparison, Study, selected
 from reports.comparison.section import Section
-from reports.comparison.selection import selected
-from reports.comparison.study import Study
 from reports.reading.store import Run
 from reports.writing import formats, plots
-from reports.writing.chapter import Chapter
-from reports.writing.formats import DASH, escape
+from reports.writing.formats import DASH, Chapter, escape
 from reports.writing.tables import section_name
+
+
+def expected_best(scores: Sequence[float], trials: int) -> float:
+    """Expectation of the highest of `trials` independent draws from the empirical distribution of the scores, exactly.
+
+    ValueError without a score, or for more trials than there are scores: the distribution says nothing of them.
+    """
+    count = len(scores)
+    if not 1 <= trials <= count:
+        raise ValueError(f"{trials=} must be between 1 and the {count} scores")
+    return sum(
+        score * ((rank / count) ** trials - ((rank - 1) / count) ** trials) for rank, score in enumerate(sorted(scores), 1)
+    )
+
 
 SHOWN = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of trials with a column, and the last one."""

@@ -1,16 +1,154 @@
 """`python -m reports compare RUN_A RUN_B`: what differs between two runs, without a verdict: it takes replicates for one."""
 
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
+from harness import arms, metrics, tags
+from harness.metrics import Direction, Metric
 from harness.terminal import WIDTH, table, wrapped
 from reports.commands import arguments
-from reports.comparison import two_runs
-from reports.comparison.two_runs import Number
+from reports.comparison.section import RESULTS
 from reports.errors import ReportError
 from reports.read import open_store
-from reports.reading.store import Run
+from reports.reading import folders, store
+from reports.reading.store import Reader, Run
 from reports.writing import formats
 from reports.writing.formats import DASH, SHARES
+
+ENVIRONMENT_TAGS = (tags.HARDWARE, tags.GIT_COMMIT, tags.GIT_DIRTY)
+ENVIRONMENT = "environment."
+SHOWN = 5
+"""Runs that an error lists."""
+KINDS = ("score", "speed", "memory", "size", "other")
+"""In the order in which numbers are listed."""
+OF_UNITS = {
+    "score": ("score", "loss", "nats", "bits/byte"),
+    "speed": ("s", "ms", "tokens/s", "samples/s", "J", "J/token"),
+    "size": ("parameters", "FLOP"),
+}
+BY_POINTS = ("score", "share")
+"""Units of which a hundredth is a point."""
+OF_ENDING = {"weights_bytes": "size", "_bytes": "memory", "bytes_forward": "memory", "_accuracy": "score", "mfu": "speed"}
+"""How the names of bytes and shares end -> kind, the first that fits."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A result of one or both runs, in base units; None where a run lacks it."""
+
+    metric: Metric
+    first: float | None
+    second: float | None
+
+    @property
+    def change(self) -> float | None:
+        """Second minus first."""
+        return None if self.first is None or self.second is None else self.second - self.first
+
+    @property
+    def percent(self) -> float | None:
+        """The change, of the size of the first; None where that is 0."""
+        return None if self.change is None or not self.first else 100 * self.change / abs(self.first)
+
+
+Setting = tuple[str, str | None, str | None]
+"""Key, and its value in both runs; None where a run lacks it."""
+
+
+def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
+    """The run of this id or name, or the only one whose id or folder's name begins like this; a folder's path will do.
+
+    Of several attempts that share a folder's name the newest. ReportError where no run or more than one is meant, with
+    names to choose from.
+    """
+    chosen = list(studies)
+    runs = [run for study in _studies(reader, chosen) for run in store.runs_of(reader, study)]
+    beginning = Path(text).name
+    rules = (
+        lambda run: run.run_id == text,
+        lambda run: run.name == text and not run.is_aa_replicate,
+        lambda run: run.run_id.startswith(beginning) or (folders.name_of(run) or "").startswith(beginning),
+    )
+    for fits in rules if beginning else ():
+        found = _newest_of_each_folder([run for run in runs if fits(run)])
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ReportError(f"{text!r} could be any of {len(found)} runs: {_listed(found)}; expected an id or more of a name")
+    where = f"study {' or '.join(map(repr, chosen))}" if chosen else "the tracking store"
+    newest = sorted((run for run in runs if not run.is_aa_replicate), key=lambda run: -run.started)
+    raise ReportError(
+        f"no run {text!r} in {where}; expected an id, a name, or the beginning of a folder's name, such as "
+        f"{_listed(newest) or 'none: there are no runs'}"
+    )
+
+
+def _studies(reader: Reader, names: list[str]) -> list[str]:
+    known = reader.studies()
+    return [store.number_of(known, name) for name in names] or list(known.values())
+
+
+def _newest_of_each_folder(runs: list[Run]) -> list[Run]:
+    newest = {folders.name_of(run) or run.run_id: run for run in sorted(runs, key=lambda run: run.started)}
+    return list(newest.values())
+
+
+def _listed(runs: list[Run]) -> str:
+    names = [f"{run.run_id} ({folders.name_of(run) or run.name})" for run in runs]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def differing_settings(first: Run, second: Run) -> list[Setting]:
+    """The settings that differ, seeds among them, without names and places of results."""
+    keys = arms.varying((first.params, second.params))
+    return [(key, first.params.get(key), second.params.get(key)) for key in keys if not arms.within(key, arms.NAMES)]
+
+
+def differing_environment(first: Run, second: Run) -> list[Setting]:
+    """What differs in hardware, code and versions."""
+    both = [
+        {key: value for key, value in run.params.items() if key.startswith(ENVIRONMENT)}
+        | {tag: run.tags[tag] for tag in ENVIRONMENT_TAGS if tag in run.tags}
+        for run in (first, second)
+    ]
+    return [(key, *(one.get(key) for one in both)) for key in arms.varying(both)]
+
+
+def numbers(first: Run, second: Run) -> list[Number]:
+    """All results that at least one of them has: by kind, in each what differs most first, what one run lacks last.
+
+    Scores and shares differ by points, all else by the logarithm of its ratio, so that half is as far as twice.
+    """
+    found = [Number(metrics.get(name), first.metrics.get(name), second.metrics.get(name)) for name in RESULTS]
+    return sorted((one for one in found if (one.first, one.second) != (None, None)), key=_rank)
+
+
+def kind_of(metric: Metric) -> str:
+    """One of KINDS."""
+    if metric.unit in ("bytes", "share"):
+        return next((kind for ending, kind in OF_ENDING.items() if metric.name.endswith(ending)), "other")
+    if metric.direction is Direction.NEITHER and metric.unit != "parameters":
+        return "other"
+    return next((kind for kind, units in OF_UNITS.items() if metric.unit in units), "other")
+
+
+def _rank(one: Number) -> tuple[int, int, float]:
+    return KINDS.index(kind_of(one.metric)), one.change is None, -_distance(one)
+
+
+def _distance(one: Number) -> float:
+    """How far both values are apart, comparable within a kind; 0 where one is missing."""
+    if one.change is None or one.change == 0:
+        return 0.0
+    if one.metric.unit in BY_POINTS:
+        return abs(one.change)
+    both_positive = one.first > 0 and one.second > 0
+    return abs(math.log(one.second / one.first)) if both_positive else math.inf
+
 
 NO_VERDICT = (
     "One run of each is no evidence: a difference of trained or timed numbers may be chance. "
@@ -38,7 +176,7 @@ def main(given: list[str]) -> int:
     parser.add_argument("--format", choices=FORMATS, default="text", help="(default: text, for a terminal)")
     options = parser.parse(given)
     reader = open_store(options.uri)
-    first, second = (two_runs.find(reader, name, options.study) for name in (options.run_a, options.run_b))
+    first, second = (find(reader, name, options.study) for name in (options.run_a, options.run_b))
     if first.run_id == second.run_id:
         raise ReportError(f"{options.run_a!r} and {options.run_b!r} are the same run, {first.run_id}; expected two")
     print(_csv(first, second) if options.format == "csv" else _text(first, second, options.all, options.format == "md"))
@@ -47,8 +185,8 @@ def main(given: list[str]) -> int:
 
 def _text(first: Run, second: Run, every: bool, markdown: bool) -> str:
     names = [f"{letter}: {_described(run)}" for letter, run in zip("AB", (first, second), strict=True)]
-    settings, environment = two_runs.settings(first, second), two_runs.environment(first, second)
-    found = two_runs.numbers(first, second)
+    settings, environment = differing_settings(first, second), differing_environment(first, second)
+    found = numbers(first, second)
     shown = [one for one in found if every or one.first != one.second]
     equal = sum(one.first == one.second for one in found)
     hidden = " (--all shows them)" if equal and not every else ""
@@ -105,9 +243,9 @@ def _cut(text: str, width: int) -> str:
 
 def _csv(first: Run, second: Run) -> str:
     lines: list[dict[str, object]] = []
-    for part, rows in (("setting", two_runs.settings(first, second)), ("environment", two_runs.environment(first, second))):
+    for part, rows in (("setting", differing_settings(first, second)), ("environment", differing_environment(first, second))):
         lines += [{"part": part, "name": key, "a": a, "b": b} for key, a, b in rows]
-    for one in two_runs.numbers(first, second):
+    for one in numbers(first, second):
         line = {"part": "number", "name": one.metric.name, "unit": one.metric.unit, "a": one.first, "b": one.second}
         lines.append(line | {"change": one.change, "change_percent": one.percent})
     return formats.csv_file(lines, COLUMNS).decode().rstrip("\n")

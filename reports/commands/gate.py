@@ -1,22 +1,206 @@
-"""`python -m reports gate`: fails where an arm is not shown to be at most so much worse than it was, for checks in CI."""
+"""`python -m reports gate`: fails where an arm is not shown to be at most so much worse than it was, for checks in CI.
+
+Non-inferiority: one-sided t tests at 5 % against the allowed loss, of differences paired by seed or by round. Several tests are
+not corrected, as all of them must pass: an intersection-union test (Berger, Technometrics 24, 1982).
+"""
 
 import argparse
+import enum
+import functools
+import math
 import re
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from harness import metrics, tags
-from harness.metrics import Compared, Margin
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from harness import arms, metrics, tags
+from harness.metrics import Compared, Direction, Margin
 from harness.terminal import table, wrapped
+from harness.verdict_rules import LEVEL, Tells
 from reports.commands import arguments
-from reports.comparison import non_inferiority
+from reports.comparison import launches
 from reports.comparison.compare import Comparison, compare
-from reports.comparison.non_inferiority import PREFIX, Limit, Outcome, Pair, Test
-from reports.comparison.section import HEADLINE
+from reports.comparison.labels import seeds_text
+from reports.comparison.section import HEADLINE, Row, Section, headline
+from reports.comparison.statistics import MOST_PAIRS, Change, margin_of
 from reports.errors import ReportError, unknown
 from reports.read import Found, compare_with_any, read
 from reports.reading.store import Run
 from reports.writing import formats, tables
 from reports.writing.formats import DASH, SHARES
+
+UNSET = "not set"
+POWER = 0.8
+"""How often an equal arm shall pass, for the number of pairs that is advised."""
+ITEMS_APART = float(ndtri(1 - LEVEL) + ndtri(POWER))
+"""How far apart loss and limit must be for that, in standard errors over the items."""
+PREFIX = "new "
+"""Before the name of an arm of the study that is judged, where it meets the study that it is judged against."""
+
+
+class Outcome(enum.Enum):
+    """What a test says; all but PASSED fail the gate."""
+
+    PASSED = "passed"
+    INFERIOR = "inferior"
+    NOT_SHOWN = "not shown"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """By how much a metric may be worse."""
+
+    metric: str
+    margin: Margin
+    text: str  # as the user wrote it
+
+
+@dataclass(frozen=True)
+class Test:
+    """One metric of one arm in one section; no change where nothing can be paired."""
+
+    section: Section
+    arm: str
+    limit: Limit
+    outcome: Outcome
+    reason: str
+    change: Change | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Of both one-sided tests, in units of the metric; None for a single pair."""
+        evidence = self.change.evidence if self.change else None
+        ends = evidence.found.interval_at(1 - 2 * LEVEL) if evidence else None
+        if ends is None:
+            return None
+        return tuple(self.change.baseline_mean * math.expm1(end) if evidence.ratio else end for end in ends)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An arm and what it is held against, by labels within one comparison; `name` is what the user calls it."""
+
+    name: str
+    after: str
+    before: str
+
+
+def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) -> list[Test]:
+    """Every limit in every section of every pair; pretrainings only where there is nothing else."""
+    of_tasks = [one for one in comparison.sections if not one.is_pretraining]
+    found = []
+    for pair in pairs:
+        for section in of_tasks or comparison.sections:
+            if row := section.row_of(pair.after):
+                against = replace(section, baseline=pair.before)
+                found += [_test(comparison, against, row, pair, limit) for limit in limits]
+        found += _lost(of_tasks or comparison.sections, pair, limits)
+    return found
+
+
+def _lost(sections: Iterable[Section], pair: Pair, limits: list[Limit]) -> list[Test]:
+    """Tasks of the other side that this arm has no finished run of."""
+    ran = {section.task for section in sections if section.row_of(pair.after)}
+    lost = {section.task: section for section in sections if section.task not in ran and section.row_of(pair.before)}
+    reason = f"{pair.name} has no finished run of this task"
+    return [Test(section, pair.name, limit, Outcome.NOT_JUDGED, reason) for section in lost.values() for limit in limits]
+
+
+def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit: Limit) -> Test:
+    name = headline(section) if limit.metric == HEADLINE else limit.metric
+    own = replace(limit, metric=name)
+    reason = _unpaired(comparison, section, row, name)
+    if reason:
+        return Test(section, pair.name, own, Outcome.NOT_JUDGED, reason)
+    change = section.single_change(row, name)
+    if change is None:
+        here, there = (seeds_text(one.values(name)) for one in (row, section.before))
+        reason = f"no seed ran on both sides: {here} here, {there} there"
+        return Test(section, pair.name, own, Outcome.NOT_JUDGED, reason)
+    outcome, reason = judge(change, own)
+    return Test(section, pair.name, own, outcome, reason, change)
+
+
+def _unpaired(comparison: Comparison, section: Section, row: Row, name: str) -> str:
+    """Why there is no change at all; empty where there may be one."""
+    if section.before is None:
+        others = [one for one in comparison.sections if one.task == section.task and one.row_of(section.baseline)]
+        if not others:
+            return f"the other side has no finished run of {section.baseline} on this task"
+        there = others[0].facts
+        keys = [
+            f"{key} ({section.facts.get(key, UNSET)} here, {there.get(key, UNSET)} there)"
+            for key in arms.varying((section.facts, there))
+        ]
+        return f"the other side ran this task under other conditions: {', '.join(keys)}; --along KEY lifts one"
+    lacking = [where for where, one in (("here", row), ("on the other side", section.before)) if not one.values(name)]
+    return f"{name} was not measured {' and '.join(lacking)}" if lacking else ""
+
+
+def judge(change: Change, limit: Limit) -> tuple[Outcome, str]:
+    """The outcome and why it is not PASSED."""
+    metric, evidence = metrics.get(limit.metric), change.evidence
+    if evidence is None:
+        return Outcome.NOT_JUDGED, "not launched side by side in one session; run both arms in one command"
+    found, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
+    reason = _untestable(change, limit, margin)
+    if reason:
+        return Outcome.NOT_JUDGED, reason
+    good = 1 if metric.direction is Direction.HIGHER else -1
+    if found.t_test_p(-good * margin, -good) <= LEVEL:
+        return Outcome.INFERIOR, f"shown to be worse by more than {limit.text}"
+    if evidence.tells is not Tells.EVERYTHING:
+        return Outcome.NOT_JUDGED, evidence.tells.value
+    if found.t_test_p(-good * margin, good) <= LEVEL:
+        return Outcome.PASSED, ""
+    return Outcome.NOT_SHOWN, f"not shown to be within {limit.text}" + _advice(change, margin)
+
+
+def _untestable(change: Change, limit: Limit, margin: float) -> str:
+    """Why no test can decide; empty where one can."""
+    evidence = change.evidence
+    if evidence.tells is Tells.NOTHING:
+        return evidence.tells.value
+    if evidence.found.error is None or not evidence.has_enough:
+        number = evidence.found.replicates
+        return f"{number} pair{'s' * (number > 1)} only; expected {max(2, evidence.fewest)} or more"
+    if limit.metric in launches.TIMINGS and evidence.floor is None:
+        return "no A/A replicate was timed in its session, so that the noise floor is unknown"
+    if evidence.is_too_noisy or (evidence.ratio and (evidence.floor or 0.0) > margin):
+        return f"noise floor {100 * math.expm1(evidence.floor):.2g} %, above what could be judged"
+    return "" if evidence.found.error else "all differences are equal, and the number of items is unknown: nothing to test by"
+
+
+def _advice(change: Change, margin: float) -> str:
+    """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
+    found = change.evidence.found
+    if found.independent is None:
+        return ""
+    if ITEMS_APART * found.items > margin:
+        return f"; the items alone leave ± {100 * ITEMS_APART * found.items:.2g} points, with any number of seeds"
+    number = pairs_needed(found.replicates_error * math.sqrt(found.independent), margin, found.items)
+    if number is not None and number <= found.independent:
+        return ""
+    one = "rounds" if change.by_round else "pretrainings" if found.pretrainings > 1 else "seeds"
+    shown = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
+    return f"; an equal arm takes {shown} {one} to pass {100 * POWER:.0f} % of the time"
+
+
+def pairs_needed(sd: float, margin: float, items: float = 0.0) -> int | None:
+    """The fewest pairs with which an equal arm passes in POWER of all studies, of this scatter; None beyond MOST_PAIRS."""
+    enough = np.hypot(_errors_apart() * sd, ITEMS_APART * items) <= margin
+    return int(enough.argmax()) + 2 if enough.any() else None
+
+
+@functools.cache
+def _errors_apart() -> np.ndarray:
+    """How far apart loss and limit must be, in standard deviations of a difference, for 2, 3, ... MOST_PAIRS pairs."""
+    n = np.arange(2, MOST_PAIRS + 1)
+    return (stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER)) / np.sqrt(n)
+
 
 ALLOWED = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|points?)")
 MEMORIES = ("inference/peak_memory_bytes", "finetune/peak_memory_bytes")
@@ -31,7 +215,7 @@ def main(given: list[str]) -> int:
     options = parse(given)
     limits = limits_of(options)
     comparison, pairs, unknown_arms = _sides(options)
-    found = non_inferiority.tests(comparison, pairs, limits)
+    found = tests(comparison, pairs, limits)
     print(text(found, unknown_arms, options))
     return 0 if found and all(one.outcome is Outcome.PASSED for one in found) else 1
 

@@ -5,20 +5,20 @@ the baseline; a counted metric does not depend on the seed.
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import arms
+from harness import arms, tags
 from harness.paired import Replicate
 from reports.comparison import labels as naming
 from reports.comparison import sessions
-from reports.comparison.baselines import baseline_of, choose_baseline
-from reports.comparison.replicates import replicate_order
-from reports.comparison.section import Row, Section
+from reports.comparison.labels import baseline_of, choose_baseline, replicate_order
+from reports.comparison.remembered import remembered
+from reports.comparison.section import RESULTS, Row, Section
 from reports.comparison.sessions import Place, Sessions
 from reports.errors import ReportError
-from reports.reading.store import Run, states_text
+from reports.reading.store import History, Run, first, latest, states_text
 
 FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
 """Settings, or groups of them, that may differ between the runs of one arm and are not reported."""
@@ -100,3 +100,74 @@ def differing_settings(runs: Iterable[Run]) -> dict[str, list[str]]:
     settings = [run.params for run in runs]
     keys = [key for key in arms.varying(settings) if not arms.within(key, FREE_SETTINGS)]
     return {key: list(dict.fromkeys(setting.get(key, "not set") for setting in settings)) for key in keys}
+
+
+@remembered
+def selected(comparison: Comparison) -> tuple[Section, ...]:
+    """One section of each task: of its conditions those with the baseline, of these with the most arms, of these the newest.
+
+    Pretrainings are those that the selected runs start from, where these are of any.
+    """
+    by_task: dict[str, list[Section]] = {}
+    for section in comparison.sections:
+        by_task.setdefault(section.task, []).append(section)
+    tasks = [max(group, key=_weight) for group in by_task.values() if not group[0].is_pretraining]
+    origins = {run.origin for section in tasks for run in section.runs} - {None}
+    pretrainings = [group for group in by_task.values() if group[0].is_pretraining]
+    first = [max(group, key=lambda section: (_used(section, origins), *_weight(section))) for group in pretrainings]
+    return tuple(section for section in comparison.sections if section in (*first, *tasks))
+
+
+def _weight(section: Section) -> tuple[bool, int, int]:
+    return section.before is not None, len(section.rows), max(run.started for run in section.runs)
+
+
+def _used(section: Section, origins: set[str]) -> int:
+    """How many of its pretrainings are among these fingerprints."""
+    return sum(run.tags.get(tags.FINGERPRINT) in origins for run in section.runs)
+
+
+Curve = dict[str, dict[int, float]]
+"""Run id -> {step: value}, of one metric."""
+
+
+def _curve(metric: str, history: History) -> Curve:
+    return first(history) if metric in RESULTS else latest(history)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says of single chapters."""
+
+    targets: tuple[str, ...] = ()  # qualities whose cost is shown, written METRIC=NUMBER
+    with_wnli: bool = False  # WNLI counts in the average over GLUE
+    audit: Path | None = None  # record that `python -m harness audit` wrote
+
+
+def _no_history(metric: str, runs: list[Run]) -> History:
+    return {}
+
+
+@dataclass(frozen=True)
+class Study:
+    """The comparison, the launches of its sessions within it, and the history of every metric."""
+
+    comparison: Comparison
+    read: Callable[[str, list[Run]], History] = _no_history  # of a metric and runs, from the store
+    options: Options = Options()
+    output: Path | None = None  # folder with the files of its runs, where that is known
+    forkable: bool = False  # whether a forked process may `read`, too
+
+    @remembered
+    def history(self, metric: str) -> History:
+        """All values of a metric by run and step; read once."""
+        return self.read(metric, self.comparison.runs)
+
+    @remembered
+    def curve(self, metric: str) -> Curve:
+        """The last value of every step; of a result the first one, which was evaluated there."""
+        return _curve(metric, self.history(metric))
+
+    def curves_of(self, runs: list[Run], metric: str) -> Curve:
+        """The same of these runs alone, read whenever it is called: a long curve of thousands of runs takes seconds."""
+        return _curve(metric, self.read(metric, runs))

@@ -1,18 +1,93 @@
-"""What the items of the validation data say of a difference, by the predictions of both arms where they are there."""
+"""What runs predicted for single items of the validation data: how wrong each is, by the files in the folders of runs.
+
+The error of an item is, in classification, 1 where the class is wrong, else 0; in regression the distance of prediction and
+label; of tags the share of the item's words with a wrong tag; of spans 1 where the prediction is none of the answers, compared
+as SQuAD does (arXiv:1606.05250, section 6.1), else 0.
+"""
 
 import math
+import re
+import string
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow
+from pyarrow import parquet
+from safetensors.numpy import load_file
 from scipy.special import ndtr, ndtri
+from tokenizers import Tokenizer
 
-from harness import verdict_rules
-from harness.verdict_rules import item_errors
-from harness.verdict_rules.item_errors import Errors
+from harness import checksums, paths, verdict_rules
 from reports.reading import folders
 from reports.reading.store import Run
+
+FILE = "predictions.parquet"
+CLASSES, REGRESSION = "wrong class", "distance from the label"
+TAGS, SPANS = "share of words with a wrong tag", "no answer matched"
+"""What the error of an item is."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of one run; `what` is one of the constants above."""
+
+    what: str
+    items: tuple[object, ...]
+    values: np.ndarray  # (N,)
+    labels: list[int] = field(default_factory=list)  # of a classification: the right class of each item
+
+
+def read(path: Path) -> Errors | None:
+    """From a file of predictions; None where it is gone, cannot be read, or is of no known kind."""
+    table = _table(path)
+    if table is None:
+        return None
+    names = set(table.column_names)
+    columns = {name: table.column(name).to_pylist() for name in names & {"item", "position", "label", "prediction", "answers"}}
+    if {"item", "answers", "prediction"} <= names:
+        return _of_spans(columns)
+    if {"item", "position", "label", "prediction"} <= names:
+        return _of_tags(columns)
+    if {"item", "label", "prediction", "logit_0", "logit_1"} <= names:
+        wrong = np.asarray(columns["label"]) != np.asarray(columns["prediction"])
+        return Errors(CLASSES, tuple(columns["item"]), wrong.astype(float), columns["label"])
+    if {"item", "label", "prediction", "logit_0"} <= names:
+        label, predicted = (np.asarray(columns[name], dtype=float) for name in ("label", "prediction"))
+        return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted))
+    return None
+
+
+def _table(path: Path) -> pyarrow.Table | None:
+    try:
+        return parquet.read_table(path) if path.is_file() else None
+    except (OSError, pyarrow.ArrowException):
+        return None
+
+
+def _of_tags(columns: dict[str, list[Any]]) -> Errors:
+    """Words of an item stand together and count their positions from 0."""
+    first = np.flatnonzero(np.asarray(columns["position"]) == 0)
+    label, predicted, items = np.asarray(columns["label"]), np.asarray(columns["prediction"]), columns["item"]
+    if not len(first):
+        return Errors(TAGS, (), np.zeros(0))
+    lengths = np.diff([*first, len(items)])
+    return Errors(TAGS, tuple(items[index] for index in first), np.add.reduceat(label != predicted, first) / lengths)
+
+
+def _of_spans(columns: dict[str, list[Any]]) -> Errors:
+    both = zip(columns["prediction"], columns["answers"], strict=True)
+    wrong = [normalised(said) not in {normalised(one) for one in right or [""]} for said, right in both]
+    return Errors(SPANS, tuple(columns["item"]), np.array(wrong, dtype=float))
+
+
+def normalised(answer: str | None) -> str:
+    """Without case, punctuation, articles and further spaces; empty for no answer."""
+    text = "".join(letter for letter in (answer or "").lower() if letter not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
 
 MOST_PAIRS = 5
 """Replicates of an arm whose predictions are read."""
@@ -28,6 +103,16 @@ class Paired:
     items: tuple[object, ...]
     before: np.ndarray
     after: np.ndarray
+    labels: list[int] = field(default_factory=list)  # of a classification: (N,) right classes
+
+    @property
+    def balance(self) -> np.ndarray:
+        """(N,) of a classification: share of replicates in which the baseline alone is right, minus that of the arm alone."""
+        return np.mean(self.after - self.before, axis=0)
+
+    def both(self, before_errs: bool, after_errs: bool) -> float:
+        """Number of items on which each errs or not, mean over replicates."""
+        return float(np.mean(np.sum(((self.before > 0) == before_errs) & ((self.after > 0) == after_errs), axis=1)))
 
     @property
     def change_of_items(self) -> np.ndarray:
@@ -73,9 +158,9 @@ class Paired:
 def errors(run: Run, output: Path | None) -> Errors | None:
     """None where the folder or its predictions are gone, torn, or of no known kind."""
     folder = folders.folder_of(run, output)
-    if folder is None or folders.torn(run, output, item_errors.FILE):
+    if folder is None or folders.torn(run, output, FILE):
         return None
-    return item_errors.read(folder / item_errors.FILE)
+    return read(folder / FILE)
 
 
 def of_both(pairs: Iterable[tuple[Errors | None, Errors | None]]) -> Paired | None:
@@ -86,4 +171,55 @@ def of_both(pairs: Iterable[tuple[Errors | None, Errors | None]]) -> Paired | No
             known.append((before, after))
     if not known or not known[0][0].items:
         return None
-    return Paired(known[0][0].what, known[0][0].items, *(np.stack([pair[side].values for pair in known]) for side in (0, 1)))
+    first, (before, after) = known[0][0], (np.stack([pair[side].values for pair in known]) for side in (0, 1))
+    return Paired(first.what, first.items, before, after, first.labels)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The validation data as a model reads it: tokens of each item, and its text put together from them."""
+
+    ids: np.ndarray
+    starts: np.ndarray
+    tokenizer: Tokenizer
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N,) tokens, markers of beginning and end among them."""
+        return np.diff(self.starts)
+
+    def of(self, index: int) -> str:
+        """Of one item, without markers."""
+        return self.tokenizer.decode(self.ids[self.starts[index] : self.starts[index + 1]].tolist(), skip_special_tokens=True)
+
+
+def torn(runs: Iterable[Run], output: Path | None) -> list[Path]:
+    """Records and predictions of these runs that are not as they were written, or cannot be read."""
+    found = []
+    for run in runs:
+        folder = folders.folder_of(run, output)
+        path = folders.torn(run, output, FILE)
+        if path is None and folder is not None and (folder / FILE).is_file() and _table(folder / FILE) is None:
+            path = folder / FILE  # the result of an older run has no checksum of them
+        found += [path] if path else []
+    return found
+
+
+def texts(run: Run, output: Path | None, items: int) -> Texts | None:
+    """Of the validation data of a run; None where the cache of it is gone or torn, or an item has several sequences."""
+    folder = folders.folder_of(run, output)
+    key = folders.record_of(folder).get("inputs", {}).get("data") if folder else None
+    if key is None:
+        return None
+    try:
+        cache = paths.data_folder(str(folder.parent.parent), key)
+    except ValueError:  # a name that leads elsewhere
+        return None
+    if not (cache / "validation.safetensors").is_file() or not (cache / "tokenizer.json").is_file():
+        return None
+    if (cache / checksums.FILE).exists() and checksums.broken_seal(cache):
+        return None
+    arrays = load_file(cache / "validation.safetensors")
+    if len(arrays["starts"]) != items + 1:
+        return None
+    return Texts(arrays["ids"], arrays["starts"], Tokenizer.from_file(str(cache / "tokenizer.json")))

@@ -1,4 +1,4 @@
-"""Which arm a run is: labels that no two different arms of a task share, and the keys that `--along` compares along.
+"""Which arm a run is: labels that no two different arms of a task share, the baseline among them, and the names of seeds.
 
 What one command sweeps is what it compares: its runs name the swept keys (tag `lifted`), which belong to the arm. Keys of
 `--along` are lifted beside them, so that runs of different commands are compared.
@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from harness import arms, tags
-from reports.errors import ReportError
+from harness.paired import Replicate
+from reports.errors import ReportError, unknown
 from reports.reading.store import Run
 
 SETTING = re.compile(r" \S+=")
@@ -169,3 +170,73 @@ def in_order(labels: Iterable[str], baseline: str) -> list[str]:
 
 def _numbered(part: str) -> tuple[float, str]:
     return (float(part), "") if NUMBER.fullmatch(part) else (0.0, part)
+
+
+def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, left_out: Iterable[Run] = ()) -> str:
+    """The baseline's label: this name itself, or the one arm of that model with the fewest settings; arms of tasks first.
+
+    An arm of which no run finished, among those left out, is taken only where no other fits. ReportError, listing the labels,
+    where no arm or more than one fits.
+    """
+    searched = "base" if name is None else name
+    for pool in ([run for run in runs if not run.is_pretraining], runs):
+        fitting = _fitting(pool, labels, searched)
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise ReportError(f"baseline {searched!r} could be {' or '.join(fitting)}; choose one with --baseline")
+    unfinished = [run.tags[tags.ARM] for run in left_out if searched in (run.tags.get(tags.ARM), run.tags.get(tags.MODEL))]
+    if unfinished:
+        return min(unfinished, key=settings)
+    choices = list(dict.fromkeys(labels[run.run_id] for run in runs))
+    if name is None:
+        raise ReportError(f"this study has no arm 'base' to compare with; choose one with --baseline: {', '.join(choices)}")
+    raise unknown("baseline", name, choices)
+
+
+def _fitting(runs: list[Run], labels: dict[str, str], name: str) -> list[str]:
+    """Labels that may be meant by this name: itself, or those of that arm or model with the fewest settings."""
+    fitting = []
+    for run in runs:
+        label = labels[run.run_id]
+        if name in (label, stem(label), run.tags[tags.ARM], run.tags[tags.MODEL]):
+            fitting.append(label)
+    if name in fitting:
+        return [name]
+    fewest = min(map(settings, fitting), default=0)
+    return [label for label in dict.fromkeys(fitting) if settings(label) == fewest]
+
+
+def baseline_of(group: list[Run], runs: list[Run], labels: dict[str, str], chosen: str) -> str:
+    """The study's baseline; for pretrainings, which may lack it, the one of the same name or else of the same encoder."""
+    if not group[0].is_pretraining or any(labels[run.run_id] == chosen for run in group):
+        return chosen
+    encoders = {_encoder(run) for run in runs if labels[run.run_id] == chosen}
+    named = [labels[run.run_id] for run in group if stem(labels[run.run_id]) == stem(chosen)]
+    alike = list(dict.fromkeys(named or [labels[run.run_id] for run in group if _encoder(run) in encoders]))
+    return alike[0] if len(alike) == 1 else chosen
+
+
+def _encoder(run: Run) -> tuple[str, ...]:
+    return run.tags[tags.MODEL], run.tags[tags.SCALE], run.tags.get(tags.ENHANCEMENTS, "")
+
+
+def seed_order(seed: str) -> tuple[int, str]:
+    """Sorts seeds as numbers, and anything else after them."""
+    return (int(seed), "") if seed.isdecimal() else (10**12, seed)
+
+
+def replicate_order(replicate: Replicate) -> tuple[tuple[int, str], ...]:
+    """Sorts by the seed of the pretraining, then by that of the fine-tuning."""
+    return seed_order(replicate.pretrain_seed), seed_order(replicate.seed)
+
+
+def seeds_text(replicates: Iterable[Replicate]) -> str:
+    """`seeds 0, 1`, or `seeds 0, 1 of pretraining 7` where there is pretraining; empty without a replicate."""
+    seeds: dict[str, dict[str, None]] = {}
+    for one in sorted(replicates, key=replicate_order):
+        seeds.setdefault(one.pretrain_seed, {})[one.seed] = None
+    found: dict[str, list[str]] = {}
+    for pretrain_seed, own in seeds.items():
+        found.setdefault(f"seed{'s' * (len(own) > 1)} {', '.join(own)}", []).append(pretrain_seed)
+    return " and ".join(f"{text} of pretraining {', '.join(of)}" if any(of) else text for text, of in found.items())

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from harness import metrics
 from harness.paired import Spread, geometric_mean, spread
 from reports.comparison import launches
-from reports.comparison.compare import Comparison
+from reports.comparison.compare import Comparison, selected
 from reports.comparison.remembered import remembered
 from reports.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
-from reports.comparison.selection import selected
 from reports.comparison.statistics import Change, Verdict, corrected
 
 

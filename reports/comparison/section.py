@@ -12,9 +12,8 @@ from harness.metrics import PER_BYTE, PER_TOKEN, Compared, Direction, Metric, ha
 from harness.paired import Replicate, Spread, by_pretraining, geometric_mean, pair, spread
 from harness.plateau import LOSS, MASKED, PROBE, SHARE
 from harness.verdict_rules import Tells
-from harness.verdict_rules.item_errors import Errors
 from reports.comparison import items, launches, sessions
-from reports.comparison.items import Paired
+from reports.comparison.items import Errors, Paired
 from reports.comparison.remembered import remembered
 from reports.comparison.sessions import Place, Rows, Sessions
 from reports.comparison.statistics import Change, Verdict, change, corrected, counted_change, of_evidence, with_floor

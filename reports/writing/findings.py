@@ -1,4 +1,4 @@
-"""What a study found, in words: nothing that the tests of its overall changes do not carry."""
+"""What a study found, in words: nothing that the tests of its overall changes, or of single items, do not carry."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,17 +6,64 @@ from dataclasses import dataclass
 
 from harness import arms, metrics, tags
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
-from harness.verdict_rules import Tells
+from harness.verdict_rules import LEVEL, Tells
 from reports.comparison import overall
-from reports.comparison.compare import Comparison
+from reports.comparison.compare import Comparison, selected
+from reports.comparison.items import CLASSES, SPANS, TAGS, Paired
 from reports.comparison.labels import unnamed_settings
 from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
-from reports.comparison.selection import selected
 from reports.comparison.statistics import Change, Verdict
 from reports.reading.store import Run
-from reports.writing import item_findings, tables, verdicts
+from reports.writing import formats, tables
 from reports.writing.formats import escape, listed
+
+WRONG = {CLASSES: "wrong on", SPANS: "wrong on", TAGS: "wrong, as a share of the words, on"}
+"""What the error of an item is -> how it is said; of the others an error is no count."""
+
+
+def losers(comparison: Comparison) -> set[str]:
+    """Arms that are worse in score over all tasks or on one of them, by replicates or by items."""
+    over = overall.of_tasks(comparison)
+    changes = [(row.label, section.change(row, HEADLINE)) for section in over.sections for row in section.rows]
+    changes += [(label, over.change(label, HEADLINE)) for label in over.labels]
+    by_replicates = {label for label, one in changes if one and one.verdict is Verdict.WORSE}
+    return by_replicates | {row.label for _, row, paired, _ in by_items(comparison) if paired.change > 0}
+
+
+def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
+    """Differences of single items that no other sample of them explains, where too few replicates decide on the score.
+
+    With the number of comparisons that they are corrected for; the largest ones first.
+    """
+    every = [
+        (section, row, paired)
+        for section in overall.of_tasks(comparison).sections
+        for row in section.rows
+        if (paired := section.errors_of_both(row.label)) and paired.what in WRONG
+    ]
+    undecided = (Verdict.DIRECTION_BETTER, Verdict.DIRECTION_WORSE, Verdict.NOT_RESOLVED)
+    found = [
+        (section, row, paired, len(every))
+        for section, row, paired in every
+        if (change := section.change(row, HEADLINE)) and change.verdict in undecided and len(every) * paired.p <= LEVEL
+    ]
+    return sorted(found, key=lambda one: -abs(one[2].change))
+
+
+def sentence(comparison: Comparison, section: Section, row: Row, paired: Paired, count: int) -> str:
+    """`**windowed** on distance: wrong on 124 items more of 500 (...)`."""
+    seeds = tables.replicates_text(row) if len(paired.before) == len(row.runs) else f"{len(paired.before)} seeds"
+    ends = tuple(100 * end for end in paired.interval_at(1 - LEVEL / count))
+    number, more = round(abs(paired.change) * paired.count, 1), "more" if paired.change > 0 else "fewer"
+    family = f", corrected for {count} comparisons" if count > 1 else ""
+    return (
+        f"**{escape(row.label)}** on {tables.section_name(comparison, section)}: {WRONG[paired.what]} {number:g} {more} of "
+        f"{paired.count:,} items than {escape(section.baseline)} ({formats.difference(100 * paired.change, '%', ends)} of the "
+        f"items: 95 % interval over items, paired{family}; {seeds}). Another sample of items does not explain this; how other "
+        "seeds would turn out it does not say."
+    )
+
 
 OF_TASKS = {
     HEADLINE: "score",
@@ -70,9 +117,9 @@ class Effect:
     def size(self) -> str:
         """How large, or within which margin the same."""
         if self.change.verdict is Verdict.SAME:
-            return verdicts.within(self.change, self.unit)
+            return tables.within(self.change, self.unit)
         over = f" over {self.tasks}" if self.metric == HEADLINE and self.tasks else ""
-        return verdicts.size_text(self.change, self.unit) + over
+        return tables.size_text(self.change, self.unit) + over
 
 
 def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
@@ -113,7 +160,7 @@ def paragraphs(comparison: Comparison) -> list[str]:
     """Markdown: what was compared, a list of findings, and a list of what to be careful of."""
     found = effects(comparison)
     sentences = _of_arms(comparison, found) if len(comparison.labels) <= MOST + 1 else _of_metrics(found)
-    sentences += [item_findings.sentence(comparison, *one) for one in item_findings.by_items(comparison)[:MOST]]
+    sentences += [sentence(comparison, *one) for one in by_items(comparison)[:MOST]]
     cautions = [
         *_below_constant(comparison),
         *_solved(comparison),
@@ -168,7 +215,7 @@ def _defaults(comparison: Comparison, others: list[str]) -> str:
 
 def _of_arms(comparison: Comparison, found: list[Effect]) -> list[str]:
     """What an arm's score does comes first; what is better in cost alone is no headline where the arm loses score."""
-    sentences, losing = [], item_findings.losers(comparison)
+    sentences, losing = [], losers(comparison)
     for label in comparison.labels:
         here = [one for one in found if one.label == label]
         of_score = [one.said_with for one in here if one.metric == HEADLINE]

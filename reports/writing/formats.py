@@ -6,6 +6,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 DASH = "–"
 MINUS = "−"
@@ -137,3 +138,12 @@ def _as_text(entry: object) -> object:
         re.sub("\r\n?", "\n", entry) if "\r" in entry else entry
     )  # the csv module quotes a line feed, and writes a bare carriage return as it is
     return f"'{line}" if line.startswith(FORMULA) else line
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A part of the report; a chapter without paragraphs is left out."""
+
+    paragraphs: list[str] = field(default_factory=list)  # Markdown
+    files: dict[str, bytes] = field(default_factory=dict)  # written beside the report
+    summary: list[dict[str, object]] = field(default_factory=list)  # further rows of summary.csv

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import tags
-from reports.comparison.compare import Comparison
-from reports.comparison.study import Options, Study
+from reports.comparison.compare import Comparison, Options, Study
 from reports.reading.store import History, Run
 
 PARTS = {"token_embedding": 1_000_000, "position_embedding": 16_384, "type_embedding": 256, "embedding_norm": 256}

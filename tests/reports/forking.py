@@ -15,7 +15,7 @@ import psutil
 import pytest
 from child_processes import wait_for
 
-from reports import apart, render
+from reports import render
 from reports.comparison.compare import compare
 from reports.errors import ReportError
 from reports.read import open_store
@@ -29,8 +29,7 @@ def one_thread():
 
 @pytest.fixture
 def study(make_run, study_of, monkeypatch):
-    monkeypatch.setattr(apart, "can_draw_apart", lambda: True)  # whatever this machine has
-    monkeypatch.setattr(render, "can_draw_apart", lambda: True)
+    monkeypatch.setattr(render, "can_draw_apart", lambda: True)  # whatever this machine has
     runs = [make_run(arm, seed=seed) for arm in ("base", "albert") for seed in (0, 1)]
     curves = {run.run_id: {step: 1 / step for step in (1, 2, 3)} for run in runs}
     return replace(study_of(compare("s", runs), {"finetune/loss": curves}), forkable=True)
@@ -38,7 +37,7 @@ def study(make_run, study_of, monkeypatch):
 
 def _in_another_process(monkeypatch, what):
     """A chapter of pictures that does this where it is drawn by a forked process."""
-    here, drawn = os.getpid(), apart.DRAWN[-1]
+    here, drawn = os.getpid(), render.DRAWN[-1]
     calls = []
 
     def chapter(study):
@@ -47,8 +46,7 @@ def _in_another_process(monkeypatch, what):
         calls.append(os.getpid())
         return drawn(study)
 
-    monkeypatch.setattr(apart, "DRAWN", (*apart.DRAWN[:-1], chapter))
-    monkeypatch.setattr(render, "DRAWN", apart.DRAWN)
+    monkeypatch.setattr(render, "DRAWN", (*render.DRAWN[:-1], chapter))
     monkeypatch.setattr(render, "CHAPTERS", tuple(chapter if one is drawn else one for one in render.CHAPTERS))
     return calls
 

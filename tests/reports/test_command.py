@@ -11,8 +11,8 @@ from matplotlib.image import imread
 from reports.__main__ import main
 from reports.comparison.compare import compare
 from reports.errors import ReportError
+from reports.read import connect
 from reports.reading import store
-from reports.reading.connect import connect
 from reports.render import render
 from reports.report import default_out
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from reports.chapters import component_changes, components, effect_map, effect_plot, effects, pictures
+from reports.chapters import components, effects, overview, pictures
 from reports.comparison.compare import Comparison, compare
 from reports.writing import plots
 
@@ -129,7 +129,7 @@ def test_scores_against_cost(comparison: Comparison, metric: str):
 
 def test_changes(comparison: Comparison):
     with mpl.rc_context(plots.STYLE):
-        figure = effect_plot.changes(comparison)
+        figure = overview.change_picture(comparison)
         if figure is None:
             assert comparison.labels == ["base"]
             return
@@ -146,7 +146,7 @@ def test_parameter_bars(comparison: Comparison):
 
 def test_waterfall(comparison: Comparison):
     with mpl.rc_context(plots.STYLE):
-        figure = component_changes.waterfall(comparison.sections[0], "model")
+        figure = components.waterfall(comparison.sections[0], "model")
         if figure is None:
             assert len({run.metrics[TOTAL] for run in comparison.runs}) == 1
             return
@@ -160,8 +160,8 @@ def test_one_panel_of_long_names(make_run):
     counted = [{name: value for name, value in known.items() if name.startswith(TOTAL[:12])} for known in parts]
     comparison = compare("s", [make_run(name, 0, known) for name, known in zip(names, counted, strict=True)], names[0])
     with mpl.rc_context(plots.STYLE):
-        check(drawn(effect_plot.changes(comparison)))
-        check(drawn(component_changes.waterfall(comparison.sections[0], "model")))
+        check(drawn(overview.change_picture(comparison)))
+        check(drawn(components.waterfall(comparison.sections[0], "model")))
         check(drawn(components.parameter_bars(components.groups(comparison))))
 
 
@@ -178,7 +178,7 @@ def test_heat_map(make_run, changes: int):
             runs.append(make_run("~".join(["base", *arm]), seed, values, settings, task=task))
     comparison = compare("s", runs)
     with mpl.rc_context(plots.STYLE):
-        figure = effect_map.heat_map(comparison, effects.found(comparison))
+        figure = effects.heat_map(comparison, effects.found(comparison))
         check(drawn(figure))
     cells = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert len(cells) == 2 * changes * (changes + 1) / 2

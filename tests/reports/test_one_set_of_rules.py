@@ -11,12 +11,12 @@ from harness import metrics, verdict_rules
 from harness.audit import scores
 from harness.metrics import Margin
 from harness.paired import Replicate
-from reports.comparison import non_inferiority, overall
-from reports.comparison.bounds import Bound, Fit, candidates
+from reports.commands import gate
+from reports.commands.gate import Limit, Outcome, Pair
+from reports.commands.pick import Bound, Fit, candidates
+from reports.comparison import overall
 from reports.comparison.compare import Comparison, compare
-from reports.comparison.evidence import EQUIVALENCE, Verdict
-from reports.comparison.non_inferiority import Limit, Outcome, Pair
-from reports.comparison.statistics import Change
+from reports.comparison.statistics import EQUIVALENCE, Change, Verdict
 from reports.writing import tables
 
 SCORE, LATENCY = "eval/score", "inference/latency_ms_p50"
@@ -118,7 +118,7 @@ def test_report_pick_and_gate_decide_by_one_set_of_rules(compared, name: str):
     assert overall.of_tasks(comparison).change("new", metric).verdict is case.report  # the first table
     assert section.change(section.row_of("new"), metric).verdict is case.report
     margin = Margin(0.05, relative=True) if is_time else Margin(0.02)
-    (test,) = non_inferiority.tests(comparison, [Pair("new", "new", "base")], [Limit(metric, margin, "X")])
+    (test,) = gate.tests(comparison, [Pair("new", "new", "base")], [Limit(metric, margin, "X")])
     assert test.outcome is case.gate, test.reason
     assert (test.outcome is Outcome.PASSED) == (test.reason == "")
     bound = Bound(LATENCY, 11.0) if is_time else Bound(SCORE, 0.75, at_least=True)

@@ -3,7 +3,7 @@
 from reports import render
 from reports.chapters import along_pretraining
 from reports.comparison import compare as comparing
-from reports.comparison.study import Study
+from reports.comparison.compare import Study
 
 POINTS = {"at=500000": "500000.0", "at=1e6": "1000000.0", "": "None"}
 SCORES = {("base", "500000.0"): 0.5, ("base", "1000000.0"): 0.6, ("base", "None"): 0.7}

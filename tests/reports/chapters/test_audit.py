@@ -5,8 +5,7 @@ import json
 import pytest
 
 from reports.chapters import audit
-from reports.comparison.compare import compare
-from reports.comparison.study import Options, Study
+from reports.comparison.compare import Options, Study, compare
 from reports.errors import ReportError
 
 READING = {"name": "counted", "beside": False, "claimed": "5 | 6", "measured": "7", "verdict": "refuted", "command": ""}

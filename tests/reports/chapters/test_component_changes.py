@@ -3,7 +3,7 @@
 import matplotlib as mpl
 import pytest
 
-from reports.chapters import component_changes, components
+from reports.chapters import components
 from reports.comparison.compare import compare
 from reports.comparison.section import Section
 from reports.writing import plots
@@ -31,15 +31,15 @@ def counted(parts: dict[str, float]) -> dict[str, float]:
 
 
 def test_the_variants_that_change_most_come_first_and_equal_ones_are_left_out(section):
-    found = component_changes.changed(section, "model")
+    found = components.changed(section, "model")
     assert [one.label for one in found] == ["factorized", "shared", "wide", "rotary"]
     assert found[0].change == -3_000_000 + 65_536
     assert found[0].changed == ["token_embedding", "embedding_projection"]
-    assert component_changes.changed(section, "published") == []
+    assert components.changed(section, "published") == []
 
 
 def test_table_has_original_variant_and_both_changes_and_says_which_variants(section):
-    note, table = component_changes.paragraphs(section, "model")
+    note, table = components.table_of_changes(section, "model")
     assert note == "Of 4 variants with another number of parameters, the 3 whose total changes most."
     lines = table.splitlines()
     assert lines[0] == "| variant | component | original | variant's | change | percent |"
@@ -50,13 +50,13 @@ def test_table_has_original_variant_and_both_changes_and_says_which_variants(sec
 
 
 def test_component_that_the_original_lacks_has_no_percentage(section):
-    lines = component_changes.paragraphs(section, "model")[1].splitlines()
+    lines = components.table_of_changes(section, "model")[1].splitlines()
     assert sum("| 0 | 65.5 k | +65.5 k | – |" in line for line in lines) == 1
 
 
 def test_waterfall_goes_from_the_baseline_to_the_variant_in_one_row(section):
     with mpl.rc_context(plots.STYLE):
-        figure = component_changes.waterfall(section, "model")
+        figure = components.waterfall(section, "model")
     assert [axes.get_title() for axes in figure.axes] == ["factorized", "shared", "wide"]
     assert len({axes.get_subplotspec().rowspan.start for axes in figure.axes}) == 1
     axes = figure.axes[0]

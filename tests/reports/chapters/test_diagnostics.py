@@ -4,8 +4,7 @@ import pytest
 
 from reports.chapters import diagnostics
 from reports.chapters.diagnostics import Outcome, outcome
-from reports.comparison.compare import compare
-from reports.comparison.study import Study
+from reports.comparison.compare import Study, compare
 from reports.render import render
 
 

@@ -11,10 +11,9 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from harness import checksums, paths
-from reports.chapters import disagreements
-from reports.comparison import predictions
-from reports.comparison.compare import compare
-from reports.comparison.study import Study
+from reports.chapters import predictions
+from reports.comparison import items
+from reports.comparison.compare import Study, compare
 
 WORDS = ["[UNK]", "good", "bad", "<script>", "film", "long"]
 TEXTS = ["good film", "bad film", "<script> bad", "good long film", "bad long film", "bad bad long film"]
@@ -56,7 +55,7 @@ def run(make_run, output):
 
 
 def chapter(runs: list, output: Path | None) -> str:
-    return "\n".join(disagreements.chapter(Study(compare("s", runs), output=output)).paragraphs)
+    return "\n".join(predictions.disagreements(Study(compare("s", runs, output=output), output=output)).paragraphs)
 
 
 def test_items_are_counted_and_shown_with_their_text(run, output):
@@ -93,7 +92,7 @@ def test_without_the_prepared_data_there_are_counts_alone(run, output):
     (output / "cache" / "k1" / "tokenizer.json").unlink()
     text = chapter(runs, output)
     assert "| other | 1 | 5 | 1 | 0 | 0 |" in text
-    assert disagreements.NO_TEXTS in text
+    assert predictions.NO_TEXTS in text
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", None])
@@ -124,9 +123,9 @@ def test_torn_texts_are_not_shown(run, output):
     runs = [run("base", LABELS), run("other", [0, 0, 0, 1, 0, 0])]
     checksums.seal(paths.data_folder(str(output), "k1"))
     path = paths.data_folder(str(output), "k1") / "tokenizer.json"
-    assert disagreements.NO_TEXTS not in chapter(runs, output)
+    assert predictions.NO_TEXTS not in chapter(runs, output)
     path.write_text(path.read_text().replace("good", "dood"))
-    assert disagreements.NO_TEXTS in chapter(runs, output)
+    assert predictions.NO_TEXTS in chapter(runs, output)
 
 
 def test_other_kinds_of_tasks_and_other_items_are_left_out(run, output):
@@ -143,5 +142,5 @@ def test_without_folders_there_is_no_chapter(make_run):
 
 def test_at_most_five_replicates_are_read(run, output):
     runs = [run(arm, LABELS, seed) for arm in ("base", "other") for seed in range(7)]
-    rows = compare("s", runs).sections[0].rows
-    assert len(predictions.both(*rows, output).before) == predictions.MOST_PAIRS
+    section = compare("s", runs, output=output).sections[0]
+    assert len(section.errors_of_both("other").before) == items.MOST_PAIRS

@@ -2,9 +2,8 @@
 
 import json
 
-from reports.chapters import left_out
-from reports.comparison.compare import compare
-from reports.comparison.study import Study
+from reports.chapters import appendix
+from reports.comparison.compare import Study, compare
 
 
 def plan(folder, titles: dict[str, str]) -> dict[str, object]:
@@ -17,7 +16,7 @@ def test_runs_of_the_newest_command_that_were_not_started_are_named(make_run, tm
     older, newer = {"old": "old, seed 1"}, {"one": "base, seed 1", "two": "base, seed 2", "three": "small, seed 2"}
     plans = {"a": {"time": 1, **plan(tmp_path, older)}, "b": {"time": 2, **plan(tmp_path, newer)}}
     (tmp_path / "s" / "plan.json").write_text(json.dumps(plans))
-    made = left_out.chapter(Study(compare("s", [make_run()]), output=tmp_path))
+    made = appendix.left_out(Study(compare("s", [make_run()]), output=tmp_path))
     assert made.paragraphs[0] == "## Runs that do not count"
     assert made.paragraphs[1].startswith("Planned and not started, 2 of them")
     assert made.paragraphs[1].endswith("base, seed 2; small, seed 2.")
@@ -25,13 +24,13 @@ def test_runs_of_the_newest_command_that_were_not_started_are_named(make_run, tm
 
 def test_nothing_is_said_where_everything_ran_or_no_plan_is_known(make_run, tmp_path):
     comparison = compare("s", [make_run()])
-    assert left_out.chapter(Study(comparison)).paragraphs == []
-    assert left_out.chapter(Study(comparison, output=tmp_path)).paragraphs == []
+    assert appendix.left_out(Study(comparison)).paragraphs == []
+    assert appendix.left_out(Study(comparison, output=tmp_path)).paragraphs == []
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "plan.json").write_text("torn")
-    assert left_out.chapter(Study(comparison, output=tmp_path)).paragraphs == []
+    assert appendix.left_out(Study(comparison, output=tmp_path)).paragraphs == []
 
 
 def test_runs_that_failed_are_in_the_table(make_run):
-    made = left_out.chapter(Study(compare("s", [make_run(), make_run("small", status="failed")])))
+    made = appendix.left_out(Study(compare("s", [make_run(), make_run("small", status="failed")])))
     assert "| small-0 | small | sst2 | 0 | failed |" in made.paragraphs[1]

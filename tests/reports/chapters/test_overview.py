@@ -9,10 +9,8 @@ import pytest
 from pyarrow import parquet
 
 from harness import paths
-from reports.chapters import effect_plot, overview
-from reports.comparison.compare import Comparison, compare
-from reports.comparison.selection import selected
-from reports.comparison.study import Study
+from reports.chapters import overview
+from reports.comparison.compare import Comparison, Study, compare, selected
 from reports.writing import findings
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
@@ -267,7 +265,7 @@ def test_many_arms_are_summed_up_by_metric(make_run):
 
 def test_alone_the_baseline_has_no_findings(make_run):
     assert findings.paragraphs(compare("s", runs_of(make_run, "base", {"sst2": [0.8]}))) == ["**base** on sst2; 1 seed each."]
-    assert effect_plot.changes(compare("s", [make_run(values={SCORE: 0.8})])) is None
+    assert overview.change_picture(compare("s", [make_run(values={SCORE: 0.8})])) is None
 
 
 def test_what_was_pretrained_stands_beside_the_scores(make_run, pretrained):
@@ -287,7 +285,7 @@ def test_pretraining_alone_has_sizes_and_losses(pretrained, ended):
 
 
 def test_picture_has_a_panel_a_metric_and_ratios_share_their_axis(result):
-    figure = effect_plot.changes(result)
+    figure = overview.change_picture(result)
     panels = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title(loc="left") for axes in panels] == ["score (points)", "parameters (%)", "inference memory (%)"]
     assert panels[0].get_xlim() != panels[1].get_xlim() == panels[2].get_xlim()

@@ -12,13 +12,13 @@ from reports import render
 from reports.__main__ import main
 from reports.chapters import overview, pretraining, pretraining_pictures
 from reports.comparison import compare as comparing
+from reports.comparison.compare import Study
 from reports.comparison.section import ACCURACY, LOSS
 from reports.comparison.statistics import Verdict
-from reports.comparison.study import Study
 from reports.errors import ReportError
+from reports.read import connect
 from reports.reading import store
-from reports.reading.connect import connect
-from reports.writing import findings, notes, tables
+from reports.writing import findings, section_text, tables
 
 
 def texts(table: str, label: str) -> dict[str, str]:
@@ -238,7 +238,7 @@ def test_no_encoder_stands_in_where_two_could(make_run, pretrained):
         0
     ]
     assert section.before is None
-    assert "no change can be computed" in notes.section_notes(section)[0]
+    assert "no change can be computed" in section_text.section_notes(section)[0]
 
 
 @pytest.mark.long
@@ -293,7 +293,7 @@ def test_overlap_is_said_in_the_section_of_its_task(make_run):
 
 def test_conditions_that_differ_in_pretraining_say_it_in_words(make_run):
     result = comparing.compare("s", [make_run(params={"pretrain.tokens": size, "x": size}) for size in "12"])
-    text = notes.conditions_differences(result, result.sections[0])
+    text = section_text.conditions_differences(result, result.sections[0])
     assert "| pretraining budget in tokens (pretrain.tokens) | 1 | 2 | `--along pretrain.tokens` |" in text
     assert "| x | 1 | 2 | `--along x` |" in text
 

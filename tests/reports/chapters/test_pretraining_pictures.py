@@ -9,8 +9,8 @@ import pytest
 from reports import render
 from reports.chapters import pretraining_pictures
 from reports.comparison import compare as comparing
+from reports.comparison.compare import Study
 from reports.comparison.section import ACCURACY, LOSS
-from reports.comparison.study import Study
 from reports.writing import plots
 
 

@@ -3,14 +3,13 @@
 import shlex
 from dataclasses import replace
 
-from reports.chapters import reproduce
-from reports.comparison.compare import compare
-from reports.comparison.study import Study
+from reports.chapters import appendix
+from reports.comparison.compare import Study, compare
 
 
 def rows(runs: list) -> list[tuple[str, str, list[str]]]:
     """(arms, runs, words of the command)."""
-    chapter = reproduce.chapter(Study(compare("s", runs)))
+    chapter = appendix.reproduce(Study(compare("s", runs)))
     cells = [line.strip("| ").split(" | ") for line in chapter.paragraphs[2].splitlines()[2:]]
     return [(arms, count, shlex.split(command.strip("`"))) for arms, count, command in cells]
 
@@ -44,4 +43,4 @@ def test_odd_values_are_quoted(make_run):
 
 
 def test_runs_that_do_not_say_their_command_have_no_row(make_run):
-    assert reproduce.chapter(Study(compare("s", [make_run(), make_run("b")]))).paragraphs == []
+    assert appendix.reproduce(Study(compare("s", [make_run(), make_run("b")]))).paragraphs == []

@@ -10,7 +10,7 @@ from scipy import stats
 from reports import render
 from reports.chapters import scales
 from reports.comparison import compare as comparing
-from reports.comparison.study import Study
+from reports.comparison.compare import Study
 
 FLOPS = {"tiny": 2.0e12, "mini": 2.4e13, "small": 1.5e14, "medium": 3.1e14}
 LIFTED = '["scale_name"]'

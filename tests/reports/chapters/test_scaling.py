@@ -11,14 +11,13 @@ from scipy import stats
 
 from harness.metrics import Direction
 from reports.__main__ import main
-from reports.chapters import scaling, scaling_pictures
+from reports.chapters import scaling
 from reports.chapters.scaling import race_text
 from reports.comparison import growth
-from reports.comparison.compare import compare
+from reports.comparison.compare import Study, compare
 from reports.comparison.growth import fit, race
-from reports.comparison.study import Study
+from reports.read import connect
 from reports.reading import store
-from reports.reading.connect import connect
 from reports.writing import plots
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
@@ -214,7 +213,7 @@ def test_seeds_are_replicates(make_run, study_of):
 
 def test_picture_has_a_panel_a_quantity_and_a_ring_a_crossover(study):
     with mpl.rc_context(plots.STYLE):
-        figure = scaling_pictures.panels(study.comparison.labels, growth.groups(study)[0])
+        figure = scaling.panels(study.comparison.labels, growth.groups(study)[0])
     latency, memory = figure.axes
     assert (latency.get_xscale(), latency.get_yscale(), latency.get_ylabel()) == ("log", "log", "latency p50 (ms)")
     assert memory.get_ylabel() == "inference peak memory (B)"

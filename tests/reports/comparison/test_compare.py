@@ -14,7 +14,7 @@ from reports.comparison.compare import compare
 from reports.comparison.section import EXAMPLES
 from reports.comparison.statistics import Verdict, change, judge
 from reports.errors import ReportError
-from reports.writing import verdicts
+from reports.writing import tables
 
 S0, S1, S2, S5, S7 = (Replicate("", seed) for seed in "01257")
 LATENCY, SCORE, TOTAL, MEMORY = "inference/latency_ms_p50", "eval/score", "model/params_total", "inference/peak_memory_bytes"
@@ -56,7 +56,7 @@ def test_wide_interval_that_includes_zero_resolves_nothing():
     sd, t = math.sqrt(7 / 3) / 100, stats.t  # differences 2, -1 and 1 points
     halves = {n: (t.ppf(0.975, n - 1) + t.ppf(0.95, n - 1)) * sd / math.sqrt(n) for n in (result.needed - 1, result.needed)}
     assert halves[result.needed] <= 0.01 < halves[result.needed - 1]
-    assert verdicts.verdict_text(replace(result, seconds=30.0), "score") == (
+    assert tables.verdict_text(replace(result, seconds=30.0), "score") == (
         f"~ not resolved: needs {result.needed} seeds, {(result.needed - 3) / 2:.0f} min more"
     )
 
@@ -65,11 +65,11 @@ def test_interval_within_the_margin_is_the_same():
     """Two one-sided tests at 5 %: the 90 % interval lies within the margin, a point of a score or 5 % of a memory."""
     scores = ({S0: 0.8, S1: 0.81, S2: 0.82}, {S0: 0.801, S1: 0.812, S2: 0.819})
     of_score = change(metrics.get(SCORE), *scores)
-    assert (of_score.verdict, verdicts.verdict_text(of_score, "score")) == (Verdict.SAME, "≈ same within 1 point")
+    assert (of_score.verdict, tables.verdict_text(of_score, "score")) == (Verdict.SAME, "≈ same within 1 point")
     differences = [scores[1][seed] - scores[0][seed] for seed in (S0, S1, S2)]
     assert max(abs(end) for end in stats.t.interval(0.9, 2, np.mean(differences), stats.sem(differences))) < 0.01
     of_memory = change(metrics.get(MEMORY), {S0: 1e8, S1: 1e8, S2: 1e8}, {S0: 1.01e8, S1: 1e8, S2: 0.99e8})
-    assert (of_memory.verdict, verdicts.verdict_text(of_memory, "bytes")) == (Verdict.SAME, "≈ same within 5 %")
+    assert (of_memory.verdict, tables.verdict_text(of_memory, "bytes")) == (Verdict.SAME, "≈ same within 5 %")
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10])
@@ -95,7 +95,7 @@ def test_one_item_of_the_validation_data_is_no_direction(make_run):
 def test_an_item_above_the_margin_is_said_to_be_why(make_run):
     runs = [make_run(name, seed, {SCORE: 0.5, EXAMPLES: 56}) for name in ("base", "a") for seed in (0, 1, 2)]
     section = compare("s", runs).sections[0]
-    assert verdicts.verdict_text(section.change(section.rows[1], SCORE), "score") == "~ not resolved: one item is 1.8 points"
+    assert tables.verdict_text(section.change(section.rows[1], SCORE), "score") == "~ not resolved: one item is 1.8 points"
 
 
 def test_from_six_pairs_on_the_exact_test_must_agree():

@@ -11,9 +11,10 @@ from scipy.stats import nct, t
 from harness import metrics
 from harness.metrics import Margin
 from harness.paired import Replicate
-from reports.comparison import launches, non_inferiority
+from reports.commands import gate
+from reports.commands.gate import Limit, Outcome, Pair, judge, pairs_needed
+from reports.comparison import launches
 from reports.comparison.compare import compare
-from reports.comparison.non_inferiority import Limit, Outcome, Pair, judge, pairs_needed
 from reports.comparison.statistics import Change, change, of_evidence
 
 SCORE, LATENCY = metrics.get("eval/score"), metrics.get("inference/latency_ms_p50")
@@ -133,7 +134,7 @@ def test_interval_by_which_a_test_is_shown_is_the_one_that_decides_it():
         before = np.array([0.80, 0.78, 0.83, 0.81])
         found = of_scores(before, before - drop + np.array([0.01, -0.01, 0.006, -0.006]))
         outcome, reason = judge(found, DROP)
-        low, high = non_inferiority.Test(None, "new", DROP, outcome, reason, found).interval
+        low, high = gate.Test(None, "new", DROP, outcome, reason, found).interval
         expected = Outcome.PASSED if low >= -0.02 else Outcome.INFERIOR if high <= -0.02 else Outcome.NOT_SHOWN
         assert outcome is expected, drop
         decided[outcome] += 1
@@ -158,8 +159,8 @@ def arm(make_run, name: str, scores: list[float], first: int = 0, **more: object
     return [make_run(name, first + seed, {"eval/score": score}, **more) for seed, score in enumerate(scores)]
 
 
-def only(runs: list) -> non_inferiority.Test:
-    (found,) = non_inferiority.tests(compare("s", runs), [Pair("new", "new", "base")], [DROP])
+def only(runs: list) -> gate.Test:
+    (found,) = gate.tests(compare("s", runs), [Pair("new", "new", "base")], [DROP])
     return found
 
 
@@ -167,13 +168,13 @@ def test_without_pairs_there_is_nothing_to_judge(make_run):
     base = arm(make_run, "base", [0.8, 0.81, 0.8])
     assert "seeds 7, 8 here, seeds 0, 1, 2 there" in only([*base, *arm(make_run, "new", [0.8, 0.8], 7)]).reason
     elsewhere = [*base, *arm(make_run, "new", [0.8, 0.8], task="rte")]
-    found = non_inferiority.tests(compare("s", elsewhere), [Pair("new", "new", "base")], [DROP])
+    found = gate.tests(compare("s", elsewhere), [Pair("new", "new", "base")], [DROP])
     assert [(one.section.task, one.outcome, one.reason) for one in found] == [
         ("rte", Outcome.NOT_JUDGED, "the other side has no finished run of base on this task"),
         ("sst2", Outcome.NOT_JUDGED, "new has no finished run of this task"),
     ]
     renamed = arm(make_run, "base learning_rate=0.1", [0.8, 0.8], task="rte")  # the task ran there, with another setting
-    again = non_inferiority.tests(compare("s", [*elsewhere, *renamed]), [Pair("new", "new", "base")], [DROP])
+    again = gate.tests(compare("s", [*elsewhere, *renamed]), [Pair("new", "new", "base")], [DROP])
     assert [one.reason for one in again] == [one.reason for one in found]
     unscored = only([*base, make_run("new", 0, {}), make_run("new", 1, {})])
     assert unscored.reason == "eval/score was not measured here"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reports.comparison import pareto
+from reports.chapters import trade_offs
 from reports.comparison.compare import compare
 
 PARAMETERS, LATENCY = "model/params_total", "inference/latency_ms_p50"
@@ -13,13 +13,13 @@ PARAMETERS, LATENCY = "model/params_total", "inference/latency_ms_p50"
 def front(make_run):
     """The front of arms, given as name -> (scores, cost), of one task."""
 
-    def made(arms: dict[str, tuple[list[float], float]], cost: str = PARAMETERS) -> pareto.Front:
+    def made(arms: dict[str, tuple[list[float], float]], cost: str = PARAMETERS) -> trade_offs.Front:
         runs = [
             make_run(name, seed, {"eval/score": score, cost: spent})
             for name, (scores, spent) in arms.items()
             for seed, score in enumerate(scores)
         ]
-        return pareto.front(compare("s", runs, next(iter(arms))).sections, list(arms), cost)
+        return trade_offs.front(compare("s", runs, next(iter(arms))).sections, list(arms), cost)
 
     return made
 
@@ -53,7 +53,7 @@ def test_seeds_are_paired(front):
 def test_only_replicates_in_common_count(make_run):
     runs = [make_run("a", seed, {"eval/score": 0.8, PARAMETERS: 1.0}) for seed in range(5)]
     runs += [make_run("b", seed, {"eval/score": 0.9, PARAMETERS: 2.0}) for seed in (3, 4, 5)]
-    assert pareto.front(compare("s", runs, "a").sections, ["a", "b"], PARAMETERS).replicates == 2
+    assert trade_offs.front(compare("s", runs, "a").sections, ["a", "b"], PARAMETERS).replicates == 2
 
 
 def test_fine_tunings_of_one_pretraining_are_one_replicate(make_run):
@@ -63,19 +63,19 @@ def test_fine_tunings_of_one_pretraining_are_one_replicate(make_run):
         for pretraining in (0, 1)
         for seed in (0, 1, 2)
     ]
-    assert pareto.front(compare("s", runs, "a").sections, ["a", "b"], PARAMETERS).replicates == 2
+    assert trade_offs.front(compare("s", runs, "a").sections, ["a", "b"], PARAMETERS).replicates == 2
 
 
 def test_cost_that_an_arm_lacks_gives_no_front(front, make_run):
     runs = [make_run("a", 0, {"eval/score": 0.8, PARAMETERS: 1.0}), make_run("b", 0, {"eval/score": 0.8})]
-    assert pareto.front(compare("s", runs, "a").sections, ["a", "b"], PARAMETERS) is None
+    assert trade_offs.front(compare("s", runs, "a").sections, ["a", "b"], PARAMETERS) is None
 
 
 def test_latency_is_resampled_by_round(timed):
     scores = {"fast": 0.8, "equal": 0.7, "slow": 0.6}
     times = {"fast": [10.0, 11.0, 9.0, 10.5], "equal": [10.1, 10.8, 9.1, 10.4], "slow": [20.0, 21.0, 19.0, 20.5]}
     runs = [timed(arm, times[arm], seed, {"eval/score": scores[arm]}) for arm in times for seed in (0, 1)]
-    places = pareto.front(compare("s", runs, "fast").sections, list(times), LATENCY).places
+    places = trade_offs.front(compare("s", runs, "fast").sections, list(times), LATENCY).places
     assert 0.1 < places["equal"].probability < 0.9
     assert places["slow"].probability == 0.0
 
@@ -84,9 +84,9 @@ def test_fronts_of_draws_are_those_of_the_definition():
     """With ties in score, in cost and in both."""
     rng = np.random.default_rng(0)
     scores, costs = (rng.integers(0, 5, (9, 300)) / 10 + rng.normal(0, 1e-15, (9, 300)) for _ in range(2))
-    found = pareto._on_front(scores, costs)
+    found = trade_offs._on_front(scores, costs)
     for draw, (score, cost) in enumerate(zip(scores.T, costs.T, strict=True)):
-        beaten = [pareto._beats(score, cost, index).any() for index in range(9)]
+        beaten = [trade_offs._beats(score, cost, index).any() for index in range(9)]
         assert found[:, draw].tolist() == [not one for one in beaten]
 
 
@@ -94,9 +94,9 @@ def test_fronts_of_draws_are_those_of_the_definition():
 def test_probabilities_of_equal_arms_mislead_as_often_as_the_report_says(n, share):
     """Two equal arms; the dearer one is on the front where its score is higher. Numbers of the chapter."""
     rng, studies = np.random.default_rng(n), 1500
-    costs = np.array([[1.0], [2.0]]) * np.ones(1 + pareto.DRAWS)
+    costs = np.array([[1.0], [2.0]]) * np.ones(1 + trade_offs.DRAWS)
     wrong = 0
     for _ in range(studies):
-        scores = pareto._mean_draws([rng.normal(0, 1, (2, n)).tolist()], "score")
-        wrong += pareto._on_front(scores, costs)[1, 1:].mean() > 0.95
+        scores = trade_offs._mean_draws([rng.normal(0, 1, (2, n)).tolist()], "score")
+        wrong += trade_offs._on_front(scores, costs)[1, 1:].mean() > 0.95
     assert wrong / studies == pytest.approx(share, abs=0.03)

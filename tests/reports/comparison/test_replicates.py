@@ -14,7 +14,7 @@ from reports.__main__ import main
 from reports.comparison.compare import compare
 from reports.comparison.section import HEADLINE, Section
 from reports.comparison.statistics import Change, Verdict, change
-from reports.writing import notes, tables
+from reports.writing import section_text, tables
 
 T_2 = 4.302653  # Student's t, 0.975, 2 degrees of freedom
 SCORE = metrics.get(HEADLINE)
@@ -124,18 +124,18 @@ def test_tables_show_both_counts(section):
 
 def test_one_pretraining_is_said_in_one_sentence(section):
     result = section(base={"1": [0.8, 0.9]}, new={"1": [0.7, 0.9]})
-    (sentence,) = notes.section_notes(result)
+    (sentence,) = section_text.section_notes(result)
     assert sentence.startswith(
         "One pretraining only: intervals of new are over fine-tuning seeds and hold for that pretraining alone"
     )
     assert "Multi-Bootstrap" not in tables.differences_intro(result)
-    assert notes.section_notes(section(base=TWO, new=TWO)) == []
-    assert notes.section_notes(section(base={"": [0.8, 0.9]}, new={"": [0.7, 0.9]})) == []
+    assert section_text.section_notes(section(base=TWO, new=TWO)) == []
+    assert section_text.section_notes(section(base={"": [0.8, 0.9]}, new={"": [0.7, 0.9]})) == []
 
 
 def test_unpaired_replicates_are_said_by_both_seeds(section):
     result = section(base={"1": [0.8, 0.9], "2": [0.8, 0.9]}, new={"1": [0.7, 0.9], "3": [0.7]})
-    assert notes.section_notes(result)[0] == (
+    assert section_text.section_notes(result)[0] == (
         "new ran seeds 0, 1 of pretraining 1 and seed 0 of pretraining 3, the baseline seeds 0, 1 of pretraining 1, 2: changes "
         "use seeds 0, 1 of pretraining 1 (counted metrics do not depend on the seed)."
     )

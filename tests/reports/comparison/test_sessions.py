@@ -6,13 +6,12 @@ import statistics
 import pytest
 
 from harness.paired import Replicate
-from reports.chapters import legend, timing
-from reports.comparison.compare import Comparison, compare
+from reports.chapters import appendix, timing
+from reports.comparison.compare import Comparison, Study, compare
 from reports.comparison.statistics import Verdict
-from reports.comparison.study import Study
 from reports.render import render
 from reports.writing import tables
-from reports.writing.summary import summary
+from reports.writing.tables import summary
 
 FIRST = Replicate("", "0")
 LAUNCH = "timing/latency_ms"
@@ -123,7 +122,7 @@ def test_a_noise_floor_above_a_quarter_supports_no_verdict(timed):
     result = compare("s", runs)
     assert [verdict(result, "slow", metric) for metric in (LATENCY, SPEED, TRAINING)] == [Verdict.OPEN] * 3
     assert tables.before_after(result.sections[0]).count("no verdict: noise floor") == 3
-    assert "A noise floor above 25 % supports no verdict" in legend.chapter(Study(result)).paragraphs[1]
+    assert "A noise floor above 25 % supports no verdict" in appendix.legend(Study(result)).paragraphs[1]
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1.0006, Verdict.NOT_RESOLVED), (0.9, Verdict.DIRECTION_BETTER)])

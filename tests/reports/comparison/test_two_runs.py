@@ -3,7 +3,7 @@
 import pytest
 
 from harness import metrics
-from reports.comparison import two_runs
+from reports.commands import compare
 from reports.comparison.section import RESULTS
 
 BEFORE = {
@@ -26,7 +26,7 @@ def test_scores_come_first_and_in_each_kind_what_differs_most(make_run):
     after = {"eval/score": 0.79, "eval/f1": 0.60, "eval/accuracy": 0.9, "inference/latency_ms_p50": 11.0}
     after |= {"inference/tokens_per_s": 50.0, "finetune/peak_memory_bytes": 180e6, "inference/peak_memory_bytes": 41e6}
     after |= {"model/params_total": 2e6, "model/flops_forward": 3e9, "model/weights_bytes": 16e6, "eval/examples": 100.0}
-    found = two_runs.numbers(make_run("base", values=BEFORE), make_run("small", values=after))
+    found = compare.numbers(make_run("base", values=BEFORE), make_run("small", values=after))
     names = [one.metric.name for one in found if one.first != one.second]
     assert names == [
         *("eval/f1", "eval/score", "eval/loss", "eval/accuracy"),
@@ -38,8 +38,8 @@ def test_scores_come_first_and_in_each_kind_what_differs_most(make_run):
 
 def test_half_is_as_far_as_twice(make_run):
     first, second = make_run("a", values={"inference/tokens_per_s": 4.0}), make_run("b", values={"inference/tokens_per_s": 8.0})
-    [one], [other] = two_runs.numbers(first, second), two_runs.numbers(second, first)
-    assert two_runs._distance(one) == pytest.approx(two_runs._distance(other))
+    [one], [other] = compare.numbers(first, second), compare.numbers(second, first)
+    assert compare._distance(one) == pytest.approx(compare._distance(other))
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_half_is_as_far_as_twice(make_run):
     ],
 )
 def test_kinds(name, kind):
-    assert two_runs.kind_of(metrics.get(name)) == kind
+    assert compare.kind_of(metrics.get(name)) == kind
 
 
 def test_no_merit_is_among_the_others():
     """Whatever is better or worse is a score, a speed, a memory or a size."""
-    rest = [name for name in RESULTS if two_runs.kind_of(metrics.get(name)) == "other"]
+    rest = [name for name in RESULTS if compare.kind_of(metrics.get(name)) == "other"]
     judged = [name for name in rest if metrics.get(name).direction is not metrics.Direction.NEITHER]
     assert judged == ["pretrain/gradient_spread_p50", "finetune/gradient_spread_p50"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import tags
-from reports.reading.connect import connect
+from reports.read import connect
 from reports.reading.mlflow_reader import MlflowReader
 from reports.reading.sqlite_reader import SqliteReader
 from reports.reading.store import Reader, follow, newest_study, read_history, read_study, with_launches

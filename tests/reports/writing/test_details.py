@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from reports.chapters import conditions
-from reports.comparison.compare import compare
+from reports.chapters import appendix
+from reports.comparison.compare import Study, compare
 from reports.comparison.section import Section
-from reports.comparison.study import Study
 from reports.render import render
-from reports.writing import details
+from reports.writing import section_text
 
 P50, LOW, HIGH = (f"inference/latency_ms_p50{end}" for end in ("", "_low", "_high"))
 MEASURED = {P50: 12.34, LOW: 12.1, HIGH: 12.6, "inference/latency_ms_min": 11.0, "inference/latency_ms_p90": 14.0}
@@ -30,7 +29,7 @@ MEASURED |= {"inference/energy_j_per_token": 0.00123, "finetune/energy_j": 321.0
 
 def table(section: Section) -> dict[str, dict[str, str]]:
     """Arm -> metric -> text; arms are rows, or columns where there are many metrics."""
-    lines = [[text.strip() for text in line.strip("| ").split(" | ")] for line in details.part(section)[2].splitlines()]
+    lines = [[text.strip() for text in line.strip("| ").split(" | ")] for line in section_text.part(section)[2].splitlines()]
     if section.baseline in lines[0]:
         lines = list(zip(*lines[:1], *lines[2:], strict=True))
     else:
@@ -73,7 +72,7 @@ def test_every_figure_stands_with_its_unit_and_without_a_verdict(make_run):
 @pytest.mark.parametrize("name", sorted(set(MEASURED) - {LOW, HIGH, "inference/peak_flops_per_s", "hardware/peak_flops_per_s"}))
 def test_a_figure_that_no_run_has_is_no_column_and_one_that_some_lack_is_a_dash(make_run, name):
     without = {key: value for key, value in MEASURED.items() if key != name}
-    head = details.title(compare("s", [make_run(values=MEASURED)]).sections[0], name)
+    head = section_text.title(compare("s", [make_run(values=MEASURED)]).sections[0], name)
     assert head not in table(compare("s", [make_run(values=without)]).sections[0])["base"]
     mixed = table(compare("s", [make_run(values=MEASURED), make_run("b", values=without)]).sections[0])
     assert mixed["b"][head] == "–"
@@ -109,7 +108,7 @@ def test_sentences_hold_the_numbers_of_the_runs(timed):
     params = {"measure.length": "64", "measure.repeats": "30", "measure.threads": "1", "measure.batch_size": "16"}
     run = timed("base", [1.0, 2.0, 3.0], values=MEASURED)
     run.params.update(params | {"environment.threads": "2"})
-    text = details.part(compare("s", [run]).sections[0])[1]
+    text = section_text.part(compare("s", [run]).sections[0])[1]
     assert "Latency is that of batch size 1 and 64 tokens, 3 launches of 30 calls, CPU threads: 1." in text
     assert "Percentiles are of all calls, as measured; the latency compared above is the mean of the launches' medians" in text
     assert "real validation batches of 16 texts" in text
@@ -119,19 +118,19 @@ def test_sentences_hold_the_numbers_of_the_runs(timed):
 def test_sentences_have_no_number_that_the_runs_do_not_say(timed):
     run = replace(timed("base", [1.0], values=MEASURED), launches={}, tags=timed("base", [1.0]).tags)
     run.params["measure.length"] = "None"
-    text = details.part(compare("s", [run]).sections[0])[1]
+    text = section_text.part(compare("s", [run]).sections[0])[1]
     assert "Latency is that of batch size 1. In brackets is the 95 % interval of p50." in text
     assert not set("02345678") & set(text.replace("95 %", "").replace("p50", ""))
 
 
 def test_sentences_on_figures_that_are_not_there_are_left_out(make_run):
-    text = details.part(compare("s", [make_run(values={"finetune/mfu": 0.3})]).sections[0])[1]
+    text = section_text.part(compare("s", [make_run(values={"finetune/mfu": 0.3})]).sections[0])[1]
     assert "fastest matrix product" in text
     assert not any(word in text for word in ("Latency", "interval", "First call", "Bytes", "sampled", "Energy", "batches"))
 
 
 def test_a_section_without_such_figures_has_no_table(make_run):
-    assert details.part(compare("s", [make_run(values={"eval/score": 0.5})]).sections[0]) == []
+    assert section_text.part(compare("s", [make_run(values={"eval/score": 0.5})]).sections[0]) == []
 
 
 def test_report_holds_the_table_of_every_section(make_run):
@@ -156,6 +155,6 @@ def test_header_says_whether_energy_is_counted(make_run, counters, said):
     runs = [make_run(), make_run("b")]
     for run, name in zip(runs, counters, strict=True):
         run.params.update({} if name is None else {"environment.energy_counter": name})
-    header = conditions.header(compare("s", runs))
+    header = appendix.header(compare("s", runs))
     assert (said in header) if said else ("energy" not in header)
     assert "energy_counter" not in header

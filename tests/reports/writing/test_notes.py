@@ -3,7 +3,7 @@
 import pytest
 
 from reports.comparison.compare import compare
-from reports.writing import notes
+from reports.writing import section_text
 
 BASE = {"model.hidden_dropout_prob": "0.1", "model.initializer_range": "0.02", "model.hidden_size": "128"}
 MODERN = BASE | {"model.hidden_dropout_prob": "0.0", "model.hidden_size": "64"}
@@ -12,7 +12,7 @@ BERT = {"pretrain.dropout": "None", "pretrain.initializer_range": "None", "pretr
 
 
 def said(runs) -> list[str]:
-    found = notes.section_notes(compare("s", runs).sections[0])
+    found = section_text.section_notes(compare("s", runs).sections[0])
     return [sentence for sentence in found if sentence.startswith("Trained otherwise")]
 
 
@@ -57,7 +57,7 @@ def test_a_pretraining_with_another_recipe_names_what_that_sets(pretrained, sett
 def test_an_arm_that_was_trained_in_pieces_is_named_with_what_that_changes(make_run):
     cut = make_run("swiglu")
     cut.tags["pieces"] = "finetune 4"
-    (sentence,) = (one for one in notes.section_notes(compare("s", [make_run(), cut]).sections[0]) if "in pieces" in one)
+    (sentence,) = (one for one in section_text.section_notes(compare("s", [make_run(), cut]).sections[0]) if "in pieces" in one)
     assert sentence.startswith("swiglu ran out of memory and was trained with its batch in pieces (finetune 4)")
-    whole = notes.section_notes(compare("s", [make_run(), make_run("swiglu")]).sections[0])
+    whole = section_text.section_notes(compare("s", [make_run(), make_run("swiglu")]).sections[0])
     assert not any("in pieces" in one for one in whole)

@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from reports.chapters import pictures
-from reports.comparison.compare import compare
-from reports.comparison.study import Study
+from reports.comparison.compare import Study, compare
 from reports.render import render
 from reports.writing import plots
 

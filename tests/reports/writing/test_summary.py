@@ -8,10 +8,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from reports.comparison.compare import compare
-from reports.comparison.study import Study
+from reports.comparison.compare import Study, compare
 from reports.render import render
-from reports.writing.summary import COLUMNS
+from reports.writing.tables import COLUMNS
 
 VALUES = {"model/params_total": 100.0, "eval/score": 0.8, "inference/latency_ms_p50": 3.0}
 

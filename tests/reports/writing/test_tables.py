@@ -2,10 +2,9 @@
 
 import pytest
 
-from reports.chapters import components, left_out
-from reports.comparison.compare import compare
-from reports.comparison.study import Study
-from reports.writing import before_after, notes, tables
+from reports.chapters import appendix, components
+from reports.comparison.compare import Study, compare
+from reports.writing import section_text, tables
 
 LATENCY, SCORE, TOTAL, MEMORY = "inference/latency_ms_p50", "eval/score", "model/params_total", "inference/peak_memory_bytes"
 
@@ -94,7 +93,7 @@ def test_differing_conditions_are_explained_with_the_flag_that_lifts_them(make_r
     known = [{"finetune.epochs": "1", "data.name": "builtin"}, {"finetune.epochs": "3", "data.name": "builtin", "x": "y"}]
     result = compare("s", [make_run(params=params) for params in known])
     first, second = (section.conditions for section in result.sections)
-    text = notes.conditions_differences(result, result.sections[1])
+    text = section_text.conditions_differences(result, result.sections[1])
     assert "sst2 was run under 2 sets of conditions, which are not compared with one another." in text
     assert f"| key | {first} | {second} (this one) | to compare along it |" in text
     assert "| finetune.epochs | 1 | 3 | `--along finetune.epochs` |" in text
@@ -105,7 +104,7 @@ def test_differing_conditions_are_explained_with_the_flag_that_lifts_them(make_r
 
 def test_one_set_of_conditions_needs_no_explanation(make_run):
     result = compare("s", [make_run(), make_run(task="cola", params={"finetune.epochs": "9"})])
-    assert [notes.conditions_differences(result, section) for section in result.sections] == [None, None]
+    assert [section_text.conditions_differences(result, section) for section in result.sections] == [None, None]
 
 
 def test_arm_without_a_score_says_why(make_run):
@@ -115,14 +114,14 @@ def test_arm_without_a_score_says_why(make_run):
     runs = [make_run(values={SCORE: 0.8}), untrained, make_run("odd", values={TOTAL: 5.0}), *failed, elsewhere]
     result = compare("s", [*runs, make_run(task="cola", values={SCORE: 0.2})])
     trained, measured, cola = result.sections
-    assert notes.without_score(result, trained) == [
+    assert section_text.without_score(result, trained) == [
         "No score of odd: no run logged one.",
         "No score of bad: none of its runs finished (1 diverged, 2 failed).",
     ]
     untrained = "No score of free: measured without training (finetune.enabled=false)."
-    assert notes.without_score(result, measured) == [untrained]
-    assert notes.without_score(result, cola) == []
-    assert untrained in "\n".join(before_after.paragraphs(result, measured, [], []))
+    assert section_text.without_score(result, measured) == [untrained]
+    assert section_text.without_score(result, cola) == []
+    assert untrained in "\n".join(section_text.paragraphs(result, measured, [], []))
 
 
 def test_every_difference_says_how_many_pairs_it_has(make_run):
@@ -136,17 +135,17 @@ def test_every_difference_says_how_many_pairs_it_has(make_run):
 def test_superseded_and_unpaired_runs_are_said(make_run):
     old, new = (make_run("new", params={"data.source": source}, fingerprint=source) for source in ("hub", "local"))
     result = compare("s", [make_run(), make_run(seed=1), old, new])
-    text = "\n".join(notes.section_notes(result.sections[0]))
+    text = "\n".join(section_text.section_notes(result.sections[0]))
     assert "1 older run of the same arm and seeds was superseded by the latest." in text
     assert "the fingerprints differ. They had other settings: data.source." in text
     assert "new ran seed 0, the baseline seeds 0, 1: changes use seed 0" in text
-    table = left_out.chapter(Study(result)).paragraphs[1]
+    table = appendix.left_out(Study(result)).paragraphs[1]
     assert line(table, "new-0") == ["new-0", "new", "sst2", "0", "superseded by a newer run"]
 
 
 def test_another_attempt_with_the_same_code_is_superseded_without_a_word_on_code(make_run):
     runs = [make_run(fingerprint="f") for _ in range(3)]
-    assert notes.section_notes(compare("s", runs).sections[0]) == [
+    assert section_text.section_notes(compare("s", runs).sections[0]) == [
         "2 older runs of the same arm and seeds were superseded by the latest."
     ]
 
@@ -157,7 +156,9 @@ def test_seeds_with_different_settings_are_told_apart_where_these_shape_results(
         make_run(seed=seed, params={"data.source": source, "environment.load_average": source})
         for seed, source in enumerate(("hub", "local"))
     ]
-    assert notes.section_notes(compare("s", runs).sections[0]) == ["The seeds of base differ in data.source (hub, local)."]
+    assert section_text.section_notes(compare("s", runs).sections[0]) == [
+        "The seeds of base differ in data.source (hub, local)."
+    ]
     runs = [make_run(seed=seed, params={"model.attention_window": width}) for seed, width in enumerate(("8", "16"))]
     labels = [row.label for row in compare("s", runs, "base attention_window=8").sections[0].rows]
     assert labels == ["base attention_window=8", "base attention_window=16"]
@@ -165,4 +166,4 @@ def test_seeds_with_different_settings_are_told_apart_where_these_shape_results(
 
 def test_missing_baseline_is_said(make_run):
     result = compare("s", [make_run(), make_run("new", task="cola")])
-    assert "no change can be computed" in notes.section_notes(result.sections[1])[0]
+    assert "no change can be computed" in section_text.section_notes(result.sections[1])[0]

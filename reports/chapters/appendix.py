@@ -1,0 +1,211 @@
+"""The last pages: runs that do not count, how to read the tables, the commands, and what was run on what."""
+
+import math
+import shlex
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from harness import tags
+from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
+from harness.paired import CONFIDENCE
+from harness.verdict_rules import FEWEST_REPLICATES
+from reports.comparison.compare import Comparison, Study
+from reports.comparison.labels import in_order, seed_order
+from reports.comparison.statistics import FEWEST_EXACT
+from reports.reading import folders
+from reports.reading.store import Run
+from reports.writing import formats
+from reports.writing.formats import DASH, POINTS, Chapter, escape, listed
+
+DO_NOT_COUNT = "## Runs that do not count"
+NOT_RUN = "Planned and not started, {count} of them; a budget of time (`sweep.budget_minutes`) leaves such runs out: {names}."
+MOST_RUNS = 50
+SUPERSEDED = "superseded by a newer run"
+
+
+def left_out(study: Study) -> Chapter:
+    """A table of these runs by name and state; empty where every run counts."""
+    runs = [(run, run.status) for run in study.comparison.left_out]
+    runs += [(run, SUPERSEDED) for run in study.comparison.superseded]
+    missing = folders.not_run(study.comparison.study, study.output)
+    named = [NOT_RUN.format(count=len(missing), names=_titles(missing))] if missing else []
+    if not runs:
+        return Chapter([DO_NOT_COUNT, *named] if named else [])
+    rows = [[run.name, *(run.tags.get(tag, DASH) for tag in (tags.ARM, tags.TASK, tags.SEED)), state] for run, state in runs]
+    table = formats.table(["run", "arm", "task", "seed", "state"], [[escape(text) for text in row] for row in rows], left=5)
+    return Chapter([DO_NOT_COUNT, table, *named])
+
+
+def _titles(missing: list[str]) -> str:
+    more = f" and {len(missing) - MOST_RUNS} more" if len(missing) > MOST_RUNS else ""
+    return "; ".join(map(escape, missing[:MOST_RUNS])) + more
+
+
+MARKS = """\
+A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
+throughput over launches), and below it the change against {baseline}: in percent of the baseline's value, for a score or a
+share in points (1 point = 0.01), and in percent of a baseline of 0.1 or more. Replicates are pretrainings and the
+fine-tunings that start from each. Changes compare means over the replicates that both have, and of latency and inference
+throughput over the launches of one session. A latency is the mean of the medians of its launches. Times, rates and memories are
+compared by ratios: their means are geometric, and value and change are both divided by the reference workload or both not. The
+fine-tunings of one pretraining count as one cluster, not as independent evidence.
+
+| mark | meaning |
+| :-- | :-- |
+| ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
+FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or t test below \
+{level:.0f} % after Holm's correction for all arms of the table in that metric. Scores and losses take {replicates} \
+replicates; the error of a score holds the share of the validation items beside that of the seeds, from the predictions of \
+both arms where these are there. Rounds are compared with the mean of the baseline and its A/A replicate; a training or \
+its memory must exceed what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree. |
+| △ better? / ▽ worse? | One seed or launch only: a direction, which is no evidence. It exceeds the floor, or the margin where \
+no floor is known. |
+| ≈ same within X | Counts that differ by less than the margin. Of what is measured: no difference was found, and two \
+one-sided t tests at {level:.0f} % each show that it is below the \
+margin: {margins}. That is an interval of {inner:.0f} %, uncorrected, within the margin: it is the one shown, marked \
+({inner:.0f} %). No score is called the same on a task that both arms solve, and no time whose noise floor exceeds the margin. |
+| ~ not resolved | Neither: the difference may be 0 or above the margin. How many seeds, rounds or pretrainings in all must \
+show one or the other, at the scatter measured, and the minutes that they take; or what more of them does not help against: \
+a floor or items that leave more than the margin open, or a task that both arms solve. |
+| = | No change. |
+| – | Not measured, or nothing to compare with. Behind the change of a timing: no verdict, for it was not measured \
+side by side or no noise floor is known. A noise floor above {floor:.0f} % supports no verdict either. Behind the change \
+of a score: neither arm is shown to beat the constant answer. |
+
+k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
+
+
+OF_ONE = """\
+A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
+throughput over launches). Replicates are pretrainings and the fine-tunings that start from each. Means of times, rates and
+memories are geometric. {arm} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
+is what was not measured.
+
+k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
+
+
+def legend(study: Study) -> Chapter:
+    """Always there; of one arm alone without what compares."""
+    if len(study.comparison.labels) == 1:
+        return Chapter(["## How to read the tables", OF_ONE.format(arm=escape(study.comparison.labels[0]))])
+    text = MARKS.format(
+        baseline=escape(study.comparison.baseline),
+        level=100 * (1 - CONFIDENCE),
+        inner=100 * (2 * CONFIDENCE - 1),
+        fewest=FEWEST_EXACT,
+        replicates=FEWEST_REPLICATES,
+        margins=margins(),
+        floor=100 * math.expm1(HIGHEST_FLOOR),
+    )
+    return Chapter(["## How to read the tables", text])
+
+
+def margins() -> str:
+    """Every margin that is declared."""
+    score, nats, bits = POINTS * MARGINS["score"].size, MARGINS["nats"].size, MARGINS["bits/byte"].size
+    absolute = f"{score:g} point of a score or a share, {nats:g} nats, {bits:g} bits a byte"
+    return f"{absolute}, {100 * RELATIVE_MARGIN.size:g} % of anything else"
+
+
+AGAIN_HEADING = "## Run it again"
+AGAIN_INTRO = """\
+The commands of the runs that count, in their order; arms of one command are timed in one session. What has finished is skipped:
+`rerun=true` runs it again, `sweep.retime=true` times it again. Relative paths begin where the command was typed."""
+MOST_ARMS = 6
+"""Arms that are named."""
+AGAIN = ("rerun=true", "sweep.retime=true", "sweep.quiet=true", "-q", "--quiet")
+"""Words that repeat what is finished, or print less."""
+
+
+def reproduce(study: Study) -> Chapter:
+    """One row a command; empty where no run says its own."""
+    comparison = study.comparison
+    labels = {run.run_id: row.label for one in comparison.sections for row in one.rows for run in row.runs.values()}
+    rows = []
+    for command, runs in commands(run for run in comparison.runs if not run.elsewhere).items():
+        arms = in_order({labels[run.run_id] for run in runs}, comparison.baseline)
+        rows.append([listed(arms, most=MOST_ARMS), str(len(runs)), f"`{escape_code(command)}`"])
+    return Chapter([AGAIN_HEADING, AGAIN_INTRO, formats.table(["arms", "runs", "command"], rows, left=3)] if rows else [])
+
+
+def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """Command for a shell -> its runs, oldest first; passwords in it are hidden."""
+    found: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.started, run.run_id)):
+        if said := run.tags.get(tags.COMMAND):
+            words = [word for word in shlex.split(said) if word.lstrip("+") not in AGAIN]
+            found.setdefault(shlex.join(["python", "-m", *words]), []).append(run)
+    return found
+
+
+def escape_code(text: str) -> str:
+    """Within backticks and in a table."""
+    return " ".join(text.split()).replace("`", "'").replace("|", r"\|")
+
+
+SHOWN_ELSEWHERE = ("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version")
+SHOWN_ELSEWHERE += ("energy_counter",)
+"""Facts of the environment that another line of the header, or the conditions, show already."""
+
+
+def conditions(study: Study) -> Chapter:
+    """Always there."""
+    return Chapter(["## Conditions", header(study.comparison)])
+
+
+def header(comparison: Comparison) -> str:
+    """What was run on what, as a Markdown list."""
+    runs = comparison.runs
+    facts = {
+        "study": escape(comparison.study),
+        "newest run": f"{datetime.fromtimestamp(max(run.started for run in runs) / 1000, UTC):%Y-%m-%d %H:%M} UTC",
+        "baseline": escape(comparison.baseline),
+        "arms": listed(comparison.labels, most=None),
+        "tasks": listed((section.task for section in comparison.sections if not section.is_pretraining), most=None) or "none",
+        "seeds": _seeds(runs),
+        "runs": f"{len(runs)} counted, {len(comparison.left_out)} left out",
+        "hardware": listed(run.tags.get(tags.HARDWARE, "not recorded") for run in runs),
+        "code": listed(_commit(run) for run in runs),
+        "load average": _load_range(runs),
+    }
+    if comparison.superseded:
+        facts["runs"] += f", {len(comparison.superseded)} superseded"
+    facts |= _energy(runs)
+    facts["versions"] = ", ".join(
+        f"{escape(key.removeprefix('environment.'))} {listed(run.params.get(key, 'not recorded') for run in runs)}"
+        for key in sorted({key for run in runs for key in run.params if key.startswith("environment.")})
+        if key.removeprefix("environment.") not in SHOWN_ELSEWHERE
+    )
+    return "\n".join(f"- **{name}**: {fact}" for name, fact in facts.items())
+
+
+def _seeds(runs: list[Run]) -> str:
+    """Of fine-tunings, and of pretrainings where there are any."""
+    replicates = {run.replicate for run in runs}
+    pretrainings = sorted({one.pretrain_seed for one in replicates if one.pretrain_seed}, key=seed_order)
+    seeds = listed(sorted({run.replicate.seed for run in runs if not run.is_pretraining}, key=seed_order), most=None)
+    if not pretrainings:
+        return seeds
+    return f"{seeds or 'none'} (of pretraining: {listed(pretrainings, most=None)})"
+
+
+def _load_range(runs: list[Run]) -> str:
+    """Load of the machine when the runs began: other work beside them disturbs what is timed."""
+    recorded = [run.params.get("environment.load_average", "") for run in runs]
+    loads = [float(value) for value in recorded if value.replace(".", "", 1).isdigit()]
+    return f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded"
+
+
+def _energy(runs: list[Run]) -> dict[str, str]:
+    """Which counters there are; nothing unless all runs say it."""
+    counters = [run.params.get("environment.energy_counter") for run in runs]
+    if None in counters:
+        return {}
+    if set(counters) == {"None"}:
+        return {"energy": "not available, no counter on this machine (or none that may be read)"}
+    return {"energy": "counted by " + listed("no counter" if name == "None" else name for name in counters)}
+
+
+def _commit(run: Run) -> str:
+    commit = run.tags.get(tags.GIT_COMMIT, "not recorded")[:12]
+    return f"{commit} with uncommitted changes" if run.tags.get(tags.GIT_DIRTY) == "true" else commit
