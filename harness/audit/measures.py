@@ -1,28 +1,129 @@
-"""One function for each kind of measuring: from a reading to what is measured. T tokens."""
+"""One function for each kind of measuring: from a reading to what is measured.
 
+Models are composed once for each text of choices, and counted on the meta device. T tokens.
+"""
+
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from harness.audit import kinds, scores, timing
-from harness.audit.kinds import Part, Reading
-from harness.audit.measured import Measured, Point, counted
-from harness.audit.shapes import Shapes, objective_flops, visible_pairs
-from harness.config.schema import HardwareConfig
+from harness.audit import claims, scores, timing
+from harness.audit.claims import Part, Reading
+from harness.audit.verdicts import Measured, Point, counted
+from harness.config import compose
+from harness.config.schema import HardwareConfig, RunConfig
 from harness.config.texts import TokenizerConfig
 from harness.data import tokenizer
-from harness.errors import InputError
+from harness.errors import InputError, unknown
 from harness.hardware import peak_flops
 from harness.hardware.device import Machine
-from harness.measure import memory_formula
+from harness.measure import flops, memory_formula, pretraining_heads, size
 from harness.measure.subject import OUTPUTS
 from harness.tracking.run_log import FinishedRun
-from models.config import Activation
+from models.choices import Body
+from models.config import Activation, EncoderConfig
 from models.encoder import Encoder
-from models.heads import build_classifier
+from models.heads import Classifier, MaskedLMHead, build_classifier, on_meta
 from models.layers import ACTIVATIONS
+from models.objectives.base import Objective
+from models.objectives.config import ObjectiveName
+
+
+@dataclass
+class Shapes:
+    """Composes and counts; everything once."""
+
+    config_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        self.config = functools.cache(self.config)
+        self.flops = functools.cache(self.flops)
+
+    def config(self, choices: str) -> RunConfig:
+        """The run of `model=albert scale=base`; InputError for what cannot be composed."""
+        words = choices.split()
+        task = [] if any(word.startswith("task=") for word in words) else ["task=bag"]
+        return compose.outside_of_a_command([*words, *task], self.config_dir)
+
+    def parameters(self, choices: str, part: str) -> int:
+        """Of one part; InputError for an unknown one."""
+        config = self.config(choices)
+        if part in OF_OBJECTIVE:
+            return OF_OBJECTIVE[part](_objective(config))
+        model = on_meta(config.model, OUTPUTS)
+        found = size.components(model)
+        if part in found:
+            return found[part]
+        if part not in OF_MODEL:
+            raise unknown("part", part, [*found, *OF_MODEL, *OF_OBJECTIVE], "parts")
+        return OF_MODEL[part](model)
+
+    def flops(self, choices: str, length: int, training: bool) -> flops.OfParts:
+        """Counted over one text of T tokens."""
+        return flops.of_parts(self.config(choices).model, OUTPUTS, length, training)
+
+
+def _objective(config: RunConfig) -> Objective:
+    """That of `pretrain=`, masked language modelling where there is none."""
+    named = config.pretrain.objective is not ObjectiveName.none
+    pretrain = config.pretrain if named else replace(config.pretrain, objective=ObjectiveName.mlm)
+    return pretraining_heads.shapes(config.model, pretrain)
+
+
+def objective_flops(config: RunConfig, length: int) -> int:
+    """Of one forward pass of the pretraining objective over one sequence of T tokens."""
+    return _objective(config).flops(length)
+
+
+def visible_pairs(config: EncoderConfig, length: int) -> int:
+    """Pairs (token, token that it sees) in all layers, by what their attention states as its reach; InputError without one."""
+    if config.body is not Body.transformer or config.global_tokens:
+        raise InputError(
+            f"part: visible_pairs counts layers of attention without global tokens, got body={config.body.value} and "
+            f"global_tokens={config.global_tokens}"
+        )
+    pairs = 0
+    for block, _ in on_meta(config, OUTPUTS).encoder.layers.execution_order():
+        reach = block.attention.receptive_field
+        left, right = min(reach.rightwards, length - 1), min(reach.leftwards, length - 1)
+        pairs += int(sum(min(place, left) + min(length - 1 - place, right) + 1 for place in range(length)))
+    return pairs
+
+
+def _first_layer(*names: str) -> Callable[[Classifier], int]:
+    """Counts the named modules of the blocks of the first layer, or all of them without names."""
+
+    def counted(model: Classifier) -> int:
+        blocks = model.encoder.layers.execution_order()[0]
+        modules = [getattr(block, name) for block in blocks for name in names if hasattr(block, name)] or blocks
+        return sum(size.count(module) for module in modules)
+
+    return counted
+
+
+def _output_matrix(objective: Objective) -> int:
+    head = objective.masked_head
+    tied = not isinstance(head, MaskedLMHead) or head.output.weight is objective.encoder.embeddings.token_embedding.weight
+    return 0 if tied else head.output.weight.numel()
+
+
+OF_MODEL: dict[str, Callable[[Classifier], int]] = {
+    "total": size.count,
+    "effective": size.effective,
+    "encoder": lambda model: size.count(model.encoder),
+    "encoder_and_pooler": lambda model: size.count(model.encoder) + size.count(model.pooler),
+    "layer": _first_layer(),
+    "layer_attention": _first_layer("attention"),
+    "layer_feed_forward": _first_layer("feed_forward"),
+}
+"""Part -> its parameters in a classifier of two classes, beside the components of the component table."""
+
+OF_OBJECTIVE: dict[str, Callable[[Objective], int]] = {"pretraining": size.count, "masked_lm_output": _output_matrix}
+"""Part -> its parameters in the pretraining; the output matrix has none of its own where it is the token embedding."""
+
 
 GRID = 100_001
 """Points between the ends at which two non-linearities are compared."""
@@ -56,7 +157,7 @@ def change(value: float, against: float) -> float:
     return value / against - 1
 
 
-def _parameters(reading: kinds.Parameters, tools: Instruments) -> Measured:
+def _parameters(reading: claims.Parameters, tools: Instruments) -> Measured:
     def total(choices: str) -> int:
         return sum(tools.shapes.parameters(choices, part) for part in reading.parts)
 
@@ -66,7 +167,7 @@ def _parameters(reading: kinds.Parameters, tools: Instruments) -> Measured:
     return counted(total(reading.of), "parameters") if each is None else counted(each * total(reading.of), "bytes")
 
 
-def _flops(reading: kinds.Flops, tools: Instruments) -> Measured:
+def _flops(reading: claims.Flops, tools: Instruments) -> Measured:
     def of(choices: str, length: int) -> int:
         if reading.part is Part.visible_pairs:
             return visible_pairs(tools.shapes.config(choices).model, length)
@@ -82,7 +183,7 @@ def _flops(reading: kinds.Flops, tools: Instruments) -> Measured:
     return Measured(tuple(points), "FLOP" if reading.against is None else "share")
 
 
-def _training_memory(reading: kinds.TrainingMemory, tools: Instruments) -> Measured:
+def _training_memory(reading: claims.TrainingMemory, tools: Instruments) -> Measured:
     config, hardware = tools.shapes.config(reading.of).model, HardwareConfig()
     points = []
     for length in reading.lengths:
@@ -97,7 +198,7 @@ def _training_memory(reading: kinds.TrainingMemory, tools: Instruments) -> Measu
     return Measured(tuple(points), "bytes")
 
 
-def _output_bytes(reading: kinds.OutputBytes, tools: Instruments) -> Measured:
+def _output_bytes(reading: claims.OutputBytes, tools: Instruments) -> Measured:
     with torch.device("meta"):
         encoder, points = Encoder(tools.shapes.config(reading.of).model), []
         for length in reading.lengths:
@@ -106,14 +207,14 @@ def _output_bytes(reading: kinds.OutputBytes, tools: Instruments) -> Measured:
     return Measured(tuple(points), "bytes")
 
 
-def _config(reading: kinds.Config, tools: Instruments) -> Measured:
+def _config(reading: claims.Config, tools: Instruments) -> Measured:
     model = tools.shapes.config(reading.of).model
     if not hasattr(model, reading.key) or reading.key.startswith("_"):
         raise InputError(f"key: expected a key of the model or what follows from its keys, not {reading.key!r}")
     return counted(getattr(model, reading.key), "")
 
 
-def _activation_difference(reading: kinds.ActivationDifference, _: Instruments) -> Measured:
+def _activation_difference(reading: claims.ActivationDifference, _: Instruments) -> Measured:
     names = {activation.value: ACTIVATIONS[activation] for activation in Activation}
     for name in (reading.of, reading.against):
         if name not in names:
@@ -122,7 +223,7 @@ def _activation_difference(reading: kinds.ActivationDifference, _: Instruments) 
     return counted((names[reading.of](x) - names[reading.against](x)).abs().max().item(), "1")
 
 
-def _output_difference(reading: kinds.OutputDifference, tools: Instruments) -> Measured:
+def _output_difference(reading: claims.OutputDifference, tools: Instruments) -> Measured:
     configs = [tools.shapes.config(choices).model for choices in (reading.of, reading.against)]
     longest, points = min(config.longest_text for config in configs), []
     if not 0 < max(reading.lengths, default=0) <= longest:
@@ -136,7 +237,7 @@ def _output_difference(reading: kinds.OutputDifference, tools: Instruments) -> M
     return Measured(tuple(points), "1")
 
 
-def _ids(reading: kinds.Ids, tools: Instruments) -> Measured:
+def _ids(reading: claims.Ids, tools: Instruments) -> Measured:
     if reading.vocab_file and tools.vocab_file is None:
         return Measured(missing="the vocabulary: vocab_file=FILE on the command line")
     if not reading.vocab_file:
@@ -148,7 +249,7 @@ def _ids(reading: kinds.Ids, tools: Instruments) -> Measured:
     return counted(" ".join(map(str, ids)), "")
 
 
-def _pretraining_days(reading: kinds.PretrainingDays, tools: Instruments) -> Measured:
+def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Measured:
     config = tools.shapes.config(reading.of)
     flops = sum(
         reading.tokens * share / length * (1 + BACKWARD) * objective_flops(config, length)
@@ -166,7 +267,7 @@ def _pretraining_days(reading: kinds.PretrainingDays, tools: Instruments) -> Mea
     )
 
 
-def _speed(reading: kinds.Speed, tools: Instruments) -> Measured:
+def _speed(reading: claims.Speed, tools: Instruments) -> Measured:
     if not tools.timed:
         return Measured(missing="a timing (--measure)", unit="share")
     key = (reading.of, reading.against, reading.part, reading.training, reading.rate, *reading.lengths, reading.batch_size)
@@ -175,25 +276,25 @@ def _speed(reading: kinds.Speed, tools: Instruments) -> Measured:
     return tools.speeds[key]
 
 
-def _score(reading: kinds.Score, tools: Instruments) -> Measured:
+def _score(reading: claims.Score, tools: Instruments) -> Measured:
     return scores.compare(reading, tools.finished_runs())
 
 
-def _not_testable(reading: kinds.NotTestable, _: Instruments) -> Measured:
+def _not_testable(reading: claims.NotTestable, _: Instruments) -> Measured:
     return Measured(missing=reading.reason, testable=False)
 
 
 MEASURES: dict[type[Reading], Callable[[Any, Instruments], Measured]] = {
-    kinds.Parameters: _parameters,
-    kinds.Flops: _flops,
-    kinds.TrainingMemory: _training_memory,
-    kinds.OutputBytes: _output_bytes,
-    kinds.Config: _config,
-    kinds.ActivationDifference: _activation_difference,
-    kinds.OutputDifference: _output_difference,
-    kinds.Ids: _ids,
-    kinds.PretrainingDays: _pretraining_days,
-    kinds.Speed: _speed,
-    kinds.Score: _score,
-    kinds.NotTestable: _not_testable,
+    claims.Parameters: _parameters,
+    claims.Flops: _flops,
+    claims.TrainingMemory: _training_memory,
+    claims.OutputBytes: _output_bytes,
+    claims.Config: _config,
+    claims.ActivationDifference: _activation_difference,
+    claims.OutputDifference: _output_difference,
+    claims.Ids: _ids,
+    claims.PretrainingDays: _pretraining_days,
+    claims.Speed: _speed,
+    claims.Score: _score,
+    claims.NotTestable: _not_testable,
 }

@@ -14,8 +14,8 @@ from statistics import fmean
 from scipy.special import nctdtr, ndtri
 
 from harness import arms, metrics, paired, tags, verdict_rules
-from harness.audit.kinds import Relation, Score, arms_of
-from harness.audit.measured import PAIRS, Measured, Point, Where, conditions
+from harness.audit.claims import Relation, Score, arms_of
+from harness.audit.verdicts import PAIRS, Measured, Point, Where, conditions
 from harness.config import mistakes
 from harness.errors import InputError, unknown
 from harness.metrics import PER_TOKEN, Direction, Metric, has_one_vocabulary

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import torch
 
-from harness.audit.kinds import Part, Speed
-from harness.audit.measured import Measured, Point
+from harness.audit.claims import Part, Speed
+from harness.audit.verdicts import Measured, Point
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine

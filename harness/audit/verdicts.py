@@ -1,11 +1,80 @@
-"""From claimed and measured values to a verdict: of each point, and of a reading over all of its points."""
+"""From claimed and measured values to a verdict: of each point, and of a reading over all of its points.
+
+With many tests some would settle by chance, so that each must settle at a stricter confidence (Holm). The tests of one claim
+are one family: the points of the reading that decides it. A verdict does not depend on which other claims are audited.
+"""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from harness.audit.kinds import Reading, Relation
-from harness.audit.measured import PAIRS, Measured, Point, conditions, shown
+from harness.audit.claims import Reading, Relation
+from harness.paired import CONFIDENCE, Difference, holm
+
+Where = Mapping[str, object]
+"""Condition -> its value, such as {"length": 128}."""
+
+
+PAIRS = "pairs"
+"""How many runs a point compares: shown beside its conditions, and none itself."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value with its interval of 95 % or, where it is one of several tests, of more; counted, it is the value itself."""
+
+    value: object  # a number, or what is only equal or not
+    where: Where
+    low: float = math.nan
+    high: float = math.nan
+    difference: Difference | None = None  # whose interval it is; None without a test
+    ratio: bool = False  # a relative change, whose difference is one of logarithms
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of a counted value the value twice."""
+        return (self.value, self.value) if math.isnan(self.low) else (self.low, self.high)
+
+    @property
+    def is_test(self) -> bool:
+        """Whether its interval is that of a statistical test, and may mislead by chance."""
+        return self.difference is not None and all(map(math.isfinite, self.interval))
+
+    def at(self, confidence: float) -> "Point":
+        """A copy whose interval is at this confidence."""
+        low, high = map(math.expm1 if self.ratio else float, self.difference.interval_at(confidence))
+        return replace(self, low=low, high=high)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All points of a reading; where these do not settle it, `missing` says what would, and `command` how."""
+
+    points: tuple[Point, ...] = ()
+    unit: str = ""  # parameters, bytes, share, days, ...
+    missing: str = ""
+    incomplete: str = ""  # points that the claim speaks of and that are not there
+    scope: str = ""  # conditions of all points that the claim does not name
+    testable: bool = True
+    extrapolated: bool = False
+    command: str = ""
+    note: str = ""  # what a reader must know of the numbers
+
+
+def counted(value: object, unit: str, **where: object) -> Measured:
+    """One exact value."""
+    return Measured((Point(value, where),), unit)
+
+
+def shown(value: object) -> str:
+    """A condition's value as text."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def conditions(where: Where) -> str:
+    """`length 64, batch 8`."""
+    return ", ".join(f"{key} {shown(value)}" for key, value in where.items())
 
 
 class Verdict(Enum):
@@ -128,3 +197,30 @@ def _range(key: str, chosen: list, values: list) -> str:
             return f"{key} from {shown(min(chosen))} to {shown(max(chosen))}"
         return f"{key} = {', '.join(map(shown, chosen))}"
     return f"{key} {', '.join(map(shown, chosen))}"
+
+
+HALVINGS = 40
+"""Halvings of the range of p: its error is below 1e-12."""
+
+
+def corrected(reading: Reading, measured: Measured) -> Measured:
+    """What was measured, each test with its interval at the confidence at which it must settle."""
+    claimed = with_claimed(reading, measured)
+    tests = {at: p_value(reading, point, value) for at, (point, value) in enumerate(claimed) if point.is_test}
+    factors = dict(zip(tests, holm(list(tests.values())), strict=True))
+    points = (
+        point.at(1 - (1 - CONFIDENCE) / factors[at]) if at in factors else point for at, point in enumerate(measured.points)
+    )
+    return replace(measured, points=tuple(points))
+
+
+def p_value(reading: Reading, point: Point, claimed: float) -> float:
+    """The smallest p at which the point's interval settles what is claimed of it; 1 where it does so at none."""
+    if holds(reading, point.at(0.0), claimed) is None:
+        return 1.0
+    low, high = 0.0, 1.0  # it settles at p = high
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        settles = holds(reading, point.at(1 - middle), claimed) is not None
+        low, high = (low, middle) if settles else (middle, high)
+    return high

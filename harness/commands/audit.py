@@ -8,7 +8,7 @@ from collections import Counter
 
 from harness.audit import record, run, verdicts
 from harness.audit.claims import Claim, read_all
-from harness.audit.show import Row, texts
+from harness.audit.run import Row, texts
 from harness.commands.options import Audit
 from harness.errors import InputError, unknown
 from harness.terminal import counted, live_line, wrapped
@@ -41,7 +41,7 @@ def main(options: Audit) -> int:
         for number, measured in enumerate(run.measured(claims, tools), 1):
             line.show(f"[{number}/{len(claims)}] {claims[number - 1].name}")
             rows.append(run.settle(claims[number - 1], measured))
-    path = record.write(rows, options.output, keep_others=bool(options.claims))
+    path = run.write(rows, options.output, keep_others=bool(options.claims))
     conditions = [condition.partition("=") for condition in options.where]
     fitting = [row for row in rows if all(value in FILTERS[key](row) for key, _, value in conditions)]
     if not fitting:

@@ -6,10 +6,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from harness.__main__ import main
-from harness.audit.claims import Claim, read, read_all
-from harness.audit.kinds import Part, Reading, Relation, Score, arms_of
+from harness.audit.claims import Claim, Part, Reading, Relation, Score, arms_of, read, read_all
+from harness.audit.measures import Shapes
 from harness.audit.scores import facts_of
-from harness.audit.shapes import Shapes
 from harness.config.mistakes import groups
 from harness.config.texts import TokenizerConfig
 from harness.data import tokenizer

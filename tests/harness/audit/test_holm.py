@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.audit import holm, run, verdicts
-from harness.audit.claims import read
-from harness.audit.kinds import Reading, Relation
-from harness.audit.measured import Measured, Point
+from harness.audit import run, verdicts
+from harness.audit.claims import Reading, Relation, read
+from harness.audit.verdicts import Measured, Point
 from harness.paired import CONFIDENCE, of_differences
 
 BETTER = Reading(measure="score", relation=Relation.better, margin=0.0)
@@ -29,19 +28,19 @@ def with_p(p: float, n: int = 5) -> Point:
 
 def settled(ones: list[Point], reading: Reading = BETTER) -> list[bool]:
     """Which points of one reading are settled."""
-    return [verdicts.holds(reading, one, 0.0) is not None for one in holm.corrected(reading, Measured(tuple(ones))).points]
+    return [verdicts.holds(reading, one, 0.0) is not None for one in verdicts.corrected(reading, Measured(tuple(ones))).points]
 
 
 @pytest.mark.parametrize("p", [0.3, 0.04, 1e-4])
 def test_p_is_that_of_the_t_test(p: float):
-    assert holm.p_value(BETTER, with_p(p), 0.0) == pytest.approx(p, rel=1e-6)
+    assert verdicts.p_value(BETTER, with_p(p), 0.0) == pytest.approx(p, rel=1e-6)
 
 
 def test_p_of_a_ratio_is_that_of_its_logarithms():
     logs = [0.1, 0.3, 0.2, 0.25]
     found = of_differences(logs)
     one = Point(math.expm1(found.mean), {}, difference=found, ratio=True).at(CONFIDENCE)
-    assert holm.p_value(BETTER, one, 0.0) == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, rel=1e-6)
+    assert verdicts.p_value(BETTER, one, 0.0) == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +60,14 @@ def test_of_several_tests_each_must_pass_its_own_level(ps: list[float], expected
 
 def test_an_interval_is_shown_at_the_confidence_at_which_it_must_settle():
     """So that the verdict is read off it: of two tests at 0.04, neither interval leaves out 0, as each alone does."""
-    alone, both = (holm.corrected(BETTER, Measured((with_p(0.04),) * n)).points for n in (1, 2))
+    alone, both = (verdicts.corrected(BETTER, Measured((with_p(0.04),) * n)).points for n in (1, 2))
     assert alone[0].low > 0
     assert all(one.low < 0 for one in both)
 
 
 def test_counts_are_no_tests():
     counted = Measured((Point(5, {}),))
-    assert holm.corrected(Reading(claimed=5, relation=Relation.equal, tolerance=0.0), counted) == counted
+    assert verdicts.corrected(Reading(claimed=5, relation=Relation.equal, tolerance=0.0), counted) == counted
 
 
 CLAIMS = {
@@ -97,7 +96,7 @@ def test_at_most_one_claim_in_twenty_gets_a_false_verdict(name: str, tests: int)
     false = 0
     for _ in range(claims):
         ones = [point(list(stream.normal(truth, size=5))) for _ in range(tests)]
-        found = holm.corrected(reading, Measured(tuple(ones))).points
+        found = verdicts.corrected(reading, Measured(tuple(ones))).points
         false += any(is_false(relation, truth, margin, verdicts.holds(reading, one, 0.0)) for one in found)
     assert false <= (0.05 + 2 * math.sqrt(0.05 * 0.95 / claims)) * claims
 

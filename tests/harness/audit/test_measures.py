@@ -2,9 +2,8 @@
 
 import pytest
 
-from harness.audit import kinds
-from harness.audit.measures import Instruments, measure
-from harness.audit.shapes import Shapes
+from harness.audit import claims
+from harness.audit.measures import Instruments, Shapes, measure
 from harness.errors import InputError
 
 TINY = "model=base scale=tiny"
@@ -15,13 +14,13 @@ def tools() -> Instruments:
     return Instruments(Shapes(), timed=True, vocab_file=None, finished_runs=list)
 
 
-def values(reading: kinds.Reading, tools: Instruments) -> list:
+def values(reading: claims.Reading, tools: Instruments) -> list:
     return [point.value for point in measure(reading, tools).points]
 
 
 def test_parts_of_a_model_are_those_of_its_shapes(tools):
     def count(*parts: str, of: str = "model=base scale=larger_bert pretrain=mlm", **more) -> float:
-        return values(kinds.Parameters(of=of, parts=list(parts), **more), tools)[0]
+        return values(claims.Parameters(of=of, parts=list(parts), **more), tools)[0]
 
     attention, feed_forward = 4 * (384 * 384 + 384), 2 * 384 * 1536 + 1536 + 384
     assert count("layer_attention") == attention
@@ -40,7 +39,7 @@ def test_parts_of_a_model_are_those_of_its_shapes(tools):
 
 def test_flops_of_parts_are_the_products_of_their_shapes(tools):
     def flops(part: str, of: str = TINY, length: int = 32, **more) -> float:
-        return values(kinds.Flops(of=of, part=kinds.Part[part], lengths=[length], **more), tools)[0]
+        return values(claims.Flops(of=of, part=claims.Part[part], lengths=[length], **more), tools)[0]
 
     products = 2 * 2 * (2 * 32 * 32 * 128)  # two layers, queries with keys and with values
     assert flops("attention_products") == products
@@ -60,47 +59,47 @@ def test_flops_of_parts_are_the_products_of_their_shapes(tools):
 
 
 def test_training_memory_has_four_parts(tools):
-    reading = kinds.TrainingMemory(of=TINY, lengths=[16], batch_sizes=[2, 8])
+    reading = claims.TrainingMemory(of=TINY, lengths=[16], batch_sizes=[2, 8])
     small, large = measure(reading, tools).points
-    parameters = values(kinds.Parameters(of=TINY), tools)[0]
+    parameters = values(claims.Parameters(of=TINY), tools)[0]
     assert small.value > 16 * parameters
     assert 3.9 < (large.value - 16 * parameters) / (small.value - 16 * parameters) < 4.1
     assert large.where == {"length": 16, "batch": 8}
 
 
 def test_outputs_and_functions_are_compared_by_their_values(tools):
-    assert values(kinds.OutputBytes(of=TINY, lengths=[3, 5]), tools) == [3 * 128 * 4, 5 * 128 * 4]
-    (gap,) = values(kinds.ActivationDifference(of="gelu", against="gelu_tanh"), tools)
+    assert values(claims.OutputBytes(of=TINY, lengths=[3, 5]), tools) == [3 * 128 * 4, 5 * 128 * 4]
+    (gap,) = values(claims.ActivationDifference(of="gelu", against="gelu_tanh"), tools)
     assert gap == pytest.approx(4.73e-4, rel=1e-2)
-    windowed = kinds.OutputDifference(of=f"{TINY} model.attention_window=16", against=TINY, lengths=[8, 32])
+    windowed = claims.OutputDifference(of=f"{TINY} model.attention_window=16", against=TINY, lengths=[8, 32])
     near, far = values(windowed, tools)
     assert near < 1e-5  # a window that sees everything
     assert far > 1e-3
     with pytest.raises(InputError, match="expected one of gelu"):
-        values(kinds.ActivationDifference(of="gellu", against="relu"), tools)
+        values(claims.ActivationDifference(of="gellu", against="relu"), tools)
 
 
 def test_keys_and_what_follows_from_them_are_read(tools):
-    assert values(kinds.Config(of="model=roberta scale=base", key="longest_text"), tools) == [512]
+    assert values(claims.Config(of="model=roberta scale=base", key="longest_text"), tools) == [512]
     with pytest.raises(InputError, match="expected a key of the model"):
-        values(kinds.Config(of=TINY, key="longest"), tools)
+        values(claims.Config(of=TINY, key="longest"), tools)
 
 
 def test_ids_are_at_least_words_and_two(tools, tmp_path):
-    assert values(kinds.Ids(text="The bank was robbed"), tools) == [6]
-    without = measure(kinds.Ids(text="The bank", vocab_file=True), tools)
+    assert values(claims.Ids(text="The bank was robbed"), tools) == [6]
+    without = measure(claims.Ids(text="The bank", vocab_file=True), tools)
     assert without.points == ()
     assert "vocab_file=FILE" in without.missing
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "ba", "##nk"]))
     known = Instruments(tools.shapes, False, str(path), list)
-    assert values(kinds.Ids(text="The bank", vocab_file=True), known) == ["2 5 6 7 3"]
-    assert values(kinds.Ids(text="The bank", vocab_file=True, count=True), known) == [5]
+    assert values(claims.Ids(text="The bank", vocab_file=True), known) == ["2 5 6 7 3"]
+    assert values(claims.Ids(text="The bank", vocab_file=True, count=True), known) == [5]
 
 
 def test_days_of_pretraining_are_flops_over_rate(tools):
     def days(**more) -> list[float]:
-        return values(kinds.PretrainingDays(of=f"{TINY} pretrain=mlm", tokens=1e9, **more), tools)
+        return values(claims.PretrainingDays(of=f"{TINY} pretrain=mlm", tokens=1e9, **more), tools)
 
     one, other = days(flops_per_s=[1e9, 2e9])
     assert one == 2 * other
@@ -111,17 +110,17 @@ def test_days_of_pretraining_are_flops_over_rate(tools):
 
 
 def test_a_speed_is_timed_on_request_alone(tools):
-    shallow = kinds.Speed(of=f"{TINY} model.num_hidden_layers=1", against=f"{TINY} model.num_hidden_layers=6", lengths=[64])
+    shallow = claims.Speed(of=f"{TINY} model.num_hidden_layers=1", against=f"{TINY} model.num_hidden_layers=6", lengths=[64])
     untimed = Instruments(tools.shapes, False, None, list)
     assert "--measure" in measure(shallow, untimed).missing
     (point,) = measure(shallow, tools).points
     assert -1 < point.low <= point.value <= point.high
     assert point.value < -0.5
     with pytest.raises(InputError, match=r"attention of a model with model\.body=transformer"):
-        measure(kinds.Speed(of="model=bilstm scale=tiny", against=TINY, part=kinds.Part.attention), tools)
+        measure(claims.Speed(of="model=bilstm scale=tiny", against=TINY, part=claims.Part.attention), tools)
 
 
 def test_equal_models_are_within_the_noise(tools):
-    for more in ({"part": kinds.Part.attention, "training": True}, {"rate": True}):
-        (point,) = measure(kinds.Speed(of=TINY, against=TINY, lengths=[64], **more), tools).points
+    for more in ({"part": claims.Part.attention, "training": True}, {"rate": True}):
+        (point,) = measure(claims.Speed(of=TINY, against=TINY, lengths=[64], **more), tools).points
         assert point.low <= 0 <= point.high or abs(point.value) < 0.3

@@ -7,8 +7,8 @@ from statistics import stdev
 import pytest
 
 from harness import tags
-from harness.audit import kinds, scores
-from harness.audit.kinds import Relation
+from harness.audit import claims, scores
+from harness.audit.claims import Relation
 from harness.errors import InputError
 from harness.tracking.run_log import FinishedRun
 
@@ -22,9 +22,9 @@ def run(
     return FinishedRun(tags, known | {key.replace("__", "."): value for key, value in params.items()}, {metric: score})
 
 
-def reading(**more) -> kinds.Score:
+def reading(**more) -> claims.Score:
     known = {"measure": "score", "of": "model=gpt", "against": "model=base", "relation": Relation.better, "margin": 0.01}
-    return kinds.Score(**known | more)
+    return claims.Score(**known | more)
 
 
 RUNS = [run(model, seed, score + seed / 100) for model, score in (("base", 0.7), ("gpt", 0.8)) for seed in (1, 2, 3)]

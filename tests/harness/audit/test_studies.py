@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness import tags
-from harness.audit import kinds, run, scores
+from harness.audit import claims, run, scores
 from harness.audit.claims import Claim, read_all
-from harness.audit.measured import Measured
+from harness.audit.verdicts import Measured
 from harness.config import compose
 from harness.study.plan import PlannedRun, plan
 from harness.tracking.run_log import FinishedRun
@@ -19,11 +19,11 @@ LESS = {"corpus=": "corpus.train_documents=4", "task=sst2": "data.train_examples
 """What a command names -> less of it, which plans faster."""
 
 
-def deciding(claim: Claim) -> kinds.Reading:
+def deciding(claim: Claim) -> claims.Reading:
     return next(reading for reading in claim.readings.values() if not reading.beside)
 
 
-CLAIMS = {claim.name: claim for claim in read_all([], None) if isinstance(deciding(claim), kinds.Score)}
+CLAIMS = {claim.name: claim for claim in read_all([], None) if isinstance(deciding(claim), claims.Score)}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def output(tmp_path_factory):
     return tmp_path_factory.mktemp("studies")
 
 
-def finished(planned: PlannedRun, reading: kinds.Score) -> FinishedRun:
+def finished(planned: PlannedRun, reading: claims.Score) -> FinishedRun:
     """Far better where it is of the arm that the claim is of."""
     record = planned.identity.described(planned.lifted)
     params = record["parameters"]

@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from harness.audit.kinds import Reading, Relation
-from harness.audit.measured import PAIRS, Measured, Point
-from harness.audit.verdicts import Verdict, of_reading
+from harness.audit.claims import Reading, Relation
+from harness.audit.verdicts import PAIRS, Measured, Point, Verdict, of_reading
 
 
 def reading(relation: str = "equal", claimed: object = 100, tolerance: float = 0.0, margin: float = 0.0):
