@@ -11,8 +11,7 @@ from harness.redact import hidden, hide, whole
 from reports.comparison import labels
 from reports.comparison.compare import Comparison, compare
 from reports.errors import ReportError
-from reports.reading import store, where
-from reports.reading.address import default_uri
+from reports.reading import default_uri, store, where
 from reports.reading.sqlite_reader import SqliteReader
 from reports.reading.store import Reader, Run
 

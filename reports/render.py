@@ -17,12 +17,12 @@ from harness.processes import end_with_parent
 from reports.chapters import CHAPTERS, components, effects, pictures, pretraining, scales, scaling
 from reports.comparison.compare import Study
 from reports.errors import ReportError, unknown
-from reports.html.page import page
+from reports.html import page
 from reports.writing import latex, plots
 from reports.writing.formats import Chapter, csv_file, escape
 from reports.writing.tables import COLUMNS, Line, parquet_file, summary
 
-DRAWN = (pretraining.chapter, components.chapter, effects.chapter, scales.chapter, scaling.chapter, pictures.chapter)
+DRAWN = (pretraining.chapter, components.chapter, effects.chapter, scales.scales, scaling.chapter, pictures.chapter)
 """Chapters that take more time to draw than to compute, and share little of what they compute with others."""
 
 Made = dict[Callable[[Study], Chapter], Chapter]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from reports.commands import COMMANDS
-from reports.commands.arguments import Parser
+from reports.commands import COMMANDS, Parser
 from reports.errors import ReportError
 
 if TYPE_CHECKING:

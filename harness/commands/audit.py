@@ -6,7 +6,7 @@ what is claimed of speed. Prints a table, and writes the record that `python -m 
 
 from collections import Counter
 
-from harness.audit import record, run, verdicts
+from harness.audit import run, verdicts
 from harness.audit.claims import Claim, read_all
 from harness.audit.run import Row, texts
 from harness.commands.options import Audit

@@ -1,7 +1,6 @@
 """The chapters of the report, in order: each is a function of a study, with one line here."""
 
 from reports.chapters import (
-    along_pretraining,
     appendix,
     audit,
     components,
@@ -16,7 +15,6 @@ from reports.chapters import (
     pretraining,
     scales,
     scaling,
-    tasks,
     timing,
     trade_offs,
     tuning,
@@ -29,12 +27,12 @@ CHAPTERS = (
     glue.chapter,
     trade_offs.chapter,
     effects.chapter,
-    tasks.chapter,
+    pretraining.tasks,
     pretraining.chapter,
     diagnostics.chapter,
     components.chapter,
-    scales.chapter,
-    along_pretraining.chapter,
+    scales.scales,
+    scales.along_pretraining,
     scaling.chapter,
     cost.chapter,
     pictures.chapter,

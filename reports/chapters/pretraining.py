@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from harness import plateau, tags
 from harness.paired import Replicate
-from reports.chapters import pretraining_pictures, timing
+from reports.chapters import glue, pretraining_pictures, timing
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import seeds_text, stem
 from reports.comparison.section import Row, Section
@@ -247,3 +247,21 @@ def _starting(section: Section, fits: Callable[[str], bool]) -> list[str]:
         return any(run.origin and fits(run.origin) for run in row.runs.values())
 
     return [row.label for row in section.rows if begins(row)]
+
+
+def tasks(study: Study) -> Chapter:
+    """Empty where the study has pretrainings alone."""
+    comparison = study.comparison
+    return Chapter(
+        [
+            paragraph
+            for section in comparison.sections
+            if not section.is_pretraining
+            for paragraph in section_text.paragraphs(
+                comparison,
+                section,
+                first=notes_of_task(comparison, section),
+                last=[*timing.notes(section), *glue.notes(section)],
+            )
+        ]
+    )

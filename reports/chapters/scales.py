@@ -13,7 +13,7 @@ from harness import metrics, tags
 from harness.paired import CONFIDENCE
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.growth import Fit, Replicates, centres, fit
-from reports.comparison.section import LOSS, Section
+from reports.comparison.section import LOSS, Row, Section
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape, listed, prefix
 from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
@@ -24,7 +24,7 @@ FEWEST = 3
 """Scales from which on a line is fitted; two always lie on one."""
 LEAST_REACH = 2.0
 """Largest over smallest FLOPs from which on a line is fitted: after equal FLOPs there is none."""
-CAPTION = "Held-out masked loss against pretraining FLOPs over scales: one point a seed, lines are the fitted power laws"
+SCALES = "Held-out masked loss against pretraining FLOPs over scales: one point a seed, lines are the fitted power laws"
 INTRO = """\
 A power law L = a C^−b of the held-out masked loss L in the pretraining FLOPs C: least squares on logarithms, one point a scale
 (geometric mean of its seeds), with the {level:.0%} t interval of b over the scales in brackets. It has no irreducible loss, and
@@ -41,18 +41,18 @@ class Law:
     line: Fit
 
 
-def chapter(study: Study) -> Chapter:
+def scales(study: Study) -> Chapter:
     """Empty where no arm was pretrained at three scales or more, after different FLOPs."""
     comparison = study.comparison
     sections = [section for section in comparison.sections if section.is_pretraining]
     found = {section_name(comparison, section): laws for section in sections if (laws := laws_of(section))}
     if not found:
         return Chapter()
-    files = plots.drawn({"scales.svg": plots.draw(picture, comparison, found)})
+    files = plots.drawn({"scales.svg": plots.draw(scales_picture, comparison, found)})
     paragraphs = ["## Loss against FLOPs over scales", INTRO.format(level=CONFIDENCE)]
     for name, laws in found.items():
         paragraphs += [*([name] if len(found) > 1 else []), table(laws)]
-    return Chapter([*paragraphs, *plots.pictured({"scales.svg": CAPTION}, files)], files)
+    return Chapter([*paragraphs, *plots.pictured({"scales.svg": SCALES}, files)], files)
 
 
 def laws_of(section: Section) -> dict[str, Law]:
@@ -96,20 +96,20 @@ def _cells(law: Law) -> list[str]:
     return [listed(law.names, most=None), " to ".join(map(str, seeds)), ends, exponent, f"{100 * law.line.deviation:.2g} %"]
 
 
-def picture(comparison: Comparison, found: dict[str, dict[str, Law]]) -> Figure:
+def scales_picture(comparison: Comparison, found: dict[str, dict[str, Law]]) -> Figure:
     """One panel a section, one line an arm."""
     labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
     styles = arm_styles(labels)
     figure, axes = grid(len(found), wide=4.2, high=3.1)
     for panel, (title, laws) in zip(axes, found.items(), strict=True):
-        _draw(panel, laws, styles)
+        _draw_laws(panel, laws, styles)
         panel.set_title(title)
     shown = [label for label in labels if any(label in laws for laws in found.values())]
     legend(figure, [handle(styles[label], line=True, marked=True) for label in shown])
     return figure
 
 
-def _draw(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None:
+def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None:
     factor, letter = prefix(max(flops for law in laws.values() for flops in law.losses))
     for label, law in laws.items():
         arm, ends = styles[label], np.array([min(law.losses), max(law.losses)], dtype=float)
@@ -135,3 +135,73 @@ def _on_line(law: Law, flops: np.ndarray) -> np.ndarray:
     middles = centres(law.losses)
     x, y = (float(np.mean([math.log(value) for value in values])) for values in (middles, middles.values()))
     return np.exp(y + law.line.exponent * (np.log(flops) - x))
+
+
+SCORE, UNSET = "eval/score", "None"
+ALONG = (
+    "Score along pretraining: fine-tuned from the weights kept after so many tokens, mean over seeds; bars reach from the "
+    "least to the largest"
+)
+
+Line = dict[float, list[float]]
+"""Tokens of pretraining -> scores of the seeds, in the order of tokens."""
+
+
+def along_pretraining(study: Study) -> Chapter:
+    """Empty where no arm was fine-tuned from several points of its pretraining."""
+    comparison = study.comparison
+    found = {section_name(comparison, section): lines for section in comparison.sections if (lines := lines_of(section))}
+    if not found:
+        return Chapter()
+    files = plots.drawn({"along_pretraining.svg": plots.draw(along_picture, comparison, found)})
+    return Chapter(["## Score along pretraining", *plots.pictured({"along_pretraining.svg": ALONG}, files)], files)
+
+
+def lines_of(section: Section) -> dict[str, Line]:
+    """Label of an arm without its point -> its line, where it has at least two points."""
+    lines: dict[str, Line] = {}
+    for row in section.rows:
+        point = tokens_of(row)
+        if point is not None and (scores := list(row.values(SCORE).values())):
+            lines.setdefault(without_point(row.label), {}).setdefault(point, []).extend(scores)
+    return {label: dict(sorted(line.items())) for label, line in lines.items() if len(line) > 1}
+
+
+def without_point(label: str) -> str:
+    """`base+mlm at=500000 dtype=bf16` -> `base+mlm dtype=bf16`."""
+    return re.sub(r" (pretrain\.)?at=\S+", "", label)
+
+
+def tokens_of(row: Row) -> float | None:
+    """Tokens of the pretraining that the row starts from; None without one, or where its budget is not in tokens."""
+    params = next(iter(row.runs.values())).params
+    text = next((params[key] for key in ("pretrain.at", "pretrain.tokens") if params.get(key, UNSET) != UNSET), UNSET)
+    return None if text == UNSET or params.get("pretrain.objective", "none") == "none" else float(text)
+
+
+def along_picture(comparison: Comparison, found: dict[str, dict[str, Line]]) -> Figure:
+    """One panel a task, one line an arm."""
+    labels = list(dict.fromkeys(without_point(label) for label in comparison.labels))
+    styles = arm_styles(labels)
+    figure, axes = grid(len(found), wide=3.6, high=2.8)
+    for panel, (title, lines) in zip(axes, found.items(), strict=True):
+        _draw_lines(panel, lines, styles)
+        panel.set_title(title)
+    shown = [label for label in labels if any(label in lines for lines in found.values())]
+    legend(figure, [handle(styles[label], line=True, marked=True) for label in shown])
+    return figure
+
+
+def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle]) -> None:
+    factor, unit = plots.prefix(max(tokens for line in lines.values() for tokens in line))
+    for label, line in lines.items():
+        arm, means = styles[label], [sum(scores) / len(scores) for scores in line.values()]
+        below = [mean - min(scores) for mean, scores in zip(means, line.values(), strict=True)]
+        above = [max(scores) - mean for mean, scores in zip(means, line.values(), strict=True)]
+        bars = [below, above] if any(len(scores) > 1 for scores in line.values()) else None
+        style = {"color": arm.colour, "linestyle": arm.line, "marker": arm.marker, "capsize": 2, "elinewidth": 0.9}
+        axes.errorbar([tokens / factor for tokens in line], means, bars, linewidth=1.3, zorder=3, label=label, **style)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    title = metrics.get("pretrain/tokens").title
+    axes.set(xlabel=f"{title} ({unit})" if unit else title, ylabel=metrics.get(SCORE).title)

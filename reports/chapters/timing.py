@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from harness.metrics import HIGHEST_FLOOR
 from reports.comparison import launches
 from reports.comparison.compare import Study
+from reports.comparison.launches import Pair, Series, Sessions, side_by_side
 from reports.comparison.section import Row, Section
-from reports.comparison.sessions import Pair, Series, Sessions, side_by_side
 from reports.writing import formats
 from reports.writing.formats import DASH, Chapter, escape, listed
 

@@ -1,8 +1,46 @@
 """The commands of `python -m reports`, each a module with `main(arguments) -> int`, the exit code."""
 
+import argparse
+from typing import NoReturn
+
+from reports.errors import ReportError, unknown
+from reports.reading import default_uri
+
 COMMANDS = {
     "compare": ("reports.commands.compare", "what differs between two runs: settings, environment, numbers"),
     "gate": ("reports.commands.gate", "exit code 1 where an arm is not shown to be at most so much worse, for CI"),
     "pick": ("reports.commands.pick", "the arms that satisfy limits on size, speed, memory and score"),
 }
 """Name of a command: its module and one line of help."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Of the report (no name) or of one of its commands; a wrong option is a ReportError in place of the usage."""
+
+    def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
+        prog = f"python -m reports {command}".rstrip()
+        super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
+        self.add_argument("--output", metavar="DIR", default="multirun", help="folder of the runs (default: %(default)s)")
+        self.add_argument("--uri", help="tracking store (default: the SQLite file mlflow.db of --output)")
+
+    def error(self, message: str) -> NoReturn:
+        """One line."""
+        raise ReportError(f"{message}; {self.prog} --help lists the options")
+
+    def parse(self, arguments: list[str]) -> argparse.Namespace:
+        """The options, `uri` being that of the store that is read; `output=DIR` is `--output DIR`, as keys are written."""
+        given = [f"--{word}" if word.startswith("output=") else word for word in arguments]
+        options, rest = self.parse_known_args(given)
+        if rest:
+            raise unknown("option", rest[0], [name for action in self._actions for name in action.option_strings])
+        if options.uri is None:
+            options.uri = default_uri(options.output)
+        return options
+
+
+def add_where(made: Parser) -> None:
+    """Options that say which runs are compared with which, as those of the report."""
+    made.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
+    made.add_argument(
+        "--along", metavar="KEY", action="append", default=[], help="setting that runs may differ in; may be repeated"
+    )

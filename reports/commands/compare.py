@@ -9,7 +9,7 @@ from pathlib import Path
 from harness import arms, metrics, tags
 from harness.metrics import Direction, Metric
 from harness.terminal import WIDTH, table, wrapped
-from reports.commands import arguments
+from reports.commands import Parser
 from reports.comparison.section import RESULTS
 from reports.errors import ReportError
 from reports.read import open_store
@@ -167,7 +167,7 @@ Part = tuple[str, list[str], list[list[str]]]
 
 def main(given: list[str]) -> int:
     """0, and the comparison on stdout; ReportError where a run is not found or both are the same."""
-    parser = arguments.Parser("compare", "What differs between two runs: settings, environment, numbers. No verdict.")
+    parser = Parser("compare", "What differs between two runs: settings, environment, numbers. No verdict.")
     parser.epilog = ORDER
     for name in ("run_a", "run_b"):
         parser.add_argument(name, metavar=name.upper(), help="id, name, or the beginning of the name of a run's folder")

@@ -19,7 +19,7 @@ from harness import arms, metrics, tags
 from harness.metrics import Compared, Direction, Margin
 from harness.terminal import table, wrapped
 from harness.verdict_rules import LEVEL, Tells
-from reports.commands import arguments
+from reports.commands import Parser, add_where
 from reports.comparison import launches
 from reports.comparison.compare import Comparison, compare
 from reports.comparison.labels import seeds_text
@@ -222,7 +222,7 @@ def main(given: list[str]) -> int:
 
 def parse(given: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = arguments.Parser("gate", "Test that arms are not worse than they were; exit code 1 where that is not shown.")
+    parser = Parser("gate", "Test that arms are not worse than they were; exit code 1 where that is not shown.")
     parser.add_argument("--study", metavar="NEW", required=True, help="study that is judged")
     parser.add_argument("--against", metavar="OLD", help="study that it is judged against (default: itself, with --baseline)")
     parser.add_argument(
@@ -233,7 +233,7 @@ def parse(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--max-slowdown", metavar="X%", help="of the latency, or of --timing")
     parser.add_argument("--max-memory", metavar="X%", help="more peak memory of inference and of training")
     parser.add_argument("--timing", metavar="METRIC", default=LATENCY, help=f"timing of --max-slowdown (default: {LATENCY})")
-    arguments.add_where(parser)
+    add_where(parser)
     return parser.parse(given)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness import metrics
 from harness.terminal import table, wrapped
-from reports.commands import arguments
+from reports.commands import Parser, add_where
 from reports.comparison.compare import Comparison, selected
 from reports.comparison.estimates import NO_BETTER, Estimate, estimate
 from reports.comparison.section import RESULTS, Section, headline
@@ -166,13 +166,13 @@ def main(given: list[str]) -> int:
 
 def parse(given: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = arguments.Parser("pick", "Arms that satisfy limits, the best score first; exit code 1 where none does.")
+    parser = Parser("pick", "Arms that satisfy limits, the best score first; exit code 1 where none does.")
     parser.add_argument("--study", metavar="NAME", action="append", default=[], help="several are joined (default: the newest)")
     for option, (metric, _) in SHORT.items():
         parser.add_argument(option, metavar="N", help=f"limit on {metric}")
     for option in ("--at-least", "--at-most"):
         parser.add_argument(option, metavar="METRIC=N", action="append", default=[], help="in base units; may be repeated")
-    arguments.add_where(parser)
+    add_where(parser)
     return parser.parse(given)
 
 

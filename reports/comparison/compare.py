@@ -11,12 +11,11 @@ from pathlib import Path
 
 from harness import arms, tags
 from harness.paired import Replicate
+from reports.comparison import cached_method, launches
 from reports.comparison import labels as naming
-from reports.comparison import sessions
 from reports.comparison.labels import baseline_of, choose_baseline, replicate_order
-from reports.comparison.remembered import remembered
+from reports.comparison.launches import Place, Sessions
 from reports.comparison.section import RESULTS, Row, Section
-from reports.comparison.sessions import Place, Sessions
 from reports.errors import ReportError
 from reports.reading.store import History, Run, first, latest, states_text
 
@@ -68,7 +67,7 @@ def compare(
     lifted = naming.lifted_keys(done, keys)
     facts = {run.run_id: arms.conditions(run.facts, lifted[run.task]) for run in done}
     places = {run.run_id: Place(run.task, arms.short_hash(facts[run.run_id])) for run in done}
-    timed = sessions.gather(done, labels, places)
+    timed = launches.gather(done, labels, places)
     chosen = choose_baseline(finished, labels, baseline, left_out)
     groups: dict[tuple[str, arms.Known], list[Run]] = {}
     for run in finished:
@@ -102,7 +101,7 @@ def differing_settings(runs: Iterable[Run]) -> dict[str, list[str]]:
     return {key: list(dict.fromkeys(setting.get(key, "not set") for setting in settings)) for key in keys}
 
 
-@remembered
+@cached_method
 def selected(comparison: Comparison) -> tuple[Section, ...]:
     """One section of each task: of its conditions those with the baseline, of these with the most arms, of these the newest.
 
@@ -158,12 +157,12 @@ class Study:
     output: Path | None = None  # folder with the files of its runs, where that is known
     forkable: bool = False  # whether a forked process may `read`, too
 
-    @remembered
+    @cached_method
     def history(self, metric: str) -> History:
         """All values of a metric by run and step; read once."""
         return self.read(metric, self.comparison.runs)
 
-    @remembered
+    @cached_method
     def curve(self, metric: str) -> Curve:
         """The last value of every step; of a result the first one, which was evaluated there."""
         return _curve(metric, self.history(metric))

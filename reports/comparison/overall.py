@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 from harness import metrics
 from harness.paired import Spread, geometric_mean, spread
-from reports.comparison import launches
+from reports.comparison import cached_method, launches
 from reports.comparison.compare import Comparison, selected
-from reports.comparison.remembered import remembered
 from reports.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
 from reports.comparison.statistics import Change, Verdict, corrected
 
@@ -31,7 +30,7 @@ class Overall:
         here = {row.label for section in self.sections for row in section.rows}
         return [label for label in self.comparison.labels if label in here]
 
-    @remembered
+    @cached_method
     def having(self, label: str, name: str) -> list[Section]:
         """Sections in which the arm has a value of the metric."""
         return [one for one in self.sections if (row := one.row_of(label)) and row.values(name)]
@@ -41,7 +40,7 @@ class Overall:
         ours = self.having(self.comparison.baseline, name)
         return [section for section in self.having(label, name) if section in ours]
 
-    @remembered
+    @cached_method
     def spread(self, label: str, name: str) -> Spread | None:
         """Of the mean over the tasks that the arm has, over replicates or rounds; None without any.
 
@@ -68,7 +67,7 @@ class Overall:
         known = [(section, one) for section, one in changes if one]
         return min(known, key=lambda pair: pair[1].absolute, default=None)
 
-    @remembered
+    @cached_method
     def _changes(self, name: str) -> dict[str, Change | None]:
         """Label -> change."""
         return corrected({other: self._change(other, name) for other in self.labels if other != self.comparison.baseline})
@@ -86,13 +85,13 @@ class Overall:
         return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, Verdict.OPEN)
 
 
-@remembered
+@cached_method
 def of_tasks(comparison: Comparison) -> Overall:
     """Over all tasks; one for each comparison."""
     return Overall(comparison, tuple(one for one in selected(comparison) if not one.is_pretraining))
 
 
-@remembered
+@cached_method
 def of_pretrainings(comparison: Comparison) -> Overall:
     """Over all pretrainings; where the baseline of the study was not pretrained, nothing has a change."""
     return Overall(comparison, tuple(one for one in selected(comparison) if one.is_pretraining))

@@ -12,10 +12,9 @@ from harness.metrics import PER_BYTE, PER_TOKEN, Compared, Direction, Metric, ha
 from harness.paired import Replicate, Spread, by_pretraining, geometric_mean, pair, spread
 from harness.plateau import LOSS, MASKED, PROBE, SHARE
 from harness.verdict_rules import Tells
-from reports.comparison import items, launches, sessions
+from reports.comparison import cached_method, items, launches
 from reports.comparison.items import Errors, Paired
-from reports.comparison.remembered import remembered
-from reports.comparison.sessions import Place, Rows, Sessions
+from reports.comparison.launches import Place, Rows, Sessions
 from reports.comparison.statistics import Change, Verdict, change, corrected, counted_change, of_evidence, with_floor
 from reports.reading.store import Run
 
@@ -47,12 +46,12 @@ class Row:
     superseded: tuple[Run, ...] = ()  # older runs of the same replicates
     sessions: Sessions = field(default_factory=Sessions)  # of the whole study
 
-    @remembered
+    @cached_method
     def values(self, metric: str) -> Mapping[Replicate, float]:
         """Value of every replicate that has one."""
         return {replicate: run.metrics[metric] for replicate, run in self.runs.items() if metric in run.metrics}
 
-    @remembered
+    @cached_method
     def spread(self, metric: str) -> Spread | None:
         """Over all replicates, or over launches for what these measured; None where no run has the metric.
 
@@ -61,7 +60,7 @@ class Row:
         values = list(self.values(metric).values())
         if not values:
             return None
-        timed = sessions.timed_spread(self.sessions, self.runs.values(), metric)
+        timed = launches.timed_spread(self.sessions, self.runs.values(), metric)
         if timed:
             return timed
         means = by_pretraining(self.values(metric))  # of each pretraining, as a change weighs them
@@ -143,7 +142,7 @@ class Section:
         """
         return self._changes(metric).get(row.label)
 
-    @remembered
+    @cached_method
     def _changes(self, metric: str) -> dict[str, Change | None]:
         """Label -> change."""
         return corrected({row.label: self.single_change(row, metric) for row in self.rows})
@@ -158,7 +157,7 @@ class Section:
     def _number(self, row: Row, metric: Metric) -> Change | None:
         """The difference of two timings, without a verdict."""
         verdict = None if metric.direction is Direction.NEITHER else Verdict.OPEN
-        both = [sessions.timed_spread(self.sessions, one.runs.values(), metric.name) for one in (self.before, row)]
+        both = [launches.timed_spread(self.sessions, one.runs.values(), metric.name) for one in (self.before, row)]
         if None not in both:
             before, after = both
             return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict)
@@ -188,7 +187,7 @@ class Section:
         both = self.errors_of_both(row.label)
         return both.share_apart if both else 1.0
 
-    @remembered
+    @cached_method
     def errors_of_both(self, label: str) -> Paired | None:
         """Errors of the baseline and an arm on the same items; None for the baseline itself and without predictions."""
         before, row = self.before, self.row_of(label)
@@ -237,7 +236,7 @@ class Section:
         """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
         return self._seconds(row.label)
 
-    @remembered
+    @cached_method
     def _seconds(self, label: str) -> float | None:
         row = self.row_of(label)
         name = "pretrain/duration_s" if self.is_pretraining else "finetune/duration_s"
@@ -249,7 +248,7 @@ class Section:
         """The baseline's runs and this row's, as their timings are compared."""
         return self._against(row.label)
 
-    @remembered
+    @cached_method
     def _against(self, label: str) -> Rows:
         return Rows(self.place, self.baseline, self.before.runs if self.before else {}, self.row_of(label).runs)
 
@@ -309,7 +308,7 @@ def _change_by_launch(timed: Sessions, sides: list[Rows], metric: Metric) -> Cha
     """Log ratios by round, averaged over the launches of each session; sessions are independent of one another."""
     launch, by_session, bases, floors = launches.JUDGED[metric.name], {}, [], []
     for side in sides:
-        before, after = sessions.side_by_side(timed, side) or (None, None)
+        before, after = launches.side_by_side(timed, side) or (None, None)
         if before is None:
             continue
         with_reference = timed.typical_reference(after.session, launch) is not None

@@ -1,1 +1,248 @@
-"""The report as one HTML file that loads nothing: text, pictures, style and script are within it."""
+"""The report as one page that loads nothing, made from its Markdown: tables sort, pictures are in the text, detail folds."""
+
+import base64
+import hashlib
+import html
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from markdown_it.tree import SyntaxTreeNode
+
+from reports.html.picture import dark_rules, inline
+from reports.writing import markdown
+from reports.writing.formats import MINUS, PREFIXES, SCALED
+from reports.writing.tables import MARKS
+
+_NUMBER = rf"[+\-{MINUS}]?\d[\d,]*(?:\.\d+)?"
+_LETTERS = "".join(letter for _, letter in PREFIXES)
+_UNITS = "|".join(sorted((re.escape(unit) for unit in SCALED.values() if unit), key=len, reverse=True))
+LEADING = re.compile(
+    rf"(?:[≤≥<>×↑↓≈~]\s*)*(?P<number>{_NUMBER})"  # `≤ 12.3`, `× ≥ 1.20`
+    rf"(?:\s±\s{_NUMBER})?(?:\s\[[^\]]*\])?"  # ` ± 0.4`, ` [−2.3, +35.2]`
+    rf"(?:\s(?P<prefix>[{_LETTERS}])(?:{_UNITS})?)?(?![\w.:/-])"  # ` MB`, ` k`; nothing that makes it a date or a name
+)
+
+
+def sort_value(text: str) -> float | None:
+    """`45.6 ± 0.3 MB` -> 45.6e6, `−12.3 % ▲ better` -> -12.3; None for a text that begins with no number."""
+    found = LEADING.match(text.strip())
+    if found is None:
+        return None
+    number = float(found["number"].replace(MINUS, "-").replace(",", ""))
+    return number * next((factor for factor, letter in PREFIXES if letter == found["prefix"]), 1.0)
+
+
+FOLDED_CELLS = 60
+"""A part of a chapter folds if it has a table of more cells."""
+FOLDED_ITEMS = 8
+"""A list of more items folds."""
+LONG_LINE = 32
+"""A longer line of a cell is broken at any space; a number in a shorter one before its verdict alone."""
+VERDICTS = {"▲": "better", "▼": "worse"}
+"""Mark of a verdict that is supported -> class of its cell."""
+NO_BREAK = "\u00a0"
+PERCENT = re.compile(r"(?<=[\d\]]) (?=%)")
+_MARKS = "".join(mark[0] for mark in MARKS.values())
+GLUED = re.compile(rf"(<[^>]*>)| (?![{_MARKS}] )")
+"""A space that is not before a verdict in words; or a tag, whose spaces stay."""
+AFTER_MARK = re.compile(rf"(<[^>]*>)|(?<=[{_MARKS}]) ")
+PICTURE = "Picture: {}. Arrow keys read its values one by one."
+
+
+@dataclass
+class Page:
+    """What a page is made of, and what was counted while making it: no two elements share an id or a name."""
+
+    files: Mapping[str, bytes]
+    chapters: list[tuple[str, str]] = field(default_factory=list)  # (title, id)
+    ids: set[str] = field(default_factory=set)
+    tables: int = 0
+    pictures: int = 0
+
+    def name_of(self, title: str) -> str:
+        """An id for this heading."""
+        stem = re.sub(r"[\W_]+", "-", title.lower()).strip("-") or "part"
+        names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
+        found = next(name for name in names if name not in self.ids)
+        self.ids.add(found)
+        return found
+
+
+def body(text: str, page: Page) -> str:
+    """HTML of the report's Markdown, whose pictures are among the page's files."""
+    made, title = [], ""
+    for part in _parts(markdown.blocks(text)):
+        head, *rest = part if part[0].type == "heading" else [None, *part]
+        title = markdown.plain(head) if head else title
+        inner = "".join(_block(page, title, *pair) for pair in _captioned(rest))
+        made.append(_with_heading(page, head, inner, _folds(head, rest)) if head else inner)
+    return PERCENT.sub(NO_BREAK, "".join(made))
+
+
+def _parts(blocks: Sequence[SyntaxTreeNode]) -> Iterator[list[SyntaxTreeNode]]:
+    """The text cut before every heading."""
+    part: list[SyntaxTreeNode] = []
+    for block in blocks:
+        if block.type == "heading" and part:
+            yield part
+            part = []
+        part.append(block)
+    yield part
+
+
+def _with_heading(page: Page, head: SyntaxTreeNode, inner: str, folds: bool) -> str:
+    name = page.name_of(markdown.plain(head))
+    if head.tag == "h2":
+        page.chapters.append((markdown.plain(head), name))
+    heading = f'<{head.tag} id="{name}">{markdown.to_html(head.children)}</{head.tag}>'
+    return f"<details><summary>{heading}</summary>\n{inner}</details>\n" if folds else f"{heading}\n{inner}"
+
+
+def _folds(head: SyntaxTreeNode | None, rest: Sequence[SyntaxTreeNode]) -> bool:
+    """Parts of a chapter with a large table; none that the report folds itself."""
+    if head is None or head.tag <= "h2" or any(block.type == "html_block" for block in rest):
+        return False
+    tables = [markdown.table(block) for block in rest if block.type == "table"]
+    return any(len(table.header) * len(table.rows) > FOLDED_CELLS for table in tables)
+
+
+def _captioned(blocks: Sequence[SyntaxTreeNode]) -> Iterator[tuple[SyntaxTreeNode, SyntaxTreeNode | None]]:
+    """Each block; of a picture with the paragraph below it that is its caption."""
+    skipped = False
+    for block, after in itertools.zip_longest(blocks, blocks[1:]):
+        image = _image(block)
+        has_caption = bool(image and after and markdown.plain(after) == f"{image.content}.")
+        if not skipped:
+            yield block, after if has_caption else None
+        skipped = has_caption
+
+
+def _image(block: SyntaxTreeNode) -> SyntaxTreeNode | None:
+    """The picture that is all of this paragraph."""
+    parts = block.children[0].children if block.type == "paragraph" else []
+    return parts[0] if len(parts) == 1 and parts[0].type == "image" else None
+
+
+def _block(page: Page, title: str, block: SyntaxTreeNode, caption: SyntaxTreeNode | None) -> str:
+    image = _image(block)
+    if image and image.attrs["src"] in page.files:
+        return _figure(page, image, caption)
+    if block.type == "table":
+        return _table(page, title, markdown.table(block))
+    if block.type == "bullet_list" and len(block.children) > FOLDED_ITEMS:
+        return f"<details><summary>{_first_words(block)}</summary>\n{markdown.to_html([block])}</details>\n"
+    return markdown.to_html([block])
+
+
+def _first_words(items: SyntaxTreeNode) -> str:
+    """`12 items: study, newest run, baseline, ...`, as far as they begin with a word in bold."""
+    texts = (re.match(r"<li><strong>(.*?)</strong>", markdown.to_html([item])) for item in items.children)
+    names = [found[1] for found in texts if found]
+    return f"{len(items.children)} items" + (f": {', '.join(names)}" if names else "")
+
+
+def _figure(page: Page, image: SyntaxTreeNode, caption: SyntaxTreeNode | None) -> str:
+    page.pictures += 1
+    picture = inline(page.files[image.attrs["src"]], f"p{page.pictures}", image.content)
+    name = html.escape(PICTURE.format(image.content))
+    below = f"<figcaption>{html.escape(markdown.plain(caption))}</figcaption>\n" if caption else ""
+    box = f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">'
+    return f"<figure>\n{box}{picture}</div>\n{below}</figure>\n"
+
+
+def _table(page: Page, title: str, table: markdown.Table) -> str:
+    page.tables += 1
+    name = html.escape(f"Table {page.tables}: {title}")
+    heads = "".join(f'<th scope="col"{_class(cell)}>{markdown.to_html(cell.children)}</th>' for cell in table.header)
+    rows = "\n".join(f"<tr>{''.join(_cell(index, cell) for index, cell in enumerate(row))}</tr>" for row in table.rows)
+    box = f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">'
+    return f"{box}<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>\n"
+
+
+def _class(cell: SyntaxTreeNode, *more: str) -> str:
+    names = [*(["number"] if "right" in str(cell.attrs.get("style", "")) else []), *more]
+    return f' class="{" ".join(names)}"' if names else ""
+
+
+def _cell(index: int, cell: SyntaxTreeNode) -> str:
+    """The first of a row names it; below the value of another one is its change."""
+    lines = markdown.lines(cell)
+    value = sort_value(lines[0])
+    classes = [name for mark, name in VERDICTS.items() if index and mark in "".join(lines)]
+    classes += ["long"] if index and max(map(len, lines)) > LONG_LINE else []
+    tag, scope = ("td", "") if index else ("th", ' scope="row"')
+    data = "" if value is None else f' data-value="{value!r}"'
+    texts = markdown.to_html(cell.children).split(markdown.BREAK)
+    glued = [_glued(text, short=index > 0 and _is_short(line)) for text, line in zip(texts, lines, strict=True)]
+    first, mark, below = markdown.BREAK.join(glued).partition(markdown.BREAK)
+    below = f'{mark}<span class="change">{below}</span>' if mark else ""
+    return f"<{tag}{scope}{_class(cell, *classes)}{data}>{first}{below}</{tag}>"
+
+
+def _is_short(line: str) -> bool:
+    """Whether it is a number with little beside it, which is not broken."""
+    return len(line) <= LONG_LINE and sort_value(line) is not None
+
+
+def _glued(text: str, short: bool) -> str:
+    """A mark stays beside its first word, and a short text on one line, but for its verdict."""
+    return (GLUED if short else AFTER_MARK).sub(lambda found: found[1] or NO_BREAK, text)
+
+
+HERE = Path(__file__).parent
+BACKGROUND, FOREGROUND = (0x16, 0x19, 0x1D), (0xE8, 0xE6, 0xE3)
+"""Background and text in the dark, as in page.css."""
+PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<nav aria-label="Contents"><details><summary>Contents</summary>
+<ol>
+{contents}
+</ol>
+</details></nav>
+<main>
+{main}</main>
+<div id="values" role="status"></div>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def page(title: str, text: str, files: Mapping[str, bytes]) -> bytes:
+    """The page of a report in Markdown, with the pictures among `files` that it shows."""
+    made = Page(files)
+    main = body(text, made)
+    style = (
+        _read("page.css")
+        + f"@media screen and (prefers-color-scheme: dark) {{\n{dark_rules(main, BACKGROUND, FOREGROUND)}\n}}\n"
+    )
+    script = _read("page.js")
+    contents = "\n".join(f'<li><a href="#{anchor}">{html.escape(name)}</a></li>' for name, anchor in made.chapters)
+    parts = {"title": html.escape(title), "contents": contents, "main": main, "style": style, "script": script}
+    return PAGE.format(policy=policy(style, script), **parts).encode()
+
+
+def _read(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+def policy(style: str, script: str) -> str:
+    """Content security policy: nothing is loaded from anywhere, and no other style or script runs."""
+    return f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

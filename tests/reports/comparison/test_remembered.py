@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from reports.comparison.remembered import remembered
+from reports.comparison import cached_method
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Counting:
     factor: int
     calls: list[tuple[int, ...]] = field(default_factory=list)
 
-    @remembered
+    @cached_method
     def product(self, *numbers: int) -> int | None:
         self.calls.append(numbers)
         return self.factor * numbers[0] if numbers[0] else None

@@ -7,7 +7,7 @@ import pytest
 from browser import Page, axe_core, chromium
 
 from reports.comparison.compare import compare
-from reports.html.page import page as page_of
+from reports.html import page as page_of
 from reports.render import render
 
 WIDTHS = (400, 1000, 1600)

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from reports.comparison.compare import compare
-from reports.html.page import page
+from reports.html import page
 from reports.html.picture import dark_rules, inline
 from reports.render import render
 from reports.writing import formats

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.html.page import sort_value
+from reports.html import sort_value
 from reports.writing import formats
 
 
