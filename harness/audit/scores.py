@@ -13,16 +13,15 @@ from statistics import fmean
 
 from scipy.special import nctdtr, ndtri
 
-from harness import arms, metrics, paired, tags, verdict_rules
+from harness import arms, metrics, paired, tags
 from harness.audit.claims import Relation, Score, arms_of
 from harness.audit.verdicts import PAIRS, Measured, Point, Where, conditions
 from harness.config import mistakes
 from harness.errors import InputError, unknown
 from harness.metrics import PER_TOKEN, Direction, Metric, has_one_vocabulary
-from harness.paired import CONFIDENCE, Difference, Replicate, Values
+from harness.paired import CONFIDENCE, Difference, Replicate, Tells, Values
 from harness.plateau import LOSS, MASKED, PROBE, SHARE
 from harness.tracking.run_log import FinishedRun
-from harness.verdict_rules import Tells
 
 PARAMETERS = {
     "model": "model_name",
@@ -97,14 +96,14 @@ def difference(
     sign = -1 if metric.direction is Direction.LOWER else 1
     ours, theirs = (paired.by_pretraining(side) for side in (of, against))
     is_score = metric.unit == "score"
-    if is_score and (silent := verdict_rules.tells(theirs, ours, constant, margin, items, headline)) is not Tells.EVERYTHING:
+    if is_score and (silent := paired.tells(theirs, ours, constant, margin, items, headline)) is not Tells.EVERYTHING:
         return silent.value
     if metric.name == LOSS and constant is not None and min(map(fmean, (ours, theirs))) > SHARE * constant:
         return "neither arm has left the plateau of word frequencies"
     found = paired.compare_paired(*({one: sign * value for one, value in side.items()} for side in (against, of)))
     if found is None or not (is_score and items):
         return found
-    return found.with_items(verdict_rules.items_error(fmean(theirs), fmean(ours), items, headline))
+    return found.with_items(paired.items_error(fmean(theirs), fmean(ours), items, headline))
 
 
 def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
@@ -144,7 +143,7 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
 
 def _point(found: Difference, where: Where) -> Point:
     """Without a finite interval where there are too few replicates, or all are equal: there is no scatter to judge by."""
-    if not verdict_rules.has_enough(found) or not found.error:
+    if not paired.has_enough(found) or not found.error:
         return Point(found.mean, where, -math.inf, math.inf, difference=found)
     return Point(found.mean, where, difference=found).at(CONFIDENCE)
 
@@ -305,7 +304,7 @@ def _seeds(reading: Score, point: Point) -> int:
 
 def seeds_needed(effect: float) -> int:
     """Fewest pairs with which a paired t test at 5 % finds an effect of so many standard deviations with a power of 80 %."""
-    for n in range(verdict_rules.FEWEST_REPLICATES, MOST_SEEDS):
+    for n in range(paired.FEWEST_REPLICATES, MOST_SEEDS):
         if 1 - nctdtr(n - 1, effect * math.sqrt(n), paired.t_quantile(n - 1)) >= POWER:
             return n
     return MOST_SEEDS

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 from harness import tags
 from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
-from harness.paired import CONFIDENCE
-from harness.verdict_rules import FEWEST_REPLICATES
+from harness.paired import CONFIDENCE, FEWEST_REPLICATES
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import in_order, seed_order
 from reports.comparison.statistics import FEWEST_EXACT

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness import metrics, verdict_rules
+from harness import metrics, paired
 from harness.metrics import Direction, Metric
 from harness.paired import Replicate, Spread, Values, spread
 from reports.comparison import compare
@@ -81,8 +81,8 @@ class Glue:
     def _average_change(self, baseline: str, label: str) -> Change | None:
         rows = [(section, row) for section in self.counted if section.before and (row := section.row_of(label))]
         score = metrics.get(HEADLINE)
-        of_items = verdict_rules.over_tasks([section.items_error(row, score) for section, row in rows])
-        tells = verdict_rules.tells_of_tasks([section.tells(row, HEADLINE) for section, row in rows])
+        of_items = paired.over_tasks([section.items_error(row, score) for section, row in rows])
+        tells = paired.tells_of_tasks([section.tells(row, HEADLINE) for section, row in rows])
         return change(AVERAGE, self.average(baseline), self.average(label), items=of_items, tells=tells)
 
     @functools.cached_property

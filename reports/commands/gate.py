@@ -17,8 +17,8 @@ from scipy.special import ndtri, stdtrit
 
 from harness import arms, metrics, tags
 from harness.metrics import Compared, Direction, Margin
+from harness.paired import LEVEL, Tells
 from harness.terminal import table, wrapped
-from harness.verdict_rules import LEVEL, Tells
 from reports.commands import Parser, add_where
 from reports.comparison import launches
 from reports.comparison.compare import Comparison, compare

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness import metrics, verdict_rules
+from harness import metrics, paired
 from harness.metrics import HIGHEST_FLOOR, Compared
 from harness.paired import by_pretraining, of_differences
 from reports.comparison import launches
@@ -49,14 +49,14 @@ def estimate(section: Section, row: Row, metric: str) -> Estimate | None:
     item = _item_error(section, row, found.mean) if declared.unit == "score" else 0.0
     interval = found.with_items(item).interval
     if interval and declared.unit in ("score", "share"):
-        low, high = verdict_rules.ends(section.headline if declared.unit == "score" else None)
+        low, high = paired.ends(section.headline if declared.unit == "score" else None)
         interval = max(low, interval[0]), min(high, interval[1])
     return Estimate(found.mean, interval, len(independent), _doubt(section, row, metric, len(independent)))
 
 
 def _item_error(section: Section, row: Row, mean: float) -> float:
     items = [run.metrics[EXAMPLES] for run in row.runs.values() if EXAMPLES in run.metrics]
-    return verdict_rules.item_error(mean, min(items), section.headline) if items else 0.0
+    return paired.item_error(mean, min(items), section.headline) if items else 0.0
 
 
 def _doubt(section: Section, row: Row, metric: str, count: int) -> str:

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
-from harness import arms, metrics, verdict_rules
+from harness import arms, metrics, paired
 from harness.metrics import Metric
-from harness.paired import Replicate, compare_paired
-from harness.verdict_rules import Tells
+from harness.paired import Replicate, Tells, compare_paired
 from reports.comparison import launches
 from reports.comparison.section import Row, Section
 from reports.comparison.statistics import (
@@ -179,7 +178,7 @@ def _items_error(found: Design, effect: Effect, metric: Metric) -> float:
 def _tells(found: Design, rows: Iterable[Row], metric: str) -> Tells:
     """As much as the task can say of any of these arms and the baseline."""
     others = [row for row in rows if row is not found.section.before]
-    return verdict_rules.tells_of_tasks([found.section.tells(row, metric) for row in others])
+    return paired.tells_of_tasks([found.section.tells(row, metric) for row in others])
 
 
 def _session(rows: Iterable[Row]) -> str | None:

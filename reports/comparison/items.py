@@ -20,7 +20,7 @@ from safetensors.numpy import load_file
 from scipy.special import ndtr, ndtri
 from tokenizers import Tokenizer
 
-from harness import checksums, paths, verdict_rules
+from harness import checksums, paired, paths
 from reports.reading import folders
 from reports.reading.store import Run
 
@@ -132,7 +132,7 @@ class Paired:
     @property
     def share_apart(self) -> float:
         """Share of the scatter over items that the two do not have in common."""
-        return verdict_rules.share_apart(self.before, self.after)
+        return paired.share_apart(self.before, self.after)
 
     @property
     def change(self) -> float:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
-from harness import arms, metrics, verdict_rules
+from harness import arms, metrics, paired
 from harness.metrics import PER_BYTE, PER_TOKEN, Compared, Direction, Metric, has_one_vocabulary
-from harness.paired import Replicate, Spread, by_pretraining, geometric_mean, pair, spread
+from harness.paired import Replicate, Spread, Tells, by_pretraining, geometric_mean, pair, spread
 from harness.plateau import LOSS, MASKED, PROBE, SHARE
-from harness.verdict_rules import Tells
 from reports.comparison import cached_method, items, launches
 from reports.comparison.items import Errors, Paired
 from reports.comparison.launches import Place, Rows, Sessions
@@ -176,7 +175,7 @@ class Section:
         item, means = self.item(row), [one.mean(metric.name) if one else None for one in (self.before, row)]
         if metric.unit != "score" or item is None or None in means:
             return 0.0
-        return verdict_rules.items_error(*means, 1 / item, self.kind_of(metric.name), self.share_apart(row))
+        return paired.items_error(*means, 1 / item, self.kind_of(metric.name), self.share_apart(row))
 
     def kind_of(self, name: str) -> str | None:
         """Which score it is, as tasks name it: of the headline score that of this task."""
@@ -214,8 +213,8 @@ class Section:
         values, constants, item = by_pretraining(row.values(name)), row.constants(name), self.item(row)
         if not values or not constants or name != HEADLINE:
             return None
-        error = verdict_rules.item_error(fmean(values), 1 / item, self.kind_of(name)) if item else 0.0
-        return verdict_rules.beats_constant(values, fmean(constants), item=error)
+        error = paired.item_error(fmean(values), 1 / item, self.kind_of(name)) if item else 0.0
+        return paired.beats_constant(values, fmean(constants), item=error)
 
     def tells(self, row: Row, name: str) -> Tells:
         """What the task can say of the baseline and this arm in a score, or the held-out text in a masked loss."""
@@ -230,7 +229,7 @@ class Section:
         if name != HEADLINE and self.tells(row, HEADLINE) is Tells.NOTHING:
             return Tells.NOTHING
         margin = metrics.get(name).margin.size
-        return verdict_rules.tells(*sides, constant, margin, 1 / item if item else None, self.kind_of(name))
+        return paired.tells(*sides, constant, margin, 1 / item if item else None, self.kind_of(name))
 
     def seconds(self, row: Row) -> float | None:
         """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
@@ -271,11 +270,11 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
     if metric.unit == "score":
         one_each = [item for section, row in tasks if (item := section.item(row))]
         floor = math.fsum(one_each) / len(one_each) if one_each else None  # one item in every task
-        of_items = verdict_rules.over_tasks([section.items_error(row, metric) for section, row in tasks])
+        of_items = paired.over_tasks([section.items_error(row, metric) for section, row in tasks])
     elif metric.unit == "bytes":
         floor = timed.memory_floor(sides)
     reached = tasks[0][0].runs[0].has_budget_of_time
-    tells = verdict_rules.tells_of_tasks([section.tells(row, name) for section, row in tasks])
+    tells = paired.tells_of_tasks([section.tells(row, name) for section, row in tasks])
     found = change(metric, *(over_tasks(of_side, logs) for of_side in each), floor, floor or 0.0, reached, of_items, tells)
     if found is None:
         return None

@@ -15,8 +15,22 @@ from typing import TypeVar
 from scipy.special import ndtri, stdtrit
 
 from harness.metrics import COUNTED_UNITS, HIGHEST_FLOOR, Compared, Direction, Margin, Metric
-from harness.paired import CONFIDENCE, ROUNDING, Difference, Replicate, Values, compare_paired, group_means, holm, pair, spread
-from harness.verdict_rules import FEWEST_REPLICATES, LEVEL, TRAINED_UNITS, Tells
+from harness.paired import (
+    CONFIDENCE,
+    FEWEST_REPLICATES,
+    LEVEL,
+    ROUNDING,
+    TRAINED_UNITS,
+    Difference,
+    Replicate,
+    Tells,
+    Values,
+    compare_paired,
+    group_means,
+    holm,
+    pair,
+    spread,
+)
 
 EQUIVALENCE = 1 - 2 * LEVEL
 """Confidence of the interval that two one-sided tests at LEVEL keep within the margin."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness import arms, metrics, tags
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
-from harness.verdict_rules import LEVEL, Tells
+from harness.paired import LEVEL, Tells
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, selected
 from reports.comparison.items import CLASSES, SPANS, TAGS, Paired

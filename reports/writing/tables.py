@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from harness import metrics, tags
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric, has_one_vocabulary
-from harness.paired import CONFIDENCE, Spread, pair
-from harness.verdict_rules import Tells
+from harness.paired import CONFIDENCE, Spread, Tells, pair
 from reports.comparison.compare import Comparison
 from reports.comparison.section import ACCURACY, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
 from reports.comparison.statistics import MOST_PAIRS, Change, Evidence, Verdict

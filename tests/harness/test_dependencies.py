@@ -87,7 +87,7 @@ def test_reports_know_of_the_project_only_the_contract_and_themselves():
         "harness.redact",
         "harness.tags",
         "harness.terminal",
-        "harness.verdict_rules",
+        "harness.paired",
     )
     for path in files("reports"):
         inside = {name for name in imported(path) if name.split(".")[0] in PROJECT}

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from harness import verdict_rules
-from harness.paired import Difference, Replicate, compare_paired, of_differences
-from harness.verdict_rules import Tells
+from harness import paired
+from harness.paired import Difference, Replicate, Tells, compare_paired, of_differences
 
 STUDIES = 1000
 
@@ -29,8 +28,8 @@ def study(rng: np.random.Generator, count: int, items: int, own: float, luck: fl
 
 def difference(right: np.ndarray, with_predictions: bool) -> Difference:
     before, after = right
-    apart = verdict_rules.share_apart(before, after) if with_predictions else 1.0
-    error = verdict_rules.items_error(float(before.mean()), float(after.mean()), right.shape[2], apart=apart)
+    apart = paired.share_apart(before, after) if with_predictions else 1.0
+    error = paired.items_error(float(before.mean()), float(after.mean()), right.shape[2], apart=apart)
     return compare_paired(seeds(before.mean(axis=1)), seeds(after.mean(axis=1))).with_items(error)
 
 
@@ -41,7 +40,7 @@ def test_equal_arms_are_told_apart_in_at_most_one_study_of_twenty(count: int, ow
     """Whatever scatters most: seeds, items, or the strengths of an arm on single items, which no number of seeds shows."""
     rng = np.random.default_rng([count, int(100 * own), int(100 * luck)])
     found = [difference(study(rng, count, 200, own, luck), with_predictions) for _ in range(STUDIES)]
-    alarms = np.mean([one.t_test_p() <= verdict_rules.LEVEL for one in found])
+    alarms = np.mean([one.t_test_p() <= paired.LEVEL for one in found])
     print(f"{count} seeds, own {own}, luck {luck}: {alarms:.4f}")
     assert alarms <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / STUDIES)
 
@@ -85,29 +84,29 @@ def test_equal_differences_are_as_wide_as_the_items():
 
 
 def test_two_replicates_are_not_enough_on_either_level():
-    assert not verdict_rules.has_enough(of_differences([0.02, 0.03]))
-    assert verdict_rules.has_enough(of_differences([0.02, 0.03, 0.02]))
+    assert not paired.has_enough(of_differences([0.02, 0.03]))
+    assert paired.has_enough(of_differences([0.02, 0.03, 0.02]))
     both = {Replicate(str(first), str(second)): 0.01 * first + 0.003 * second for first in range(2) for second in range(5)}
-    assert not verdict_rules.has_enough(compare_paired(dict.fromkeys(both, 0.0), both))
+    assert not paired.has_enough(compare_paired(dict.fromkeys(both, 0.0), both))
     crossed = {Replicate("", str(second)): 0.7 + 0.01 * second for second in range(2)}
     pretrained = {Replicate(str(first), str(second)): 0.8 + 0.01 * first for first in range(5) for second in range(2)}
-    assert not verdict_rules.has_enough(compare_paired(crossed, pretrained))
+    assert not paired.has_enough(compare_paired(crossed, pretrained))
 
 
 def test_errors_of_items():
-    assert verdict_rules.item_error(0.8, 10_000) == pytest.approx(0.004, rel=0.01)
-    assert 0.001 < verdict_rules.item_error(1.0, 500) < 0.005
-    assert verdict_rules.item_error(0.8, 10_000, "pearson") == pytest.approx(0.0036, rel=0.01)
-    assert verdict_rules.item_error(1.0, 500, "pearson") > 0
-    assert verdict_rules.over_tasks([0.03, 0.04]) == pytest.approx(0.025)
+    assert paired.item_error(0.8, 10_000) == pytest.approx(0.004, rel=0.01)
+    assert 0.001 < paired.item_error(1.0, 500) < 0.005
+    assert paired.item_error(0.8, 10_000, "pearson") == pytest.approx(0.0036, rel=0.01)
+    assert paired.item_error(1.0, 500, "pearson") > 0
+    assert paired.over_tasks([0.03, 0.04]) == pytest.approx(0.025)
 
 
 def test_what_both_arms_get_wrong_is_no_scatter_of_their_difference():
     right = np.random.default_rng(0).random((3, 400)) < 0.7
     other = right.copy()
     other[:, :4] = ~other[:, :4]
-    assert verdict_rules.share_apart(right.astype(float), other.astype(float)) < 0.1
-    assert verdict_rules.share_apart(np.ones((2, 50)), np.ones((2, 50))) == 1.0  # nothing is known of what is never wrong
+    assert paired.share_apart(right.astype(float), other.astype(float)) < 0.1
+    assert paired.share_apart(np.ones((2, 50)), np.ones((2, 50))) == 1.0  # nothing is known of what is never wrong
 
 
 @pytest.mark.parametrize(
@@ -125,8 +124,8 @@ def test_what_both_arms_get_wrong_is_no_scatter_of_their_difference():
     ],
 )
 def test_what_a_task_can_tell(before: tuple, after: tuple, constant: float | None, found: Tells):
-    assert verdict_rules.tells(before, after, constant, 0.01, 500) is found
+    assert paired.tells(before, after, constant, 0.01, 500) is found
 
 
 def test_an_arm_that_fails_on_one_seed_solves_no_task():
-    assert verdict_rules.tells((1.0, 1.0, 0.5), (1.0, 0.99, 1.0), None, 0.01, 500) is Tells.EVERYTHING
+    assert paired.tells((1.0, 1.0, 0.5), (1.0, 0.99, 1.0), None, 0.01, 500) is Tells.EVERYTHING

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness import metrics, verdict_rules
+from harness import metrics, paired
 from harness.audit import scores
 from harness.metrics import Margin
 from harness.paired import Replicate
@@ -132,7 +132,7 @@ def audited(case: Case) -> str:
     found = scores.difference(*sides, metrics.get(SCORE), 0.01, case.constant, case.items)
     if isinstance(found, str):
         return "silent"
-    low, high = found.interval if verdict_rules.has_enough(found) else (-math.inf, math.inf)
+    low, high = found.interval if paired.has_enough(found) else (-math.inf, math.inf)
     return "better" if low > 0 else "worse" if high < 0 else "open"
 
 

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from harness import paths
 from reports.chapters import predictions
+from reports.comparison import items
 from reports.comparison.compare import Study, compare
 from reports.comparison.items import CLASSES
 from reports.comparison.items import TAGS as WRONG_TAGS
@@ -77,23 +78,23 @@ def test_replicates_are_averaged(run, tmp_path):
 
 def test_tags_are_wrong_by_their_share_of_an_items_words(run, tmp_path):
     one = run("base", TAGS | {"prediction": [0, 1, 0, 0, 1, 1], "logit_0": [0.0] * 6, "logit_1": [0.0] * 6})
-    found = predictions.errors(one, tmp_path)
+    found = items.errors(one, tmp_path)
     assert (found.what, found.items) == (WRONG_TAGS, ("x", "y", "z"))
     assert found.values == pytest.approx([1 / 3, 0, 1])
 
 
 def test_spans_are_right_up_to_case_punctuation_and_articles(run, tmp_path):
     table = {"item": ["q1", "q2", "q3"], "prediction": ["cat!", "", "in 1990"], "answers": ANSWERS}
-    found = predictions.errors(run("base", table), tmp_path)
+    found = items.errors(run("base", table), tmp_path)
     assert found.values.tolist() == [0.0, 0.0, 1.0]
-    said = predictions.errors(run("said", table | {"prediction": ["A DOG", "something", "1990"]}), tmp_path)
+    said = items.errors(run("said", table | {"prediction": ["A DOG", "something", "1990"]}), tmp_path)
     assert said.values.tolist() == [0.0, 1.0, 0.0]
 
 
 def test_classifications_and_files_that_are_no_parquet_have_no_such_errors(run, tmp_path):
     classes = {"item": [1], "label": [0], "prediction": [0], "logit_0": [0.0], "logit_1": [0.0]}
-    assert predictions.errors(run("classes", classes), tmp_path).what == CLASSES
-    assert predictions.errors(run("torn", b"no parquet"), tmp_path) is None
+    assert items.errors(run("classes", classes), tmp_path).what == CLASSES
+    assert items.errors(run("torn", b"no parquet"), tmp_path) is None
     assert chapter([run("base", classes), run("other", classes)], tmp_path) == ""
 
 

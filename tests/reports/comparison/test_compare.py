@@ -137,8 +137,9 @@ def test_one_seed_gives_a_direction_only():
     assert change(metrics.get(SCORE), {S0: 0.8}, {S0: 0.9}).verdict is Verdict.DIRECTION_BETTER
 
 
-def test_counted_metric_needs_no_shared_seed():
-    result = change(metrics.get(TOTAL), {S0: 100.0}, {S5: 60.0})
+def test_counted_metric_needs_no_shared_seed(make_run):
+    section = compare("s", [make_run(values={TOTAL: 100.0}), make_run("new", 5, {TOTAL: 60.0})]).sections[0]
+    result = section.change(section.row_of("new"), TOTAL)
     assert (result.absolute, result.percent, result.verdict, result.interval) == (-40, -40, Verdict.BETTER, None)
 
 
