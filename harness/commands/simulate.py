@@ -28,10 +28,7 @@ def report(setting: Setting, outcome: Outcome) -> list[str]:
         f"{outcome.killed:,} workers were killed, {counted(outcome.crashes, 'command')} crashed",
         "calls": f"the command was called {counted(outcome.calls, 'time')}"
         + (f"; {outcome.breaks} calls were stopped by failures in a row (sweep.same_failures)" if outcome.breaks else ""),
-        "shared folder": f"{outcome.looks:,} looks at runs, {outcome.looks / span:,.1f} a second, "
-        f"{outcome.peak_looks:,.1f} in the busiest minute",
-        "tracking store": f"{outcome.store_calls / span:,.1f} calls a second, "
-        f"{outcome.peak_store_calls:,.1f} in the busiest minute",
+        "shared folder": f"{outcome.looks:,} looks at runs, {outcome.looks / span:,.1f} a second",
         "scheduling": f"{1e6 * outcome.cpu_s / setting.runs:.0f} µs of CPU a run, measured here",
     }
     width = max(map(len, lines)) + 2

@@ -3,13 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from mlflow import MlflowClient
 
 from harness.__main__ import main
-from harness.study import run_folder, simulation
+from harness.study import simulation
 from harness.study.schedule import Order
 from harness.study.simulation import Setting, Simulation
-from harness.tracking.mlflow_store import Tracker
 
 CALM = {"spread": 0.0, "look_ms": 0.0}
 
@@ -18,8 +16,6 @@ def test_equal_runs_that_divide_evenly_take_the_least_time():
     outcome = Simulation(Setting(runs=40, workers=10, minutes=2.0, **CALM)).run()
     assert outcome.makespan_s == outcome.bound_s == pytest.approx(480)
     assert (outcome.finished, outcome.calls, outcome.looks, outcome.wasted_s) == (40, 1, 40, 0)
-    ends = simulation.CALLS_AT_START + simulation.CALLS_AT_END
-    assert outcome.store_calls == pytest.approx(40 * ends + 40 * 120 / simulation.EVERY_S, rel=0.3)
 
 
 def test_the_command_looks_at_one_run_after_the_other():
@@ -141,31 +137,3 @@ def test_what_would_never_end_is_given_up(argument, monkeypatch, capsys):
     monkeypatch.setattr(simulation, "MOST_STEPS", 20_000)
     assert main(["simulate", "workers=10", "commands=2", argument]) == 2
     assert "harness simulate: given up: " in capsys.readouterr().err
-
-
-def test_the_load_of_a_long_sweep_is_that_of_each_minute():
-    """Between two changes of what runs, no minute is looked at."""
-    setting = Setting(runs=3, workers=1, minutes=1e6, **CALM)
-    outcome = Simulation(setting).run()
-    ends = simulation.CALLS_AT_START + simulation.CALLS_AT_END
-    assert outcome.store_calls == pytest.approx(3 * (ends + 60e6 / simulation.EVERY_S), rel=1e-3)
-
-
-def test_calls_of_the_tracking_store_are_those_of_a_real_run(sweep, output, monkeypatch):
-    """What a run sends as it begins and as it ends, without its curves, whose calls the simulation adds by time."""
-    folder, calls = sweep.folder("base"), []
-    record = run_folder.read(folder)
-    tracker = Tracker(None, str(output), "s")
-    tracker.begin(record, folder)  # what a study asks once
-    for name in ("create_run", "log_batch", "log_inputs", "log_artifact", "set_terminated", "search_runs", "update_run"):
-        method = getattr(MlflowClient, name)
-
-        def counted(self, *arguments, method=method, name=name, **options):
-            calls.append(name)
-            return method(self, *arguments, **options)
-
-        monkeypatch.setattr(MlflowClient, name, counted)
-    tracker.begin(record | {"attempt": "another"}, folder)
-    at_start = len(calls)
-    tracker.end(record | {"attempt": "another"}, folder, "finished")
-    assert (at_start, len(calls) - at_start) == (simulation.CALLS_AT_START, simulation.CALLS_AT_END), calls
