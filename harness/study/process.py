@@ -205,7 +205,7 @@ def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None
             console.plain(f"{run.label}: {result['status']} already, skipped (rerun=true runs it again)")
             _warn(run, result, record)
             its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
-            command.trackers.send(its_study, lambda backend: backend.agree(record, run.folder))
+            command.trackers.send(its_study, lambda backend: backend.sync_if_stale(record, run.folder))
             return End(State(result["status"])), False
     except BrokenPipeError:  # of our own output
         raise

@@ -143,7 +143,7 @@ class Tracker(Backend):
     def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
         self.close(self._ids[record["attempt"]], folder, status)
 
-    def agree(self, record: dict[str, Any], folder: Path) -> bool:
+    def sync_if_stale(self, record: dict[str, Any], folder: Path) -> bool:
         """Sends a run again whose result in its folder is another than its state here; whether it was."""
         if self._states is None:
             self._states = {

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +52,6 @@ class TensorBoard(Backend):
         self.curves(record, entries)
         self.end(record, folder, "finished")
 
-    def agree(self, record: dict[str, Any], folder: Path) -> None:
+    def sync_if_stale(self, record: dict[str, Any], folder: Path) -> None:
         if not self._folder(record).is_dir():
             self.send(record, folder)
-
-    def reap(self) -> None:
-        """Nothing: a folder has no state."""
-
-    def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
-        """Nothing: TensorBoard knows runs alone."""
-
-    def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
-        """Nothing: TensorBoard knows runs alone."""

@@ -61,20 +61,22 @@ class Backend(abc.ABC):
         self.end(record, folder, result["status"] if result else "failed")
 
     @abc.abstractmethod
-    def agree(self, record: dict[str, Any], folder: Path) -> None:
+    def sync_if_stale(self, record: dict[str, Any], folder: Path) -> None:
         """Sends a finished run again if the tracker has another state of it."""
 
-    @abc.abstractmethod
-    def reap(self) -> None:
-        """Ends the runs of processes that no longer exist."""
+    def reap(self) -> None:  # noqa: B027 - a default
+        """Ends the runs of processes that no longer exist; nothing where the tracker notices that itself."""
 
-    @abc.abstractmethod
-    def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
-        """Begins the study. `plan`: tags of each planned run; `source`: tags that say what was called, and by whom."""
+    def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:  # noqa: B027
+        """Begins the study where the tracker has studies.
 
-    @abc.abstractmethod
-    def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
-        """Ends the study, with the folder of its report."""
+        `plan`: tags of each planned run; `source`: tags that say what was called, and by whom.
+        """
+
+    def close_study(  # noqa: B027
+        self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None
+    ) -> None:
+        """Ends the study where the tracker has studies, with the folder of its report."""
 
 
 PATIENCE_S = 60.0
@@ -109,17 +111,17 @@ class Background:
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Calls it later; not at all if a call has failed."""
-        self.say()
+        self.report_failure()
         self._calls.put(lambda: function(*arguments))
 
-    def say(self) -> None:
+    def report_failure(self) -> None:
         """Prints once that the tracker has failed, if it has."""
         if self._error is not None and not self._said:
             self._said = True
             console.problem(f"{self.name} {self._error}. {self._advice}".rstrip())
 
     @property
-    def is_away(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether a call has failed."""
         return self._error is not None
 
@@ -133,7 +135,7 @@ class Background:
             self._error = "is unreachable (it does not answer)"
             if time.monotonic() >= end:
                 self._error = f"is too slow ({counted(left, 'call')} left after {duration(most_s)})"
-        self.say()
+        self.report_failure()
 
     def _left(self, fewer_than: float = math.inf, most_s: float = 0.0) -> int:
         """Calls that are not done, as soon as there are fewer of them, or after this time."""
@@ -183,7 +185,7 @@ class Kind:
     backend: str
     advice: str
 
-    def load(self, key: str) -> "type[Backend]":
+    def load(self, key: str) -> type[Backend]:
         """The class; its library takes seconds to import. InputError where that is missing."""
         try:
             return getattr(importlib.import_module(f"harness.tracking.{self.module}"), self.backend)
@@ -200,53 +202,40 @@ KINDS = {
 """By key below `tracking`, which is also the name of the extra."""
 
 
-class _Sender:
-    """One kind of tracker, with a backend for each study."""
-
-    def __init__(self, key: str) -> None:
-        kind = KINDS[key]
-        self._backend, self._studies = kind.load(key), {}
-        self.thread = Background(kind.name, kind.advice)
-
-    def send(self, config: "RunConfig", call: "Callable[[Backend], object]") -> None:
-        self.thread.call(lambda: call(self._of(config)))
-
-    def _of(self, config: "RunConfig") -> "Backend":
-        key = (config.tracking.uri, config.output, config.study)
-        if key not in self._studies:
-            self._studies[key] = self._backend(*key)
-            self._studies[key].reap()
-        return self._studies[key]
-
-
 class Trackers:
     """Passes everything on to the trackers that the config chooses. InputError where the package of one is missing."""
 
     def __init__(self, config: "RunConfig") -> None:
-        self._senders = {kind: _Sender(kind) for kind in KINDS if getattr(config.tracking, kind)}
+        self._classes = {key: kind.load(key) for key, kind in KINDS.items() if getattr(config.tracking, key)}
+        self._threads = {key: Background(KINDS[key].name, KINDS[key].advice) for key in self._classes}
+        self._backends: dict[tuple[str, ...], Backend] = {}  # of each tracker one for each study
 
-    def send(self, config: "RunConfig", call: "Callable[[Backend], object]") -> None:
+    def send(self, config: "RunConfig", call: Callable[[Backend], object]) -> None:
         """Calls it with every tracker's backend of the config's study, later and in order."""
-        for sender in self._senders.values():
-            sender.send(config, call)
+        for key, thread in self._threads.items():
+            thread.call(self._call, key, config, call)
+
+    def _call(self, key: str, config: "RunConfig", call: Callable[[Backend], object]) -> None:
+        study = (config.tracking.uri, config.output, config.study)
+        if (key, *study) not in self._backends:
+            self._backends[key, *study] = self._classes[key](*study)
+            self._backends[key, *study].reap()
+        call(self._backends[key, *study])
 
     def wait(self, interrupted: bool = False) -> None:
         """Waits until everything has been sent; not for long where the command was interrupted."""
-        for sender in self._senders.values():
-            if interrupted:
-                sender.thread.wait(ENDED_S, ENDED_S)
-            else:
-                sender.thread.wait()
+        for thread in self._threads.values():
+            thread.wait(*((ENDED_S, ENDED_S) if interrupted else ()))
 
-    def say(self) -> None:
+    def report_failure(self) -> None:
         """Prints once of each tracker that has failed that it has."""
-        for sender in self._senders.values():
-            sender.thread.say()
+        for thread in self._threads.values():
+            thread.report_failure()
 
     @property
     def has_store(self) -> bool:
         """Whether there is an MLflow store to report on, and it has not failed."""
-        return "mlflow" in self._senders and not self._senders["mlflow"].thread.is_away
+        return "mlflow" in self._threads and not self._threads["mlflow"].has_failed
 
 
 class TrackedRun:
@@ -262,17 +251,14 @@ class TrackedRun:
 
     def add(self, entries: list[dict[str, Any]]) -> None:
         """Buffers entries of the run's log and sends them every EVERY_S seconds."""
-        self._pending += [entry for entry in entries if "key" not in entry or not self._is_known(entry)]
-        self._trackers.say()
+        self._pending += [one for one in entries if "key" not in one or one["step"] > self._known.get(one["key"], -1)]
+        self._trackers.report_failure()
         if time.monotonic() - self._last > EVERY_S:
             self._send()
 
     def forget(self, repeated: bool) -> None:
         """Drops what has not been sent: the run begins anew, and all its points come again; if `repeated`, the same ones."""
         self._pending, self._known = [], dict(self._sent) if repeated else {}
-
-    def _is_known(self, point: dict[str, Any]) -> bool:
-        return point["step"] <= self._known.get(point["key"], -1)
 
     def end(self, status: str) -> None:
         """Sends the rest and ends the run with this status."""

@@ -5,7 +5,6 @@ WANDB_MODE, WANDB_PROJECT, WANDB_ENTITY and the login are those of wandb itself;
 
 import os
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,15 +68,6 @@ class WeightsAndBiases(Backend):
         self.curves(record, entries)
         self.end(record, folder, "finished")
 
-    def agree(self, record: dict[str, Any], folder: Path) -> None:
+    def sync_if_stale(self, record: dict[str, Any], folder: Path) -> None:
         if not list(self._folder.glob(f"{FOLDER}/*-{record['attempt']}")):
             self.send(record, folder)
-
-    def reap(self) -> None:
-        """Nothing: the service of wandb notices processes that are gone."""
-
-    def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
-        """Nothing: the group is made by its runs."""
-
-    def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
-        """Nothing: the group has no state."""

@@ -170,7 +170,7 @@ def _supersede(run: PlannedRun, session: str) -> bool:
 
 def _send(run: PlannedRun, trackers: Trackers) -> None:
     record = run_folder.read(run.folder)
-    trackers.send(run.config, lambda backend: backend.agree(record, run.folder))
+    trackers.send(run.config, lambda backend: backend.sync_if_stale(record, run.folder))
 
 
 def _add_timing(run: PlannedRun, session: str, launches: list[Launch], trackers: Trackers) -> None:
@@ -196,7 +196,7 @@ def _track_replicate(run: PlannedRun, timed: Timed, session: str, trackers: Trac
     folder = run.folder.with_name(f"replicate-{session}-{number}-{run.folder.name}")
     if run_log.result(folder) is not None:  # an earlier command was interrupted after it had added this
         known = run_folder.read(folder)
-        trackers.send(run.config, lambda backend: backend.agree(known, folder))
+        trackers.send(run.config, lambda backend: backend.sync_if_stale(known, folder))
         return
     record = run_folder.record(run.config, run.inputs, run.lifted)
     record["name"] += " (A/A replicate)"

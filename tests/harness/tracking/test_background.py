@@ -22,7 +22,7 @@ def test_calls_are_made_in_order(background):
         background.call(made.append, number)
     background.wait()
     assert made == list(range(100))
-    assert not background.is_away
+    assert not background.has_failed
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_whatever_a_library_raises_is_said_once_and_ends_the_calls(background, e
     background.wait()
     background.call(made.append, 2)
     background.wait()
-    assert background.is_away
+    assert background.has_failed
     assert made == []
     assert capsys.readouterr().out == f"MLflow is unreachable ({error}). Run sync later.\n"
 
@@ -59,7 +59,7 @@ def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
     for _ in range(100):
         background.call(print, "late")
     background.wait(most_s=math.inf, patience_s=0.3)
-    assert background.is_away
+    assert background.has_failed
     never.set()
     background.wait(most_s=10)
     assert capsys.readouterr().out == "MLflow is unreachable (it does not answer). Run sync later.\n"
@@ -79,7 +79,7 @@ def test_slow_calls_are_waited_for_as_long_as_they_come_to_an_end(background):
     for number in range(20):
         background.call(slow, number)
     background.wait(most_s=0.6, patience_s=math.inf)
-    assert background.is_away
+    assert background.has_failed
     assert len(made) < 6 + 20
 
 
