@@ -48,20 +48,20 @@ NAMES = (
 )
 """Keys, or groups that end in a dot, that name runs or say where results go."""
 
-BY_CONTENT = (
+PATH_KEYS = (
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
 )
 """Keys that say where content comes from. The content itself is a fact, under `facts.`: rows, text, weights, tokenizer."""
 
-WITHOUT_EFFECT = (
+NEUTRAL_KEYS = (
     *("model.objective", "model.tokenizer.", "model.recipe."),
     *("finetune.keep", "pretrain.keep", "pretrain.checkpoint_every_s"),
 )
 """Other keys, or groups that end in a dot, without effect on results: what a model states is resolved into other keys."""
 
-NO_FACTS = ("model.vocab_size", "model.pad_token_id", "finetune.submit")
+DERIVED_KEYS = ("model.vocab_size", "model.pad_token_id", "finetune.submit")
 """Keys that follow from the tokenizer, or that only add files: two runs that differ in them alone may be compared."""
 
 OF_ARM = (
@@ -73,7 +73,7 @@ OF_ARM = (
 
 def facts(params: Mapping[str, str]) -> Facts:
     """The settings among the parameters of a run that affect its results, without seeds."""
-    out = members(tuple(params), (*NAMES, *BY_CONTENT, *WITHOUT_EFFECT, *NO_FACTS, *SEEDS))
+    out = members(tuple(params), (*NAMES, *PATH_KEYS, *NEUTRAL_KEYS, *DERIVED_KEYS, *SEEDS))
     return versions.FIRST | {key: value for key, value in params.items() if key not in out}
 
 
@@ -101,7 +101,7 @@ def _short_hash(some_facts: Known) -> str:
 
 
 def known(some_facts: Facts) -> Known:
-    """The same facts as a key of a dictionary, whatever their order."""
+    """The facts as a key of a dictionary, whatever their order."""
     return frozenset(some_facts.items())
 
 

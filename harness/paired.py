@@ -134,7 +134,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of values above 0; ValueError without any, or for another."""
+    """The geometric mean of values above 0; ValueError without any, or for another."""
     return math.exp(spread([math.log(value) for value in values]).mean)
 
 
@@ -166,7 +166,7 @@ def compare_paired(before: Values, after: Values) -> Difference | None:
 
 
 def of_differences(differences: Sequence[float]) -> Difference:
-    """Of independent differences; ValueError without any."""
+    """The mean of independent differences; ValueError without any."""
     over = spread(differences)
     if over.sd is None:
         return Difference(1, over.mean, None, independent=1)
@@ -214,7 +214,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, tuple[float, float] |
 
 @functools.cache
 def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """Of Student's t, two-sided."""
+    """Two-sided quantile of Student's t."""
     return float(stdtrit(freedom, (1 + confidence) / 2))
 
 
@@ -234,7 +234,7 @@ def _sign_patterns(n: int) -> np.ndarray:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """By what each p is multiplied so that of all tests of a family at most one in twenty families holds a false difference.
+    """Holm's factors: adjusted p = factor x p, so that at most one in twenty families of tests holds a false difference.
 
     A p that is 0 stays 0. Its interval is consistent at a confidence of 1 - (1 - CONFIDENCE) / factor. Holm, Scandinavian
     Journal of Statistics 6, 1979.

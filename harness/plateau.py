@@ -14,13 +14,13 @@ from harness.paths import REFERENCE, conf_directory
 LOSS, ENTROPY, PROBE = "pretrain/masked_loss", "pretrain/unigram_entropy", "pretrain/probe_steps"
 
 MASKED = (LOSS, "pretrain/masked_accuracy", "pretrain/heldout_bits_per_byte")
-"""Of a trained head or of a probe, which do not compare with each other: a probe is trained for some hundred steps."""
+"""Metrics of a trained head or of a probe, which do not compare with each other: a probe is trained for some hundred steps."""
 
 SHARE = 0.93
-"""Of the unigram entropy: a masked loss above it is on the plateau. A bag of the words around reaches about 0.98."""
+"""Share of the unigram entropy above which a masked loss is on the plateau. A bag of the words around reaches about 0.98."""
 
 KEYS = ("seeds", "torch", "curve", "of")
-"""Of a reference: number of seeds, version of torch, tokens -> [low, high] in nats, parameters of the runs that it is for."""
+"""Keys of a reference: seeds, version of torch, tokens -> [low, high] in nats, parameters of the runs that it is for."""
 
 
 def is_on(metrics: dict[str, float]) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reports.commands import COMMANDS
 from reports.errors import ReportError, unknown
-from reports.report import RARELY, parse, report
+from reports.report import GC_THRESHOLDS, parse, report
 
 
 def run(arguments: list[str]) -> int:
@@ -53,7 +53,7 @@ def leave_out_working_directory() -> None:
 
 
 if __name__ == "__main__":
-    gc.set_threshold(*RARELY)
+    gc.set_threshold(*GC_THRESHOLDS)
     leave_out_working_directory()
     from harness.terminal import ends_with_its_reader  # a folder `harness` would be imported before
 

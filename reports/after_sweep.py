@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from reports.errors import ReportError
-from reports.report import RARELY, parse, read, rendered, writable, write
+from reports.report import GC_THRESHOLDS, parse, read, rendered, writable, write
 
 if TYPE_CHECKING:
-    from reports.read import Found
+    from reports.read import StudyRuns
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ("reports", "harness")
@@ -49,7 +49,7 @@ def update(arguments: list[str], stamp: Path) -> bool:
         return True
 
 
-def state_of(options: argparse.Namespace, runs: "Found") -> str:
+def state_of(options: argparse.Namespace, runs: "StudyRuns") -> str:
     """Hash of all that shapes a report: the runs, with their tags and numbers, the arguments, the audit, and the code."""
     asked = {name: value for name, value in vars(options).items() if name not in ("uri", "out", "output", "audit")}
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode())
@@ -98,5 +98,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    gc.set_threshold(*RARELY)
+    gc.set_threshold(*GC_THRESHOLDS)
     sys.exit(main())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness import metrics, tags
-from reports.comparison.compare import Comparison, differing_settings, selected
+from reports.comparison.compare import Comparison, differing_settings
 from reports.comparison.section import RESULTS
 from reports.read import compare_with_any, read
 from reports.reading import folders
@@ -66,7 +66,7 @@ def _places(comparison: Comparison | None) -> dict[str, Place]:
     found: dict[str, Place] = {}
     for section in comparison.sections if comparison else ():
         for row in section.rows:
-            why = None if section in selected(comparison) else OTHER_CONDITIONS
+            why = None if section in comparison.selected else OTHER_CONDITIONS
             found |= {run.run_id: (row.label, section.conditions, why) for run in row.runs.values()}
             found |= {run.run_id: (row.label, section.conditions, SUPERSEDED) for run in row.superseded}
     return found
@@ -83,7 +83,7 @@ def _identity(run: Run, place: Place | None) -> dict[str, object]:
 
 
 def _numbers(texts: pd.Series) -> pd.Series:
-    """The same column as numbers or as booleans, where all that is set in it are such."""
+    """The column as numbers or booleans, where all of its values are such."""
     known = texts.where(texts.notna() & (texts != "None"), None)
     if set(known.dropna()) in ({"True"}, {"False"}, {"True", "False"}):
         return known.map({"True": True, "False": False}).astype("boolean")

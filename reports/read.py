@@ -40,7 +40,7 @@ def connect(uri: str) -> Reader:
 
 
 @dataclass(frozen=True)
-class Found:
+class StudyRuns:
     """The runs, oldest first; among them A/A replicates, and pretrainings of other studies that they start from."""
 
     reader: Reader
@@ -53,7 +53,7 @@ def open_store(uri: str | None) -> Reader:
     return connect(uri or default_uri())
 
 
-def read(uri: str | None, studies: Sequence[str] = (), condition: str | None = None) -> Found:
+def read(uri: str | None, studies: Sequence[str] = (), condition: str | None = None) -> StudyRuns:
     """Runs of these studies that fit the condition (`reports.reading.where`), by default of the newest that has finished ones.
 
     ReportError for an unknown study, one without runs, a wrong condition, or one that no run fits.
@@ -67,7 +67,7 @@ def read(uri: str | None, studies: Sequence[str] = (), condition: str | None = N
         runs = where.keep(runs, condition)
     runs = store.with_launches(reader, runs)
     everything = sorted([*runs, *store.follow(reader, runs)], key=lambda run: (run.started, run.run_id))
-    return Found(reader, " + ".join(names), everything)
+    return StudyRuns(reader, " + ".join(names), everything)
 
 
 def _newest(reader: Reader) -> str:
@@ -79,7 +79,7 @@ def _newest(reader: Reader) -> str:
     return name
 
 
-def compare_with_first(found: Found, baselines: Sequence[str], along: Iterable[str] = ()) -> Comparison:
+def compare_with_first(found: StudyRuns, baselines: Sequence[str], along: Iterable[str] = ()) -> Comparison:
     """With the first of the baselines that the study has, `base` without any; ReportError as of the last one."""
     keys = list(along)
     for name in baselines[:-1]:

@@ -25,10 +25,10 @@ from reports.writing.tables import COLUMNS, Line, parquet_file, summary
 DRAWN = (pretraining.chapter, components.chapter, effects.chapter, scales.scales, scaling.chapter, pictures.chapter)
 """Chapters that take more time to draw than to compute, and share little of what they compute with others."""
 
-Made = dict[Callable[[Study], Chapter], Chapter]
+Chapters = dict[Callable[[Study], Chapter], Chapter]
 
 
-def can_draw_apart() -> bool:
+def can_fork() -> bool:
     """Whether a forked process is safe and saves time: on Linux, with a second core, and from a process of one thread.
 
     A lock that another thread holds at the fork, such as that of SQLite's memory, is never released in the forked process.
@@ -37,7 +37,7 @@ def can_draw_apart() -> bool:
 
 
 @contextlib.contextmanager
-def drawn_apart(study: Study) -> Iterator[Callable[[], Made]]:
+def draw_in_child(study: Study) -> Iterator[Callable[[], Chapters]]:
     """Begins with the chapters of DRAWN in a forked process; what it gives waits for them.
 
     ReportError where that process ends before; errors of a chapter are raised as they are.
@@ -67,7 +67,7 @@ def _draw(study: Study, sent: Connection, parent: int) -> None:
         sent.send(made)
 
 
-def _received(received: Connection) -> Made:
+def _received(received: Connection) -> Chapters:
     try:
         made = received.recv()
     except EOFError as error:
@@ -159,15 +159,15 @@ def formats(text: str) -> tuple[str, ...]:
 def render(study: Study, formats: Iterable[str] = DEFAULT) -> Files:
     """File name -> content, of all files in these formats."""
     names = tuple(formats)
-    if study.forkable and "png" not in names and can_draw_apart():  # PNG files are made from the figures themselves
-        with drawn_apart(study) as drawn:
+    if study.forkable and "png" not in names and can_fork():  # PNG files are made from the figures themselves
+        with draw_in_child(study) as drawn:
             report = _report(study, names, drawn)
     else:
         report = _report(study, names)
     return {name: content for one in names for name, content in FORMATS[one](report).items()}
 
 
-def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Made] | None = None) -> Report:
+def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Chapters] | None = None) -> Report:
     """All chapters; what is `drawn` elsewhere is asked for last."""
     made = {chapter: chapter(study) for chapter in CHAPTERS if drawn is None or chapter not in DRAWN}
     lines = summary(study.comparison) if {"csv", "parquet"} & {*names} else []

@@ -15,10 +15,10 @@ from reports.commands import COMMANDS, Parser
 from reports.errors import ReportError
 
 if TYPE_CHECKING:
-    from reports.read import Found
+    from reports.read import StudyRuns
     from reports.render import Files
 
-RARELY = (100_000, 50, 50)
+GC_THRESHOLDS = (100_000, 50, 50)
 """Thresholds of garbage collection: of what a report makes, nearly all is kept until it is written."""
 
 
@@ -101,7 +101,7 @@ def writable(out: Path) -> Iterator[None]:
         ) from error
 
 
-def read(options: argparse.Namespace) -> "Found":
+def read(options: argparse.Namespace) -> "StudyRuns":
     """The runs that the options name; ReportError where the store has no answer, or for a wrong target or format."""
     # scipy, pandas and matplotlib take seconds to import: --help does without
     from reports.chapters import cost
@@ -113,7 +113,7 @@ def read(options: argparse.Namespace) -> "Found":
     return read_store(options.uri, options.study, options.where)
 
 
-def rendered(options: argparse.Namespace, runs: "Found") -> "Files":
+def rendered(options: argparse.Namespace, runs: "StudyRuns") -> "Files":
     """Content of all files of the report, the one to open first."""
     from reports import render
     from reports.comparison.compare import Options, Study

@@ -49,7 +49,7 @@ class Shapes:
         return compose.outside_of_a_command([*words, *task], self.config_dir)
 
     def parameters(self, choices: str, part: str) -> int:
-        """Of one part; InputError for an unknown one."""
+        """Parameters of one part; InputError for an unknown one."""
         config = self.config(choices)
         if part in OF_OBJECTIVE:
             return OF_OBJECTIVE[part](_objective(config))
@@ -67,14 +67,14 @@ class Shapes:
 
 
 def _objective(config: RunConfig) -> Objective:
-    """That of `pretrain=`, masked language modelling where there is none."""
+    """The objective of `pretrain=`, masked language modelling where there is none."""
     named = config.pretrain.objective is not ObjectiveName.none
     pretrain = config.pretrain if named else replace(config.pretrain, objective=ObjectiveName.mlm)
     return pretraining_heads.shapes(config.model, pretrain)
 
 
 def objective_flops(config: RunConfig, length: int) -> int:
-    """Of one forward pass of the pretraining objective over one sequence of T tokens."""
+    """FLOPs of one forward pass of the pretraining objective over one sequence of T tokens."""
     return _objective(config).flops(length)
 
 

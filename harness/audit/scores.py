@@ -149,7 +149,7 @@ def _point(found: Difference, where: Where) -> Point:
 
 
 def _sections(reading: Score, against: str, runs: list[FinishedRun]) -> list[Section]:
-    """Of the facts that agree in each, every pair of arms that the two sides have: what is free may differ within a side."""
+    """Every pair of arms of the two sides whose facts agree: what is free may differ within a side."""
     sides, needed = [facts_of(text) for text in (reading.of, against)], facts_of(reading.needs)
     found: dict[str, tuple[Arms, Arms]] = {}
     for run in runs:
@@ -257,7 +257,7 @@ def _has(run: FinishedRun, facts: Mapping[str, str]) -> bool:
 
 
 def plain(value: str) -> str:
-    """The same for `null` and `None`, `1e-3` and `0.001`, `true` and `True`."""
+    """One spelling for `null` and `None`, `1e-3` and `0.001`, `true` and `True`."""
     try:
         return repr(float(value))
     except ValueError:

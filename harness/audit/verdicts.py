@@ -33,7 +33,7 @@ class Point:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of a counted value the value twice."""
+        """Both ends; a counted value twice."""
         return (self.value, self.value) if math.isnan(self.low) else (self.low, self.high)
 
     @property

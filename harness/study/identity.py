@@ -98,7 +98,7 @@ class Identity:
         return self._hash(without=CHOICES)
 
     def _hash(self, without: tuple[str, ...]) -> str:
-        left_out = (*arms.NAMES, *arms.BY_CONTENT, *arms.WITHOUT_EFFECT, *without)
+        left_out = (*arms.NAMES, *arms.PATH_KEYS, *arms.NEUTRAL_KEYS, *without)
         ignored = arms.members(tuple(self.parameters), left_out)
         settings = {key: value for key, value in self.parameters.items() if key not in ignored}
         read = [self.inputs.data, self.inputs.corpus, self.inputs.pretraining]

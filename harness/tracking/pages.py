@@ -35,7 +35,7 @@ NEVER = (
     *(key for key in arms.NAMES if key != "environment."),
     *("facts.", "task.fields", "task.label", "task.labels", "task.scores", "task.headline", "task.item", "task.kind"),
     *("task.source", "task.members", "task.more_validation.", "task.languages.", "task.submission", "task.more_submission."),
-    *("task.test_split", "tokenizer.trained_on", *arms.WITHOUT_EFFECT),
+    *("task.test_split", "tokenizer.trained_on", *arms.NEUTRAL_KEYS),
 )
 """Keys that name the run, are in its tags, or follow from the name of the task."""
 
@@ -71,7 +71,7 @@ def parameters(record: Mapping[str, Any]) -> dict[str, str]:
     defaults = _defaults()
     own = [key for name in IDENTITY for key in used if arms.within(key, (name,)) and used[key] != "None"]
     varied = [key for key in lifted if key in used]
-    content = set(arms.BY_CONTENT)
+    content = set(arms.PATH_KEYS)
     changed = sorted(key for key, value in used.items() if key not in content and value != defaults.get(key))
     chosen = [*own, *varied, *changed]
     return {key: used[key] for key in list(dict.fromkeys(chosen))[:MOST_PARAMETERS]}

@@ -179,7 +179,7 @@ def header(comparison: Comparison) -> str:
 
 
 def _seeds(runs: list[Run]) -> str:
-    """Of fine-tunings, and of pretrainings where there are any."""
+    """Seeds of fine-tunings, and of pretrainings where there are any."""
     replicates = {run.replicate for run in runs}
     pretrainings = sorted({one.pretrain_seed for one in replicates if one.pretrain_seed}, key=seed_order)
     seeds = listed(sorted({run.replicate.seed for run in runs if not run.is_pretraining}, key=seed_order), most=None)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from harness import metrics
-from reports.comparison.compare import Comparison, Study, selected
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import Row, Section
 from reports.writing import formats, plots, tables
 from reports.writing.formats import DASH, Chapter, escape
@@ -36,7 +36,7 @@ class Parts:
 
     @property
     def change(self) -> float:
-        """Of the total."""
+        """Change of the total."""
         return sum(self.after.values()) - sum(self.before.values())
 
     @property
@@ -162,7 +162,7 @@ PART_COLOURS = dict(
 )
 SMALL_COLOUR = "0.6"
 LEAST_SHARE = 0.02
-"""Of an arm's parameters, below which a component cannot be seen in a bar."""
+"""Share of an arm's parameters below which a component cannot be seen in a bar."""
 
 Group = tuple[str, str, Section]
 """Heading, phase (model or published) and section of one table."""
@@ -193,7 +193,7 @@ def groups(comparison: Comparison) -> list[Group]:
     found: list[Group] = []
     for phase, where in PHASES.items():
         shared: list[list[Section]] = []
-        for section in sorted(selected(comparison), key=lambda section: -len(section.rows)):
+        for section in sorted(comparison.selected, key=lambda section: -len(section.rows)):
             counts = encoder_counts(section, phase)
             home = next((group for group in shared if counts <= encoder_counts(group[0], phase)), None)
             if home:
@@ -246,7 +246,7 @@ def _reduction(section: Section, row: Row, total: str) -> str:
 
 
 def _drawn(groups: list[Group], comparison: Comparison) -> list[Group]:
-    """The same with the arms that pictures show."""
+    """The groups with the arms that pictures show."""
     chosen = plots.drawn_arms(comparison)
     return [
         (heading, phase, replace(section, rows=tuple(row for row in section.rows if row.label in chosen)))

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from harness import metrics
 from reports.comparison import factorial
-from reports.comparison.compare import Comparison, Study, selected
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.factorial import INTERACTION, MAIN, Design, Effect
 from reports.comparison.section import HEADLINE
 from reports.comparison.statistics import Change
@@ -50,8 +50,8 @@ def chapter(study: Study) -> Chapter:
 
 
 def found(comparison: Comparison) -> list[Design]:
-    """Of every task; pretrainings have no score."""
-    sections = [section for section in selected(comparison) if not section.is_pretraining]
+    """The design of every task that has one; pretrainings have no score."""
+    sections = [section for section in comparison.selected if not section.is_pretraining]
     return [one for section in sections if (one := factorial.design(section))]
 
 
@@ -129,7 +129,7 @@ LEAST = 1.0
 DARK = 0.179
 """Relative luminance (WCAG 2.1) below which white text has the higher contrast."""
 COLOURS = "PuOr"
-"""Of Brewer's diverging scales one that colour-blind readers can tell apart; sign and size are also written in every cell."""
+"""A diverging scale of Brewer's that colour-blind readers can tell apart; sign and size are also written in every cell."""
 CELL = 0.95
 Cells = dict[tuple[str, str], Change]
 """(row, column) -> effect."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from harness import metrics, paired
 from harness.metrics import Direction, Metric
 from harness.paired import Replicate, Spread, Values, spread
-from reports.comparison import compare
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import HEADLINE, Row, Section
 from reports.comparison.statistics import Change, change, corrected
@@ -59,7 +58,7 @@ class Glue:
         return [label for label in self.comparison.labels if label in here]
 
     def average(self, label: str) -> Values:
-        """Of every replicate that has all counted tasks."""
+        """The average of every replicate that has all counted tasks."""
         numbers = [task_numbers(section, section.row_of(label)) for section in self.counted]
         whole = [one for one in numbers[0] if all(one in of_task for of_task in numbers)] if numbers else []
         return {one: sum(of_task[one] for of_task in numbers) / len(numbers) for one in whole}
@@ -69,7 +68,7 @@ class Glue:
         return {one for section in self.counted if (row := section.row_of(label)) for one in row.runs}
 
     def change(self, label: str) -> Change | None:
-        """Of the average against the baseline's, paired by seed; None for the baseline and where nothing can be paired."""
+        """Change of the average against the baseline, paired by seed; None for the baseline and where nothing can be paired."""
         return self._averages.get(label)
 
     @functools.cached_property
@@ -93,7 +92,7 @@ class Glue:
 
 def glue_of(comparison: Comparison, left_out: tuple[str, ...] = LEFT_OUT) -> Glue | None:
     """None where the study has fewer than two of the tasks."""
-    sections = tuple(section for section in compare.selected(comparison) if section.task in SCORES)
+    sections = tuple(section for section in comparison.selected if section.task in SCORES)
     if len({section.task for section in sections}) < 2:
         return None
     ordered = tuple(sorted(sections, key=lambda section: list(SCORES).index(section.task)))
@@ -108,7 +107,7 @@ def scores_of(section: Section) -> tuple[str, ...]:
 
 
 def task_numbers(section: Section, row: Row | None) -> Values:
-    """Of every replicate that has all of the task's scores."""
+    """The task's number of every replicate that has all of its scores."""
     names = scores_of(section)
     runs = row.runs if row else {}
     whole = {one: run for one, run in runs.items() if all(name in run.metrics for name in names)}

@@ -10,7 +10,7 @@ from harness import metrics
 from harness.paired import Spread
 from reports.chapters.overview import cell
 from reports.comparison import overall
-from reports.comparison.compare import Comparison, Study, selected
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, LOSS
 from reports.reading.store import Run
@@ -65,7 +65,7 @@ def chapter(study: Study) -> Chapter:
 def pairs(comparison: Comparison) -> list[Pair]:
     """In the order of the arms."""
     found: dict[str, Pair] = {}
-    for section in selected(comparison):
+    for section in comparison.selected:
         for row in section.rows:
             run = next(iter(row.runs.values()))
             kind = KINDS.get(run.params.get("match.cost", ""))

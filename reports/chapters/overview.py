@@ -11,7 +11,7 @@ from harness import metrics, tags
 from harness.metrics import Direction
 from reports.chapters import appendix, pretraining
 from reports.comparison import overall
-from reports.comparison.compare import Comparison, Study, selected
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, Section
 from reports.comparison.statistics import Verdict
@@ -119,7 +119,7 @@ def tasks_table(comparison: Comparison) -> list[str]:
 
     A score that is not above the constant answer is marked.
     """
-    shown = [one for one in selected(comparison) if not one.is_pretraining and tables.present(one, [HEADLINE])]
+    shown = [one for one in comparison.selected if not one.is_pretraining and tables.present(one, [HEADLINE])]
     before = findings.parts(comparison)[1:]
     if len(shown) < 2 and not before:
         return []

@@ -33,7 +33,7 @@ CAPTIONS = {
 }
 TRAINING_LOSS = "finetune/loss"
 LEAST_SPAN = 0.10
-"""Of an axis of scores at least: 10 points, so that small differences look small."""
+"""An axis of scores spans at least 10 points, so that small differences look small."""
 MARK = 9.0
 """Distance of two marks, in points of 1/72 inch."""
 
@@ -88,7 +88,7 @@ def score_against(comparison: Comparison, names: dict[int, str], metric: str) ->
 
 
 def sd(row: Row, metric: str) -> float:
-    """Of what is measured; 0 of what is counted, or of a single value."""
+    """Standard deviation of a measured metric; 0 of a counted one, or of a single value."""
     return 0.0 if metrics.get(metric).deterministic else row.spread(metric).sd or 0.0
 
 

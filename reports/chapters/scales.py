@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from harness import metrics, tags
 from harness.paired import CONFIDENCE
 from reports.comparison.compare import Comparison, Study
-from reports.comparison.growth import Fit, Replicates, centres, fit
+from reports.comparison.growth import PowerLaw, Replicates, centres, fit
 from reports.comparison.section import LOSS, Row, Section
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape, listed, prefix
@@ -38,7 +38,7 @@ class Law:
 
     names: tuple[str, ...]  # of the scales, in the order of FLOPs
     losses: Replicates  # FLOPs -> losses of the seeds
-    line: Fit
+    line: PowerLaw
 
 
 def scales(study: Study) -> Chapter:

@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from harness import metrics
 from harness.paired import CONFIDENCE
 from reports.comparison.compare import Study
-from reports.comparison.growth import Crossing, Fit, Group, Race, Replicates, centres, fit, groups
+from reports.comparison.growth import Crossing, Group, PowerLaw, Race, Replicates, centres, fit, groups
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape, prefix
 from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
@@ -53,11 +53,11 @@ def _title(quantity: str) -> str:
     return metrics.get(quantity).title.removesuffix(" by length")
 
 
-def _fit(group: Group, quantity: str, label: str) -> Fit | None:
+def _fit(group: Group, quantity: str, label: str) -> PowerLaw | None:
     return fit(group.values[quantity].get(label, {}), metrics.get(quantity).deterministic)
 
 
-def fit_text(line: Fit | None) -> str:
+def fit_text(line: PowerLaw | None) -> str:
     """`1.42 [1.30, 1.54]`, and on a second line the exponent of the last doubling and how far off the line it is."""
     if line is None:
         return DASH

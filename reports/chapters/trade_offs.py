@@ -14,7 +14,7 @@ import numpy as np
 from harness import metrics
 from harness.metrics import has_one_vocabulary
 from harness.paired import by_pretraining
-from reports.comparison.compare import Comparison, Study, selected
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.estimates import of_launches
 from reports.comparison.section import HEADLINE, Row, Section, headline
 from reports.writing import formats, tables
@@ -27,7 +27,7 @@ FEWEST = 5
 
 
 @dataclass(frozen=True)
-class Place:
+class Rank:
     """Where an arm is: on the front, or behind the arm that is cheaper and better by most score.
 
     `probability` of being on the front is None where the scores of an arm have no spread.
@@ -42,7 +42,7 @@ class Front:
     """The arms of sections that all of them ran, against one cost; `replicates` is the smallest number of paired ones."""
 
     cost: str
-    places: dict[str, Place]
+    places: dict[str, Rank]
     replicates: int
 
 
@@ -61,7 +61,7 @@ def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Fron
     on_front = _on_front(score, spent)
     known = replicates > 1
     places = {
-        label: Place(
+        label: Rank(
             None if on_front[index, 0] else labels[_behind(index, score[:, 0], spent[:, 0])],
             float(on_front[index, 1:].mean()) if known else None,
         )
@@ -71,7 +71,7 @@ def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Fron
 
 
 def _scores(section: Section, rows: Sequence[Row]) -> list[list[float]]:
-    """Of each row, of what all rows have: pretrainings where there are several, else seeds; its mean where they share none."""
+    """Scores of each row by what all have: pretrainings where there are several, else seeds; its mean where they share none."""
     values = [row.values(headline(section)) for row in rows]
     shared = set.intersection(*(set(one) for one in values))
     if not shared:
@@ -169,7 +169,7 @@ def chapter(study: Study) -> Chapter:
 def groups(comparison: Comparison) -> list[tuple[list[str], list[Section]]]:
     """Labels and the tasks that all of them have a score on; sections with the same arms are one group."""
     found: dict[tuple[str, ...], list[Section]] = {}
-    for section in selected(comparison):
+    for section in comparison.selected:
         labels = tuple(row.label for row in section.rows if row.values(HEADLINE))
         if len(labels) > 1 and not section.is_pretraining:
             found.setdefault(labels, []).append(section)
@@ -188,13 +188,13 @@ def _score(sections: list[Section], label: str) -> str:
     return formats.value(sum(means) / len(means), "score")
 
 
-def _place(place: Place) -> str:
+def _place(place: Rank) -> str:
     where = "**front**" if place.behind is None else f"behind {escape(place.behind)}"
     return where if place.probability is None else f"{where}<br>{percent(place.probability)}"
 
 
 def percent(share: float) -> str:
-    """Of draws; what never or always came is not called certain."""
+    """A share of the draws in percent; what never or always came is not called certain."""
     return "< 1 %" if share < 0.005 else "> 99 %" if share > 0.995 else f"{100 * share:.0f} %"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.comparison.compare import Comparison, Study, selected
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import Section
 from reports.reading.store import Run
 from reports.writing import formats, plots
@@ -85,7 +85,7 @@ def chapter(study: Study) -> Chapter:
 
 def tunings(comparison: Comparison) -> list[Tuning]:
     """By task, then by arm."""
-    sections = [section for section in selected(comparison) if not section.is_pretraining]
+    sections = [section for section in comparison.selected if not section.is_pretraining]
     runs = [(section, row.label, next(iter(row.runs.values()))) for section in sections for row in section.rows]
     return [_tuning(comparison, section, label, run) for section, label, run in runs if "tuned.scores" in run.params]
 

@@ -15,7 +15,7 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Of the report (no name) or of one of its commands; a wrong option is a ReportError in place of the usage."""
+    """The options of the report (no name) or of a command; a wrong one is a ReportError in place of the usage."""
 
     def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
         prog = f"python -m reports {command}".rstrip()

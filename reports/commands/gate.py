@@ -26,7 +26,7 @@ from reports.comparison.labels import seeds_text
 from reports.comparison.section import HEADLINE, Row, Section, headline
 from reports.comparison.statistics import MOST_PAIRS, Change, margin_of
 from reports.errors import ReportError, unknown
-from reports.read import Found, compare_with_any, read
+from reports.read import StudyRuns, compare_with_any, read
 from reports.reading.store import Run
 from reports.writing import formats, tables
 from reports.writing.formats import DASH, SHARES
@@ -71,7 +71,7 @@ class Test:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Of both one-sided tests, in units of the metric; None for a single pair."""
+        """The interval of both one-sided tests, in units of the metric; None for a single pair."""
         evidence = self.change.evidence if self.change else None
         ends = evidence.found.interval_at(1 - 2 * LEVEL) if evidence else None
         if ends is None:
@@ -281,7 +281,7 @@ def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[st
     return comparison, *_across(comparison, options)
 
 
-def _within(found: Found, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
+def _within(found: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
     comparison = compare(found.study, found.runs, options.baseline, options.along, found.reader.output)
     labels = [label for label in comparison.labels if label != comparison.baseline]
     chosen = _chosen(labels, options.arm)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from harness import metrics
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
-from reports.comparison.compare import Comparison, selected
+from reports.comparison.compare import Comparison
 from reports.comparison.estimates import NO_BETTER, Estimate, estimate
 from reports.comparison.section import RESULTS, Section, headline
 from reports.errors import ReportError, unknown
@@ -24,7 +24,7 @@ USUAL = ("eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes"
 """Metrics to name where a name has no known group."""
 
 
-class Fit(enum.Enum):
+class Satisfies(enum.Enum):
     """Whether a limit is kept; UNSURE where the interval crosses it or decides nothing, or there is none."""
 
     YES = "fits"
@@ -40,13 +40,13 @@ class Bound:
     value: float
     at_least: bool = False
 
-    def fit(self, found: Estimate | None) -> Fit:
+    def fit(self, found: Estimate | None) -> Satisfies:
         """By the whole interval, where it decides anything; what beats no constant answer can only not fit."""
         if found is None or found.interval is None:
-            return Fit.UNSURE
+            return Satisfies.UNSURE
         kept = [end >= self.value if self.at_least else end <= self.value for end in found.interval]
-        fit = Fit.YES if all(kept) else Fit.UNSURE if any(kept) else Fit.NO
-        return fit if not found.doubt or (fit is Fit.NO and found.doubt == NO_BETTER) else Fit.UNSURE
+        fit = Satisfies.YES if all(kept) else Satisfies.UNSURE if any(kept) else Satisfies.NO
+        return fit if not found.doubt or (fit is Satisfies.NO and found.doubt == NO_BETTER) else Satisfies.UNSURE
 
     def margin(self, found: Estimate) -> float:
         """How far the mean keeps it, in base units: below 0 where it does not."""
@@ -62,7 +62,7 @@ class Checked:
     found: Estimate | None
 
     @property
-    def fit(self) -> Fit:
+    def fit(self) -> Satisfies:
         return self.bound.fit(self.found)
 
 
@@ -76,9 +76,9 @@ class Candidate:
     checked: tuple[Checked, ...]
 
     @property
-    def fit(self) -> Fit:
+    def fit(self) -> Satisfies:
         fits = [one.fit for one in self.checked]
-        return Fit.NO if Fit.NO in fits else Fit.UNSURE if Fit.UNSURE in fits else Fit.YES
+        return Satisfies.NO if Satisfies.NO in fits else Satisfies.UNSURE if Satisfies.UNSURE in fits else Satisfies.YES
 
 
 def bound_of(option: str, text: str, at_least: bool) -> Bound:
@@ -117,7 +117,7 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
 
     A bound holds for an arm where it holds in each of its sections.
     """
-    sections = [one for one in selected(comparison) if not one.is_pretraining] or list(selected(comparison))
+    sections = [one for one in comparison.selected if not one.is_pretraining] or list(comparison.selected)
     found = [_candidate(label, [one for one in sections if one.row_of(label)], bounds) for label in comparison.labels]
     return sorted((one for one in found if one), key=lambda one: -math.inf if one.score is None else one.score, reverse=True)
 
@@ -133,7 +133,7 @@ def _candidate(label: str, sections: list[Section], bounds: Iterable[Bound]) -> 
 
 def _worst(label: str, sections: list[Section], bound: Bound) -> Checked:
     every = [Checked(bound, section, estimate(section, section.row_of(label), bound.metric)) for section in sections]
-    order = [Fit.NO, Fit.UNSURE, Fit.YES]
+    order = [Satisfies.NO, Satisfies.UNSURE, Satisfies.YES]
     return min(every, key=lambda one: (order.index(one.fit), one.found is not None and bound.margin(one.found)))
 
 
@@ -144,11 +144,11 @@ SHORT = {
 }
 """Option -> metric, and its base units in one of the option's."""
 HEADINGS = {
-    Fit.YES: "Fits: the whole 95 % interval, with the share of the items or the noise floor, is within each limit",
-    Fit.UNSURE: "Unsure: an interval crosses a limit, or what was measured supports no verdict",
-    Fit.NO: "Does not fit",
+    Satisfies.YES: "Fits: the whole 95 % interval, with the share of the items or the noise floor, is within each limit",
+    Satisfies.UNSURE: "Unsure: an interval crosses a limit, or what was measured supports no verdict",
+    Satisfies.NO: "Does not fit",
 }
-NONE = {Fit.YES: "Nothing fits for certain.", Fit.UNSURE: "", Fit.NO: ""}
+NONE = {Satisfies.YES: "Nothing fits for certain.", Satisfies.UNSURE: "", Satisfies.NO: ""}
 
 
 def main(given: list[str]) -> int:
@@ -161,7 +161,7 @@ def main(given: list[str]) -> int:
         raise ReportError(f"study {found.study!r} has no finished run to pick from")
     every = candidates(comparison, bounds)
     print(text(found.study, every))
-    return 0 if any(one.fit is Fit.YES for one in every) else 1
+    return 0 if any(one.fit is Satisfies.YES for one in every) else 1
 
 
 def parse(given: list[str]) -> argparse.Namespace:
@@ -199,7 +199,7 @@ def text(study: str, every: list[Candidate]) -> str:
         chosen = [one for one in every if one.fit is fit]
         if chosen:
             parts.append(f"{heading}\n\n{_table(chosen, most)}")
-            parts += ["\n".join(_reasons(chosen))] if fit is not Fit.YES else []
+            parts += ["\n".join(_reasons(chosen))] if fit is not Satisfies.YES else []
         elif NONE[fit]:
             parts.append(NONE[fit])
     return "\n\n".join(parts)
@@ -259,7 +259,7 @@ def _reason(checked: Checked) -> str:
         return f"{found.doubt} ({task})"
     if found.interval is None:
         return f"one value, without a spread ({task})"
-    if checked.fit is Fit.UNSURE:
+    if checked.fit is Satisfies.UNSURE:
         return f"crosses the limit ({task})"
     unit, over = metrics.get(bound.metric).unit, -bound.margin(found)
     in_units = unit in formats.SHARES or not bound.value  # nothing is a share of 0

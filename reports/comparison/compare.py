@@ -14,7 +14,7 @@ from harness.paired import Replicate
 from reports.comparison import cached_method, launches
 from reports.comparison import labels as naming
 from reports.comparison.labels import baseline_of, choose_baseline, replicate_order
-from reports.comparison.launches import Place, Sessions
+from reports.comparison.launches import SectionKey, Sessions
 from reports.comparison.section import RESULTS, Row, Section
 from reports.errors import ReportError
 from reports.reading.store import History, Run, first, latest, states_text
@@ -44,6 +44,21 @@ class Comparison:
         return [run for section in self.sections for run in section.superseded]
 
     @functools.cached_property
+    def selected(self) -> tuple[Section, ...]:
+        """One section of each task: of its conditions those with the baseline, then with the most arms, then the newest.
+
+        Pretrainings are those that the selected runs start from, where these are of any.
+        """
+        by_task: dict[str, list[Section]] = {}
+        for section in self.sections:
+            by_task.setdefault(section.task, []).append(section)
+        tasks = [max(group, key=_weight) for group in by_task.values() if not group[0].is_pretraining]
+        origins = {run.origin for section in tasks for run in section.runs} - {None}
+        pretrainings = [group for group in by_task.values() if group[0].is_pretraining]
+        first = [max(group, key=lambda section: (_used(section, origins), *_weight(section))) for group in pretrainings]
+        return tuple(section for section in self.sections if section in (*first, *tasks))
+
+    @functools.cached_property
     def labels(self) -> list[str]:
         """Every row's label once, the baseline first."""
         found = dict.fromkeys(row.label for section in self.sections for row in section.rows)
@@ -66,7 +81,7 @@ def compare(
     labels = naming.label_runs(done, keys)
     lifted = naming.lifted_keys(done, keys)
     facts = {run.run_id: arms.conditions(run.facts, lifted[run.task]) for run in done}
-    places = {run.run_id: Place(run.task, arms.short_hash(facts[run.run_id])) for run in done}
+    places = {run.run_id: SectionKey(run.task, arms.short_hash(facts[run.run_id])) for run in done}
     timed = launches.gather(done, labels, places)
     chosen = choose_baseline(finished, labels, baseline, left_out)
     groups: dict[tuple[str, arms.Known], list[Run]] = {}
@@ -99,22 +114,6 @@ def differing_settings(runs: Iterable[Run]) -> dict[str, list[str]]:
     settings = [run.params for run in runs]
     keys = [key for key in arms.varying(settings) if not arms.within(key, FREE_SETTINGS)]
     return {key: list(dict.fromkeys(setting.get(key, "not set") for setting in settings)) for key in keys}
-
-
-@cached_method
-def selected(comparison: Comparison) -> tuple[Section, ...]:
-    """One section of each task: of its conditions those with the baseline, of these with the most arms, of these the newest.
-
-    Pretrainings are those that the selected runs start from, where these are of any.
-    """
-    by_task: dict[str, list[Section]] = {}
-    for section in comparison.sections:
-        by_task.setdefault(section.task, []).append(section)
-    tasks = [max(group, key=_weight) for group in by_task.values() if not group[0].is_pretraining]
-    origins = {run.origin for section in tasks for run in section.runs} - {None}
-    pretrainings = [group for group in by_task.values() if group[0].is_pretraining]
-    first = [max(group, key=lambda section: (_used(section, origins), *_weight(section))) for group in pretrainings]
-    return tuple(section for section in comparison.sections if section in (*first, *tasks))
 
 
 def _weight(section: Section) -> tuple[bool, int, int]:
@@ -168,5 +167,5 @@ class Study:
         return _curve(metric, self.history(metric))
 
     def curves_of(self, runs: list[Run], metric: str) -> Curve:
-        """The same of these runs alone, read whenever it is called: a long curve of thousands of runs takes seconds."""
+        """The curve of these runs alone, read at every call: a long curve of thousands of runs takes seconds."""
         return _curve(metric, self.read(metric, runs))

@@ -30,7 +30,7 @@ class Estimate:
 
 
 def estimate(section: Section, row: Row, metric: str) -> Estimate | None:
-    """Of one arm in one section; None where no run has the metric.
+    """The estimate of one arm in one section; None where no run has the metric.
 
     Over the rounds of the newest session for what launches measure; over pretrainings where there are several, as the
     fine-tunings of one share its luck; of logarithms for what is compared by ratios. The interval of a score is no narrower

@@ -16,7 +16,7 @@ from reports.comparison import launches
 from reports.comparison.section import Row, Section
 from reports.comparison.statistics import (
     CLOCK,
-    PAGE,
+    PAGE_BYTES,
     Change,
     Evidence,
     corrected,
@@ -69,7 +69,7 @@ class Effect:
 
 
 def design(section: Section) -> Design | None:
-    """Of the arms whose settings are those of single other arms together; None where there are none."""
+    """The design of the arms whose settings are those of single other arms together; None where there are none."""
     if section.before is None:
         return None
     single: dict[str, frozenset] = {}
@@ -149,7 +149,7 @@ def _change(found: Design, metric: str, effect: Effect) -> Change | None:
     sums = {key: math.fsum(weight * seen[arm][key] for arm, weight in effect.weights.items()) for key in sorted(shared)}
     base = found.section.before.mean(metric)
     item = found.section.item(found.section.before) if declared.unit == "score" else None
-    step = (PAGE / base if declared.unit == "bytes" else CLOCK) if ratio else item or 0.0
+    step = (PAGE_BYTES / base if declared.unit == "bytes" else CLOCK) if ratio else item or 0.0
     difference = scattered(compare_paired(dict.fromkeys(sums, 0.0), sums), step).with_items(
         _items_error(found, effect, declared)
     )
@@ -204,7 +204,7 @@ def _logs(values: dict[Replicate, float]) -> dict[Replicate, float]:
 
 
 def _floor(found: Design, rows: Iterable[Row], metric: str, session: str | None) -> float | None:
-    """Of the session, or of the memory of the sessions of these arms: the highest."""
+    """The noise floor of the session, or the highest one of memory in the sessions of these arms."""
     sessions = found.section.sessions
     if session is not None:
         return sessions.floor(session, found.section.place, launches.JUDGED[metric])
@@ -213,7 +213,7 @@ def _floor(found: Design, rows: Iterable[Row], metric: str, session: str | None)
 
 
 def exact(found: Design, metric: str, effect: Effect) -> float | None:
-    """Of what is counted: the contrast of logarithms as a share; None where an arm has no such count."""
+    """The contrast of logarithms of a count, as a share; None where an arm has no such count."""
     counts = {arm: found.rows[arm].mean(metric) for arm in effect.weights}
     if not all(counts.values()):
         return None

@@ -24,7 +24,7 @@ Replicates = dict[int, list[float]]
 
 
 @dataclass(frozen=True)
-class Fit:
+class PowerLaw:
     """quantity ~ length ** exponent. `deviation` is the largest distance of a point from the line, as a share of the line."""
 
     exponent: float
@@ -69,7 +69,7 @@ def centres(points: Replicates) -> dict[int, float]:
     return {length: math.exp(float(np.mean(np.log(points[length])))) for length in sorted(points) if points[length]}
 
 
-def fit(points: Replicates, counted: bool = False) -> Fit | None:
+def fit(points: Replicates, counted: bool = False) -> PowerLaw | None:
     """Least squares through the logs, one point a length, with Student's t interval; None below two lengths."""
     known = centres(points)
     if len(known) < 2:
@@ -82,7 +82,7 @@ def fit(points: Replicates, counted: bool = False) -> Fit | None:
     begin = max((length for length in lengths if 2 * length <= lengths[-1]), default=lengths[-2])
     last = math.log(known[lengths[-1]] / known[begin]) / math.log(lengths[-1] / begin)
     interval = None if counted else _interval(exponent, left, float(spread @ spread))
-    return Fit(exponent, interval, float(np.abs(np.expm1(left)).max()), last, (begin, lengths[-1]))
+    return PowerLaw(exponent, interval, float(np.abs(np.expm1(left)).max()), last, (begin, lengths[-1]))
 
 
 def _interval(exponent: float, left: np.ndarray, spread: float) -> tuple[float, float] | None:

@@ -189,7 +189,7 @@ class Texts:
         return np.diff(self.starts)
 
     def of(self, index: int) -> str:
-        """Of one item, without markers."""
+        """The text of one item, without markers."""
         return self.tokenizer.decode(self.ids[self.starts[index] : self.starts[index + 1]].tolist(), skip_special_tokens=True)
 
 
@@ -206,7 +206,7 @@ def torn(runs: Iterable[Run], output: Path | None) -> list[Path]:
 
 
 def texts(run: Run, output: Path | None, items: int) -> Texts | None:
-    """Of the validation data of a run; None where the cache of it is gone or torn, or an item has several sequences."""
+    """The validation data of a run; None where its cache is gone or torn, or an item has several sequences."""
     folder = folders.folder_of(run, output)
     key = folders.record_of(folder).get("inputs", {}).get("data") if folder else None
     if key is None:

@@ -56,7 +56,7 @@ def _along_key(key: str, known: set[str], groups: set[str]) -> str:
 
 
 def with_newest_recipes(runs: list[Run]) -> list[Run]:
-    """The same runs; where pretrainings of the same settings differ in code or versions, all starts are as from the newest.
+    """The runs; where pretrainings of equal settings differ in code or versions, all starts are as from the newest.
 
     The recipe of a pretraining is a hash of its settings, text, code and versions. Of two that differ in code alone, runs that
     start from the newer supersede those that start from the older. `runs` are oldest first.

@@ -27,7 +27,7 @@ LATENCY, THROUGHPUT = metrics.LATENCY, metrics.THROUGHPUT
 DRIFT = {LATENCY: -1, THROUGHPUT: 1}
 """Measured in every launch -> power of the reference time to multiply it by: -1 for a time, 1 for a rate."""
 
-BESIDE = {LATENCY: (REFERENCE,), THROUGHPUT: (REFERENCE_OF_THROUGHPUT, REFERENCE)}
+REFERENCES = {LATENCY: (REFERENCE,), THROUGHPUT: (REFERENCE_OF_THROUGHPUT, REFERENCE)}
 """Measured in every launch -> the reference workload beside it, the first that was recorded."""
 
 JUDGED = metrics.compared(Compared.BY_LAUNCH)
@@ -61,7 +61,7 @@ class Ratio:
 
     @property
     def difference(self) -> Difference:
-        """Of the logarithms."""
+        """The mean log ratio with its standard error."""
         error = None
         if self.interval is not None:
             error = (self.interval[1] - self.interval[0]) / 2 / t_quantile(self.rounds - 1)
@@ -79,7 +79,7 @@ class Ratio:
 
 
 def percent(log: float) -> float:
-    """Of a log ratio."""
+    """The change in percent that a log ratio is."""
     return 100 * math.expm1(log)
 
 
@@ -98,7 +98,7 @@ def _logs(history: History, metric: str) -> dict[int, float]:
 
 def _reference(history: History, metric: str) -> dict[int, float]:
     """Round -> log of the time of the reference workload beside this metric."""
-    found = next((history[name] for name in BESIDE[metric] if name in history), {})
+    found = next((history[name] for name in REFERENCES[metric] if name in history), {})
     return {step: math.log(time) for step, time in found.items() if time > 0}
 
 
@@ -108,7 +108,7 @@ def merged(histories: Sequence[History]) -> History:
     if not others:
         return first
     found = dict(first)
-    for name in {*DRIFT, *(reference for names in BESIDE.values() for reference in names)} & set(first):
+    for name in {*DRIFT, *(reference for names in REFERENCES.values() for reference in names)} & set(first):
         each = [history.get(name, {}) for history in histories]
         shared = [step for step in first[name] if all(values.get(step, 0.0) > 0 for values in each)]
         if shared:
@@ -193,10 +193,10 @@ def drift_percent(histories: Iterable[History]) -> float | None:
 
 
 MEMORY_OF_LAUNCHES = metrics.LENGTHS + "peak_memory_bytes"
-"""Of the longest texts of a launch: the only memory that an A/A replicate measures."""
+"""Memory of the longest texts of a launch: the only one that an A/A replicate measures."""
 
 
-class Place(NamedTuple):
+class SectionKey(NamedTuple):
     """Which section it is."""
 
     task: str
@@ -208,7 +208,7 @@ class Series:
     """The launches of one arm in one session and section; all of its seeds were timed by these."""
 
     session: str
-    place: Place
+    place: SectionKey
     label: str
     run: Run
 
@@ -243,7 +243,7 @@ class Sessions:
     """Every series of launches of a study, oldest first, A/A replicates and superseded runs among them."""
 
     series: tuple[Series, ...] = ()
-    owners: dict[str, tuple[Place, str]] = field(default_factory=dict)  # run id -> section and label of its arm
+    owners: dict[str, tuple[SectionKey, str]] = field(default_factory=dict)  # run id -> section and label of its arm
 
     @property
     def names(self) -> list[str]:
@@ -254,12 +254,12 @@ class Sessions:
         """All that was launched in one session."""
         return self._by_session.get(session, [])
 
-    def replicates(self, session: str, place: Place, label: str) -> list[Run]:
+    def replicates(self, session: str, place: SectionKey, label: str) -> list[Run]:
         """The A/A replicates of an arm in a session."""
         return self._replicates.get((session, place, label), [])
 
     def launched(self, session: str) -> list[list[Series]]:
-        """The same by launches: an arm with one shape on several tasks was launched once for all of them."""
+        """The series of a session by launches: an arm with one shape on several tasks was launched once for all of them."""
         found: dict[object, list[Series]] = {}
         for one in self.of(session):
             # latencies of every round to the last digit: whatever the throughput was measured on
@@ -270,7 +270,7 @@ class Sessions:
     @cached_method
     def pairs(self, session: str) -> list[Pair]:
         """What was timed twice in this session: an arm and its A/A replicate, or else two A/A replicates."""
-        found: dict[tuple[Place, str], list[Series]] = {}
+        found: dict[tuple[SectionKey, str], list[Series]] = {}
         for one in self.of(session):
             found.setdefault((one.place, one.label), []).append(one)
         ordered = [sorted(group, key=lambda one: one.is_aa_replicate) for group in found.values()]
@@ -300,7 +300,7 @@ class Sessions:
         peaks = [[one.run.metrics.get(MEMORY_OF_LAUNCHES) for one in (pair.first, pair.second)] for pair in self.pairs(session)]
         return max((abs(math.log(again / first)) for first, again in peaks if first and again), default=None)
 
-    def floor(self, session: str, place: Place, launch: str) -> float | None:
+    def floor(self, session: str, place: SectionKey, launch: str) -> float | None:
         """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
         known = self._floors(session, launch)
         own = [floor for where, floor in known if where == place]
@@ -320,7 +320,7 @@ class Sessions:
         return max((floor for floor in floors if floor is not None), default=None)
 
     @cached_method
-    def _floors(self, session: str, launch: str) -> list[tuple[Place, float]]:
+    def _floors(self, session: str, launch: str) -> list[tuple[SectionKey, float]]:
         """Those that are known, and the sections of their arms."""
         floors = [(pair.first.place, pair.floor(launch)) for pair in self.pairs(session)]
         return [(where, floor) for where, floor in floors if floor is not None]
@@ -333,19 +333,19 @@ class Sessions:
         return found
 
     @functools.cached_property
-    def _replicates(self) -> dict[tuple[str, Place, str], list[Run]]:
+    def _replicates(self) -> dict[tuple[str, SectionKey, str], list[Run]]:
         """(session, place, label) -> its A/A replicates."""
-        found: dict[tuple[str, Place, str], list[Run]] = {}
+        found: dict[tuple[str, SectionKey, str], list[Run]] = {}
         for one in self.series:
             if one.is_aa_replicate:
                 found.setdefault((one.session, one.place, one.label), []).append(one.run)
         return found
 
 
-def gather(runs: list[Run], labels: dict[str, str], places: dict[str, Place]) -> Sessions:
+def gather(runs: list[Run], labels: dict[str, str], places: dict[str, SectionKey]) -> Sessions:
     """The series of runs, oldest first; seeds that were timed by the same launches give one. Labels, places: by run id."""
     found: list[Series] = []
-    alike: dict[tuple[str, Place, str, bool], list[Series]] = {}
+    alike: dict[tuple[str, SectionKey, str, bool], list[Series]] = {}
     for run in runs:
         if run.session is None or not run.launches:
             continue
@@ -361,7 +361,7 @@ def gather(runs: list[Run], labels: dict[str, str], places: dict[str, Place]) ->
 class Rows:
     """Two rows whose timings are compared: the baseline's and an arm's runs, by replicate, and their section."""
 
-    place: Place
+    place: SectionKey
     baseline: str
     before: dict[Replicate, Run]
     after: dict[Replicate, Run]

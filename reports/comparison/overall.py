@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from harness import metrics
 from harness.paired import Spread, geometric_mean, spread
 from reports.comparison import cached_method, launches
-from reports.comparison.compare import Comparison, selected
+from reports.comparison.compare import Comparison
 from reports.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
 from reports.comparison.statistics import Change, Verdict, corrected
 
@@ -42,7 +42,7 @@ class Overall:
 
     @cached_method
     def spread(self, label: str, name: str) -> Spread | None:
-        """Of the mean over the tasks that the arm has, over replicates or rounds; None without any.
+        """The mean over the tasks that the arm has, and its spread over replicates or rounds; None without any.
 
         Where no replicate has all tasks, the mean over tasks alone: its `sd` is None.
         """
@@ -88,13 +88,13 @@ class Overall:
 @cached_method
 def of_tasks(comparison: Comparison) -> Overall:
     """Over all tasks; one for each comparison."""
-    return Overall(comparison, tuple(one for one in selected(comparison) if not one.is_pretraining))
+    return Overall(comparison, tuple(one for one in comparison.selected if not one.is_pretraining))
 
 
 @cached_method
 def of_pretrainings(comparison: Comparison) -> Overall:
     """Over all pretrainings; where the baseline of the study was not pretrained, nothing has a change."""
-    return Overall(comparison, tuple(one for one in selected(comparison) if one.is_pretraining))
+    return Overall(comparison, tuple(one for one in comparison.selected if one.is_pretraining))
 
 
 def _rounds(comparison: Comparison, rows: list[Row], name: str) -> list[float]:

@@ -13,7 +13,7 @@ from harness.paired import Replicate, Spread, Tells, by_pretraining, geometric_m
 from harness.plateau import LOSS, MASKED, PROBE, SHARE
 from reports.comparison import cached_method, items, launches
 from reports.comparison.items import Errors, Paired
-from reports.comparison.launches import Place, Rows, Sessions
+from reports.comparison.launches import Rows, SectionKey, Sessions
 from reports.comparison.statistics import Change, Verdict, change, corrected, counted_change, of_evidence, with_floor
 from reports.reading.store import Run
 
@@ -87,7 +87,7 @@ class Row:
 class Section:
     """All that may be compared: one task under the same conditions, the baseline's row first where it exists."""
 
-    place: Place
+    place: SectionKey
     facts: arms.Facts  # the conditions themselves
     baseline: str
     rows: tuple[Row, ...]
@@ -288,7 +288,7 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
 
 
 def _counted(metric: Metric, before: list[Mapping[Replicate, float]], after: list[Mapping[Replicate, float]]) -> Change | None:
-    """Of the means over tasks, whose sizes may differ in the head and the vocabulary."""
+    """The change of the means over tasks, whose sizes may differ in the head and the vocabulary."""
     if not all((*before, *after)):
         return None
     means = (math.fsum(math.fsum(one.values()) / len(one) for one in side) / len(side) for side in (before, after))

@@ -187,7 +187,7 @@ def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
     return Verdict.DIRECTION_BETTER if better else Verdict.DIRECTION_WORSE
 
 
-PAGE = 4096
+PAGE_BYTES = 4096
 """Bytes: memory is counted in pages."""
 CLOCK = 1e-6
 """Share of a time or a loss that is certainly resolved: equal ratios are no ties of coarse steps."""
@@ -217,12 +217,12 @@ class Change:
 
     @property
     def percent(self) -> float | None:
-        """Of the baseline's size; None where the baseline is 0."""
+        """The change in percent of the baseline's size; None where the baseline is 0."""
         return 100 * self.absolute / abs(self.baseline_mean) if self.baseline_mean else None
 
     @property
     def p(self) -> float | None:
-        """Of the t test, corrected for several tests; None for a single pair."""
+        """p of the t test, corrected for several tests; None for a single pair."""
         known = self.evidence is not None and self.evidence.found.error is not None
         return min(1.0, self.factor * self.evidence.found.t_test_p()) if known else None
 
@@ -234,7 +234,7 @@ class Change:
 
     @functools.cached_property
     def needed(self) -> int | None:
-        """Of a change that is not resolved: how many pairs would resolve its margin; None where more would not help."""
+        """How many pairs would resolve the margin of a change that is not resolved; None where more would not help."""
         number = self.evidence.needed(self.factor) if self.evidence and self.verdict is Verdict.NOT_RESOLVED else None
         never = self.is_below_floor or self.is_below_items or self.evidence.tells is not Tells.EVERYTHING if number else True
         return number if not never and number > self.evidence.found.independent else None
@@ -289,7 +289,7 @@ def _expm1(value: float) -> float:
 
 
 def with_floor(found: Change, floor: float | None) -> Change:
-    """The same change of a timing, judged with this floor (a log ratio)."""
+    """The change of a timing, judged with this floor (a log ratio)."""
     return of_evidence(replace(found.evidence, floor=floor, timing=True), found.baseline_mean)
 
 
@@ -322,7 +322,7 @@ def change(
     items: float = 0.0,
     tells: Tells = Tells.EVERYTHING,
 ) -> Change | None:
-    """Of one metric; None where no pair of replicates has both.
+    """The change of one metric; None where no pair of replicates has both.
 
     `floor` and `step`, the smallest difference that the metric can show, are in the scale of the comparison. `reached`: what
     is counted is what a budget of time happened to reach, so that one pair says nothing of the next. `items`: the standard
@@ -340,7 +340,7 @@ def change(
     if metric.unit in COUNTED_UNITS:
         floor, step = 0.0, 1.0
     elif ratio:
-        step = max(step, PAGE / base if metric.unit == "bytes" else CLOCK)
+        step = max(step, PAGE_BYTES / base if metric.unit == "bytes" else CLOCK)
     margin, counted = margin_of(metric.margin, base, ratio), metric.unit in COUNTED_UNITS and not reached
     found = scattered(found, step).with_items(items)
     fewest = fewest_for(metric)
@@ -371,7 +371,7 @@ def scattered(found: Difference, step: float) -> Difference:
 
 
 def counted_change(metric: Metric, n: int, before: float, after: float) -> Change:
-    """Of two exact values: the same where they differ by less than the margin."""
+    """The change of an exact value: the same where the two differ by less than the margin."""
     absolute = after - before
     verdict = judge(metric.direction, absolute, True)
     if verdict in (Verdict.BETTER, Verdict.WORSE) and abs(absolute) < margin_of(metric.margin, before, False):

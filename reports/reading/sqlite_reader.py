@@ -50,7 +50,7 @@ class SqliteReader(Reader):
 
     @property
     def _database(self) -> sqlite3.Connection:
-        """That of this process: SQLite allows none to be carried over a fork."""
+        """The connection of this process: SQLite allows none to be carried over a fork."""
         if os.getpid() not in self._connections:
             self._connections[os.getpid()] = sqlite3.connect(f"file:{quote(str(self._path))}?mode=ro", uri=True)
         return self._connections[os.getpid()]

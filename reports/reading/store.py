@@ -157,7 +157,7 @@ def states_text(runs: Iterable[Run]) -> str:
 
 
 def runs_of(reader: Reader, number: str) -> list[Run]:
-    """Of the study of this number, in any order, without the one that describes the study itself."""
+    """Runs of the study of this number, in any order, without the one that describes the study itself."""
     return [run for run in reader.runs(number) if run.tags.get(tags.ROLE) != tags.ROLE_STUDY]
 
 
@@ -201,7 +201,7 @@ def first(history: History) -> dict[str, dict[int, float]]:
 
 
 def with_launches(reader: Reader, runs: list[Run]) -> list[Run]:
-    """The same runs, the finished ones of a session with what each of its launches measured."""
+    """The runs, each finished one of a session with what its launches measured."""
     timed = [run for run in runs if run.session is not None and run.status == "finished"]
     keys = [key for key in metrics.METRICS if key.startswith(metrics.LAUNCHES)]
     curves = {key: latest(read_history(reader, timed, key)) for key in keys}

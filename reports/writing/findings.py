@@ -8,7 +8,7 @@ from harness import arms, metrics, tags
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
 from harness.paired import LEVEL, Tells
 from reports.comparison import overall
-from reports.comparison.compare import Comparison, selected
+from reports.comparison.compare import Comparison
 from reports.comparison.items import CLASSES, SPANS, TAGS, Paired
 from reports.comparison.labels import unnamed_settings
 from reports.comparison.overall import Overall
@@ -175,8 +175,8 @@ def paragraphs(comparison: Comparison) -> list[str]:
 
 def _several_conditions(comparison: Comparison) -> list[list[Section]]:
     """Sections of each task that has several, the selected one first."""
-    alike = [[other for other in comparison.sections if other.task == one.task] for one in selected(comparison)]
-    both = zip(selected(comparison), alike, strict=True)
+    alike = [[other for other in comparison.sections if other.task == one.task] for one in comparison.selected]
+    both = zip(comparison.selected, alike, strict=True)
     return [[one, *(other for other in found if other is not one)] for one, found in both if len(found) > 1]
 
 
@@ -194,9 +194,9 @@ def _selected(sections: list[Section]) -> str:
 def compared(comparison: Comparison) -> str:
     """Which arms on which tasks, by how many replicates, and what the brackets are."""
     others = [label for label in comparison.labels if label != comparison.baseline]
-    tasks = [section.task for section in selected(comparison) if not section.is_pretraining]
+    tasks = [section.task for section in comparison.selected if not section.is_pretraining]
     on = f" on {listed(tasks, most=None)}" if tasks else ""
-    rows = [row for section in selected(comparison) for row in section.rows if not section.is_pretraining or not tasks]
+    rows = [row for section in comparison.selected for row in section.rows if not section.is_pretraining or not tasks]
     texts = dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs))))
     each = (" or " if len({"pretraining" in text for text in texts}) > 1 else " to ").join(texts)
     if len(others) == len(comparison.labels):
@@ -208,7 +208,7 @@ def compared(comparison: Comparison) -> str:
 
 def _defaults(comparison: Comparison, others: list[str]) -> str:
     """What the baseline has where the other arms name a swept setting: ` (mask_rate=0.3)`."""
-    run = next((run for section in selected(comparison) if section.before for run in section.before.runs.values()), None)
+    run = next((run for section in comparison.selected if section.before for run in section.before.runs.values()), None)
     found = unnamed_settings(run, others) if run else []
     return f" ({escape(', '.join(found))})" if found else ""
 
@@ -258,8 +258,8 @@ def _below_constant(comparison: Comparison) -> list[str]:
     def name(section: Section, row: Row) -> str:
         return f"{escape(row.label)} on {tables.section_name(comparison, section)}"
 
-    low = [name(section, row) for section in selected(comparison) for row in section.rows if is_below_constant(section, row)]
-    none = [one for one in selected(comparison) if len(one.rows) > 1 and all(is_below_constant(one, row) for row in one.rows)]
+    low = [name(section, row) for section in comparison.selected for row in section.rows if is_below_constant(section, row)]
+    none = [one for one in comparison.selected if len(one.rows) > 1 and all(is_below_constant(one, row) for row in one.rows)]
     said = f"**Not shown to be better than the constant answer**, which ignores the text: {_first(low)}."
     if none:
         tasks = _first(tables.section_name(comparison, section) for section in none)
@@ -271,7 +271,7 @@ def _solved(comparison: Comparison) -> list[str]:
     """Tasks that cannot tell arms apart since these solve them."""
     names = [
         f"{escape(row.label)} on {tables.section_name(comparison, section)}"
-        for section in selected(comparison)
+        for section in comparison.selected
         for row in section.rows
         if row is not section.before and section.tells(row, HEADLINE) is Tells.NO_EQUALITY
     ]
@@ -305,7 +305,7 @@ def _without_evidence(found: list[Effect]) -> list[str]:
 
 def _vocabularies(comparison: Comparison) -> list[str]:
     """Which arms have which vocabulary where they differ, and what does not compare for that."""
-    several = [one for one in selected(comparison) if not has_one_vocabulary(run.params for run in one.runs)]
+    several = [one for one in comparison.selected if not has_one_vocabulary(run.params for run in one.runs)]
     if not several:
         return []
     arms_of: dict[str, list[str]] = {}
@@ -351,14 +351,14 @@ def _by_probe(comparison: Comparison, found: list[Effect]) -> list[str]:
 
 def _probed(comparison: Comparison) -> set[str]:
     """Arms with a pretraining that a probe answers for."""
-    rows = [row for section in selected(comparison) if section.is_pretraining for row in section.rows]
+    rows = [row for section in comparison.selected if section.is_pretraining for row in section.rows]
     return {row.label for row in rows if have_probes(row.runs.values())}
 
 
 def _unfinished(comparison: Comparison) -> list[str]:
     """Sentences on runs that did not finish, where no other run of that arm, task and seed counts."""
     states: dict[str, Counter[str]] = {}
-    finished = {_place(run) for section in selected(comparison) for run in section.runs}
+    finished = {_place(run) for section in comparison.selected for run in section.runs}
     for run in comparison.left_out:
         if not run.is_aa_replicate and _place(run) not in finished:
             name = f"{run.tags.get(tags.ARM, run.name)} on {run.tags.get(tags.TASK, 'an unknown task')}"

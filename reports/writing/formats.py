@@ -19,7 +19,7 @@ SHOWN_VALUES = 5
 POINTS = 100
 """Points in one whole score."""
 MOST_COLUMNS = 7
-"""Of a table that is read on a page 1,000 pixels wide."""
+"""Columns of a table that is read on a page 1,000 pixels wide."""
 FORMULA = tuple("=+-@\t\n＝＋－＠")
 """First characters of what a spreadsheet takes for a formula (CSV injection, OWASP)."""
 
@@ -109,7 +109,7 @@ def table(header: list[str], rows: list[list[str]], left: int = 1) -> str:
 
 
 def readable(header: list[str], rows: list[list[str]]) -> str:
-    """The same where it is narrow; else one row a column and one column a row, in tables of at most MOST_COLUMNS columns.
+    """A table where it is narrow; else one row a column and one column a row, in tables of at most MOST_COLUMNS columns.
 
     The first row, the baseline's, is repeated in each.
     """

@@ -18,7 +18,7 @@ EM = 0.55
 WIDTHS = dict.fromkeys("fijlrt.,:;'|![]() ", 0.7) | dict.fromkeys("mwMW@%▲▼△▽→≈~", 1.7)
 """Widths of letters in digits, where they are not about 1."""
 CAPITAL, NUMBERED = 1.5, 8.0
-"""The same of capital letters, and of what is written as U+4E2D."""
+"""Widths of capital letters, and of what is written as U+4E2D."""
 SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_"}
 SPECIAL |= {"^": r"\textasciicircum{}", "~": r"$\sim$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 SPECIAL |= {'"': "''", "`": r"\textasciigrave{}", "−": "$-$", "–": "--", "±": r"$\pm$", "×": r"$\times$", "≈": r"$\approx$"}
@@ -93,7 +93,7 @@ def _is_numbered(letter: str) -> bool:
 
 
 def _breakable(line: str) -> str:
-    """The same, with places where a long word may be broken; a bracket at its begin is no option of the line break before."""
+    """The line with places where a long word may be broken; a bracket at its begin is no option of the line break before."""
     words = (escape(word) if len(word) <= LONG_WORD else r"\allowbreak{}".join(map(_letter, word)) for word in line.split(" "))
     text = " ".join(words)
     return "{}" + text if text.startswith(("[", "*")) else text

@@ -52,7 +52,7 @@ def lines(node: SyntaxTreeNode) -> list[str]:
 
 
 def plain(node: SyntaxTreeNode) -> str:
-    """The same on one line."""
+    """The text of a node on one line."""
     return " ".join(lines(node))
 
 

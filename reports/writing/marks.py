@@ -46,7 +46,7 @@ def add(svg: bytes, figure: Figure) -> bytes:
 
 
 def marks(figure: Figure) -> Iterator[Mark]:
-    """Of every panel in turn, and in it of every arm."""
+    """The marks of every panel in turn, and in it of every arm."""
     for axes in figure.axes:
         if axes.get_visible():
             for container in axes.containers:
@@ -62,7 +62,7 @@ def _is_labelled(artist: Line2D | Container) -> bool:
 
 
 def _of_bars(axes: Axes, container: BarContainer) -> Iterator[Mark]:
-    """Of horizontal bars: the name of the row, the part, and its length."""
+    """Marks of horizontal bars: the name of the row, the part, and its length."""
     row_name = axes.yaxis.get_major_formatter()
     for bar in container.patches:
         if bar.get_width():

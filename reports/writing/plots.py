@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from matplotlib.transforms import Bbox, ScaledTranslation, Transform
 
 from harness import metrics
-from reports.comparison.compare import Comparison, selected
+from reports.comparison.compare import Comparison
 from reports.comparison.section import headline
 from reports.writing import marks
 from reports.writing.formats import prefix
@@ -85,7 +85,7 @@ SHIFTS = sorted(
 """Sideways and up, in sizes of a mark, the nearest first."""
 SHIFTS_AT_ONCE = 64
 MOST_ARMS = 30
-"""Of one picture: more cannot be told apart, and drawing takes longer than all else."""
+"""Arms of one picture: more cannot be told apart, and drawing takes longer than all else."""
 PNG_DPI = 192
 """Twice the 96 pixels that a browser gives an inch."""
 FAINT_LIMIT = 8
@@ -133,7 +133,7 @@ def drawn_arms(comparison: Comparison) -> set[str]:
     if len(labels) <= MOST_ARMS:
         return set(labels)
     scores: dict[str, list[float]] = {label: [] for label in labels}
-    for section in selected(comparison):
+    for section in comparison.selected:
         for row in section.rows:
             if (score := row.mean(headline(section))) is not None:
                 scores[row.label].append(score)
@@ -307,7 +307,7 @@ def draw(make: Callable[..., Figure | None], *arguments: object) -> Picture | No
 
 
 def png(picture: Picture) -> bytes:
-    """The same picture with the same places, at PNG_DPI."""
+    """The picture as PNG, at PNG_DPI."""
     buffer = io.BytesIO()
     with mpl.rc_context(STYLE):
         picture.figure.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})

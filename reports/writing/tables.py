@@ -29,7 +29,7 @@ MARKS = {
 
 
 LEAST_SHARE = 0.1
-"""Of which a percentage is shown: 3 points are 40,000 % of a correlation near 0."""
+"""A percentage of less is not shown: 3 points are 40,000 % of a correlation near 0."""
 
 
 def change_text(change: Change, unit: str) -> str:

@@ -19,7 +19,7 @@ from scipy import stats
 from harness.plateau import LOSS
 
 NAMED = ("model_name", "scale_name", "corpus.name", "hardware.dtype", "facts.text")
-WITHOUT_EFFECT = ("pretrain.seed", "pretrain.keep", "pretrain.at", "pretrain.evaluations", "pretrain.checkpoint_every_s")
+NEUTRAL_KEYS = ("pretrain.seed", "pretrain.keep", "pretrain.at", "pretrain.evaluations", "pretrain.checkpoint_every_s")
 
 
 def main(target: Path, folders: list[Path]) -> None:
@@ -36,7 +36,7 @@ def main(target: Path, folders: list[Path]) -> None:
 def settings_of(folder: Path) -> dict[str, Any]:
     """The tracked parameters that shape the curve, as text."""
     parameters = json.loads((folder / "run.json").read_text())["parameters"]
-    chosen = {key for key in parameters if key in NAMED or key.startswith(("model.", "pretrain."))} - {*WITHOUT_EFFECT}
+    chosen = {key for key in parameters if key in NAMED or key.startswith(("model.", "pretrain."))} - {*NEUTRAL_KEYS}
     return {key: parameters[key] for key in sorted(chosen)}
 
 

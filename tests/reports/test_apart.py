@@ -16,13 +16,13 @@ def test_a_process_with_other_threads_draws_itself(monkeypatch):
     """Whatever lock they hold at a fork is held for ever there."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setattr(threading, "active_count", lambda: 1)
-    assert render.can_draw_apart() == (sys.platform == "linux")
+    assert render.can_fork() == (sys.platform == "linux")
     monkeypatch.undo()
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait)
     thread.start()
     try:
-        assert not render.can_draw_apart()
+        assert not render.can_fork()
     finally:
         ended.set()
         thread.join()

@@ -13,7 +13,7 @@ from harness.metrics import Margin
 from harness.paired import Replicate
 from reports.commands import gate
 from reports.commands.gate import Limit, Outcome, Pair
-from reports.commands.pick import Bound, Fit, candidates
+from reports.commands.pick import Bound, Satisfies, candidates
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, compare
 from reports.comparison.statistics import EQUIVALENCE, Change, Verdict
@@ -35,7 +35,7 @@ class Case:
     after: list[float]
     report: Verdict
     gate: Outcome  # a drop of 2 points, or a slow-down of 5 %, is allowed
-    pick: Fit  # the arm itself: a score of at least 0.75, or a latency of at most 11 ms
+    pick: Satisfies  # the arm itself: a score of at least 0.75, or a latency of at most 11 ms
     audit: str = ""  # "better", "worse", "open", or "silent" where the task cannot tell; times are not audited by runs
     constant: float = 0.5
     items: float = MANY
@@ -51,43 +51,45 @@ def slowed(factor: float, times: list[float] = AGAIN) -> list[float]:
 
 
 CASES = {
-    "one seed": Case([0.8], [0.9], Verdict.DIRECTION_BETTER, Outcome.NOT_JUDGED, Fit.UNSURE, "open"),
-    "two seeds": Case(STEADY[:2], moved(0.1)[:2], Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Fit.UNSURE, "open"),
+    "one seed": Case([0.8], [0.9], Verdict.DIRECTION_BETTER, Outcome.NOT_JUDGED, Satisfies.UNSURE, "open"),
+    "two seeds": Case(STEADY[:2], moved(0.1)[:2], Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Satisfies.UNSURE, "open"),
     "two equal differences": Case(
-        [0.80, 0.81], [0.8246, 0.8346], Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Fit.UNSURE, "open", items=500
+        [0.80, 0.81], [0.8246, 0.8346], Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Satisfies.UNSURE, "open", items=500
     ),
     "three equal differences on few items": Case(
-        STEADY[:3], moved(0.0246, scatter=0)[:3], Verdict.NOT_RESOLVED, Outcome.NOT_SHOWN, Fit.YES, "open", items=200
+        STEADY[:3], moved(0.0246, scatter=0)[:3], Verdict.NOT_RESOLVED, Outcome.NOT_SHOWN, Satisfies.YES, "open", items=200
     ),
     "all at the constant answer": Case(
-        [0.80, 0.801, 0.799], [0.80, 0.799, 0.801], Verdict.OPEN, Outcome.NOT_JUDGED, Fit.UNSURE, "silent", constant=0.8
+        [0.80, 0.801, 0.799], [0.80, 0.799, 0.801], Verdict.OPEN, Outcome.NOT_JUDGED, Satisfies.UNSURE, "silent", constant=0.8
     ),
     "all below the constant answer": Case(
-        [0.60, 0.601, 0.599], [0.70, 0.701, 0.699], Verdict.OPEN, Outcome.NOT_JUDGED, Fit.NO, "silent", constant=0.8
+        [0.60, 0.601, 0.599], [0.70, 0.701, 0.699], Verdict.OPEN, Outcome.NOT_JUDGED, Satisfies.NO, "silent", constant=0.8
     ),
     "both at the ceiling": Case(
-        [0.999, 1.0, 0.998], [1.0, 0.999, 0.999], Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Fit.YES, "silent"
+        [0.999, 1.0, 0.998], [1.0, 0.999, 0.999], Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Satisfies.YES, "silent"
     ),
     "a loss from the ceiling": Case(
-        [0.999, 1.0, 0.998], [0.95, 0.951, 0.949], Verdict.WORSE, Outcome.INFERIOR, Fit.YES, "worse"
+        [0.999, 1.0, 0.998], [0.95, 0.951, 0.949], Verdict.WORSE, Outcome.INFERIOR, Satisfies.YES, "worse"
     ),
-    "a clear gain": Case(STEADY, moved(0.1), Verdict.BETTER, Outcome.PASSED, Fit.YES, "better"),
-    "a clear loss": Case(STEADY, moved(-0.1), Verdict.WORSE, Outcome.INFERIOR, Fit.NO, "worse"),
+    "a clear gain": Case(STEADY, moved(0.1), Verdict.BETTER, Outcome.PASSED, Satisfies.YES, "better"),
+    "a clear loss": Case(STEADY, moved(-0.1), Verdict.WORSE, Outcome.INFERIOR, Satisfies.NO, "worse"),
     "a gain that the items may explain": Case(
-        STEADY, moved(0.03), Verdict.NOT_RESOLVED, Outcome.PASSED, Fit.YES, "open", items=872
+        STEADY, moved(0.03), Verdict.NOT_RESOLVED, Outcome.PASSED, Satisfies.YES, "open", items=872
     ),
-    "the same, narrow": Case(STEADY, moved(0.001), Verdict.SAME, Outcome.PASSED, Fit.YES, "open"),
-    "the same, wide": Case(STEADY, LOOSE, Verdict.NOT_RESOLVED, Outcome.NOT_SHOWN, Fit.UNSURE, "open"),
-    "the same on few items": Case(STEADY, moved(0.001), Verdict.NOT_RESOLVED, Outcome.NOT_SHOWN, Fit.UNSURE, "open", items=100),
+    "the same, narrow": Case(STEADY, moved(0.001), Verdict.SAME, Outcome.PASSED, Satisfies.YES, "open"),
+    "the same, wide": Case(STEADY, LOOSE, Verdict.NOT_RESOLVED, Outcome.NOT_SHOWN, Satisfies.UNSURE, "open"),
+    "the same on few items": Case(
+        STEADY, moved(0.001), Verdict.NOT_RESOLVED, Outcome.NOT_SHOWN, Satisfies.UNSURE, "open", items=100
+    ),
     "a time within the floor": Case(
-        QUIET, slowed(1.03, QUIET), Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Fit.UNSURE, again=NOISY
+        QUIET, slowed(1.03, QUIET), Verdict.NOT_RESOLVED, Outcome.NOT_JUDGED, Satisfies.UNSURE, again=NOISY
     ),
-    "a time beyond the floor": Case(QUIET, slowed(1.5), Verdict.WORSE, Outcome.INFERIOR, Fit.NO, again=AGAIN),
+    "a time beyond the floor": Case(QUIET, slowed(1.5), Verdict.WORSE, Outcome.INFERIOR, Satisfies.NO, again=AGAIN),
     "a time beside a floor that supports nothing": Case(
-        QUIET, slowed(1.5), Verdict.OPEN, Outcome.NOT_JUDGED, Fit.UNSURE, again=WILD
+        QUIET, slowed(1.5), Verdict.OPEN, Outcome.NOT_JUDGED, Satisfies.UNSURE, again=WILD
     ),
-    "a time without a floor": Case(QUIET, slowed(1.5), Verdict.OPEN, Outcome.NOT_JUDGED, Fit.UNSURE, again=[]),
-    "the same time": Case(QUIET, slowed(1.001), Verdict.SAME, Outcome.PASSED, Fit.YES, again=AGAIN),
+    "a time without a floor": Case(QUIET, slowed(1.5), Verdict.OPEN, Outcome.NOT_JUDGED, Satisfies.UNSURE, again=[]),
+    "the same time": Case(QUIET, slowed(1.001), Verdict.SAME, Outcome.PASSED, Satisfies.YES, again=AGAIN),
 }
 
 

@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from harness import paths
 from reports.chapters import overview
-from reports.comparison.compare import Comparison, Study, compare, selected
+from reports.comparison.compare import Comparison, Study, compare
 from reports.writing import findings
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
@@ -206,7 +206,7 @@ def test_conditions_with_the_baseline_and_more_arms_count_before_newer_ones(make
     fewer = [*two_settings(make_run), make_run(values={SCORE: 0.5}, params={"finetune.epochs": "5"})]
     without = [*two_settings(make_run), *(make_run(arm, params={"finetune.epochs": "5"}) for arm in ("new", "b", "c"))]
     for runs in (fewer, without):
-        (one,) = selected(compare("s", runs))
+        (one,) = compare("s", runs).selected
         assert one.facts["finetune.epochs"] == "3"
 
 
@@ -217,7 +217,7 @@ def test_pretrainings_are_those_that_the_selected_runs_start_from(make_run, pret
         starts = {"base+mlm": "base+mlm" + tokens, "b+mlm": "b+mlm" + tokens}
         runs += [make_run(arm, pretraining=of, params={"finetune.epochs": epochs}) for arm, of in starts.items()]
     runs += [make_run("third", params={"finetune.epochs": "3"})]
-    pretraining, task = selected(compare("s", runs))
+    pretraining, task = compare("s", runs).selected
     assert (pretraining.facts["pretrain.tokens"], task.facts["finetune.epochs"]) == ("1", "3")
 
 
