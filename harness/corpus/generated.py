@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness.config.texts import CorpusConfig
 from harness.seeds import derive
-from harness.tasks.synthetic.words import BLAME, FILLERS, HUNTERS, OPEN, PRAISE, PREY, SHUT, VERBS
+from harness.tasks.synthetic.families import BLAME, FILLERS, HUNTERS, OPEN, PRAISE, PREY, SHUT, VERBS
 
 WORKS = ["book", "dance", "film", "novel", "play", "song", "story", "tale"]
 PARTS = ["chapter", "ending", "scene", "verse", "voice"]

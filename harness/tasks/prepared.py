@@ -25,7 +25,7 @@ from harness.errors import InputError, Mistakes
 from harness.tasks import glue_submission
 from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_languages, load_table
-from harness.tasks.synthetic import FAMILIES
+from harness.tasks.synthetic.families import FAMILIES
 
 PREPARE_VERSION = 7
 """Part of the cache key; increased when the same rows are prepared differently."""

@@ -11,7 +11,7 @@ from harness.config.texts import TaskConfig
 from harness.data import sources
 from harness.data.sources import Loaded
 from harness.errors import InputError, Mistakes, unknown
-from harness.tasks import synthetic
+from harness.tasks.synthetic import families
 
 NUMBERED = ("idx", "id")
 """Values of `task.item` for which the data set may lack the column: the rows are then numbered."""
@@ -95,7 +95,7 @@ def _generated(task: TaskConfig, split: str) -> Loaded:
     source = {"train": "train", "tune": "train", "validation": "validation"}.get(split)
     if source is None:
         raise InputError(f"task {task.name!r} has no split {split!r}: a generated task has train, tune and validation")
-    rows = synthetic.generate(task.grammar, source)
+    rows = families.generate(task.grammar, source)
     columns = {column: [row[column] for row in rows] for column in rows[0]}
     return Loaded(columns, None, f"task {task.name!r}, {split}")
 

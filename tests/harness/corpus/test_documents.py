@@ -13,7 +13,7 @@ from harness.config.schema import RunConfig
 from harness.config.texts import CorpusConfig, DataConfig
 from harness.corpus.documents import documents
 from harness.errors import InputError
-from harness.tasks.synthetic import words as tasks_grammar
+from harness.tasks.synthetic import families as tasks_grammar
 
 README = """\
 ---

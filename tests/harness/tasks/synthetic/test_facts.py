@@ -10,11 +10,20 @@ from sklearn.linear_model import LogisticRegression
 from harness.config.choices import Rule
 from harness.config.texts import GrammarConfig
 from harness.errors import InputError
-from harness.tasks.synthetic import FAMILIES, generate, theory_of
-from harness.tasks.synthetic.brackets import CLOSING, OPENING
-from harness.tasks.synthetic.pairs import best_linear_accuracy
-from harness.tasks.synthetic.word_sense import ANIMAL, THING
-from harness.tasks.synthetic.words import BLAME, PRAISE, SYMBOLS, VERDICTS, WORDS
+from harness.tasks.synthetic.families import (
+    BLAME,
+    CLOSING,
+    FAMILIES,
+    OPENING,
+    PRAISE,
+    SYMBOLS,
+    VERDICTS,
+    WORDS,
+    Pairs,
+    WordSense,
+    generate,
+    theory_of,
+)
 
 ROWS = 2000
 SHORT = {"length": 24, "train_examples": ROWS, "validation_examples": ROWS}
@@ -66,7 +75,7 @@ def test_counting_words_is_enough_where_theory_says_so(rule):
 
 @pytest.mark.parametrize("symbols", [2, 4, 8])
 def test_a_weighted_count_of_pairs_is_bounded(symbols):
-    assert counted_accuracy(Rule.pairs, symbols=symbols) <= at_most(best_linear_accuracy(symbols))
+    assert counted_accuracy(Rule.pairs, symbols=symbols) <= at_most(Pairs().best_linear_accuracy(symbols))
 
 
 def test_the_bound_of_counting_pairs_is_reached_by_some_weights():
@@ -75,7 +84,7 @@ def test_the_bound_of_counting_pairs_is_reached_by_some_weights():
     made = generate(config(Rule.pairs, symbols=4), "train")
     same = [sum(word in heavy for text in sentences(row) for word in text.split()) == 2 for row in made]
     right = np.mean([predicted == row["label"] for predicted, row in zip(same, made, strict=True)])
-    assert right == pytest.approx(best_linear_accuracy(4), abs=0.04)
+    assert right == pytest.approx(Pairs().best_linear_accuracy(4), abs=0.04)
 
 
 @pytest.mark.parametrize("rule", Rule)
@@ -138,7 +147,7 @@ WORDS_OF = {
     Rule.distance: (["open", "raised", "unlocked"], ["barred", "locked", "shut"]),
     Rule.pairs: (SYMBOLS,),
     Rule.needle: VERDICTS,
-    Rule.word_sense: (ANIMAL, THING),
+    Rule.word_sense: (WordSense.ANIMAL, WordSense.THING),
 }
 
 

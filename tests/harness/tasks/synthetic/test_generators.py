@@ -17,8 +17,19 @@ from harness.data import tokenizer
 from harness.errors import InputError
 from harness.tasks import prepared
 from harness.tasks.rows import load_rows
-from harness.tasks.synthetic import FAMILIES, generate, theory_of, word_sense
-from harness.tasks.synthetic.words import FILLERS, HUNTERS, OPEN, PREY, SHUT, VERBS, WORDS
+from harness.tasks.synthetic.families import (
+    FAMILIES,
+    FILLERS,
+    HUNTERS,
+    OPEN,
+    PREY,
+    SHUT,
+    VERBS,
+    WORDS,
+    WordSense,
+    generate,
+    theory_of,
+)
 
 
 def rows(rule: Rule, split: str = "train", **keys) -> list[dict]:
@@ -164,10 +175,10 @@ def test_no_row_is_cut_by_the_tasks_length(generated, rule):
 def test_what_decides_the_sense_stands_right_of_a_word_that_training_never_shows():
     made = {split: rows(Rule.word_sense, split, train_examples=2000) for split in ("train", "validation")}
     ambiguous = {split: Counter(row["words"][place(row)] for row in found) for split, found in made.items()}
-    assert set(ambiguous["train"]) == set(word_sense.TRAINED)
-    assert set(ambiguous["validation"]) == set(word_sense.HELD_OUT)
+    assert set(ambiguous["train"]) == set(WordSense.TRAINED)
+    assert set(ambiguous["validation"]) == set(WordSense.HELD_OUT)
     right = theory_of(GrammarConfig(rule=Rule.word_sense)).to_right
-    deciding = {*word_sense.ANIMAL, *word_sense.THING}
+    deciding = {*WordSense.ANIMAL, *WordSense.THING}
     for row in (*made["train"], *made["validation"]):
         (found,) = (number for number, word in enumerate(row["words"]) if word in deciding)
         assert right.least <= found - place(row) <= right.most
@@ -178,7 +189,7 @@ def test_no_word_but_the_deciding_one_tells_the_sense():
     total = {label: Counter() for label in (0, 1)}
     for row in made:
         total[row["label"]].update(row["words"])
-    for word in {*total[0], *total[1]} - {*word_sense.ANIMAL, *word_sense.THING}:
+    for word in {*total[0], *total[1]} - {*WordSense.ANIMAL, *WordSense.THING}:
         both = total[0][word] + total[1][word]
         assert abs(total[0][word] - total[1][word]) < 5 * both**0.5, word
 
@@ -186,7 +197,7 @@ def test_no_word_but_the_deciding_one_tells_the_sense():
 def place(row: dict) -> int:
     """Of the one labelled word."""
     (found,) = (number for number, tag in enumerate(row["tags"]) if tag)
-    assert row["tags"][found] == word_sense.SENSES[row["label"]]
+    assert row["tags"][found] == WordSense.SENSES[row["label"]]
     return found
 
 
