@@ -46,11 +46,12 @@ FEW = 6
 LEFT_OUT = (nn.Dropout, Dropout, nn.Identity)
 """Modules that change no shape and have no parameters."""
 
+BLOCKS = (AttentionBlock, CrossAttentionBlock, FeedForwardBlock)
 STAGES = {"attentions": "attention", "crosses": "attention over the encoder", "feed_forwards": "feed-forward"}
 """Lists of blocks of a layer, and how a reader knows them."""
 
 LAST_NORM = ("layers.norm", "layers.encoder.norm", "stack.norm")
-"""Of a stack that norms before its blocks; after its last layer."""
+"""Norms after the last layer, where a stack norms before its blocks."""
 
 SOFTMAX = ("_softmax", "_safe_softmax")
 
@@ -74,7 +75,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of one pass: its varying sizes by symbol, and those of each encoder in it."""
+    """The sizes of one pass: varying ones by symbol, and those of each encoder in it."""
 
     varying: dict[str, int]
     encoders: dict[str, EncoderConfig]
@@ -93,14 +94,9 @@ class Traced:
 def of_model(config: RunConfig) -> str:
     """The table of a forward pass over measure.batch_size texts of measure.length tokens."""
     B, T = config.measure.batch_size, config.measure.length or min(MEASURED_LENGTH, config.model.longest_text)
-    one, other = (_classified(config, *size) for size in _two(B, T))
+    first, second = _classified(config, B, T), _classified(config, B + 1, max(T - 1, 1))
     title = f"shapes of one forward pass over B={B} texts of T={T} tokens (measure.batch_size, measure.length)"
-    return "\n".join([wrapped(title, 0), legend(one.sizes), "", table(HEAD, list(rows(one, other)), "llllr")])
-
-
-def _two(B: int, T: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Two sizes; a text of one token cannot be shorter."""
-    return (B, T), (B + 1, max(T - 1, 1))
+    return "\n".join([wrapped(title, 0), legend(first.sizes), "", table(HEAD, list(rows(first, second)), "llllr")])
 
 
 def _classified(config: RunConfig, B: int, T: int) -> Traced:
@@ -116,67 +112,51 @@ def _classified(config: RunConfig, B: int, T: int) -> Traced:
 
 
 def of_objective(run: RunConfig) -> str:
-    """The table of one training pass of the objective without its encoder, which is that of the fine-tuning.
+    """The table of one training pass of the objective: its own heads, a generator and a teacher.
 
-    Its own heads, a generator and a teacher. ValueError for a model that it cannot train.
+    Its encoder is that of the fine-tuning: of it the inputs are listed alone. ValueError for a model that it cannot train.
     """
-    length, size = run.pretrain.length, run.pretrain.batch_size
-    one, other = (_trained(run, *size) for size in _two(size, length))
-    shown = [replace(traced, seen=_beside_the_encoder(traced.seen)) for traced in (one, other)]
-    positions = one.sizes.varying["P"]
+    B, T = run.pretrain.batch_size, run.pretrain.length
+    first, second = _trained(run, B, T), _trained(run, B + 1, max(T - 1, 1))
     title = (
-        f"shapes of what {run.pretrain.objective.value} adds: B={size} sequences of T={length} tokens, P={positions} predicted "
-        "(pretrain.batch_size, length)"
+        f"shapes of what {run.pretrain.objective.value} adds: B={B} sequences of T={T} tokens, "
+        f"P={first.sizes.varying['P']} predicted (pretrain.batch_size, length)"
     )
-    return "\n".join([wrapped(title, 0), *_legends(one.sizes), "", table(HEAD, list(rows(*shown)), "llllr")])
-
-
-def _legends(sizes: Sizes) -> list[str]:
-    return [legend(Sizes({}, {name: sizes.encoders[name]})) for name in sizes.encoders if name != "encoder"]
-
-
-def _beside_the_encoder(seen: list[Seen]) -> list[Seen]:
-    """Of the encoder the inputs alone, in the place of all of it."""
-    added = (one for one in seen if one.owner != "encoder" or one.name == "input ids")
-    return [replace(one, stage="encoder, as above") if one.owner == "encoder" else one for one in added]
+    others = [Sizes({}, {name: config}) for name, config in first.sizes.encoders.items() if name != "encoder"]
+    return "\n".join([wrapped(title, 0), *map(legend, others), "", table(HEAD, list(rows(first, second)), "llllr")])
 
 
 def _trained(run: RunConfig, B: int, T: int) -> Traced:
     objective, batch = _objective(run), Batch(torch.ones(B, T, dtype=torch.int64))
     batch.token_type_ids = (torch.arange(T).expand(B, T) >= T // 2).long()
     batch.labels = torch.zeros(B, dtype=torch.int64)
-    made = objective.make_batch(batch, list(range(B)))
+    batch = objective.make_batch(batch, list(range(B)))
     roots = dict(objective.named_children())
     if isinstance(objective, Distillation):
         roots["teacher"] = objective.teacher
-    encoders = _encoders(roots)
-    inputs = PretrainBatch(
-        made.inputs.to("meta"), made.positions.to("meta"), made.targets.to("meta"), made.total_predictions, B
-    )
+    named = ((name, module) for root, top in roots.items() for name, module in top.named_modules(prefix=root))
+    encoders = {name: module for name, module in named if isinstance(module, Encoder)}
+    inputs = [tensor.to("meta") for tensor in (batch.inputs, batch.positions, batch.targets)]
+    inputs = PretrainBatch(*inputs, batch.total_predictions, B)
     loss: list[Size] = []
     seen = trace(roots, lambda: loss.append(tuple(objective(inputs).shape)))
-    varying = {"B": B, "T": T, "P": made.positions.shape[1]}
+    varying = {"B": B, "T": T, "P": batch.positions.shape[1]}
     order = {name: encoder.layers.execution_order() for name, encoder in encoders.items()}
     sizes = Sizes(varying, {name: encoder.config for name, encoder in encoders.items()})
-    return Traced([*seen, Seen("loss", None, "", "nats", loss[0])], sizes, order)
+    seen = [replace(it, stage="encoder, as above") if it.owner == "encoder" else it for it in seen]
+    beside = [it for it in seen if it.owner != "encoder" or it.name == "input ids"]
+    return Traced([*beside, Seen("loss", None, "", "nats", loss[0])], sizes, order)
 
 
 def _objective(run: RunConfig) -> Objective:
-    """On the meta device and in evaluation mode; of a distillation with its teacher where one is named."""
-    is_distilled = run.pretrain.objective is ObjectiveName.distillation
-    if not is_distilled:
+    """The objective on the meta device in evaluation mode, a distillation with its teacher."""
+    if run.pretrain.objective is not ObjectiveName.distillation:
         return heads.shapes(run.model, run.pretrain).eval()
-    known = teacher.load(teacher.folder_of(run))
-    model = replace(run.model, vocab_size=known.encoder.config.vocab_size)  # a run adopts the tokenizer of its teacher
-    size = model.vocab_size
+    loaded = teacher.load(teacher.folder_of(run))
+    size = loaded.encoder.config.vocab_size  # a run adopts the tokenizer of its teacher
     with torch.device("meta"):
         vocabulary = Vocabulary(size, 0, 0, 0, 0, torch.ones(size, dtype=torch.bool, device="cpu"))
-        return Distillation(run.pretrain, model, vocabulary, known).to("meta").eval()
-
-
-def _encoders(roots: dict[str, torch.nn.Module]) -> dict[str, Encoder]:
-    named = ((name, module) for root, top in roots.items() for name, module in top.named_modules(prefix=root))
-    return {name: module for name, module in named if isinstance(module, Encoder)}
+        return Distillation(run.pretrain, replace(run.model, vocab_size=size), vocabulary, loaded).to("meta").eval()
 
 
 # Hooks
@@ -209,11 +189,11 @@ class _Pass:
 
 
 class _Recorder:
-    """Hooks on all modules, and what they have seen."""
+    """Hooks on all modules, and the tensors that they have seen."""
 
     def __init__(self, roots: dict[str, nn.Module]) -> None:
         self.seen: list[Seen] = []
-        self._known: set[int] = set()  # parameters that have been counted
+        self._parameters: set[int] = set()  # those that have been counted
         self._counted: dict[str, tuple[int | None, bool]] = {}
         self._open: list[str] = []
         self._decoders: list[str] = []
@@ -230,16 +210,16 @@ class _Recorder:
     def _count(self, name: str, module: nn.Module) -> None:
         if not list(module.children()):
             mine = {id(parameter): parameter.numel() for parameter in module.parameters()}
-            new = sum(size for key, size in mine.items() if key not in self._known)
-            self._counted[name] = new if mine else None, bool(mine.keys() & self._known)
-            self._known |= mine.keys()
+            new = sum(size for key, size in mine.items() if key not in self._parameters)
+            self._counted[name] = new if mine else None, bool(mine.keys() & self._parameters)
+            self._parameters |= mine.keys()
 
     def _hook(self, name: str, module: nn.Module) -> None:
         if isinstance(module, Direction):
             module.states = self._states(name, module.states)
         if isinstance(module, Embeddings):
             module._positions = self._positions(name, module)
-            module.register_forward_pre_hook(lambda _, inputs: self._ids(name, inputs[0]))
+            module.register_forward_pre_hook(lambda _, inputs: self.add(f"{name}.ids", "input ids", inputs[0].input_ids.shape))
         module.register_forward_pre_hook(lambda _, inputs: self._begin(module, inputs))
         module.register_forward_hook(lambda _, inputs, output: self._end(module, output))
 
@@ -252,7 +232,7 @@ class _Recorder:
             self._decoder_passes = 0
         elif self._decoders and isinstance(module, AttentionBlock):
             self._decoder_passes += 1
-        elif not self._decoders and ".layers." in name and _is_block(module):
+        elif not self._decoders and ".layers." in name and isinstance(module, BLOCKS):
             self._passes[_encoder_of(name)].calls += 1
         elif name.endswith(".feed_forward.output"):
             self.add(f"{name}.activated", "activated", inputs[0].shape)
@@ -272,9 +252,6 @@ class _Recorder:
         elif isinstance(module, Embeddings | Pooler):
             self.add(f"{name}.output", "output", output.shape)
 
-    def _ids(self, name: str, batch: Batch) -> None:
-        self.add(f"{name}.ids", "input ids", batch.input_ids.shape)
-
     def _states(self, name: str, states: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         """A direction is asked for its states, not called."""
 
@@ -291,26 +268,18 @@ class _Recorder:
         positions, table = embeddings._positions, f"{name}.position_embedding"
 
         def recorded(batch: Batch) -> Tensor | None:
-            found = positions(batch)
-            if found is not None:
+            vectors = positions(batch)
+            if vectors is not None:
                 counted = self._counted.get(table, (None, False))
-                self.add(table, "position_embedding" if table in self._counted else "sines and cosines", found.shape, *counted)
-            return found
+                title = "position_embedding" if table in self._counted else "sines and cosines"
+                self.add(table, title, vectors.shape, *counted)
+            return vectors
 
         return recorded
 
-    def attended(self, inputs: dict[str, Tensor | None], output: Tensor) -> None:
-        """Queries, keys and values before their scores, which have been seen meanwhile; the context after them."""
-        scores = [self.seen.pop()] if self.seen and self.seen[-1].name == "scores" else []
-        for name, tensor in inputs.items():
-            if tensor is not None:
-                self.add(f"{self._open[-1]}.{name}", name, tensor.shape)
-        self.seen += scores
-        self.add(f"{self._open[-1]}.context", "context", output.shape)
-
-    def softmax(self, scores: Tensor) -> None:
-        """The scores of an attention."""
-        self.add(f"{self._open[-1]}.scores", "scores", scores.shape)
+    def inside(self, name: str, tensor: Tensor) -> None:
+        """A tensor that no module makes, in the module that runs now."""
+        self.add(f"{self._open[-1]}.{name}", name, tensor.shape)
 
     def add(self, path: str, name: str, shape: Size, parameters: int | None = None, tied: bool = False) -> None:
         """A tensor of the module at this path; nothing in the second pass of an encoder."""
@@ -324,10 +293,6 @@ class _Recorder:
         elif not (going := self._passes[encoder]).again:
             layer = going.layer if ".layers." in path and not path.endswith(LAST_NORM) else None
             self.seen.append(Seen(encoder, layer, _stage(path), name, tuple(shape), parameters, tied))
-
-
-def _is_block(module: nn.Module) -> bool:
-    return isinstance(module, AttentionBlock | CrossAttentionBlock | FeedForwardBlock)
 
 
 def _encoder_of(path: str) -> str:
@@ -358,9 +323,14 @@ class _Attention(TorchFunctionMode):
         output = func(*args, **(kwargs or {}))
         if func is F.scaled_dot_product_attention:
             bias = (kwargs or {}).get("attn_mask")
-            named = dict(zip(("queries", "keys", "values"), args, strict=True))
-            named["bias of scores"] = bias if bias is not None and bias.is_floating_point() else None
-            self._recorder.attended(named, output)
+            seen = self._recorder.seen
+            scores = [seen.pop()] if seen and seen[-1].name == "scores" else []  # of this call; their inputs come first
+            for name, tensor in zip(("queries", "keys", "values"), args, strict=True):
+                self._recorder.inside(name, tensor)
+            if bias is not None and bias.is_floating_point():
+                self._recorder.inside("bias of scores", bias)
+            seen += scores
+            self._recorder.inside("context", output)
         return output
 
 
@@ -373,18 +343,19 @@ class _Softmax(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
         if func.overloadpacket.__name__ in SOFTMAX:
-            self._recorder.softmax(args[0])
+            self._recorder.inside("scores", args[0])
         return func(*args, **(kwargs or {}))
 
 
 def merged(seen: list[Seen]) -> list[Seen]:
-    """Neighbours of one stage and shape that no module makes as one: queries, keys, values."""
+    """The tensors, with neighbours of one stage and shape that no module makes as one row: queries, keys, values."""
     rows: list[Seen] = []
-    for one in seen:
-        if rows and one.parameters is None and replace(one, name="") == replace(rows[-1], name="") and one.name != "context":
-            rows[-1] = replace(rows[-1], name=f"{rows[-1].name}, {one.name}")
+    for tensor in seen:
+        alike = rows and tensor.parameters is None and replace(tensor, name="") == replace(rows[-1], name="")
+        if alike and tensor.name != "context":
+            rows[-1] = replace(rows[-1], name=f"{rows[-1].name}, {tensor.name}")
         else:
-            rows.append(one)
+            rows.append(tensor)
     return rows
 
 
@@ -393,64 +364,47 @@ def merged(seen: list[Seen]) -> list[Seen]:
 
 def symbols(seen: Seen, again: Seen, sizes: Sizes, others: Sizes) -> str:
     """`[B, T, D]`; a number that is neither a size of the pass nor one of the model stays a number."""
-    known = _known(seen, sizes)
-    last = len(seen.shape) - 1
     named = []
     for place, (value, other) in enumerate(zip(seen.shape, again.shape, strict=True)):
+        of_model = _of_model(seen, sizes, is_last=place == len(seen.shape) - 1)
         varying = _varying(value, other, sizes.varying, others.varying)
-        named.append(varying or next((symbol for symbol, size in known(place == last) if size == value), f"{value}"))
+        named.append(varying or next((symbol for symbol, size in of_model if size == value), f"{value}"))
     return f"[{', '.join(named)}]"
 
 
-def _varying(value: int, other: int, sizes: dict[str, int], others: dict[str, int]) -> str:
+def _varying(value: int, other: int, first: dict[str, int], second: dict[str, int]) -> str:
     """`T`, `T+P`, `2T` or `8B`: what both passes agree on; empty where the second pass does not differ or nothing fits."""
-    one, two = sizes, others
-    sums = {symbol: (one[symbol], two[symbol]) for symbol in one}
-    if "P" in one:
-        sums["T+P"] = (one["T"] + one["P"], two["T"] + two["P"])
+    sums = {symbol: (first[symbol], second[symbol]) for symbol in first}
+    if "P" in first:
+        sums["T+P"] = (first["T"] + first["P"], second["T"] + second["P"])
     exact = [symbol for symbol, pair in sums.items() if pair == (value, other)]
     if exact:
         return exact[0]
     for symbol in ("B", "T"):
-        times, rest = divmod(value, one[symbol])
-        if times > 1 and not rest and other == times * two[symbol]:
+        times, rest = divmod(value, first[symbol])
+        if times > 1 and not rest and other == times * second[symbol]:
             return f"{times}{symbol}"
-    if value - other == 2 * (one["T"] - two["T"]) and value < other + 4:
-        return f"2T{value - 2 * one['T']:+}"
+    if value - other == 2 * (first["T"] - second["T"]) and value < other + 4:
+        return f"2T{value - 2 * first['T']:+}"
     return ""
 
 
-def _known(seen: Seen, sizes: Sizes) -> Callable[[bool], list[tuple[str, int]]]:
-    """Symbols and sizes of the model in the order in which they are tried, for the last dimension and for the others."""
-    config = sizes.encoders.get(_encoder_of_head(seen.owner, sizes))
-    pairs = _of_config(config)
-    outputs = [("C", sizes.outputs)] if seen.owner == "head" else []
-
-    def tried(is_last: bool) -> list[tuple[str, int]]:
-        if not is_last:
-            return [("H", config.num_attention_heads)]
-        if any(name in seen.name for name in ATTENDING) and len(seen.shape) == 4:
-            return [("K", config.head_width)]
-        if seen.stage == "feed-forward":
-            first = [pair for pair in pairs if "F" in pair[0]] if seen.name in ("input", "activated") else []
-            return [*first, *pairs]
-        return [*outputs, *pairs]
-
-    return tried
-
-
-def _encoder_of_head(owner: str, sizes: Sizes) -> str:
-    """The encoder that a head belongs to: `generator` of `generator_head`, `teacher.encoder` of `teacher.head`."""
-    first = owner.split(".")[0].split("_")[0]
-    near = [name for name in sizes.encoders if name.split(".")[0] == first]
-    return near[0] if near else "encoder" if "encoder" in sizes.encoders else next(iter(sizes.encoders))
-
-
-def _of_config(config: EncoderConfig) -> list[tuple[str, int]]:
-    """Of a last dimension; E and A only where they differ from D."""
+def _of_model(seen: Seen, sizes: Sizes, is_last: bool) -> list[tuple[str, int]]:
+    """Symbols and sizes of the model, in the order in which they are tried for a dimension; E and A only where not D."""
+    encoders = sizes.encoders
+    first = seen.owner.split(".")[0].split("_")[0]  # `generator` of `generator_head`, `teacher` of `teacher.head`
+    near = [name for name in encoders if name.split(".")[0] == first]
+    config = encoders[near[0] if near else "encoder" if "encoder" in encoders else next(iter(encoders))]
+    if not is_last:
+        return [("H", config.num_attention_heads)]
+    if any(name in seen.name for name in ATTENDING) and len(seen.shape) == 4:
+        return [("K", config.head_width)]
     D, E, A, F = config.hidden_size, config.embedding_width, config.attention_width, config.feed_forward_width
     pairs = [("D", D), ("E", E), ("A", A), ("F", F), ("3A" if A != D else "3D", 3 * A), ("2A" if A != D else "2D", 2 * A)]
-    return [*pairs, ("2F", 2 * F), ("D/2", D // 2), ("V", config.vocab_size)]
+    pairs += [("2F", 2 * F), ("D/2", D // 2), ("V", config.vocab_size)]
+    if seen.stage == "feed-forward" and seen.name in ("input", "activated"):
+        return [("F", F), ("2F", 2 * F), *pairs]
+    return [*([("C", sizes.outputs)] if seen.owner == "head" else []), *pairs]
 
 
 def legend(sizes: Sizes) -> str:
@@ -469,53 +423,43 @@ def legend(sizes: Sizes) -> str:
     if sizes.outputs:
         facts["C"] = sizes.outputs, "outputs"
     prefix = "" if name == "encoder" else f"{name}: "
-    shown = (f"{symbol}={value} {meaning}".replace(" ", "\N{NO-BREAK SPACE}") for symbol, (value, meaning) in facts.items())
-    return wrapped(prefix + ", ".join(shown), 0)
+    parts = (f"{symbol}={value} {meaning}".replace(" ", "\N{NO-BREAK SPACE}") for symbol, (value, meaning) in facts.items())
+    return wrapped(prefix + ", ".join(parts), 0)
 
 
 # Text
 
 
-def rows(one: Traced, other: Traced) -> Iterator[Row]:
-    """Of the first pass, with symbols by what differs in the second; equal layers once."""
-    pairs = zip(one.seen, other.seen, strict=True)
-    labelled = merged([replace(seen, symbols=symbols(seen, again, one.sizes, other.sizes)) for seen, again in pairs])
-    for (owner, layered), group in groupby(labelled, key=lambda seen: (seen.owner, seen.layer is not None)):
-        for title, shown in _folded(owner, list(group), one) if layered else [("", list(group))]:
+def rows(first: Traced, second: Traced) -> Iterator[Row]:
+    """The rows of the first pass, with symbols by what differs in the second; equal layers once."""
+    pairs = zip(first.seen, second.seen, strict=True)
+    named = merged([replace(seen, symbols=symbols(seen, again, first.sizes, second.sizes)) for seen, again in pairs])
+    for (owner, layered), group in groupby(named, key=lambda seen: (seen.owner, seen.layer is not None)):
+        for title, tensors in _folded(owner, list(group), first) if layered else [("", list(group))]:
             if title:
                 yield title, "", "", "", ""
             before = ""
-            for seen in shown:
-                where = f"  {seen.stage}" if title else _outside(seen)
+            for seen in tensors:
+                outside = " ".join(filter(None, ["" if owner == "encoder" else owner, seen.stage]))
+                where = f"  {seen.stage}" if title else outside
                 numbers = " × ".join(map(str, seen.shape)) or "one number"
-                yield "" if where == before else where, seen.name, seen.symbols, numbers, _parameters(seen)
+                parameters = " + ".join([*([f"{seen.parameters:,}"] if seen.parameters else []), *["tied"] * seen.tied])
+                yield "" if where == before else where, seen.name, seen.symbols, numbers, parameters
                 before = where
-
-
-def _outside(seen: Seen) -> str:
-    return " ".join(part for part in ("" if seen.owner == "encoder" else seen.owner, seen.stage) if part)
-
-
-def _parameters(seen: Seen) -> str:
-    parts = [f"{seen.parameters:,}"] if seen.parameters else []
-    return " + ".join([*parts, *["tied"] * seen.tied])
 
 
 def _folded(owner: str, seen: list[Seen], traced: Traced) -> list[tuple[str, list[Seen]]]:
     """The layers of an encoder or the passes of a mask decoder: those that look the same under one title."""
     alike: dict[tuple[Seen, ...], list[int]] = {}
-    for layer, group in groupby(seen, key=lambda one: one.layer):
-        alike.setdefault(tuple(replace(one, layer=None) for one in group), []).append(layer)
-    found = []
-    for rows_of_layer, layers in alike.items():
-        found += [(title, list(rows_of_layer)) for title in _titles(owner, layers, traced)]
-    return found
+    for layer, group in groupby(seen, key=lambda tensor: tensor.layer):
+        alike.setdefault(tuple(replace(tensor, layer=None) for tensor in group), []).append(layer)
+    return [(title, list(tensors)) for tensors, layers in alike.items() for title in _titles(owner, layers, traced)]
 
 
 def _titles(owner: str, layers: list[int], traced: Traced) -> list[str]:
-    """One for the layers of an encoder, and one for those of a decoder beside it."""
+    """A title for the layers of an encoder, and one for those of a decoder beside it."""
     if owner not in traced.order:
-        return [f"{owner} {_listed('pass', 'passes', layers)}"]
+        return [f"{owner} {_listed('pass', 'es', layers)}"]
     order, config = traced.order[owner], traced.sizes.encoders[owner]
     prefix = "" if owner == "encoder" else f"{owner} "
     two = config.body is Body.encoder_decoder
@@ -526,16 +470,16 @@ def _titles(owner: str, layers: list[int], traced: Traced) -> list[str]:
         weights = len({order[layer] for layer in mine})
         shared = "" if weights == len(mine) else ", shared" if weights == 1 else f", {weights} sets"
         numbers = [layer - places.start for layer in mine]
-        titles += [f"{prefix}{part}{_listed('layer', 'layers', numbers)}{shared}"] if mine else []
+        titles += [f"{prefix}{part}{_listed('layer', 's', numbers)}{shared}"] if mine else []
     return titles
 
 
-def _listed(one: str, several: str, numbers: list[int]) -> str:
-    """`layers 1-4`, `layers 1, 4, 7`: from 1 on."""
-    counted = [number + 1 for number in numbers]
-    if len(counted) == 1:
-        return f"{one} {counted[0]}"
-    if counted == list(range(counted[0], counted[-1] + 1)):
-        return f"{several} {counted[0]}-{counted[-1]}"
-    listed = [*map(str, counted)] if len(counted) <= FEW else [*map(str, counted[: FEW - 2]), "...", str(counted[-1])]
-    return f"{several} {', '.join(listed)}"
+def _listed(name: str, plural: str, places: list[int]) -> str:
+    """`layers 1-4`, `layers 1, 4, 7`: numbers from 1 on."""
+    numbers = [place + 1 for place in places]
+    if len(numbers) == 1:
+        return f"{name} {numbers[0]}"
+    if numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{name}{plural} {numbers[0]}-{numbers[-1]}"
+    listed = numbers if len(numbers) <= FEW else [*numbers[: FEW - 2], "...", numbers[-1]]
+    return f"{name}{plural} {', '.join(map(str, listed))}"
