@@ -10,7 +10,6 @@ import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import NoReturn
 
 import harness
@@ -115,13 +114,13 @@ def _run(name: str, arguments: list[str]) -> int:
     overrides = parsed.overrides()
     parsed.refuse_misspelt({key.partition(".")[0] for key in mistakes.known_keys()} | {*mistakes.groups(), "hydra"})
     parsed.begin()
-    return compose.main(overrides, lambda configs: _with_libraries(module).main(parsed, configs))
 
+    def run(configs: list) -> int:
+        with live_line("loading torch"):  # a wrong key is refused before
+            command = importlib.import_module(module)
+        return command.main(parsed, configs)
 
-def _with_libraries(module: str) -> ModuleType:
-    """The module of a command, whose libraries take seconds: a wrong key is refused before they are loaded."""
-    with live_line("loading torch"):
-        return importlib.import_module(module)
+    return compose.main(overrides, run)
 
 
 def _help(topics: list[str]) -> int:

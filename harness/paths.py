@@ -130,7 +130,12 @@ def data_folder(output: str, key: str) -> Path:
 
 def run_folder(output: str, study: str, name: str) -> Path:
     """The results of one run; `name` is made safe for any file system."""
-    return named(Path(output).absolute(), study, re.sub(r"[^A-Za-z0-9_.+@-]+", "_", name))
+    return named(Path(output).absolute(), study, file_name(name))
+
+
+def file_name(text: str) -> str:
+    """The text, with characters replaced that the name of a file should not have."""
+    return re.sub(r"[^A-Za-z0-9_.+@-]+", "_", text)
 
 
 def study_folder(output: str, study: str) -> Path:

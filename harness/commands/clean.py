@@ -36,9 +36,12 @@ def main(options: Clean) -> int:
     print(f"{len(unused)} files and folders, {size_text(total)}")
     if options.dry_run:
         return 0
-    if not options.yes and not _agreed():
-        print("nothing was removed")
-        return 1
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise InputError("clean asks before it removes anything, and stdin is no terminal: add --yes, or --dry-run")
+        if input("remove them? [y/N] ").strip().lower() not in ("y", "yes"):
+            print("nothing was removed")
+            return 1
     left = [leftover for leftover in unused if not leftovers.remove(leftover)]
     print(f"removed {size_text(total - sum(leftover.size for leftover in left))}")
     for leftover in left:
@@ -52,13 +55,6 @@ def _listed(unused: list[leftovers.Leftover], output: Path) -> str:
     if len(largest) > MOST:
         rows.append((f"{len(largest) - MOST} smaller ones", size_text(sum(it.size for it in largest[MOST:])), ""))
     return table(("below the folder", "size", "why"), rows, "lrl")
-
-
-def _agreed() -> bool:
-    """InputError where nobody can answer."""
-    if not sys.stdin.isatty():
-        raise InputError("clean asks before it removes anything, and stdin is no terminal: add --yes, or --dry-run")
-    return input("remove them? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def size_text(size: float) -> str:

@@ -5,7 +5,6 @@ pretraining adds (pretrain=rtd), and a picture of its architecture. `scales`: pa
 `activations`: the non-linearities that models know, and their derivatives. No data is read.
 """
 
-import re
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
@@ -31,7 +30,7 @@ from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
 from harness.measure import pretraining_heads as heads
 from harness.measure.memory_formula import Shape
-from harness.paths import conf_directory
+from harness.paths import conf_directory, file_name
 from harness.terminal import Row, table, wrapped
 from models.config import Activation, EncoderConfig
 from models.heads import Classifier, on_meta
@@ -58,7 +57,7 @@ REACH = 3.0
 
 POINTS = 1201
 LOWEST, HIGHEST = -1.4, 3.2
-"""Of both panels; what is higher is cut."""
+"""Range of both panels; what is higher is cut."""
 
 JUMP = 0.2
 """Difference between neighbouring points that is drawn as a gap."""
@@ -146,15 +145,13 @@ def pretraining_heads(run: RunConfig, base: ModelConfig) -> str:
         plain = {}
     objectives = [heads.objective_of(model, run.pretrain).value for model in (base, run.model)]
     titles = ("pretraining heads", f"base ({objectives[0]})", f"{run.label} ({objectives[1]})", "change")
-    rows = [_head_row(name, plain.get(name, 0), ours.get(name, 0)) for name in {**plain, **ours}]
+    rows = []
+    for name in {**plain, **ours}:
+        pair = plain.get(name, 0), ours.get(name, 0)
+        words = [value if isinstance(value, str) else number(value) for value in pair]
+        counted = [0 if isinstance(value, str) else value for value in pair]  # a word counts no parameters
+        rows.append((name, *words, "=" if pair[0] == pair[1] else change(*counted)))
     return table(titles, rows, "lrrr")
-
-
-def _head_row(name: str, before: int | str, after: int | str) -> Row:
-    """A word in place of a number counts no parameters."""
-    words = [value if isinstance(value, str) else number(value) for value in (before, after)]
-    counted = [0 if isinstance(value, str) else value for value in (before, after)]
-    return name, *words, "=" if before == after else change(*counted)
 
 
 def shapes(config: EncoderConfig, task: TaskConfig) -> Classifier:
@@ -190,7 +187,7 @@ def write_pictures(config: RunConfig, parts: list[Row], out: Path) -> list[Path]
     title = f"{config.label}, scale {config.scale_name}"
     drawn = describe_picture.architecture_of(shapes(config.model, config.task), title, subtitle)
     with mpl.rc_context(STYLE):
-        name = re.sub(r"[^A-Za-z0-9_.+@-]+", "_", f"{config.label}-{config.scale_name}")
+        name = file_name(f"{config.label}-{config.scale_name}")
         return save(describe_picture.draw(drawn), out, name)
 
 

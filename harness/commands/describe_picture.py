@@ -27,8 +27,9 @@ COLOURS = {
 WIDTH, GAP, PADDING, LINE = 3.7, 0.17, 0.14, 0.17
 LEFT, RIGHT = 1.75, 1.65
 """Room beside a column: brackets to its left, parameters to its right."""
+ARROW = {"arrowstyle": "-|>", "color": "#444444", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
 CHARACTERS = 58
-"""Of a detail that fit on one line of a box."""
+"""Characters of a detail that fit on one line of a box."""
 
 TITLE = 52
 """Characters of a title in full size; a longer one is written smaller."""
@@ -155,14 +156,8 @@ def draw(architecture: Architecture) -> Figure:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, step * len(architecture.columns)), ylim=(0, height))
     axes.set_axis_off()
-    axes.text(
-        0.25,
-        height - 0.3,
-        architecture.title,
-        fontsize=min(13, 13 * TITLE / len(architecture.title)),
-        fontweight="bold",
-        va="center",
-    )
+    size = min(13, 13 * TITLE / len(architecture.title))
+    axes.text(0.25, height - 0.3, architecture.title, fontsize=size, fontweight="bold", va="center")
     axes.text(0.25, height - 0.6, architecture.subtitle, va="center", color="#444444")
     painters = [ColumnPainter(axes, index * step + LEFT, 0.5) for index in range(len(architecture.columns))]
     for painter, column in zip(painters, architecture.columns, strict=True):
@@ -180,7 +175,7 @@ def _lines(box: Box) -> list[str]:
 def _height(item: Item) -> float:
     if isinstance(item, Box):
         return 0.15 + LINE * (1 + len(_lines(item)))
-    inner = sum(2 * PADDING + sum(_height(box) + GAP for box in group.boxes) - GAP + GAP for group in item.groups) - GAP
+    inner = sum(2 * PADDING + sum(_height(box) + GAP for box in group.boxes) for group in item.groups) - GAP
     return inner + (2 * PADDING if item.times > 1 else 0)
 
 
@@ -196,11 +191,11 @@ class ColumnPainter:
 
     @property
     def middle(self) -> float:
-        """Of the boxes."""
+        """The middle of the boxes."""
         return self.x + WIDTH / 2
 
     def column(self, items: tuple[Item, ...], last: bool) -> None:
-        """All items, joined by arrows."""
+        """Draws all items, joined by arrows."""
         start = self.y - GAP
         for item in items:
             if isinstance(item, Box):
@@ -215,16 +210,15 @@ class ColumnPainter:
             self.label(self.y + 0.12, "scores")
 
     def arrow(self) -> None:
-        """Its head at `y`."""
-        style = {"arrowstyle": "-|>", "color": "#444444", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
-        self.axes.annotate("", (self.middle, self.y), (self.middle, self.y - GAP / 2), arrowprops=style)
+        """Draws an arrow whose head is at `y`."""
+        self.axes.annotate("", (self.middle, self.y), (self.middle, self.y - GAP / 2), arrowprops=ARROW)
 
     def label(self, y: float, text: str) -> None:
-        """In the middle of the column."""
+        """Writes the text in the middle of the column."""
         self.axes.text(self.middle, y, text, ha="center", va="center", color="#444444")
 
     def box(self, box: Box) -> float:
-        """Its bottom; moves on."""
+        """Draws the box at `y`, moves `y` above it, and returns its bottom."""
         bottom = self.y
         self.arrow()
         self.frame(self.x, bottom, WIDTH, _height(box), (COLOURS[box.kind], "#555555"), 3)
@@ -240,7 +234,7 @@ class ColumnPainter:
         return bottom
 
     def frame(self, x: float, y: float, width: float, height: float, colours: tuple[str, str], order: int) -> None:
-        """A rounded rectangle."""
+        """Draws a rounded rectangle."""
         face, edge = colours
         rounded = "round,pad=0,rounding_size=0.06"
         self.axes.add_patch(
@@ -248,7 +242,7 @@ class ColumnPainter:
         )
 
     def pattern(self, pattern: Pattern) -> None:
-        """Its groups once, with a bracket that counts their repeats."""
+        """Draws the groups once, with a bracket that counts their repeats."""
         repeated = pattern.times > 1
         bottom = self.y
         self.y += PADDING if repeated else 0
@@ -260,7 +254,7 @@ class ColumnPainter:
             self.bracket(self.x - 0.85, bottom, self.y - GAP, repeats)
 
     def group(self, group: Group) -> None:
-        """One layer in its frame."""
+        """Draws one layer in its frame."""
         bottom = self.y
         height = sum(_height(box) + GAP for box in group.boxes) - GAP + 2 * PADDING
         self.frame(self.x - 0.22, bottom, WIDTH + 0.36, height, ("#FAFAFA", "#AAAAAA"), 0)
@@ -277,14 +271,13 @@ class ColumnPainter:
             self.bracket(self.x - 0.32, bottom, bottom + height, group.note)
 
     def residual(self, bottom: float, top: float) -> None:
-        """A line around what the sum at its top adds to."""
+        """Draws a line around what the sum at its top adds to."""
         left = self.x - 0.11
         self.axes.plot([self.middle, left, left], [bottom, bottom, top], color="#888888", linewidth=0.8)
-        style = {"arrowstyle": "-|>", "color": "#888888", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 6}
-        self.axes.annotate("", (self.x, top), (left, top), arrowprops=style)
+        self.axes.annotate("", (self.x, top), (left, top), arrowprops=ARROW | {"color": "#888888", "mutation_scale": 6})
 
     def bracket(self, x: float, bottom: float, top: float, text: str) -> None:
-        """Open to the right, its text to the left."""
+        """Draws a bracket that is open to the right, its text to the left."""
         self.axes.plot([x, x - 0.08, x - 0.08, x], [bottom, bottom, top, top], color="#444444", linewidth=1)
         middle = (bottom + top) / 2
         crossed = abs(self.crossing - middle) < 2 * LINE  # by the line from the other column
@@ -300,5 +293,4 @@ def _join(axes: Axes, first: ColumnPainter, second: ColumnPainter) -> None:
     )
     top, lane = first.y - GAP / 2, lane + 0.25
     axes.plot([first.middle, first.middle, lane, lane], [first.y - GAP, top, top, second.crossing], **style)
-    arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7, **style}
-    axes.annotate("", (second.x, second.crossing), (lane, second.crossing), arrowprops=arrow)
+    axes.annotate("", (second.x, second.crossing), (lane, second.crossing), arrowprops=ARROW)

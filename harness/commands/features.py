@@ -53,7 +53,7 @@ NOT_OF_ENCODER = (
 OUTCOMES = ("embedding_width", "depth", "groups", "feed_forward_width", "head_width")
 
 DECIMALS = 6
-"""Of the values in JSON lines."""
+"""Decimals of the values in JSON lines."""
 
 GROUP_BYTES = 16 * 2**20
 """Vectors that one row group of a Parquet file holds."""
@@ -316,7 +316,7 @@ class Parquet:
         self._held, self._bytes = [], 0
 
     def _column(self, ends: object, place: int) -> object:
-        """Of one layer; numbers never become Python objects."""
+        """The vectors of one layer; numbers never become Python objects."""
         flat = np.concatenate([held.values[:, place] for held in self._held]).ravel()
         vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat, pa.float32()), self._layout.hidden_size)
         return pa.ListArray.from_arrays(ends, vectors, type=self._vectors)

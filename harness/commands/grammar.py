@@ -110,12 +110,12 @@ class Grammar:
         self.keys: dict[str, Field] = {}
         self.words: dict[str, Field] = {}
         self.switches: dict[str, Field] = {}
-        for one in fields(options):
-            name, kind = one.metadata.get("name", one.name), one.metadata.get("kind", "key")
+        for option in fields(options):
+            name, kind = option.metadata.get("name", option.name), option.metadata.get("kind", "key")
             if kind == "switch":
-                self.switches["--" + name.replace("_", "-")] = one
+                self.switches["--" + name.replace("_", "-")] = option
             elif kind != "hydra":
-                {"key": self.keys, "word": self.words}[kind][name] = one
+                {"key": self.keys, "word": self.words}[kind][name] = option
         self._options, self._takes_config = options, "config_dir" in options.__dataclass_fields__
 
     def values(self, words: list[str]) -> dict[str, Any]:
@@ -146,13 +146,16 @@ class Grammar:
             elif equals or not self.words:
                 raise unknown("key", on_one_line(name), self.keys, self.call)
             before = text
-        for name, one in (self.words | self.keys).items():
-            if one.default is MISSING and one.name not in values:
-                shown = name if name in self.words else f"{name}="
+        for name, option in (self.words | self.keys).items():
+            if option.default is MISSING and option.name not in values:
                 runs = name == "to" and any(text.startswith("output=") for text in words)
                 hint = "; output= is the folder of the runs" if runs else ""
-                raise InputError(f"{shown} is missing: expected {one.metadata['meaning']}{hint}")
+                raise InputError(f"{self._written(name)} is missing: expected {option.metadata['meaning']}{hint}")
         return values | ({"choices": tuple(choices)} if self.composed else {})
+
+    def _written(self, name: str) -> str:
+        """`to=`, but `RUN`."""
+        return name if name in self.words else f"{name}="
 
     def _of_runs(self) -> tuple[str, ...]:
         """Keys of a run that a command may have had as options of its own."""
@@ -160,13 +163,13 @@ class Grammar:
 
     def _add_word(self, values: dict[str, Any], text: str) -> None:
         """Gives the word to the first field that has none, or to one that takes all."""
-        for name, one in self.words.items():
-            value = self._value(name, text, one)
+        for name, option in self.words.items():
+            value = self._value(name, text, option)
             if isinstance(value, tuple):
-                values[one.name] = (*values.get(one.name, ()), *value)
+                values[option.name] = (*values.get(option.name, ()), *value)
                 return
-            if one.name not in values:
-                values[one.name] = value
+            if option.name not in values:
+                values[option.name] = value
                 return
         raise InputError(f"{on_one_line(text)!r} is a word too many: expected {' '.join(self.words)} and KEY=VALUE")
 
@@ -191,41 +194,40 @@ class Grammar:
         to = f": expected {option} to=FOLDER" if "to" in self.keys else ""
         return InputError(f"{option} takes no value{to}")
 
-    def _value(self, name: str, text: str, of: Field) -> Any:
+    def _value(self, name: str, text: str, option: Field) -> Any:
         """The text as a value of the field; InputError for one that it cannot be."""
-        hint = typing.get_type_hints(self._options)[of.name]
+        hint = typing.get_type_hints(self._options)[option.name]
         if isinstance(hint, types.UnionType):  # with None
             hint = typing.get_args(hint)[0]
         if not text:
-            raise InputError(f"{name}{'' if name in self.words else '='} is empty: expected {of.metadata['meaning']}")
-        if read := of.metadata.get("read"):
+            raise InputError(f"{self._written(name)} is empty: expected {option.metadata['meaning']}")
+        if read := option.metadata.get("read"):
             return read(name, text)
         if typing.get_origin(hint) is not tuple:
-            return _single(name, text, hint, of.metadata)
+            return _single(name, text, hint, option.metadata)
         kind = typing.get_args(hint)[0]
         parts = [text] if name in self.words else [part.strip() for part in text.strip("[]").split(",")]
-        return tuple(_single(name, part, kind, of.metadata) for part in parts)
+        return tuple(_single(name, part, kind, option.metadata) for part in parts)
 
     def page(self) -> str:
         """The page of `--help`."""
         described, _, below = (self._options.__doc__ or "").partition("\n\n")
-        shown = [name if one.default is MISSING else f"[{name}]" for name, one in self.words.items()]
-        listed = {name: _meaning(one) for name, one in self.words.items()}
-        listed |= {f"{name}=": _meaning(one) for name, one in self.keys.items()}
-        switches = {name: one.metadata["meaning"] for name, one in self.switches.items()}
+        words = [name if option.default is MISSING else f"[{name}]" for name, option in self.words.items()]
+        keys = {self._written(name): _meaning(option) for name, option in (self.words | self.keys).items()}
+        switches = {name: option.metadata["meaning"] for name, option in self.switches.items()}
         if self.composed and not self._options.groups:
             switches["-m"] = "a sweep: every combination of values with commas between them"
         if self._takes_config:
             switches["--config-dir DIR"] = "adds your own conf/ files"
-        usage = " ".join([self.call, *shown, *(["[KEY=VALUE ...]"] if self.keys or self.composed else [])])
-        paragraphs = [wrapped(" ".join(text.split()), 0) for text in below.split("\n\n")]
-        parts = [f"usage: {usage}", wrapped(" ".join(described.split()), 0)]
-        return "\n\n".join(filter(None, [*parts, _listed("keys", listed), _listed("switches", switches), *paragraphs]))
+        usage = " ".join([self.call, *words, *(["[KEY=VALUE ...]"] if self.keys or self.composed else [])])
+        paragraphs = [wrapped(" ".join(text.split()), 0) for text in (described, *below.split("\n\n"))]
+        parts = [f"usage: {usage}", paragraphs[0], _listed("keys", keys), _listed("switches", switches), *paragraphs[1:]]
+        return "\n\n".join(filter(None, parts))
 
 
 def _single(name: str, text: str, kind: type, metadata: Mapping[str, Any]) -> Any:
     """One text as one value."""
-    shown = f"{name}={on_one_line(text)!r}"
+    typed = f"{name}={on_one_line(text)!r}"
     if kind in (int, float):
         allowed: Range = metadata.get("range", Range())
         try:
@@ -235,25 +237,27 @@ def _single(name: str, text: str, kind: type, metadata: Mapping[str, Any]) -> An
         if allowed.has(number):
             return number
         if kind is float:
-            raise InputError(f"{shown} must be {allowed.expected(number)}")
+            raise InputError(f"{typed} must be {allowed.expected(number)}")
         bound = allowed.expected(allowed.at_least - 1 if number != number else number)  # not a number
-        raise InputError(f"{shown} must be a whole number of {bound}")
+        raise InputError(f"{typed} must be a whole number of {bound}")
     if kind is bool:
         if text.lower() not in ("true", "false"):
-            raise InputError(f"{shown} must be true or false")
+            raise InputError(f"{typed} must be true or false")
         return text.lower() == "true"
     if text not in metadata.get("choices", (text,)):
         raise unknown(metadata.get("called", name), text, metadata["choices"], metadata.get("name", name))
     return kind(text)
 
 
-def _meaning(one: Field) -> str:
+def _meaning(option: Field) -> str:
     """The meaning with the default, where it has one."""
-    if one.default in (MISSING, None, ()):
-        return one.metadata["meaning"]
-    default = ",".join(map(str, one.default)) if isinstance(one.default, tuple) else one.default
+    default, meaning = option.default, option.metadata["meaning"]
+    if default in (MISSING, None, ()):
+        return meaning
+    if isinstance(default, tuple):
+        return f"{meaning} ({','.join(map(str, default))})"
     text = f"{default:g}" if isinstance(default, float) else str(default).lower() if isinstance(default, bool) else default
-    return f"{one.metadata['meaning']} ({text})"
+    return f"{meaning} ({text})"
 
 
 def _listed(title: str, lines: dict[str, str]) -> str:

@@ -5,7 +5,6 @@ Prints pieces, segments, positions and labels of one item of a task as a table, 
 is one sequence, of kind `spans` one a window. B texts, T pieces, K masked pieces, V pieces of the vocabulary.
 """
 
-import re
 import shutil
 import zlib
 from collections.abc import Sequence
@@ -36,6 +35,7 @@ from harness.data.tokenizer import build, pad_token_id, special_ids
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import subject
+from harness.paths import file_name
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
 from harness.tasks.rows import HIDDEN, load_table
@@ -94,7 +94,7 @@ def main(options: Inspect, configs: list[RunConfig]) -> int:
 def _drawn(options: Inspect, sequence: InputSequence, source: Source | None) -> list[Path]:
     """The pictures of one sequence, written."""
     title = sequence.title if options.text is None else f"{sequence.title}, {options.text[:IN_NAME]}"
-    name = re.sub(r"[^A-Za-z0-9_.+@-]+", "_", title.replace(", ", "-"))
+    name = file_name(title.replace(", ", "-"))
     if options.text is not None:  # its first characters may be those of another one
         name += f"-{zlib.crc32(options.text.encode(errors='surrogatepass')):08x}"
     endings = ("svg", "png") if options.png else ("svg",)
@@ -189,7 +189,11 @@ def text_sequences(options: Inspect, config: RunConfig, source: Source, weights:
         for window in range(len(encoded))
     ]
     cut = _cut(task, source.tokenizer, example)
-    return [_without_label(sequence, cut) for sequence in windows]
+    for number, sequence in enumerate(windows):  # a text of the user has no label
+        rows = {name: row for name, row in sequence.rows.items() if name != "label"}
+        notes = (*cut, *(note for note in sequence.notes if not note.startswith("label: ")))
+        windows[number] = replace(sequence, rows=rows, notes=notes)
+    return windows
 
 
 def _example(task: TaskConfig, texts: list[str]) -> Examples:
@@ -205,12 +209,6 @@ def _example(task: TaskConfig, texts: list[str]) -> Examples:
             f"separate the texts of a pair by {SEPARATOR!r}"
         )
     return Examples([texts], [[] if task.kind is TaskKind.spans else HIDDEN], [0], "text")
-
-
-def _without_label(sequence: InputSequence, first: list[str]) -> InputSequence:
-    """A text of the user has none; `first` are notes that come before the others."""
-    rows = {name: row for name, row in sequence.rows.items() if name != "label"}
-    return replace(sequence, rows=rows, notes=(*first, *(note for note in sequence.notes if not note.startswith("label: "))))
 
 
 def _cut(task: TaskConfig, tokenizer: Tokenizer, example: Examples) -> list[str]:

@@ -34,7 +34,7 @@ ACROSS = 24
 """Pieces side by side."""
 
 WIDTH, HEIGHT, STEP, PLUS, APART = 0.66, 0.3, 0.72, 0.2, 0.1
-"""Of a box; from one to the next; between rows that are summed; between the pieces and those."""
+"""A box; the step to the next; between rows that are summed; between the pieces and those."""
 
 LEFT, MARGIN, LINE, LABELS, BETWEEN = 1.7, 0.3, 0.19, 0.26, 0.35
 """Left of the boxes; around all; of a line of text; of the row of labels; between two bands of pieces."""
@@ -49,10 +49,10 @@ READABLE = 4.5
 """Points that a piece needs beside a map; of a text that leaves less the places are written."""
 
 SIDE, GAP, AXIS, TOP, BOTTOM, NAME = 1.9, 0.14, 1.4, 0.95, 0.95, 0.8
-"""Of a map, between two, left of, above and below all, and of the name of a piece."""
+"""A map; between two; left of, above and below all; the name of a piece."""
 
 LARGE = 3.4
-"""Of a map of few heads, so that pieces can be read."""
+"""A map where there are few heads, so that pieces can be read."""
 
 FEW = 4
 """Heads beside each other whose maps are large."""

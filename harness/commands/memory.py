@@ -48,8 +48,8 @@ def measured(options: Memory, config: RunConfig) -> Iterator[str]:
     yield price_table(rows) + "\n"
     for mode in modes if options.fits is not None else ():
         step = StepRequest(1, mode, timed_steps=0)
-        found = largest(options.fits, lambda size, step=step: probe(config, replace(step, batch_size=size), options.fits))
-        yield fit_line(options.fits, mode, found)
+        fit = largest(options.fits, lambda size, step=step: probe(config, replace(step, batch_size=size), options.fits))
+        yield fit_line(options.fits, mode, fit)
 
 
 # Processes

@@ -86,15 +86,10 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
         rest = f" (without {without_time} whose time is not known)" if 0 < without_time < todo else ""
         lines.append(f"Training and evaluation: {time}{rest}")
     if timing is not None:
-        lines.append(_of_timing(timing))
-    both = timing and timing.seconds()
-    if both and todo and not without_time:
-        lines.append(f"In all about {duration(training + both[0])} to {duration(training + both[1])}")
+        count = f"{counted(timing.variants, 'shape')} and {counted(timing.replicates, 'A/A replicate')}"
+        rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()
+        took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else ""
+        lines.append(f"Timing: {count}, {rounds}{took} (measure=none skips it)")
+        if ends and todo and not without_time:
+            lines.append(f"In all about {duration(training + ends[0])} to {duration(training + ends[1])}")
     return [wrapped(line, 0) for line in lines]
-
-
-def _of_timing(timing: Timing) -> str:
-    count = f"{counted(timing.variants, 'shape')} and {counted(timing.replicates, 'A/A replicate')}"
-    rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()
-    took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else ""
-    return f"Timing: {count}, {rounds}{took} (measure=none skips it)"

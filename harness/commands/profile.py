@@ -10,7 +10,6 @@ import json
 import math
 import os
 import random
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from harness.hardware import device, facts
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request, Trace, TracedCall
 from harness.paired import CONFIDENCE, Difference, holm, of_differences
+from harness.paths import file_name
 from harness.study.match import note as match_note
 from harness.study.match import resized
 from harness.study.timing import results
@@ -216,11 +216,6 @@ def labelled(configs: list[RunConfig]) -> dict[str, RunConfig]:
         parts = [config.label, *([config.scale_name] if scaled else []), *(f"{key}={keys[key]}" for key in differing)]
         labels.setdefault(" ".join(parts), config)
     return labels
-
-
-def file_name(label: str) -> str:
-    """The label, with characters replaced that a file name should not have."""
-    return re.sub(r"[^A-Za-z0-9_.+@-]+", "_", label)
 
 
 def conditions(configs: dict[str, RunConfig]) -> str:

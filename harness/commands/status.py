@@ -27,17 +27,15 @@ def main(options: Status) -> int:
     selected = studies if options.study is None else [options.study]
     commands = {study: status.of_study(options.output, study) for study in selected}
     for study, ran in commands.items():
-        print(_in_short(study, ran) if len(selected) > 1 else "\n\n".join(_details(study, command) for command in ran))
+        if len(selected) == 1:
+            print("\n\n".join(_details(study, command) for command in ran))
+            continue
+        planned, missing = (sum(map(len, runs)) for runs in ([it.runs for it in ran], [it.missing for it in ran]))
+        print(f"{study}: {planned - missing} of {planned} planned runs complete" + (f", {missing} missing" if missing else ""))
     if len(selected) > 1:
         where = "" if options.output == Status.output else f" {shlex.quote(f'output={options.output}')}"
         print(f"python -m harness status STUDY{where} says why, and which command completes it")
     return int(any(command.missing for ran in commands.values() for command in ran))
-
-
-def _in_short(study: str, commands: list[CommandStatus]) -> str:
-    planned = sum(len(command.runs) for command in commands)
-    missing = sum(len(command.missing) for command in commands)
-    return f"{study}: {planned - missing} of {planned} planned runs complete" + (f", {missing} missing" if missing else "")
 
 
 def _details(study: str, command: CommandStatus) -> str:

@@ -33,8 +33,8 @@ def sync(output: str, uri: str | None) -> int:
 
     records = {folder: record for folder, record in run_log.records(output).items() if _is_whole(folder, record)}
     try:
-        if kept := database.renewed(uri or paths.database_uri(output)):
-            print(f"the tracking store was broken: kept as {kept}, and made anew from the folders of the runs")
+        if set_aside := database.renewed(uri or paths.database_uri(output)):
+            print(f"the tracking store was broken: kept as {set_aside}, and made anew from the folders of the runs")
         trackers: dict[str, Tracker] = {}
         for folder, record in records.items():
             study = record["tags"]["study"]

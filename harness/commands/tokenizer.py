@@ -54,7 +54,7 @@ MOST = 4
 
 LINES = (("#000000", "-"), ("#0072B2", "--"), ("#D55E00", "-."), ("#009E73", ":"), ("#7A7A7A", "-"))
 GREYS = ("#F2F2F2", "#CFCFCF", "#A3A3A3", "#787878")
-"""Of words in 1, 2, ... pieces."""
+"""Colours of words in 1, 2, ... pieces."""
 
 POINTS = 12
 """Groups of texts by their number of words, each with as many texts."""

@@ -33,7 +33,7 @@ def test_a_wrapped_command_is_one_command():
         (["--help"], READER_ENDED),
         (["--version"], READER_ENDED),
         (["--cfg", "job", "task=bag"], READER_ENDED),  # Hydra prints
-        (["sync", "--help"], 0),  # argparse prints, and ignores that nobody reads
+        (["sync", "--help"], READER_ENDED),
     ],
 )
 def test_command_ends_quietly_where_its_reader_has_ended(start_process, arguments, code):
