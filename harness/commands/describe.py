@@ -246,25 +246,17 @@ def names(config_dir: str | None) -> list[str]:
 
 
 def counted(name: str, model: ModelConfig, config: RunConfig, length: int) -> AtScale:
-    """On the meta device; AdamW's memory as of a training step of measure.batch_size texts."""
+    """Counts on the meta device; AdamW's memory as of a training step of measure.batch_size texts."""
     outputs, head = subject.outputs_of(config.task), tasks.kind_of(config.task).head()
     parts = size.components(on_meta(model, outputs, head))
-    total, fits = sum(parts.values()), length <= model.longest_text
+    total = sum(parts.values())
     embeddings = total - parts["layers"] - parts["pooler"] - parts["head"]
-    step = memory_formula.parts(
-        Shape(model, outputs, config.measure.batch_size, length, head),
-        config.hardware,
-        config.finetune.activation_checkpointing,
-    )
-    return AtScale(
-        name,
-        model,
-        total,
-        embeddings,
-        parts["layers"],
-        flops.counted(model, outputs, 1, length, False, head) if fits else None,
-        step.total if fits else None,
-    )
+    forward = step_bytes = None
+    if length <= model.longest_text:
+        forward = flops.counted(model, outputs, 1, length, False, head)
+        shape = Shape(model, outputs, config.measure.batch_size, length, head)
+        step_bytes = memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total
+    return AtScale(name, model, total, embeddings, parts["layers"], forward, step_bytes)
 
 
 def row(scale: AtScale, current: AtScale) -> Row:
