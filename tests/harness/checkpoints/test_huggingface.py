@@ -14,7 +14,7 @@ from harness.checkpoints import huggingface as loading
 from harness.checkpoints import start
 from harness.config.resolve import resolve
 from harness.errors import InputError
-from harness.study.identity import Inputs, content_of, fingerprint
+from harness.study.identity import Identity, Inputs, content_of
 from harness.study.plan import plan
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -54,7 +54,7 @@ def resolved(config):
 def print_of(config) -> str:
     """The run's fingerprint, with the content of its weights."""
     config = resolved(config)
-    return fingerprint(config, Inputs(data="key", content=content_of(config, None, None, None, None)))
+    return Identity(config, Inputs(data="key", content=content_of(config, None, None, None, None))).fingerprint
 
 
 def test_shape_and_tokenizer_are_the_checkpoints(compose, published):

@@ -1,7 +1,7 @@
 """Every number of the schema has a range, and a value outside of it is refused before anything runs."""
 
+import functools
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -29,7 +29,6 @@ def numeric(schema: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 NUMBERS = {key: metadata for key, metadata in numeric(RunConfig) if not key.startswith("published.")}
 LISTS = {key for key, metadata in NUMBERS.items() if "count" in metadata}
-SETTABLE = sorted(NUMBERS)
 
 
 def test_every_number_of_the_schema_states_its_range():
@@ -44,18 +43,17 @@ def plain():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -1e30, 1e300])
-@pytest.mark.parametrize("key", SETTABLE)
-def test_nan_infinite_and_absurd_values_are_refused_by_their_key(plain, key, value):
-    config = deepcopy(plain)
-    config.task.grammar = config.task.grammar or GrammarConfig()
-    *sections, name = key.split(".")
-    section = config
-    for one in sections:
-        section = getattr(section, one)
-    setattr(section, name, [value] if key in LISTS else value)
-    with pytest.raises(InputError) as refused:
-        refuse_impossible(config)
-    assert str(refused.value).startswith(f"{key}=")
+def test_nan_infinite_and_absurd_values_are_refused_by_their_key(plain, value):
+    plain.task.grammar = plain.task.grammar or GrammarConfig()
+    for key in NUMBERS:
+        *sections, name = key.split(".")
+        section = functools.reduce(getattr, sections, plain)
+        before = getattr(section, name)
+        setattr(section, name, [value] if key in LISTS else value)
+        with pytest.raises(InputError) as refused:
+            refuse_impossible(plain)
+        assert str(refused.value).startswith(f"{key}=")
+        setattr(section, name, before)
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def test_names_dates_and_versions_are_no_numbers(text: str):
 
 
 @pytest.mark.parametrize("unit", ["parameters", "bytes", "FLOP", "FLOP/s", "tokens", "ms", "s", "score", "tokens/s", "J"])
-@pytest.mark.parametrize("number", [0.0, 0.5, 7.0, 999.0, 1.2e4, 3.4e6, 5.6e9, 7.8e12, -2.5])
-def test_values_as_the_report_shows_them_sort_right(number: float, unit: str):
-    spread = formats.value(number, unit, 0.01 * abs(number))
-    for shown in (formats.value(number, unit), spread):
-        assert sort_value(shown) == pytest.approx(number, rel=0.01, abs=0.51 if unit in formats.SCALED else 1e-3)
+def test_values_as_the_report_shows_them_sort_right(unit: str):
+    for number in (0.0, 0.5, 7.0, 999.0, 1.2e4, 3.4e6, 5.6e9, 7.8e12, -2.5):
+        spread = formats.value(number, unit, 0.01 * abs(number))
+        for shown in (formats.value(number, unit), spread):
+            assert sort_value(shown) == pytest.approx(number, rel=0.01, abs=0.51 if unit in formats.SCALED else 1e-3)
