@@ -49,9 +49,9 @@ def refuse_missing(config: HardwareConfig) -> None:
             f"set hardware.devices={started}, or start the command without torchrun"
         )
     here = config.devices if started == 1 else outer_launcher.processes_here()
-    if config.device is Device.cuda and here > 1 and here > (found := torch.cuda.device_count()):
+    if config.device is Device.cuda and here > 1 and here > (gpus := torch.cuda.device_count()):
         raise InputError(
-            f"hardware.devices={config.devices}, but this machine has {found} GPU{'' if found == 1 else 's'}: "
+            f"hardware.devices={config.devices}, but this machine has {gpus} GPU{'' if gpus == 1 else 's'}: "
             f"set hardware.devices to at most that, or choose hardware=cpu"
         )
 

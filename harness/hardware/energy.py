@@ -52,8 +52,8 @@ def kind(*, cuda: bool) -> str | None:
 def rapl_counters(folder: Path = POWERCAP) -> list[Counter]:
     """Packages and their memory; other zones are parts of a package or duplicates."""
     zones = [zone for zone in sorted(folder.glob("intel-rapl:*")) if _is_counted(zone)]
-    found = [_rapl_counter(zone) for zone in zones]
-    return [] if None in found else [counter for counter in found if counter is not None]
+    read = [_rapl_counter(zone) for zone in zones]
+    return [] if None in read else [counter for counter in read if counter is not None]
 
 
 def _is_counted(zone: Path) -> bool:

@@ -47,9 +47,9 @@ def device_name(config: HardwareConfig) -> str:
 def description(config: HardwareConfig) -> str:
     """One line for tags and report headers."""
     compiled = ", compiled" if config.compile else ""
-    several = "" if config.devices == 1 else f"{config.devices} processes, " if config.device is Device.cpu else ""
+    processes = "" if config.devices == 1 else f"{config.devices} processes, " if config.device is Device.cpu else ""
     gpus = f"{config.devices} × " if config.device is Device.cuda and config.devices > 1 else ""
-    return f"{gpus}{device_name(config)}, {several}{threads(config)} threads, {config.dtype.value}{compiled}"
+    return f"{gpus}{device_name(config)}, {processes}{threads(config)} threads, {config.dtype.value}{compiled}"
 
 
 def environment(config: HardwareConfig) -> dict[str, object]:
@@ -135,14 +135,14 @@ def chosen_dtype(hardware: HardwareConfig) -> Dtype:
 
 @functools.cache
 def _faster(device: Device) -> Dtype:
-    found = product_rates(device, PROBE_THREADS)
+    rates = product_rates(device, PROBE_THREADS)
     print(
-        f"hardware.dtype=auto is {found.faster.value} here: matrix products of one thread at {found.fp32 / 1e9:,.0f} GFLOP/s "
-        f"in fp32, {found.bf16 / 1e9:,.0f} in bf16",
+        f"hardware.dtype=auto is {rates.faster.value} here: matrix products of one thread at {rates.fp32 / 1e9:,.0f} GFLOP/s "
+        f"in fp32, {rates.bf16 / 1e9:,.0f} in bf16",
         file=sys.stderr,
         flush=True,
     )
-    return found.faster
+    return rates.faster
 
 
 def product_rates(device: Device, threads: int) -> ProductRates:

@@ -46,9 +46,9 @@ def peak_flops_per_s(machine: Machine, seconds: float = SECONDS) -> float:
 
 def product_dtype(machine: Machine) -> torch.dtype:
     """The dtype of matrix products in the run."""
-    one = torch.ones(1, 1, device=machine.device)
+    matrix = torch.ones(1, 1, device=machine.device)
     with machine.autocast():
-        return (one @ one).dtype
+        return (matrix @ matrix).dtype
 
 
 def _fastest_s(size: int, dtype: torch.dtype, machine: Machine, seconds: float) -> float:

@@ -86,7 +86,7 @@ def last_lines(log: Path) -> list[str]:
 
 
 def _oom_kills() -> tuple[int, int]:
-    """Of the whole machine, and of the group of processes whose memory is limited together; 0 where the kernel counts none."""
+    """Kills on the whole machine, and in the group of processes whose memory is limited together; 0 where none are counted."""
     return _count(PROC / "vmstat"), max((_count(path) for path in _of_group()), default=0)
 
 

@@ -4,6 +4,9 @@ python -m harness.processes.fork_server SOCKET PARENT MODULE [IMPORT ...]
 
 SOCKET is the number of a file descriptor, PARENT the process id of the caller.
 
+In place of multiprocessing's fork server: with that a worker ends 0.5 s later, its first garbage collection copies 105 MB of
+imported modules, which would count as its memory, and one process has one server, so that all workers wait alike.
+
 A request comes with the worker's log and a socket, to which process id and exit code are sent. A worker calls `main(FOLDER)` of
 the module. Ends at the end of the socket; its workers end with it.
 """
@@ -95,7 +98,7 @@ def _serve(requests: socket.socket) -> dict[str, Any] | None:
 
 def _pages_in_use() -> list[tuple[int, int]]:
     """Address and length of the parts of files, of libraries above all, that this process has in memory."""
-    page, found = os.sysconf("SC_PAGE_SIZE"), []
+    page, parts = os.sysconf("SC_PAGE_SIZE"), []
     with open("/proc/self/maps") as areas, open("/proc/self/pagemap", "rb") as flags:
         for area in areas:
             bounds, access, _, _, _, *path = area.split()
@@ -103,8 +106,8 @@ def _pages_in_use() -> list[tuple[int, int]]:
                 first, end = (int(bound, 16) // page for bound in bounds.split("-"))
                 flags.seek(8 * first)
                 present = bytes(flag & PRESENT for flag in flags.read(8 * (end - first))[7::8])
-                found += [((first + run.start()) * page, len(run[0]) * page) for run in re.finditer(rb"\x80+", present)]
-    return found
+                parts += [((first + run.start()) * page, len(run[0]) * page) for run in re.finditer(rb"\x80+", present)]
+    return parts
 
 
 def _map_pages(parts: list[tuple[int, int]]) -> None:

@@ -68,12 +68,12 @@ class Queue:
 
     def _next(self, waiting: dict[str, list[Block]], given: dict[str, list[Block]]) -> str | None:
         """The task of the next block; None where none fits into what is left of the budget."""
-        open_ = [task for task, several in waiting.items() if several]
-        first = [task for task in open_ if len(given[task]) < FIRST]
+        unfinished = [task for task, blocks in waiting.items() if blocks]
+        first = [task for task in unfinished if len(given[task]) < FIRST]
         if first:
             task = min(first, key=lambda task: len(given[task]))
             return task if self._used_s < self._budget_s or _is_finished(waiting[task][0]) else None
-        fitting = [task for task in open_ if self._fits(waiting[task][0])]
+        fitting = [task for task in unfinished if self._fits(waiting[task][0])]
         return max(fitting, key=lambda task: (width(given[task]), -len(given[task])), default=None)
 
     def _fits(self, block: Block) -> bool:
@@ -84,8 +84,8 @@ class Queue:
 
     def _expected(self, run: PlannedRun) -> float | None:
         """Mean seconds of its replicates so far; None without any."""
-        known = self._paces.get(forecast.kind_of(run))
-        return fmean(known) if known else None
+        seconds = self._paces.get(forecast.kind_of(run))
+        return fmean(seconds) if seconds else None
 
     def summary(self) -> str | None:
         """One line on what did not run; None where everything did."""
@@ -103,18 +103,21 @@ class Queue:
 def blocks(planned: list[PlannedRun]) -> dict[str, list[Block]]:
     """Task -> its blocks, by the place of their first run; pretrainings that others need are no blocks of their own."""
     needed = {id(run.needs) for run in planned if run.needs is not None}
-    found: dict[str, dict[tuple[int, int], Block]] = {}
+    by_task: dict[str, dict[tuple[int, int], Block]] = {}
     for run in sorted(planned, key=lambda run: run.place):
         if id(run) not in needed:
             task, replicate = run.identity.task, (run.config.pretrain.seed, run.config.seed)
-            found.setdefault(task, {}).setdefault(replicate, []).append(run)
+            by_task.setdefault(task, {}).setdefault(replicate, []).append(run)
     order = {id(run): number for number, run in enumerate(planned)}  # arms of a block in random order
-    return {task: [sorted(block, key=lambda run: order[id(run)]) for block in one.values()] for task, one in found.items()}
+    return {
+        task: [sorted(block, key=lambda run: order[id(run)]) for block in replicates.values()]
+        for task, replicates in by_task.items()
+    }
 
 
 def _with_needs(block: Block) -> Block:
     """Each run after the pretraining that it needs."""
-    return [one for run in block for one in (run.needs, run) if one is not None]
+    return [needed for run in block for needed in (run.needs, run) if needed is not None]
 
 
 def _is_finished(block: Block) -> bool:

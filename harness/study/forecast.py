@@ -75,36 +75,36 @@ class Group:
 
     @property
     def open(self) -> list[PlannedRun]:
-        """Those that the command would run."""
+        """Runs that the command would run."""
         return [run for run in self.runs if not is_done(run)]
 
 
 def is_done(run: PlannedRun) -> bool:
     """Whether the command would skip it."""
-    kept = all(folder.is_dir() for folder in run.needs_weights)
-    return run_log.result(run.folder) is not None and kept and not run.config.rerun
+    has_weights = all(folder.is_dir() for folder in run.needs_weights)
+    return run_log.result(run.folder) is not None and has_weights and not run.config.rerun
 
 
 def groups(planned: list[PlannedRun], probing: Callable[[PlannedRun, Work], Pace | None] | None = None) -> list[Group]:
     """In the order of the first run of each; `probing` gives the pace of those that no finished run tells."""
-    found: dict[tuple[str, ...], list[PlannedRun]] = {}
+    by_kind: dict[tuple[str, ...], list[PlannedRun]] = {}
     for run in planned:
-        found.setdefault(kind_of(run), []).append(run)
-    known = earlier({run.config.output for run in planned})
-    made = []
-    for kind, runs in found.items():
-        pace, needed = known.get(kind), work(runs[0])
+        by_kind.setdefault(kind_of(run), []).append(run)
+    paces = earlier({run.config.output for run in planned})
+    result = []
+    for kind, runs in by_kind.items():
+        pace, needed = paces.get(kind), work(runs[0])
         if pace is None and probing and not all(map(is_done, runs)):
             pace = probing(runs[0], needed)
-        made.append(Group(runs, needed, pace))
-    return made
+        result.append(Group(runs, needed, pace))
+    return result
 
 
 def opening(planned: list[PlannedRun]) -> str:
     """One line before a sweep: how many runs are done and left, and how long the left ones take as far as earlier ones tell."""
     left = [run for run in planned if not is_done(run)]
-    known = earlier({run.config.output for run in planned}) if left else {}
-    paces = [pace for run in left if (pace := known.get(kind_of(run)))]
+    paces_by_kind = earlier({run.config.output for run in planned}) if left else {}
+    paces = [pace for run in left if (pace := paces_by_kind.get(kind_of(run)))]
     text = f"{counted(len(planned), 'run')}: {len(planned) - len(left)} done, {len(left)} to do"
     if not paces:
         return text
@@ -127,19 +127,19 @@ def kind_of(run: PlannedRun) -> tuple[str, ...]:
 
 def earlier(outputs: Iterable[str]) -> dict[tuple[str, ...], Pace]:
     """Kind of a run -> the medians of its finished runs in these folders, each trained in one uninterrupted attempt."""
-    found: dict[tuple[str, ...], list[tuple[float, float | None]]] = {}
+    measured: dict[tuple[str, ...], list[tuple[float, float | None]]] = {}
     for folder in (path.parent for output in outputs for path in Path(output).glob(f"*/*/{run_log.RECORD}")):
         with contextlib.suppress(TornError):  # the command that ran it says so, and makes it again
             result, record = run_log.result(folder), run_folder.read(folder)
-            known = record["tags"]
-            if result is None or result["status"] != "finished" or known.get(tags.REPLICATE) == "true":
+            run_tags = record["tags"]
+            if result is None or result["status"] != "finished" or run_tags.get(tags.REPLICATE) == "true":
                 continue  # an A/A replicate trains nothing: its record lasts milliseconds
             if _was_resumed(folder) or record.get(tags.RETRIES):
                 continue
-            named = (known[tags.ARM], known[tags.SCALE], known[tags.TASK])
-            kind = (*named, arms.short_hash(arms.facts(record["parameters"])), known["hardware"])
-            found.setdefault(kind, []).append(((result["time"] - record["started"]) / 1000, _memory(result["metrics"])))
-    return {kind: _middle(several) for kind, several in found.items()}
+            named = (run_tags[tags.ARM], run_tags[tags.SCALE], run_tags[tags.TASK])
+            kind = (*named, arms.short_hash(arms.facts(record["parameters"])), run_tags["hardware"])
+            measured.setdefault(kind, []).append(((result["time"] - record["started"]) / 1000, _memory(result["metrics"])))
+    return {kind: _middle(runs) for kind, runs in measured.items()}
 
 
 def _was_resumed(folder: Path) -> bool:
@@ -148,20 +148,20 @@ def _was_resumed(folder: Path) -> bool:
     return len(stages) > len(set(stages))
 
 
-def _middle(several: list[tuple[float, float | None]]) -> Pace:
-    memory = [value for _, value in several if value is not None]
-    seconds = statistics.median(took for took, _ in several)
-    return Pace(seconds, statistics.median(memory) if memory else None, counted(len(several), "earlier run"))
+def _middle(runs: list[tuple[float, float | None]]) -> Pace:
+    memory = [value for _, value in runs if value is not None]
+    seconds = statistics.median(took for took, _ in runs)
+    return Pace(seconds, statistics.median(memory) if memory else None, counted(len(runs), "earlier run"))
 
 
 def _memory(metrics: dict[str, float]) -> float | None:
     """The peak of training, or of inference where there is none."""
-    found = (metrics.get(f"{phase}/peak_memory_bytes") for phase in ("finetune", "pretrain", "inference"))
-    return next((value for value in found if value is not None), None)
+    peaks = (metrics.get(f"{phase}/peak_memory_bytes") for phase in ("finetune", "pretrain", "inference"))
+    return next((value for value in peaks if value is not None), None)
 
 
 def work(run: PlannedRun) -> Work:
-    """Of one run, counted on its own data."""
+    """What one run computes, counted on its own data."""
     return _of_pretraining(run) if run.inputs.data is None else _on_task(run)
 
 
@@ -219,43 +219,43 @@ def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> 
         short = replace(config.finetune, max_steps=steps, keep=Keep.none, keep_best=KeepBest.none, submit=False)
         config, last = replace(config, finetune=short), "finetune/samples_per_s"
     run_folder.prepare(folder, config, run_folder.record(config, inputs, run.lifted))
-    began, reader, found = time.monotonic(), run_log.Reader(folder), {}
+    began, reader, results = time.monotonic(), run_log.Reader(folder), {}
     with (folder / "log.txt").open("w") as log:
         threads = facts.threads(config.hardware)
         worker = processes.start(WORKER, [str(folder)], threads, log, passive=passive and threads > 1)
         try:
-            while worker.poll() is None and last not in found:
+            while worker.poll() is None and last not in results:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     worker.wait(POLL_S)
-                found |= _results(reader.new_entries())
+                results |= _results(reader.new_entries())
             seconds = time.monotonic() - began
         finally:
             processes.end(worker)
-    found |= _results(reader.new_entries())
+    results |= _results(reader.new_entries())
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    ended = last in found if last else worker.returncode == 0
-    return (seconds, found | {"steps": float(steps)}) if ended else None
+    ended = last in results if last else worker.returncode == 0
+    return (seconds, results | {"steps": float(steps)}) if ended else None
 
 
 def _results(entries: list[dict[str, Any]]) -> dict[str, float]:
     return {entry["result"]: entry["value"] for entry in entries if "result" in entry}
 
 
-def _extrapolated(run: PlannedRun, needed: Work, seconds: float, found: dict[str, float]) -> Pace:
+def _extrapolated(run: PlannedRun, needed: Work, seconds: float, results: dict[str, float]) -> Pace:
     phase = "pretrain" if run.inputs.data is None else "finetune"
-    trained = found.get(f"{phase}/duration_s", 0.0)
-    source, memory = f"a probe of {found['steps']:.0f} steps", _memory(found)
+    trained = results.get(f"{phase}/duration_s", 0.0)
+    source, memory = f"a probe of {results['steps']:.0f} steps", _memory(results)
     if not trained:
         return Pace(seconds, memory, "a probe")
-    each = trained / found["steps"]
+    each = trained / results["steps"]
     if run.inputs.data is None:
-        evaluation = found.get("pretrain/evaluation_s", 0.0)
+        evaluation = results.get("pretrain/evaluation_s", 0.0)
         whole = needed.seconds if needed.seconds is not None else each * needed.steps
         overhead = seconds - trained - evaluation
         return Pace(overhead + whole + evaluation * run.config.pretrain.evaluations, memory, source)
     data = prepared.read(run.config, run.inputs.data)
     examples = sum(len(split) for split in (data.validation, *data.more.values()))
-    evaluation = FORWARD_SHARE * examples / found["finetune/samples_per_s"]
+    evaluation = FORWARD_SHARE * examples / results["finetune/samples_per_s"]
     return Pace(seconds - trained + each * needed.steps + evaluation, memory, source)
 
 
@@ -269,7 +269,7 @@ class Timing:
     launch_s: float | None
 
     def seconds(self) -> tuple[float, float] | None:
-        """Of all launches, with the fewest and with the most rounds; None where no launch was probed."""
+        """Seconds of all launches, with the fewest and with the most rounds; None where no launch was probed."""
         launches = self.variants + self.replicates
         return None if self.launch_s is None else tuple(launches * rounds * self.launch_s for rounds in self.rounds)
 
@@ -283,7 +283,7 @@ def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
     baselines = session.baselines(timed, untimed)  # launched twice, also where an earlier session has timed them
     shapes = {session.shape_key(run): run for run in (*untimed, *baselines)}
     settings = [run.config.measure for run in shapes.values()]
-    rounds = max(one.min_rounds for one in settings), max(one.rounds for one in settings)
+    rounds = max(measure.min_rounds for measure in settings), max(measure.rounds for measure in settings)
     replicates = len({session.shape_key(run) for run in baselines})
     return Timing(len(shapes), replicates, rounds, _launch_s(next(iter(shapes.values()))) if probing else None)
 

@@ -65,21 +65,21 @@ def in_use(output: Path) -> str | None:
 def find(output: Path) -> list[Leftover]:
     """Everything below the folder that no run needs; a folder once, not what is in it."""
     root = output.absolute()
-    found: dict[Path, str] = {}
+    whys: dict[Path, str] = {}
     for place, why in (*_cache(root), *_old_sessions(root), *_checkpoints(root), *_temporary(root)):
-        if not any(above in found for above in place.parents) and not paths.is_linked(place, root):
-            found[place] = why
-    return [Leftover(path, _size(path), why) for path, why in sorted(found.items())]
+        if not any(above in whys for above in place.parents) and not paths.is_linked(place, root):
+            whys[place] = why
+    return [Leftover(path, _size(path), why) for path, why in sorted(whys.items())]
 
 
-def remove(one: Leftover) -> bool:
+def remove(leftover: Leftover) -> bool:
     """Removes it; whether it has gone, by this or meanwhile."""
-    if one.path.is_dir() and not one.path.is_symlink():
-        shutil.rmtree(one.path, ignore_errors=True)
+    if leftover.path.is_dir() and not leftover.path.is_symlink():
+        shutil.rmtree(leftover.path, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):
-            one.path.unlink(missing_ok=True)
-    return not os.path.lexists(one.path)
+            leftover.path.unlink(missing_ok=True)
+    return not os.path.lexists(leftover.path)
 
 
 def _runs(root: Path) -> list[Path]:
@@ -91,8 +91,8 @@ def _runs(root: Path) -> list[Path]:
 
 def _sessions(root: Path) -> list[Path]:
     """Folders of timing sessions."""
-    found = (path for path in sorted((root / "sessions").glob("*")) if not paths.is_linked(path, root))
-    return [path for path in found if (path / paths.MARK).is_file() or paths.is_session(path / paths.SESSION)]
+    folders = (path for path in sorted((root / "sessions").glob("*")) if not paths.is_linked(path, root))
+    return [path for path in folders if (path / paths.MARK).is_file() or paths.is_session(path / paths.SESSION)]
 
 
 def _cache(root: Path) -> Iterator[tuple[Path, str]]:
@@ -186,4 +186,4 @@ def _is_abandoned(path: Path, process: int | None) -> bool:
 def _size(path: Path) -> int:
     """Bytes, of a folder those of all its files."""
     files = paths.below(path) if path.is_dir() else [path]
-    return sum(one.lstat().st_size for one in files if one.is_symlink() or not one.is_dir())
+    return sum(file.lstat().st_size for file in files if file.is_symlink() or not file.is_dir())

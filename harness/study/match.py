@@ -69,7 +69,7 @@ class Ladder:
 
     @functools.cached_property
     def step(self) -> int:
-        """Of the key: heads divide a width, and rotary positions need even heads, LSTMs an even width."""
+        """Step of the key: heads divide a width, and rotary positions need even heads, LSTMs an even width."""
         if self.by is MatchBy.num_hidden_layers:
             return 1
         if self.by is MatchBy.intermediate_size:
@@ -85,13 +85,13 @@ class Ladder:
     def keys(self, steps: int) -> dict[str, int]:
         """Key of the model -> value of this shape, of the keys that the variant reads."""
         value = steps * self.step
-        found = {self.by.value: value}
+        sizes = {self.by.value: value}
         if self.by is MatchBy.hidden_size:
             for key in keys_of(self.by)[1:]:
                 size = getattr(self.model, key)
                 if size is not None and not unmet(self.model, key):
-                    found[key] = max(1, round(size * value / self.published))
-        return found
+                    sizes[key] = max(1, round(size * value / self.published))
+        return sizes
 
     def shape(self, steps: int) -> ModelConfig | None:
         """None for one that cannot be, such as one with fewer layers than groups of them."""
@@ -171,17 +171,12 @@ class Ratio:
 
     @property
     def half_width(self) -> float:
-        """Of the 95 % interval of `log`: Student's t over the rounds."""
+        """Half of the 95 % interval of `log`: Student's t over the rounds."""
         return t_quantile(len(self.logs) - 1) * stdev(self.logs) / math.sqrt(len(self.logs))
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether the interval holds 0: no difference is seen in this noise."""
-        return abs(self.log) <= self.half_width
 
 
 def latency_ratio(baseline: RunConfig, variant: RunConfig) -> Ratio:
-    """Of match.rounds rounds, in each of which both are launched, in changing order; InputError where a launch fails."""
+    """Over match.rounds rounds, in each of which both are launched, in changing order; InputError where a launch fails."""
     logs, times = [], []
     for number in range(variant.match.rounds):
         first = number % 2
@@ -212,8 +207,8 @@ def _launch(config: RunConfig) -> LaunchTimes:
         outcome = launch(replace(config, measure=plain), Request(TIMING), Path(folder))
         if not outcome.measured.timing:
             raise InputError(f"match=latency: {config.label} cannot be timed: {outcome.ending.reason}")
-        found = outcome.measured.timing[0].latency
-        return LaunchTimes(found.ms, median(found.reference_ms))
+        latency = outcome.measured.timing[0].latency
+        return LaunchTimes(latency.ms, median(latency.reference_ms))
 
 
 def nearest_by_latency(ladder: Ladder, baseline: RunConfig, variant: RunConfig, begin: int) -> tuple[int, Ratio]:
@@ -228,12 +223,12 @@ def nearest_by_latency(ladder: Ladder, baseline: RunConfig, variant: RunConfig, 
         if shape is None:
             break
         tried[steps] = latency_ratio(baseline, replace(variant, model=shape))
-        if tried[steps].is_equal:
+        if abs(tried[steps].log) <= tried[steps].half_width:  # no difference is seen in this noise
             return steps, tried[steps]
         steps = max(1, min(ladder.most, _next(tried, steps)))
     if not tried:
         raise InputError(f"match=latency: {ladder.by.value}={begin * ladder.step} is no shape of {variant.label}")
-    best = min(tried, key=lambda one: abs(tried[one].log))
+    best = min(tried, key=lambda steps: abs(tried[steps].log))
     return best, tried[best]
 
 
@@ -264,10 +259,10 @@ class MatchResult:
 
 
 def resized(composed: list[RunConfig], resolve: Resolve) -> list[RunConfig]:
-    """The same runs, those with `match` resized; InputError for one that cannot be matched within match.tolerance."""
+    """The runs, those with `match` resized; InputError for one that cannot be matched within match.tolerance."""
     if all(config.match.cost is MatchOn.none for config in composed):
         return composed
-    found: dict[str, MatchResult] = {}
+    results: dict[str, MatchResult] = {}
     runs = []
     for config in composed:
         if config.match.cost is MatchOn.none or config.matched:  # as it is, or resized before
@@ -275,10 +270,10 @@ def resized(composed: list[RunConfig], resolve: Resolve) -> list[RunConfig]:
             continue
         _refuse_weights(config)
         baseline = baseline_of(config, composed)
-        if _is_alike(config, baseline):
+        if config.model == baseline.model and config.enhancements == baseline.enhancements:
             runs.append(replace(config, arm=baseline.arm, settings=_without_match(config.settings)))
         else:
-            runs.append(_resized(config, baseline, resolve, found))
+            runs.append(_resized(config, baseline, resolve, results))
     return runs
 
 
@@ -289,20 +284,20 @@ def baseline_of(config: RunConfig, composed: list[RunConfig]) -> RunConfig:
     """
     others = {key: value for key, value in config.settings.items() if not arms.within(key, ("model.", "match."))}
     fitting = [
-        one
-        for one in composed
-        if one.model_name == config.match.to
-        and not any(one.enhancements.values())
-        and (one.scale_name, one.task.name, one.seed) == (config.scale_name, config.task.name, config.seed)
-        and {key: value for key, value in one.settings.items() if not arms.within(key, ("model.", "match."))} == others
+        run
+        for run in composed
+        if run.model_name == config.match.to
+        and not any(run.enhancements.values())
+        and (run.scale_name, run.task.name, run.seed) == (config.scale_name, config.task.name, config.seed)
+        and {key: value for key, value in run.settings.items() if not arms.within(key, ("model.", "match."))} == others
     ]
     if not fitting:
-        models = ", ".join(dict.fromkeys(one.model_name for one in composed))
+        models = ", ".join(dict.fromkeys(run.model_name for run in composed))
         raise InputError(
             f"match={config.match.cost.value} needs the baseline in the same command: expected model={config.match.to} "
             f"without enhancements beside {models}, or match.to=MODEL with one of these"
         )
-    return min(fitting, key=lambda one: len(one.settings))
+    return min(fitting, key=lambda run: len(run.settings))
 
 
 def _refuse_weights(config: RunConfig) -> None:
@@ -314,24 +309,21 @@ def _refuse_weights(config: RunConfig) -> None:
             )
 
 
-def _is_alike(config: RunConfig, baseline: RunConfig) -> bool:
-    return config.model == baseline.model and config.enhancements == baseline.enhancements
-
-
 def _without_match(settings: dict[str, str]) -> dict[str, str]:
     return {key: value for key, value in settings.items() if not key.startswith("match.")}
 
 
-def _resized(config: RunConfig, baseline: RunConfig, resolve: Resolve, found: dict[str, MatchResult]) -> RunConfig:
+def _resized(config: RunConfig, baseline: RunConfig, resolve: Resolve, results: dict[str, MatchResult]) -> RunConfig:
     variant, against = resolve(config), resolve(baseline)
     arm = _key(config, baseline)
     on_task = f"{arm} {config.task.name}"
-    if arm not in found:
-        found[arm] = _search(variant, against, arm)
-    if on_task not in found:
-        found[on_task] = found[arm] if config.match.cost is MatchOn.latency else _counted(found[arm].keys, variant, against)
-        _refuse_beyond_tolerance(variant, found[on_task])
-    return _named(config, found[on_task])
+    if arm not in results:
+        results[arm] = _search(variant, against, arm)
+    if on_task not in results:
+        is_measured = config.match.cost is MatchOn.latency
+        results[on_task] = results[arm] if is_measured else _counted(results[arm].keys, variant, against)
+        _refuse_beyond_tolerance(variant, results[on_task])
+    return _named(config, results[on_task])
 
 
 def _key(config: RunConfig, baseline: RunConfig) -> str:
@@ -348,7 +340,7 @@ def _search(variant: RunConfig, baseline: RunConfig, key: str) -> MatchResult:
 
 
 def _steps(on: MatchOn, ladder: Ladder, variant: RunConfig, baseline: RunConfig) -> int:
-    """Of the shape whose counted cost is nearest to the baseline's."""
+    """Steps of the shape whose counted cost is nearest to the baseline's."""
     target = counted_cost(on, baseline, baseline.model)
     return nearest_by_count(ladder, lambda model: counted_cost(on, variant, model), target)
 
@@ -363,19 +355,19 @@ def _counted(keys: dict[str, int], variant: RunConfig, baseline: RunConfig) -> M
 def _timed(ladder: Ladder, variant: RunConfig, baseline: RunConfig, key: str) -> MatchResult:
     """Measured, or as kept; the search begins where FLOPs are equal."""
     path = paths.study_folder(variant.output, variant.study) / SHAPES_FILE
-    kept = run_log.read_or_set_aside(path)
-    if key in kept:
-        return MatchResult(**kept[key])
+    earlier = run_log.read_or_set_aside(path)
+    if key in earlier:
+        return MatchResult(**earlier[key])
     with live_line(f"timing shapes of {variant.label}"):
         published = latency_ratio(baseline, variant)
         steps, ratio = nearest_by_latency(ladder, baseline, variant, _steps(MatchOn.flops, ladder, variant, baseline))
     values = {"target": ratio.baseline_ms, "reached": ratio.baseline_ms * math.exp(ratio.log), "half_width": ratio.half_width}
     values["published"] = ratio.baseline_ms * math.exp(published.log)
-    found = MatchResult(ladder.keys(steps), values)
-    _refuse_beyond_tolerance(variant, found)
+    result = MatchResult(ladder.keys(steps), values)
+    _refuse_beyond_tolerance(variant, result)
     path.parent.mkdir(parents=True, exist_ok=True)
-    run_log.write_json(path, {**run_log.read_json(path), key: {"keys": found.keys, "matched": found.matched}})
-    return found
+    run_log.write_json(path, {**run_log.read_json(path), key: {"keys": result.keys, "matched": result.matched}})
+    return result
 
 
 def miss(matched: dict[str, float]) -> float:
@@ -383,17 +375,17 @@ def miss(matched: dict[str, float]) -> float:
     return matched["reached"] / matched["target"] - 1
 
 
-def _refuse_beyond_tolerance(variant: RunConfig, found: MatchResult) -> None:
+def _refuse_beyond_tolerance(variant: RunConfig, result: MatchResult) -> None:
     match, on = variant.match, variant.match.cost
-    shape = " ".join(f"model.{key}={value}" for key, value in found.keys.items())
-    if abs(miss(found.matched)) > match.tolerance:
+    shape = " ".join(f"model.{key}={value}" for key, value in result.keys.items())
+    if abs(miss(result.matched)) > match.tolerance:
         raise InputError(
-            f"match={on.value}: {variant.label} cannot have the cost of {match.to}, {cost_text(on, found.matched['target'])}, "
-            f"by {match.by.value}: the nearest is {shape} with {cost_text(on, found.matched['reached'])} "
-            f"({100 * miss(found.matched):+.1f} %); expected within match.tolerance={match.tolerance:g}: "
+            f"match={on.value}: {variant.label} cannot have the cost of {match.to}, {cost_text(on, result.matched['target'])}, "
+            f"by {match.by.value}: the nearest is {shape} with {cost_text(on, result.matched['reached'])} "
+            f"({100 * miss(result.matched):+.1f} %); expected within match.tolerance={match.tolerance:g}: "
             "set match.by to another key, or raise match.tolerance"
         )
-    noise = found.matched.get("half_width", 0.0)
+    noise = result.matched.get("half_width", 0.0)
     if noise > match.tolerance:
         raise InputError(
             f"match={on.value}: the latency of {variant.label} is known within ± {100 * noise:.0f} % only after "
@@ -402,30 +394,24 @@ def _refuse_beyond_tolerance(variant: RunConfig, found: MatchResult) -> None:
         )
 
 
-def _named(config: RunConfig, found: MatchResult) -> RunConfig:
+def _named(config: RunConfig, result: MatchResult) -> RunConfig:
     """The run in its new shape; its overrides compose it again without a search. In its published one it keeps its name."""
-    if all(getattr(config.model, key) == value for key, value in found.keys.items()):
-        return replace(config, settings=_without_match(config.settings), matched=found.matched)
-    arm = f"{config.arm} ({cost_name(config.match.cost)} as {config.match.to})"
-    replaced = [f"model.{key}" for key in found.keys]
-    others = [one for one in config.overrides if not arms.within(one.lstrip("+").partition("=")[0], _OWN + tuple(replaced))]
-    sizes = [f"model.{key}={value}" for key, value in found.keys.items()]
+    if all(getattr(config.model, key) == value for key, value in result.keys.items()):
+        return replace(config, settings=_without_match(config.settings), matched=result.matched)
+    cost = "FLOPs" if config.match.cost is MatchOn.flops else config.match.cost.value
+    arm = f"{config.arm} ({cost} as {config.match.to})"
+    replaced = [f"model.{key}" for key in result.keys]
+    left_out = ("match", "match.", "arm", *replaced)
+    others = [override for override in config.overrides if not arms.within(override.lstrip("+").partition("=")[0], left_out)]
+    sizes = [f"model.{key}={value}" for key, value in result.keys.items()]
     return replace(
         config,
         arm=arm,
-        model=replace(config.model, **found.keys),
+        model=replace(config.model, **result.keys),
         settings={key: value for key, value in config.settings.items() if key not in replaced},
         overrides=[*others, *sizes, f"arm='{arm}'"],
-        matched=found.matched,
+        matched=result.matched,
     )
-
-
-_OWN = ("match", "match.", "arm")
-
-
-def cost_name(on: MatchOn) -> str:
-    """`params`, `FLOPs`, `memory`, `latency`."""
-    return "FLOPs" if on is MatchOn.flops else on.value
 
 
 def note(config: RunConfig) -> str | None:

@@ -30,8 +30,8 @@ class FoundPieces:
 
     def first(self, run: "PlannedRun") -> Pieces:
         """What the run begins with; empty where nothing but its config says it."""
-        known = self._of_shape.get(_shape(run))
-        return {} if known is None else {_phase(run): known}
+        count = self._of_shape.get(_shape(run))
+        return {} if count is None else {_phase(run): count}
 
     def smaller(self, run: "PlannedRun", record: dict[str, Any]) -> Pieces | None:
         """About twice as many; None where single rows are processed already, or where no training ran out of memory."""

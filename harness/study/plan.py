@@ -49,7 +49,7 @@ class PlannedRun:
 
     @functools.cached_property
     def identity(self) -> Identity:
-        """Of the run as it was planned; which weights it keeps, which is decided later, is no part of it."""
+        """That is read from the run as planned; which weights it keeps is decided later and no part of it."""
         return Identity(self.config, self.inputs)
 
     @property
@@ -80,10 +80,10 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     by_task: dict[str, list[PlannedRun]] = {}
     for run in runs:
         by_task.setdefault(run.identity.task, []).append(run)
-    for several in by_task.values():
-        several[0].notes += _alike(several)
-        lifted = identity.lifted(run.identity for run in several)
-        for run in several:
+    for of_task in by_task.values():
+        of_task[0].notes += _alike(of_task)
+        lifted = identity.lifted(run.identity for run in of_task)
+        for run in of_task:
             run.lifted = lifted
     _choose_what_is_kept([run for run in runs if run.inputs.data is not None])
     return run_order(runs)
@@ -111,8 +111,8 @@ def _alike(runs: list[PlannedRun]) -> list[str]:
 
 def with_sizes(composed: list[RunConfig], cache: "Cache | None" = None) -> list[RunConfig]:
     """The composed runs, those with `match` resized; InputError for one that cannot be."""
-    known = cache or Cache()
-    return resized(composed, lambda one: _runs(one, known, {})[-1].config)
+    cache = cache or Cache()
+    return resized(composed, lambda config: _runs(config, cache, {})[-1].config)
 
 
 def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
@@ -178,27 +178,27 @@ class Cache:
 
 def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) -> list[PlannedRun]:
     """The composed run, after the pretraining that it needs, if any."""
-    found = start.read(composed)
-    config = resolve(composed, found)
+    prerequisites = start.read(composed)
+    config = resolve(composed, prerequisites)
     tokenizer_file = hashlib.sha256(vocabulary_bytes(config.tokenizer)).hexdigest()[:16]
     if config.pretrain.checkpoint is not None:
-        return [_from_checkpoint(config, found, tokenizer_file, cache)]
+        return [_from_checkpoint(config, prerequisites, tokenizer_file, cache)]
     if not is_pretrained(config) and config.tokenizer.trained_on is not TrainedOn.corpus:
-        return [_on_task(config, found, tokenizer_file, cache)]
+        return [_on_task(config, prerequisites, tokenizer_file, cache)]
     key = cache.text(config)
     config = with_text_tokenizer(config, str(prepare.folder_of(config.output, key) / "tokenizer.json"))
     corpus = sequences.read(config.output, key)
     if not is_pretrained(config):
-        return [_on_task(config, found, tokenizer_file, cache, corpus)]
-    needed = _pretraining(config, found, corpus, tokenizer_file)
+        return [_on_task(config, prerequisites, tokenizer_file, cache, corpus)]
+    needed = _pretraining(config, prerequisites, corpus, tokenizer_file)
     needed = _merged(planned.get(needed.folder), needed)
     if not has_task(config):
         return [needed]
-    return [needed, _on_task(config, found, tokenizer_file, cache, corpus, needed)]
+    return [needed, _on_task(config, prerequisites, tokenizer_file, cache, corpus, needed)]
 
 
-def _pretraining(config: RunConfig, found: Found, corpus: sequences.Corpus, tokenizer_file: str) -> PlannedRun:
-    if found.checkpoint is None:
+def _pretraining(config: RunConfig, prerequisites: Found, corpus: sequences.Corpus, tokenizer_file: str) -> PlannedRun:
+    if prerequisites.checkpoint is None:
         config = with_vocabulary(config, corpus.vocab_size, corpus.pad)
     config = pretraining_of(config)
     try:
@@ -213,16 +213,16 @@ def _pretraining(config: RunConfig, found: Found, corpus: sequences.Corpus, toke
 
 def _merged(planned: PlannedRun | None, again: PlannedRun) -> PlannedRun:
     """The pretraining as planned so far, if it is; it keeps the weights that either of the two asks for."""
-    chosen = planned or again
-    keep = sorted({*chosen.config.pretrain.keep, *again.config.pretrain.keep})
-    chosen.config = replace(chosen.config, pretrain=replace(chosen.config.pretrain, keep=keep))
-    chosen.needs_weights = [paths.pretrained_weights(chosen.folder, tokens) for tokens in keep]
-    return chosen
+    pretraining = planned or again
+    keep = sorted({*pretraining.config.pretrain.keep, *again.config.pretrain.keep})
+    pretraining.config = replace(pretraining.config, pretrain=replace(pretraining.config.pretrain, keep=keep))
+    pretraining.needs_weights = [paths.pretrained_weights(pretraining.folder, tokens) for tokens in keep]
+    return pretraining
 
 
 def _on_task(
     config: RunConfig,
-    found: Found,
+    prerequisites: Found,
     tokenizer_file: str,
     cache: Cache,
     corpus: sequences.Corpus | None = None,
@@ -235,7 +235,7 @@ def _on_task(
     key = cache.task(config)
     data = prepared.facts(config.output, key)
     huggingface.refuse_other_vocabulary(config, data.vocab_size)
-    if found.checkpoint is None:
+    if prerequisites.checkpoint is None:
         config = with_vocabulary(config, data.vocab_size, data.pad_token_id)
     recipe = needed.identity.recipe if needed else None
     content = identity.content_of(config, data.rows, corpus and corpus.text, tokenizer_file, recipe)
@@ -250,13 +250,15 @@ def _on_task(
     return PlannedRun(config, inputs, Identity(config, inputs).folder, needed)
 
 
-def _from_checkpoint(config: RunConfig, found: Found, tokenizer_file: str, cache: Cache) -> PlannedRun:
+def _from_checkpoint(config: RunConfig, prerequisites: Found, tokenizer_file: str, cache: Cache) -> PlannedRun:
     """A fine-tuning of the weights that pretrain.checkpoint names."""
-    run = _on_task(config, found, tokenizer_file, cache)
-    folder = Path(found.checkpoint.folder).parent
+    run = _on_task(config, prerequisites, tokenizer_file, cache)
+    folder = Path(prerequisites.checkpoint.folder).parent
     if not paths.pretrained_weights(folder, config.pretrain.at).is_dir():
-        kept = ", ".join(path.name.removeprefix("tokens-") for path in sorted((folder / paths.KEPT).glob("tokens-*")))
-        raise InputError(f"pretrain.at={config.pretrain.at}: {folder} has kept weights after so many tokens: {kept or 'none'}")
+        tokens = ", ".join(path.name.removeprefix("tokens-") for path in sorted((folder / paths.KEPT).glob("tokens-*")))
+        raise InputError(
+            f"pretrain.at={config.pretrain.at}: {folder} has kept weights after so many tokens: {tokens or 'none'}"
+        )
     source = pretrained.identity_of(folder)
     inputs = replace(
         run.inputs,
@@ -287,6 +289,6 @@ def _kept_overlap(path: Path) -> float | None:
     try:
         return run_log.read_json(path).get("share")
     except checksums.TornError as error:
-        kept = path.rename(checksums.aside(path))
-        print(f"{error}: it is kept as {kept.name}, and counted again", flush=True)
+        aside = path.rename(checksums.aside(path))
+        print(f"{error}: it is kept as {aside.name}, and counted again", flush=True)
         return None

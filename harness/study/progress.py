@@ -136,13 +136,13 @@ class RunProgress:
 
     def show(self, entries: list[dict[str, Any]]) -> None:
         """Shows new entries of the log; without any, every LINE_EVERY_S seconds that the stage continues."""
-        shown = [entry for entry in entries if "stage" in entry or entry.get("key", "").endswith("/loss")]
-        for entry, following in zip(shown, [*shown[1:], {}], strict=False):
+        progress = [entry for entry in entries if "stage" in entry or entry.get("key", "").endswith("/loss")]
+        for entry, following in zip(progress, [*progress[1:], {}], strict=False):
             if "stage" in entry:
                 self._begin(entry)
             elif "key" not in following:  # only the last of consecutive points
                 self._advance(entry)
-        if not shown:
+        if not progress:
             self._say_sometimes(f"{self._said}, {time.monotonic() - self._began:.0f} s")
 
     def end(self, status: str, metrics: dict[str, float], reason: str, tried_again: bool = False) -> None:

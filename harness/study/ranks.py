@@ -123,7 +123,7 @@ def _ended_key(number: int) -> str:
 
 
 def _store(is_host: bool = False) -> Store:
-    """That of the launcher; where it has none, the first command keeps it."""
+    """The launcher's key-value store; where it has none, the first command keeps one."""
     own = is_host and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != str(True)
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     return TCPStore(address, port, is_master=own, wait_for_workers=False, timeout=LONGEST_WAIT)

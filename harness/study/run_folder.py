@@ -49,9 +49,9 @@ def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, An
 def source(commit: str) -> dict[str, str]:
     """Tags that say what was called, by whom, and at which commit."""
     command = shlex.join(["harness", *words(sys.argv[1:])])
-    known = {tags.COMMAND: command, "mlflow.source.name": "python -m harness", "mlflow.source.type": "LOCAL"}
-    known |= {"mlflow.user": _user()}
-    return known | ({"mlflow.source.git.commit": commit} if commit != "unknown" else {})
+    source_tags = {tags.COMMAND: command, "mlflow.source.name": "python -m harness", "mlflow.source.type": "LOCAL"}
+    source_tags |= {"mlflow.user": _user()}
+    return source_tags | ({"mlflow.source.git.commit": commit} if commit != "unknown" else {})
 
 
 def _user() -> str:
@@ -119,8 +119,8 @@ def take_over(folder: Path, config: RunConfig, record: dict[str, Any]) -> Path |
 
     Of several runs, the one with the newest step. Its folder is not changed: it can be resumed, too.
     """
-    found = [(steps[-1].name, other) for other in folder.parent.iterdir() if (steps := _steps(other, config, record))]
-    for _, other in sorted(found, reverse=True):
+    candidates = [(steps[-1].name, other) for other in folder.parent.iterdir() if (steps := _steps(other, config, record))]
+    for _, other in sorted(candidates, reverse=True):
         with (
             contextlib.suppress(Timeout),
             FileLock(other / paths.LOCK, timeout=0),

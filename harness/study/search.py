@@ -46,17 +46,17 @@ def dimensions(config: RunConfig) -> list[Dimension]:
     """The space of the run's search; InputError for one that is no space, or whose ends no run could have."""
     if config.finetune.keep_best is KeepBest.validation:
         raise InputError("search must not see the rows that are reported: set finetune.keep_best=tune or none")
-    found = [_dimension(text) for text in config.search.space]
-    if len({one.key for one in found}) < len(found):
+    space = [_dimension(text) for text in config.search.space]
+    if len({dimension.key for dimension in space}) < len(space):
         raise InputError(f"search.space={config.search.space} names a key twice: expected each once")
-    for one in found:
-        for value in one.ends:
-            refuse_impossible(with_settings(config, {one.key: value}))
-    return found
+    for dimension in space:
+        for value in dimension.ends:
+            refuse_impossible(with_settings(config, {dimension.key: value}))
+    return space
 
 
 def _dimension(text: str) -> Dimension:
-    """Of `KEY=choice(...)` and the like, as Hydra reads them."""
+    """The dimension of `KEY=choice(...)` and the like, as Hydra reads them."""
     wrong = InputError(
         f"search.space: {text!r} is no range: expected KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) "
         "or KEY=choice(A,B)"
@@ -64,9 +64,9 @@ def _dimension(text: str) -> Dimension:
     swept = range_of(text)
     if swept is None:
         raise wrong
-    known = [f"{SECTION}{name}" for name, kind in get_type_hints(FinetuneConfig).items() if _is_number(kind)]
-    if swept.key not in known:
-        raise unknown("key", swept.key, known, "search.space")
+    searchable = [f"{SECTION}{name}" for name, kind in get_type_hints(FinetuneConfig).items() if _is_number(kind)]
+    if swept.key not in searchable:
+        raise unknown("key", swept.key, searchable, "search.space")
     if swept.interval is None:
         if not all(type(value) in (int, float) for value in swept.choices):
             raise wrong
@@ -81,7 +81,7 @@ def _dimension(text: str) -> Dimension:
 
 def _is_number(kind: Any) -> bool:
     kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
-    return bool({int, float} & {*kinds}) and not any(isinstance(one, type) and issubclass(one, Enum) for one in kinds)
+    return bool({int, float} & {*kinds}) and not any(isinstance(part, type) and issubclass(part, Enum) for part in kinds)
 
 
 def is_whole(key: str) -> bool:
@@ -124,7 +124,7 @@ class Search:
     def ask(self) -> None:
         """Chooses the settings of the next trial."""
         self._trial = self.study.ask()
-        self.settings.append({one.key: _suggested(self._trial, one) for one in self.dimensions})
+        self.settings.append({dimension.key: _suggested(self._trial, dimension) for dimension in self.dimensions})
 
     def run_of(self, rung: int) -> RunConfig | None:
         """The current trial with the budget of this rung; None where it has ended."""
@@ -135,7 +135,7 @@ class Search:
         share = 1.0 if search.reduction is None else search.reduction ** (rung + 1 - RUNGS)
         finetune = config.finetune
         steps = None if finetune.max_steps is None else max(1, round(finetune.max_steps * share))
-        shown = {**settings, **({"finetune.epochs": finetune.epochs * share} if share < 1 else {})}
+        values = {**settings, **({"finetune.epochs": finetune.epochs * share} if share < 1 else {})}
         return replace(
             config,
             study=config.study + STUDY_ENDING,
@@ -146,8 +146,8 @@ class Search:
             task=replace(config.task, tune_share=config.task.tune_share or search.tune_share),
             search=replace(search, space=[]),
             sweep=replace(config.sweep, budget_minutes=None),
-            settings=config.settings | {key: value_text(value) for key, value in shown.items()},
-            overrides=_overrides(config, shown),
+            settings=config.settings | {key: value_text(value) for key, value in values.items()},
+            overrides=_overrides(config, values),
         )
 
     def take(self, result: dict[str, Any] | None, rung: int) -> None:
@@ -182,15 +182,15 @@ class Search:
                 f"why: python -m harness status {self.config.study}{STUDY_ENDING}"
             )
         best = max(whole, key=lambda pair: (pair[0], -pair[1]))[1]
-        chosen, arm = self.settings[best], f"{self.config.arm} (tuned)"
-        found = {
-            "settings": json.dumps(chosen),
+        settings, arm = self.settings[best], f"{self.config.arm} (tuned)"
+        tuned_by = {
+            "settings": json.dumps(settings),
             "scores": json.dumps(self.scores),
             "short": json.dumps(self.is_short),
-            "given": json.dumps({key: _given(self.config, key) for key in chosen}),
+            "given": json.dumps({key: getattr(self.config.finetune, key.removeprefix(SECTION)) for key in settings}),
         }
-        tuned = with_settings(self.config, chosen)
-        return replace(tuned, arm=arm, tuned=found, overrides=[*_overrides(self.config, chosen), f"arm='{arm}'"])
+        tuned = with_settings(self.config, settings)
+        return replace(tuned, arm=arm, tuned=tuned_by, overrides=[*_overrides(self.config, settings), f"arm='{arm}'"])
 
 
 def rungs_of(config: RunConfig) -> int:
@@ -217,7 +217,8 @@ class Searches:
             for search in searches:
                 search.ask()
             for rung in range(max(rungs_of(search.config) for search in searches)):
-                trials = [(one, run) for one in searches if rung < rungs_of(one.config) and (run := one.run_of(rung))]
+                asked = [search for search in searches if rung < rungs_of(search.config)]
+                trials = [(search, run) for search in asked if (run := search.run_of(rung))]
                 if not trials:
                     break
                 self._running, self._rung = [search for search, _ in trials], rung
@@ -270,25 +271,21 @@ def announced(composed: list[RunConfig]) -> str | None:
 def _overrides(config: RunConfig, settings: Settings) -> list[str]:
     """What another command needs for the run: without its search, with these settings."""
     left_out = ("search", "search.", "arm", *settings)
-    others = [one for one in config.overrides if not arms.within(one.lstrip("+").partition("=")[0], left_out)]
+    others = [override for override in config.overrides if not arms.within(override.lstrip("+").partition("=")[0], left_out)]
     return [*others, *(f"{key}={value:g}" for key, value in settings.items())]
 
 
-def _given(config: RunConfig, key: str) -> float:
-    return getattr(config.finetune, key.removeprefix(SECTION))
-
-
-def _suggested(trial: Any, one: Dimension) -> float:
+def _suggested(trial: Any, dimension: Dimension) -> float:
     """The value of this key, of three digits: what is shown is what is run."""
-    if one.choices:
-        return trial.suggest_categorical(one.key, one.choices)
-    if is_whole(one.key):
-        return trial.suggest_int(one.key, int(one.low), int(one.high), log=one.log)
-    return float(value_text(trial.suggest_float(one.key, one.low, one.high, log=one.log)))
+    if dimension.choices:
+        return trial.suggest_categorical(dimension.key, dimension.choices)
+    if is_whole(dimension.key):
+        return trial.suggest_int(dimension.key, int(dimension.low), int(dimension.high), log=dimension.log)
+    return float(value_text(trial.suggest_float(dimension.key, dimension.low, dimension.high, log=dimension.log)))
 
 
 def _optuna_study(config: RunConfig) -> Any:
-    """Of optuna, in memory: the folders of the runs are what is kept."""
+    """A study of optuna, in memory: the folders of the runs are what is kept."""
     optuna, search = _optuna(), config.search
     samplers = {Sampler.random: optuna.samplers.RandomSampler, Sampler.tpe: optuna.samplers.TPESampler}
     pruner = optuna.pruners.NopPruner()

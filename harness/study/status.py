@@ -53,13 +53,13 @@ def write_plan(planned: Sequence["PlannedRun"]) -> None:
         folder = paths.study_folder(output, study)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / PLAN_LOCK):
-            known = run_log.read_or_set_aside(folder / paths.PLAN)
+            plans = run_log.read_or_set_aside(folder / paths.PLAN)
             mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": launched.sweep(), "runs": entries}
-            before = known.get(command(), {})
+            before = plans.get(command(), {})
             if mine["sweep"] is not None and before.get("sweep") == mine["sweep"]:
                 planned_here = {entry["folder"] for entry in entries}
                 mine["runs"] = [*(entry for entry in before["runs"] if entry["folder"] not in planned_here), *entries]
-            run_log.write_json(folder / paths.PLAN, {**known, command(): mine})
+            run_log.write_json(folder / paths.PLAN, {**plans, command(): mine})
 
 
 def command() -> str:
@@ -129,11 +129,11 @@ def of_study(output: str, study: str) -> list[CommandStatus]:
         plans = run_log.read_json(paths.study_folder(output, study) / paths.PLAN)
     except TornError as error:
         raise InputError(f"{error}; the next command of study {study!r} keeps it aside and writes a new one") from error
-    found = [
+    commands = [
         CommandStatus(command, plan["folder"], plan["time"], [_status(output, entry) for entry in plan["runs"]])
         for command, plan in plans.items()
     ]
-    return sorted(found, key=lambda one: one.time_ms)
+    return sorted(commands, key=lambda command: command.time_ms)
 
 
 def _status(output: str, entry: dict[str, Any]) -> RunStatus:

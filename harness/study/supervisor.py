@@ -144,7 +144,7 @@ def refuse_impossible(configs: list[RunConfig]) -> None:
         )
     if config.sweep.budget_minutes is not None:
         raise InputError(f"hardware.workers={count} has no budget of time: leave it out, or sweep.budget_minutes")
-    threads = max(one.hardware.threads or 1 for one in configs)
+    threads = max(run.hardware.threads or 1 for run in configs)
     if count * threads > cores:
         each = f"{counted(threads, 'thread')} each (hardware.threads)"
         raise InputError(f"hardware.workers={count} with {each} need more than the {cores} cores that this process may use")
@@ -222,11 +222,11 @@ def _ended_as_interrupted() -> Iterator[None]:
         console.leave_lost_terminal()
         raise KeyboardInterrupt
 
-    before = {one: signal.getsignal(one) for one in ENDING if signal.getsignal(one) is not signal.SIG_IGN}
-    for one in before:
-        signal.signal(one, interrupt)
+    before = {number: signal.getsignal(number) for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)

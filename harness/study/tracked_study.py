@@ -93,8 +93,8 @@ class _Study:
     def close(self, status: str) -> None:
         """The study gets the report on disk, whichever command has written it."""
         plan, report = plan_of(self.planned), paths.report_folder(self.config.output, self.config.study)
-        kept = report if (report / "report.md").is_file() else None
-        self.trackers.send(self.config, lambda backend: backend.close_study(plan, self.called, status, kept))
+        report_here = report if (report / "report.md").is_file() else None
+        self.trackers.send(self.config, lambda backend: backend.close_study(plan, self.called, status, report_here))
 
     def _first_arm(self) -> str:
         """The arm that the command names first; of pretrainings only where it runs nothing else."""
@@ -121,7 +121,7 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
     groups: dict[tuple[str, str], list[PlannedRun]] = {}
     for run in planned:
         groups.setdefault((run.config.output, run.config.study), []).append(run)
-    studies = [_Study(several[0].config, several, trackers, called) for several in groups.values()]
+    studies = [_Study(runs[0].config, runs, trackers, called) for runs in groups.values()]
     for study in studies:
         study.open()
     status, reported = "killed", []
@@ -148,7 +148,7 @@ def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:
 
 def _entry(run: PlannedRun) -> dict[str, str]:
     result = run_log.result(run.folder)
-    known = {
+    entry = {
         tags.ARM: run.config.label,
         tags.SCALE: run.config.scale_name,
         tags.TASK: run.identity.task,
@@ -156,6 +156,6 @@ def _entry(run: PlannedRun) -> dict[str, str]:
         "folder": run.folder.name,
         tags.STATUS: result["status"] if result else "to run",
     }
-    return known | (
+    return entry | (
         {tags.PRETRAIN_SEED: str(run.config.pretrain.seed)} if run.inputs.pretraining or not run.inputs.data else {}
     )

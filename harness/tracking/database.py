@@ -41,8 +41,8 @@ class BrokenStoreError(RuntimeError):
 
 def path_of(uri: str) -> Path | None:
     """The file of a SQLite store; None for any other."""
-    found = re.fullmatch(r"sqlite(?:\+\w+)?:///([^?]*)(?:\?.*)?", uri, re.DOTALL)
-    return Path(found[1]) if found else None
+    match = re.fullmatch(r"sqlite(?:\+\w+)?:///([^?]*)(?:\?.*)?", uri, re.DOTALL)
+    return Path(match[1]) if match else None
 
 
 def exists(uri: str) -> bool:
@@ -122,8 +122,8 @@ def _unknown_version(path: Path) -> str | None:
     except sqlite3.DatabaseError:
         return None
     (package,) = importlib.util.find_spec("mlflow").submodule_search_locations
-    known = {file.name.partition("_")[0] for file in Path(package, "store", "db_migrations", "versions").glob("*.py")}
-    return next((version for version in versions if version not in known), None)
+    versions_here = {file.name.partition("_")[0] for file in Path(package, "store", "db_migrations", "versions").glob("*.py")}
+    return next((version for version in versions if version not in versions_here), None)
 
 
 def _make(path: Path, make: Callable[[str], object]) -> None:
@@ -143,12 +143,12 @@ def _make(path: Path, make: Callable[[str], object]) -> None:
 
 def set_aside(path: Path) -> Path:
     """Renames the file of a store, with all its parts, and returns the new name."""
-    kept = path.with_name(f"{path.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+    aside = path.with_name(f"{path.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
     for ending in PARTS:
         part = path.with_name(path.name + ending)
         if part.exists():
-            part.rename(kept.with_name(kept.name + ending))
-    return kept
+            part.rename(aside.with_name(aside.name + ending))
+    return aside
 
 
 def fault(path: Path, whole: bool = True) -> str | None:
@@ -165,8 +165,8 @@ def fault(path: Path, whole: bool = True) -> str | None:
                 return "is not a complete tracking store: its schema has no version"
             if not whole:
                 return None
-            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            return None if found == "ok" else f"is torn: {found.splitlines()[-1]}"
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            return None if verdict == "ok" else f"is torn: {verdict.splitlines()[-1]}"
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             return None

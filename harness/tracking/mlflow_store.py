@@ -71,18 +71,18 @@ class Tracker(Backend):
         self._states: dict[str, tuple[str | None, ...]] | None = None  # attempt -> state and tags SAME, read once
 
     def _find_or_create(self, study: str, artifacts: Path | None) -> str:
-        found = self._client.get_experiment_by_name(study)
-        if found is not None and found.lifecycle_stage != "active":
-            self._client.restore_experiment(found.experiment_id)
-        if found is not None:
-            return found.experiment_id
+        experiment = self._client.get_experiment_by_name(study)
+        if experiment is not None and experiment.lifecycle_stage != "active":
+            self._client.restore_experiment(experiment.experiment_id)
+        if experiment is not None:
+            return experiment.experiment_id
         try:
             return self._client.create_experiment(study, artifact_location=artifacts and paths.named(artifacts, study).as_uri())
         except MlflowException:  # another process has created it
-            found = self._client.get_experiment_by_name(study)
-            if found is None:
+            experiment = self._client.get_experiment_by_name(study)
+            if experiment is None:
                 raise
-            return found.experiment_id
+            return experiment.experiment_id
 
     @property
     def table(self) -> str:
@@ -95,15 +95,15 @@ class Tracker(Backend):
         Another process that adds the run of the folder, too, is waited for.
         """
         role = tags.ROLE_REPLICATE if record["tags"].get(tags.REPLICATE) == "true" else tags.ROLE_RUN
-        known = {tags.ROLE: role, **record["tags"], "process": this_process(), "status": "running"}
-        known |= tags.packed(tags.PARAMETERS, record["parameters"])
+        run_tags = {tags.ROLE: role, **record["tags"], "process": this_process(), "status": "running"}
+        run_tags |= tags.packed(tags.PARAMETERS, record["parameters"])
         with adding(folder):  # commands that share a sweep all send what a killed one has left
             run_id = self.find(record["attempt"])
             if run_id is None:
-                known |= {"attempt": record["attempt"]} | self._pretraining_run(record) | self._parent(record)
-                run = self._client.create_run(self.experiment, record["started"], known, record["name"])
+                run_tags |= {"attempt": record["attempt"]} | self._pretraining_run(record) | self._parent(record)
+                run = self._client.create_run(self.experiment, record["started"], run_tags, record["name"])
         if run_id is not None:
-            self._set_tags(run_id, known | {tags.REASON: ""})
+            self._set_tags(run_id, run_tags | {tags.REASON: ""})
             self._client.update_run(run_id, "RUNNING")
             return run_id
         run_id = run.info.run_id
@@ -152,19 +152,19 @@ class Tracker(Backend):
         result = run_log.result(folder)
         if result is None:
             return False
-        known = record["tags"] | {tags.STATUS: result["status"]}
-        if self._states.get(record["attempt"]) == (END_STATES[result["status"]], *map(known.get, SAME)):
+        expected = record["tags"] | {tags.STATUS: result["status"]}
+        if self._states.get(record["attempt"]) == (END_STATES[result["status"]], *map(expected.get, SAME)):
             return False
         self.send(record, folder)
         return True
 
     def _runs(self, condition: str) -> list[Run]:
-        found, token = [], None
+        runs, token = [], None
         while True:
             page = self._client.search_runs([self.experiment], condition, page_token=token)
-            found, token = found + list(page), page.token
+            runs, token = runs + list(page), page.token
             if not token:
-                return found
+                return runs
 
     def _add_result(self, run_id: str, folder: Path, status: str) -> dict[str, Any]:
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
@@ -172,21 +172,21 @@ class Tracker(Backend):
         main, details = pages.main_and_details(result["metrics"], last)
         points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items()]
         self._client.log_batch(run_id, metrics=points)
-        known = {f"environment.{key}": value for key, value in run_log.read_json(folder / "environment.json").items()}
-        known |= tags.packed(tags.METRICS, details)  # a parameter could not change
+        run_tags = {f"environment.{key}": value for key, value in run_log.read_json(folder / "environment.json").items()}
+        run_tags |= tags.packed(tags.METRICS, details)  # a parameter could not change
         if record := run_log.read_json(folder / run_log.RECORD):
             warning = plateau.warning(result["metrics"], record["parameters"])
-            known |= {tags.WARNING: warning} if warning else {}
+            run_tags |= {tags.WARNING: warning} if warning else {}
             links = pages.Links(self.experiment, self._study_run)
-            known |= {tags.RETRIES: len(again)} if (again := record.get(tags.RETRIES)) else {}
-            known |= {tags.REASON: end["reason"]} if (end := record.get(tags.END)) and end["reason"] else {}
-            known |= (
+            run_tags |= {tags.RETRIES: len(again)} if (again := record.get(tags.RETRIES)) else {}
+            run_tags |= {tags.REASON: end["reason"]} if (end := record.get(tags.END)) and end["reason"] else {}
+            run_tags |= (
                 {tags.PIECES: ", ".join(f"{phase} {count}" for phase, count in record[tags.PIECES].items())}
                 if record.get(tags.PIECES)
                 else {}
             )
-            known[NOTE] = pages.of_run(record, result["metrics"], status, folder, links)
-        self._set_tags(run_id, known)
+            run_tags[NOTE] = pages.of_run(record, result["metrics"], status, folder, links)
+        self._set_tags(run_id, run_tags)
         for path in run_log.artifacts(folder):
             below = path.parent.relative_to(folder)
             self._client.log_artifact(run_id, str(path), None if below == Path() else str(below))
@@ -206,25 +206,25 @@ class Tracker(Backend):
         if self._study_run is None:
             with adding(Path(self._output)):
                 if not self._study_runs():
-                    known = {tags.ROLE: tags.ROLE_STUDY, tags.STUDY: self.study, "process": this_process()}
-                    self._client.create_run(self.experiment, run_log.now_ms(), known, f"study {self.study}")
+                    run_tags = {tags.ROLE: tags.ROLE_STUDY, tags.STUDY: self.study, "process": this_process()}
+                    self._client.create_run(self.experiment, run_log.now_ms(), run_tags, f"study {self.study}")
                 self._study_run = self._study_runs()[0].info.run_id
         return self._study_run
 
     def _study_runs(self) -> list[Run]:
         """All of them, the oldest first: machines without a common folder may create one each."""
-        found = self._runs(f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'")
-        return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
+        runs = self._runs(f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'")
+        return sorted(runs, key=lambda run: (run.info.start_time, run.info.run_id))
 
     def _remove_doubles(self) -> None:
         """Leaves the oldest of several runs of the study, with their children; one that a process uses stays."""
         with adding(Path(self._output)):
-            for run in (several := self._study_runs())[1:]:
+            for run in (runs := self._study_runs())[1:]:
                 process = run.data.tags.get("process")
                 if run.info.status == "RUNNING" and process is not None and not is_gone(process):
                     continue
                 for child in self._runs(f"tags.`{PARENT}` = '{run.info.run_id}'"):
-                    self._client.set_tag(child.info.run_id, PARENT, several[0].info.run_id)
+                    self._client.set_tag(child.info.run_id, PARENT, runs[0].info.run_id)
                 self._client.delete_run(run.info.run_id)
 
     def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
@@ -279,13 +279,13 @@ class Tracker(Backend):
         if attempt is None:
             return {}
         experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
-        found = self._client.search_runs(experiments, f"tags.attempt = '{attempt}'", max_results=1)
-        return {"pretraining_run": found[0].info.run_id} if found else {}
+        runs = self._client.search_runs(experiments, f"tags.attempt = '{attempt}'", max_results=1)
+        return {"pretraining_run": runs[0].info.run_id} if runs else {}
 
     def find(self, attempt: str) -> str | None:
         """Run id of an attempt, None where the study has none."""
-        found = self._client.search_runs([self.experiment], f"tags.attempt = '{attempt}'", max_results=1)
-        return found[0].info.run_id if found else None
+        runs = self._client.search_runs([self.experiment], f"tags.attempt = '{attempt}'", max_results=1)
+        return runs[0].info.run_id if runs else None
 
 
 def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
@@ -301,26 +301,26 @@ def finished_runs(uri: str | None, output: str) -> list[run_log.FinishedRun]:
     uri = uri or paths.database_uri(output)
     if not database.exists(uri):
         return []
-    client, found, token = MlflowClient(tracking_uri=whole(uri)), [], None
+    client, runs, token = MlflowClient(tracking_uri=whole(uri)), [], None
     studies = [study.experiment_id for study in client.search_experiments()]
     while True:
         page = client.search_runs(studies, "tags.status = 'finished'", order_by=["attributes.start_time ASC"], page_token=token)
-        found += [_finished(run) for run in page if run.data.tags.get(tags.ROLE) != tags.ROLE_STUDY]
+        runs += [_finished(run) for run in page if run.data.tags.get(tags.ROLE) != tags.ROLE_STUDY]
         token = page.token
         if not token:
-            return found
+            return runs
 
 
 def _finished(run: Run) -> run_log.FinishedRun:
-    known, data = dict(run.data.tags), run.data
-    params, values = tags.unpacked(tags.PARAMETERS, known), tags.unpacked(tags.METRICS, known)
-    return run_log.FinishedRun(tags.without_packed(known), {**params, **data.params}, {**values, **data.metrics})
+    run_tags, data = dict(run.data.tags), run.data
+    params, values = tags.unpacked(tags.PARAMETERS, run_tags), tags.unpacked(tags.METRICS, run_tags)
+    return run_log.FinishedRun(tags.without_packed(run_tags), {**params, **data.params}, {**values, **data.metrics})
 
 
 def _data_sets(parameters: dict[str, str]) -> list[DatasetInput]:
     """The rows of the task and the text of the pretraining, by name and content."""
     places = {"task": ("facts.rows", "data.root", "fine-tuning"), "corpus": ("facts.text", "data.root", "pretraining")}
-    found = []
+    data_sets = []
     for group, (content, root, use) in places.items():
         name, digest = parameters.get(f"{group}.name", "none"), parameters.get(content, "None")
         if digest == "None":
@@ -329,16 +329,16 @@ def _data_sets(parameters: dict[str, str]) -> list[DatasetInput]:
         source = {key: parameters[key] for key in keys if parameters.get(key) not in (None, "None", "")}
         kind = parameters.get("data.source" if group == "task" else "corpus.source", "local")
         data_set = Dataset(name=name, digest=digest[:36], source_type=kind, source=json.dumps(source))
-        found.append(DatasetInput(data_set, [InputTag("mlflow.data.context", use)]))
-    return found
+        data_sets.append(DatasetInput(data_set, [InputTag("mlflow.data.context", use)]))
+    return data_sets
 
 
 def _files(report: Path) -> dict[str, Path]:
     """Name -> file of a report; links, and what is half-written, are left out."""
     if report.is_symlink() or report.parent.is_symlink():
         return {}
-    found = (path for path in sorted(report.iterdir()) if path.is_file() and not path.is_symlink())
-    return {path.name: path for path in found if not path.name.startswith(".")}
+    files = (path for path in sorted(report.iterdir()) if path.is_file() and not path.is_symlink())
+    return {path.name: path for path in files if not path.name.startswith(".")}
 
 
 def _again(call: Callable[[], None]) -> None:

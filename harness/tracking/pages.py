@@ -65,36 +65,36 @@ ORDER = (
 
 def parameters(record: Mapping[str, Any]) -> dict[str, str]:
     """At most MOST_PARAMETERS of the record: what a run is, what its command varies, and what differs from the defaults."""
-    known, lifted = record["parameters"], json.loads(record["tags"].get(tags.LIFTED, "[]"))
-    unused = _unused(known, record["tags"].get(tags.TASK) == tags.PRETRAINING_TASK)
-    used = {key: str(value) for key, value in known.items() if not arms.within(key, (*NEVER, *unused))}
+    all_parameters, lifted = record["parameters"], json.loads(record["tags"].get(tags.LIFTED, "[]"))
+    unused = _unused(all_parameters, record["tags"].get(tags.TASK) == tags.PRETRAINING_TASK)
+    used = {key: str(value) for key, value in all_parameters.items() if not arms.within(key, (*NEVER, *unused))}
     defaults = _defaults()
     own = [key for name in IDENTITY for key in used if arms.within(key, (name,)) and used[key] != "None"]
     varied = [key for key in lifted if key in used]
     content = set(arms.PATH_KEYS)
     changed = sorted(key for key, value in used.items() if key not in content and value != defaults.get(key))
-    chosen = [*own, *varied, *changed]
-    return {key: used[key] for key in list(dict.fromkeys(chosen))[:MOST_PARAMETERS]}
+    keys = [*own, *varied, *changed]
+    return {key: used[key] for key in list(dict.fromkeys(keys))[:MOST_PARAMETERS]}
 
 
-def _unused(known: Mapping[str, Any], is_pretraining: bool) -> list[str]:
+def _unused(values: Mapping[str, Any], is_pretraining: bool) -> list[str]:
     """Groups of keys that nothing in this run reads."""
-    pretrains = str(known.get("pretrain.objective", "none")) != "none" or str(known.get("pretrain.checkpoint")) != "None"
+    pretrains = str(values.get("pretrain.objective", "none")) != "none" or str(values.get("pretrain.checkpoint")) != "None"
     unused = [] if pretrains else ["pretrain."]
-    if not pretrains and str(known.get("tokenizer.trained_on")) != "corpus":
+    if not pretrains and str(values.get("tokenizer.trained_on")) != "corpus":
         unused.append("corpus.")
     if is_pretraining:
         unused += ["task.", "seed", "data."]
-    if is_pretraining or str(known.get("finetune.enabled", "True")) == "False":
+    if is_pretraining or str(values.get("finetune.enabled", "True")) == "False":
         unused.append("finetune.")
-    if is_pretraining or str(known.get("measure.enabled", "True")) == "False":
+    if is_pretraining or str(values.get("measure.enabled", "True")) == "False":
         unused.append("measure.")
     return unused
 
 
 @functools.cache
 def _defaults() -> dict[str, str]:
-    """Those of the schema; keys of a generated data set have them too."""
+    """Defaults of the schema; keys of a generated data set have them too."""
     from harness.config import schema, texts  # OmegaConf, which `ui` does not need
 
     generated = {f"task.grammar.{key}": value for key, value in schema.to_dict(texts.GrammarConfig()).items()}
@@ -163,8 +163,8 @@ class Links:
 
 def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, folder: Path, links: Links) -> str:
     """What the run is, how it ended, its main numbers, and links to files and report."""
-    known = record["tags"]
-    lines = [f"{_what(known)}. {status.capitalize().replace('_', ' ')}{_score_text(values)}{_cost_text(values)}.", ""]
+    run_tags = record["tags"]
+    lines = [f"{_what(run_tags)}. {status.capitalize().replace('_', ' ')}{_score_text(values)}{_cost_text(values)}.", ""]
     lines += [f"`{end['reason']}`", ""] if (end := record.get(tags.END)) and end["reason"] else []
     rows = [
         f"| {metrics.get(key).title} | {value_text(key, values[key])}{_interval(key, values)} |"
@@ -172,17 +172,17 @@ def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, 
         if key in values
     ]
     lines += ["| | |", "| :-- | --: |", *rows, ""] if rows else []
-    lines += [f"**{known[tags.WARNING]}**", ""] if tags.WARNING in known else []
+    lines += [f"**{run_tags[tags.WARNING]}**", ""] if tags.WARNING in run_tags else []
     lines.append(f"Files: `{folder.parent.name}/{folder.name}` below the output folder, and under Artifacts.")
     if links.report:
         lines.append(f"[Report of the study]({links.report})")
     return "\n".join(lines)
 
 
-def _what(known: Mapping[str, str]) -> str:
-    kind = "A second timing of " if known.get(tags.REPLICATE) == "true" else ""
-    place = ", ".join(f"{name} {known[name]}" for name in (tags.SCALE, tags.SEED) if name in known)
-    return f"{kind}**{known.get(tags.ARM, 'run')}** on *{known.get(tags.TASK, 'no task')}*, {place}"
+def _what(run_tags: Mapping[str, str]) -> str:
+    kind = "A second timing of " if run_tags.get(tags.REPLICATE) == "true" else ""
+    place = ", ".join(f"{name} {run_tags[name]}" for name in (tags.SCALE, tags.SEED) if name in run_tags)
+    return f"{kind}**{run_tags.get(tags.ARM, 'run')}** on *{run_tags.get(tags.TASK, 'no task')}*, {place}"
 
 
 def _score_text(values: Mapping[str, float]) -> str:
@@ -226,7 +226,7 @@ def _counted(plan: Sequence[Mapping[str, str]]) -> str:
     """`12 runs: 2 arms (base, albert), 3 tasks (bag, order, distance), 2 seeds`."""
     parts = []
     for tag, noun in ((tags.ARM, "arm"), (tags.TASK, "task"), (tags.SEED, "seed")):
-        names = list(dict.fromkeys(known[tag] for known in plan if tag in known))
+        names = list(dict.fromkeys(run_tags[tag] for run_tags in plan if tag in run_tags))
         listed = f" ({', '.join(names)})" if tag != tags.SEED and len(names) <= 8 else ""
         parts.append(f"{len(names)} {noun}{'s'[: len(names) != 1]}{listed}")
     return f"{len(plan)} run{'s'[: len(plan) != 1]}: {', '.join(parts)}"
@@ -235,17 +235,17 @@ def _counted(plan: Sequence[Mapping[str, str]]) -> str:
 def beginning(report: str) -> str:
     """The first chapters of a report in Markdown without their pictures, which this page does not show."""
     chapters = re.split(r"(?m)^(?=## )", re.sub(r"(?m)^!\[.*\n?", "", report))
-    kept = chapters[0]
+    text = chapters[0]
     for chapter in chapters[1:]:
-        if len(kept) + len(chapter) > MOST_CHARACTERS:
+        if len(text) + len(chapter) > MOST_CHARACTERS:
             break
-        kept += chapter
-    return kept[:MOST_CHARACTERS].rstrip()
+        text += chapter
+    return text[:MOST_CHARACTERS].rstrip()
 
 
 def plan_table(plan: Sequence[Mapping[str, str]]) -> str:
     """One row a planned run, in the order of running."""
-    rows = [" | ".join((str(number), *(known.get(key, "-") for key in PLANNED))) for number, known in enumerate(plan, 1)]
+    rows = [" | ".join((str(number), *(run_tags.get(key, "-") for key in PLANNED))) for number, run_tags in enumerate(plan, 1)]
     return "\n".join([f"| | {' | '.join(PLANNED)} |", f"| --: |{' :-- |' * len(PLANNED)}", *(f"| {row} |" for row in rows), ""])
 
 
@@ -278,11 +278,11 @@ def table_address(experiment: str, address: str = ADDRESS) -> str:
 
 def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
     """Value of VIEW_TAG: columns and order of the table, for runs with these metrics, in which these parameters vary."""
-    known = set(metrics)
-    score = next((name for name in SCORES if name in known), None)
+    measured = set(metrics)
+    score = next((name for name in SCORES if name in measured), None)
     columns = [_column("tags", tags.ARM), _column("tags", tags.TASK), _column("tags", tags.SEED)]
     columns += [_column("params", name) for name in varied]
-    columns += [_column("metrics", name) for name in COLUMNS if name in known]
+    columns += [_column("metrics", name) for name in COLUMNS if name in measured]
     state: dict[str, Any] = {
         "selectedColumns": columns,
         "columnOrder": columns,
@@ -297,9 +297,9 @@ def _column(kind: str, name: str) -> str:
     return f"{kind}.`{name}`"
 
 
-def varied_parameters(several: Iterable[Mapping[str, str]], most: int = 4) -> list[str]:
+def varied_parameters(of_runs: Iterable[Mapping[str, str]], most: int = 4) -> list[str]:
     """Parameters of the runs that differ between them and that the arm, task and seed do not say already."""
-    runs = list(several)
+    runs = list(of_runs)
     said = ("model_name", "scale_name", "task.", "seed", "enhancements.", "model.")
     keys = dict.fromkeys(key for run in runs for key in run if not key.startswith(said))
     return [key for key in keys if len({run.get(key) for run in runs}) > 1][:most]

@@ -77,16 +77,16 @@ def misfit(value: Any, shape: Any, key: str = "") -> str | None:
     if isinstance(shape, list):
         if not isinstance(value, list):
             return f"{of} is no list"
-        return next(filter(None, (misfit(one, shape[0], f"{key}[{place}]") for place, one in enumerate(value))), None)
+        return next(filter(None, (misfit(part, shape[0], f"{key}[{place}]") for place, part in enumerate(value))), None)
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return f"{of} is no object"
-        named = {name.rstrip("?"): one for name, one in shape.items() if name is not ...}
+        named = {name.rstrip("?"): part for name, part in shape.items() if name is not ...}
         missing = [name for name in shape if name is not ... and not name.endswith("?") and name not in value]
         if missing:
             return f"{of} has no {missing[0]}"
-        pairs = ((f"{key}.{name}".lstrip("."), one, named.get(name, shape.get(...))) for name, one in value.items())
-        return next(filter(None, (misfit(one, of, name) for name, one, of in pairs if of is not None)), None)
+        pairs = ((f"{key}.{name}".lstrip("."), part, named.get(name, shape.get(...))) for name, part in value.items())
+        return next(filter(None, (misfit(part, of, name) for name, part, of in pairs if of is not None)), None)
     if isinstance(shape, enum.EnumType):
         return None if value in list(shape) else f"{of} is none of {', '.join(shape)}"
     if shape is float:
@@ -115,8 +115,8 @@ UNCHECKED = ("config.yaml", RESULT, "log.txt")
 
 def artifacts(folder: Path) -> list[Path]:
     """Files of the run's folder that are tracked with it, as far as they exist; links are not followed."""
-    found = (path for pattern in ARTIFACTS for path in sorted(folder.glob(pattern)))
-    return [path for path in found if path.is_file() and not paths.is_linked(path, folder.parent)]
+    files = (path for pattern in ARTIFACTS for path in sorted(folder.glob(pattern)))
+    return [path for path in files if path.is_file() and not paths.is_linked(path, folder.parent)]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -159,9 +159,9 @@ def read_or_set_aside(path: Path) -> dict[str, Any]:
 
 def set_aside(path: Path, why: str) -> None:
     """Renames the file to a free name that says so, and prints why."""
-    kept = checksums.aside(path)
-    path.rename(kept)
-    print(f"{why}; {path.name} is kept as {kept.name}", flush=True)
+    aside = checksums.aside(path)
+    path.rename(aside)
+    print(f"{why}; {path.name} is kept as {aside.name}", flush=True)
 
 
 def now_ms() -> int:
@@ -232,7 +232,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 def _entries(lines: bytes, path: Path) -> list[dict[str, Any]]:
     """The entries of whole lines, without their checksums; TornError for one that was not written so."""
-    found = []
+    entries = []
     for line in lines.splitlines():
         try:
             entry = json.loads(line)
@@ -241,8 +241,8 @@ def _entries(lines: bytes, path: Path) -> list[dict[str, Any]]:
             raise TornError(f"{path} is torn: a line is no entry of a log") from error
         if checksum is not None and checksum != zlib.crc32(json.dumps(entry).encode()):
             raise TornError(f"{path} is torn: the checksum of a line does not match")
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def _written(path: Path) -> list[dict[str, Any]]:
@@ -289,9 +289,9 @@ def drop_later(folder: Path, file: str) -> None:
     size = sum(map(len, text.splitlines(keepends=True)[: len(entries)]))
     if size == len(text):
         return
-    kept = {entry["result"] for entry in entries if "result" in entry}
+    before = {entry["result"] for entry in entries if "result" in entry}
     for part in ("metrics", "steps"):
-        ended[part] = {key: value for key, value in ended[part].items() if key in kept}
+        ended[part] = {key: value for key, value in ended[part].items() if key in before}
     ended["files"] = {name: sums for name, sums in ended["files"].items() if name != file}
     ended["files"][LINES] = [size, checksums.of_file(folder / LINES, size)]
     write_json(folder / RESULT, checksums.with_checksum(ended))  # it holds for the longer log as well
@@ -303,17 +303,17 @@ def records(output: str) -> dict[Path, dict[str, Any]]:
 
     InputError for a record whose names would lead elsewhere.
     """
-    found, root = {}, Path(output).absolute()
+    by_folder, root = {}, Path(output).absolute()
     for path in sorted(root.glob(f"*/*/{RECORD}")):
         if paths.is_linked(path, root):
             print(f"{path} is reached by a link, which is not followed: this run is left out", flush=True)
             continue
         try:
-            found[path.parent] = read(path)
-            _refuse_foreign_names(path, found[path.parent])
+            by_folder[path.parent] = read(path)
+            _refuse_foreign_names(path, by_folder[path.parent])
         except TornError as error:
             print(f"{error}; this run is left out, the command that ran it makes it again", flush=True)
-    return found
+    return by_folder
 
 
 def _refuse_foreign_names(path: Path, record: dict[str, Any]) -> None:
@@ -349,11 +349,11 @@ def torn(folder: Path, weights: bool = False) -> dict[str, str]:
     """
     if links := _links(folder):
         return links
-    found = _torn_record(folder) | _torn_result(folder)
+    faults = _torn_record(folder) | _torn_result(folder)
     for place in (paths.WEIGHTS, *(path.relative_to(folder).as_posix() for path in folder.glob(f"{paths.KEPT}/tokens-*"))):
         if (folder / place / checksums.FILE).exists() and checksums.broken_seal(folder / place, weights):
-            found[place] = CHANGED
-    return found
+            faults[place] = CHANGED
+    return faults
 
 
 def _links(folder: Path) -> dict[str, str]:
@@ -384,7 +384,7 @@ def _torn_result(folder: Path) -> dict[str, str]:
 
 
 def _torn_log(folder: Path) -> dict[str, str]:
-    """Of a run that has not ended."""
+    """The log of a run that has not ended."""
     try:
         Reader(folder).new_entries()
     except TornError:

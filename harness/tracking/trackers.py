@@ -251,7 +251,7 @@ class TrackedRun:
 
     def add(self, entries: list[dict[str, Any]]) -> None:
         """Buffers entries of the run's log and sends them every EVERY_S seconds."""
-        self._pending += [one for one in entries if "key" not in one or one["step"] > self._known.get(one["key"], -1)]
+        self._pending += [entry for entry in entries if "key" not in entry or entry["step"] > self._known.get(entry["key"], -1)]
         self._trackers.report_failure()
         if time.monotonic() - self._last > EVERY_S:
             self._send()

@@ -60,9 +60,9 @@ def timing_values(launches: list[Launch], flops_forward: float | None = None) ->
     ranked = percentiles(np.concatenate(raw))
     low, high = intervals.percentile_interval(raw, 50) if len(raw) > 1 else (None, None)
     work = [launch.throughput for launch in launches]
-    seconds = sum(one.seconds for one in work)
-    tokens, padded = sum(one.tokens for one in work), sum(one.padded_tokens for one in work)
-    joules, compiling = [one.joules for one in work], _known(launch.compile_s for launch in launches)
+    seconds = sum(part.seconds for part in work)
+    tokens, padded = sum(part.tokens for part in work), sum(part.padded_tokens for part in work)
+    joules, compiling = [part.joules for part in work], _known(launch.compile_s for launch in launches)
     fastest = max(_known(launch.peak_flops_per_s for launch in launches), default=None)
     return {
         **ranked,
@@ -70,7 +70,7 @@ def timing_values(launches: list[Launch], flops_forward: float | None = None) ->
         "inference/latency_ms_p50_high": high,
         "inference/tokens_per_s": tokens / seconds,
         "inference/padded_tokens_per_s": padded / seconds,
-        "inference/samples_per_s": sum(one.samples for one in work) / seconds,
+        "inference/samples_per_s": sum(part.samples for part in work) / seconds,
         "inference/padding_share": 1 - tokens / padded,
         "inference/energy_j_per_token": None if None in joules else sum(joules) / tokens,
         "inference/first_call_ms": median(launch.first_call_ms for launch in launches),
@@ -195,8 +195,8 @@ def _track_replicate(run: PlannedRun, timed: Timed, session: str, trackers: Trac
     number = "2" if timed.is_aa_replicate else "1"  # the first one of a baseline that another session timed
     folder = run.folder.with_name(f"replicate-{session}-{number}-{run.folder.name}")
     if run_log.result(folder) is not None:  # an earlier command was interrupted after it had added this
-        known = run_folder.read(folder)
-        trackers.send(run.config, lambda backend: backend.sync_if_stale(known, folder))
+        earlier = run_folder.read(folder)
+        trackers.send(run.config, lambda backend: backend.sync_if_stale(earlier, folder))
         return
     record = run_folder.record(run.config, run.inputs, run.lifted)
     record["name"] += " (A/A replicate)"

@@ -124,14 +124,14 @@ class KeptSession:
 def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> KeptSession | None:
     """The newest session under the same conditions that has all of these shapes and that no command holds, if there is one."""
     for path in sorted((Path(output).absolute() / "sessions").glob(f"*/{paths.SESSION}"), reverse=True):
-        kept = _kept_session(output, path.parent.name)
-        if kept is None:
+        session = _kept_session(output, path.parent.name)
+        if session is None:
             continue
-        has_all = all({*keys} <= {*kept.state["shapes"].get(name, [])} for name, keys in shapes.items())
-        if kept.state["done"] or kept.state["conditions"] != conditions or not has_all:
+        has_all = all({*keys} <= {*session.state["shapes"].get(name, [])} for name, keys in shapes.items())
+        if session.state["done"] or session.state["conditions"] != conditions or not has_all:
             continue
-        with contextlib.suppress(Timeout), kept.held():
-            return kept
+        with contextlib.suppress(Timeout), session.held():
+            return session
     return None
 
 
@@ -245,10 +245,10 @@ class Session:
 
     def _count(self, timed: Timed, launches: dict[str, Launch]) -> None:
         """Adds what counts of one launch, by key of the data."""
-        for key, one in launches.items():
-            timed.launches.setdefault(key, []).append(one)
-            if one.peak_flops_per_s is not None:
-                self._peaks.setdefault(_hardware(timed), one.peak_flops_per_s)
+        for key, record in launches.items():
+            timed.launches.setdefault(key, []).append(record)
+            if record.peak_flops_per_s is not None:
+                self._peaks.setdefault(_hardware(timed), record.peak_flops_per_s)
 
     def run(self, screen: Screen | None = None) -> None:
         """Launches everything, round by round, until the A/A replicates are precise enough.
@@ -274,7 +274,7 @@ class Session:
                     progress.launch(f"{variant.title}, round {number + 1} of at most {rounds}")
                     self._launch(variant, number)
                 done = number + 1
-                self.kept.end_round(done, {name: one.failed for name, one in self._timed.items() if one.failed})
+                self.kept.end_round(done, {name: shape.failed for name, shape in self._timed.items() if shape.failed})
         console.plain(f"Timing: {counted(done, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}")
         for quantity, floor in self._highest().items():
             if floor > HIGHEST_FLOOR:
@@ -309,8 +309,8 @@ class Session:
         best = min(tried, key=_foreign)
         peak = self._peaks.setdefault(hardware, best[0].peak_flops_per_s)
         launches = {
-            key: replace(one, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak)
-            for key, one in zip(variant.tasks, best, strict=True)
+            key: replace(measured, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak)
+            for key, measured in zip(variant.tasks, best, strict=True)
         }
         write_launches(folder, launches)
         self._count(variant, launches)
@@ -327,7 +327,7 @@ class Session:
         if all(variant.failed for variant in self._timed.values() if not variant.is_aa_replicate):
             return True
         settings = [variant.config.measure for variant in self._timed.values() if not variant.failed]
-        fewest, target = max(one.min_rounds for one in settings), min(one.half_width for one in settings)
+        fewest, target = max(measure.min_rounds for measure in settings), min(measure.half_width for measure in settings)
         pairs = list(self._pairs())
         enough = all(len(again) >= fewest for _, again in pairs)
         return bool(pairs) and enough and all(noise_half_width(*pair) <= target for pair in pairs)
@@ -341,9 +341,9 @@ class Session:
         """Quantity -> the highest log ratio in the intervals of all A/A replicates, where there is any."""
         floors: dict[str, float] = {}
         for quantity in QUANTITIES:
-            known = [found for pair in self._pairs() if (found := noise_interval(*pair, quantity))]
-            if known:
-                floors[quantity] = max(abs(end) for ends in known for end in ends)
+            intervals = [interval for pair in self._pairs() if (interval := noise_interval(*pair, quantity))]
+            if intervals:
+                floors[quantity] = max(abs(end) for ends in intervals for end in ends)
         return floors
 
 
@@ -364,12 +364,12 @@ def baselines(measured: list[PlannedRun], untimed: list[PlannedRun]) -> list[Pla
     for run in measured:
         conditions = arms.conditions(run.identity.facts, run.lifted)
         groups.setdefault(arms.short_hash(conditions), []).append(run)
-    chosen = []
+    baseline_runs = []
     for group in groups.values():
         if any(run in untimed for run in group):
             plain = [run for run in group if run.config.label.startswith(BASELINE)]
-            chosen.append(min(plain or group, key=lambda run: len(run.config.label)))
-    return chosen
+            baseline_runs.append(min(plain or group, key=lambda run: len(run.config.label)))
+    return baseline_runs
 
 
 def shape_key(run: PlannedRun) -> str:
@@ -386,6 +386,6 @@ def _hardware(timed: Timed) -> str:
     return json.dumps([to_dict(timed.config.hardware), timed.config.measure.threads])
 
 
-def _foreign(one: list[Launch]) -> float:
+def _foreign(launches: list[Launch]) -> float:
     """CPUs that other processes kept busy; 0 where that is unknown, so that the launch is not repeated."""
-    return one[0].foreign_cpus or 0.0
+    return launches[0].foreign_cpus or 0.0
