@@ -95,7 +95,7 @@ def whole(address: str) -> str:
     if HIDDEN in known:
         raise InputError(
             f"{address}: the secrets of this address are not kept: expected the whole address, "
-            "by --uri, or by tracking.uri='${oc.env:NAME}' and an environment variable"
+            "by tracking.uri=, or in a run by tracking.uri='${oc.env:NAME}' and an environment variable"
         )
     return known
 

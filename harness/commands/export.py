@@ -7,7 +7,7 @@ its name: by transformers where that is installed, otherwise by our own reader.
 
 from harness.checkpoints import find_run
 from harness.checkpoints.export import Export, export
-from harness.commands.options import Export as ExportOptions
+from harness.commands.options import Export as Options
 
 
 def summary(exported: Export) -> str:
@@ -23,7 +23,7 @@ def summary(exported: Export) -> str:
     return "\n".join(lines)
 
 
-def main(options: ExportOptions) -> int:
+def main(options: Options) -> int:
     """0; InputError for what cannot be exported."""
     checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
     print(summary(export(checkpoint, options.to or checkpoint.parent / "export", options.family)))

@@ -63,11 +63,18 @@ class Composed:
                 raise unknown("key", group_of(choice), (*Grammar(type(self)).keys, *self.groups), "the command line")
 
     def overrides(self) -> list[str]:
-        """What Hydra gets; InputError for a choice without effect."""
+        """What Hydra gets: one task, as the default is a set, for which it would compose the same model again and again.
+
+        InputError for a choice without effect.
+        """
         for choice in self.choices:
             if group_of(choice) == "match":
                 raise InputError(f"{choice} has no effect here: expected it with a run, plan or profile")
-        return self.typed()
+        return self.with_a_task()
+
+    def with_a_task(self) -> list[str]:
+        """What Hydra gets of the command line, and a task where none is named."""
+        return [*self.typed(), *([] if any(choice.startswith("task=") for choice in self.choices) else ["task=bag"])]
 
     def typed(self) -> list[str]:
         """What Hydra gets of the command line as it is."""

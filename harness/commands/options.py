@@ -70,11 +70,6 @@ class Store(OutputFolder):
         names.refuse_address(self.uri)
 
 
-def with_a_task(choices: list[str]) -> list[str]:
-    """The choices with a task: the default is a set of tasks, which would compose the same model for each of them."""
-    return choices if any(choice.startswith("task=") for choice in choices) else [*choices, "task=bag"]
-
-
 def refuse_file(name: str, path: Path, source: Path) -> None:
     """InputError for an output that is a folder or the input itself, and for an input that is no file."""
     if not source.is_file():
@@ -121,9 +116,6 @@ class Describe(Composed):
     topic: str = word("TOPIC", "variant", "what is shown", choices=topics, called="topic")
     to: Path = key(Path("multirun", "describe"), "folder of the pictures")
 
-    def overrides(self) -> list[str]:
-        return with_a_task(super().overrides())
-
 
 @dataclass(frozen=True, kw_only=True)
 class Profile(Composed):
@@ -142,7 +134,7 @@ class Profile(Composed):
 
     def overrides(self) -> list[str]:
         sweep = [] if set(SWEEP) & set(self.choices) else ["-m"]  # each column is a run of a sweep
-        return [*sweep, *with_a_task(self.typed())]
+        return [*sweep, *self.with_a_task()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +157,7 @@ class Memory(Composed):
     fits: int | None = key(None, "memory, such as 2GB: searches the largest batch that stays within it", read=bytes_of)
 
     def overrides(self) -> list[str]:
-        return [*with_a_task(super().overrides()), *([f"measure.length={self.length}"] if self.length else [])]
+        return [*super().overrides(), *([f"measure.length={self.length}"] if self.length else [])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,14 +202,30 @@ class Simulate(Setting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inspect(Composed):
+class Weights(Composed):
+    """A command that reads weights, of a run of ours or from elsewhere."""
+
+    run: str | None = word("RUN", None, RUN)
+    checkpoint: str | None = key(None, "in place of RUN: a folder of weights, ours or published, or a name on the hub")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.run and self.checkpoint:
+            raise InputError("RUN and checkpoint= both name weights: give one of them")
+
+    @property
+    def source(self) -> tuple[str, str] | None:
+        """Where the weights are: `RUN` or `checkpoint`, and which."""
+        return ("RUN", self.run) if self.run else ("checkpoint", self.checkpoint) if self.checkpoint else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspect(Weights):
     """Shows the inputs of a model for one item of a task or for a text of yours, as a table and as a picture.
 
     Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...
     """
 
-    run: str | None = word("RUN", None, f"{RUN}: its model and tokenizer")
-    checkpoint: str | None = key(None, "in place of RUN: a folder of weights, ours or published, or a name on the hub")
     item: str | None = key(None, "id of the row, as its data set has it")
     text: str | None = key(None, "in place of an item: a text of yours, the texts of a pair separated by ` ||| `")
     split: str = key("validation", "of the task: train, validation, test, or a name of its own")
@@ -233,18 +241,8 @@ class Inspect(Composed):
             raise InputError("task= is missing: expected the task whose item is shown, such as task=mrpc")
         if self.text is None and self.item is None:
             raise InputError("item= is missing: expected the id of the row, as its data set has it, or text=")
-        if self.run and self.checkpoint:
-            raise InputError("RUN and checkpoint= both name weights: give one of them")
         if self.attention and not self.source and self.text is None:
             raise InputError("attention=true needs weights: give RUN or checkpoint=FOLDER")
-
-    @property
-    def source(self) -> tuple[str, str] | None:
-        """Where the weights are: `RUN` or `checkpoint`, and which."""
-        return ("RUN", self.run) if self.run else ("checkpoint", self.checkpoint) if self.checkpoint else None
-
-    def overrides(self) -> list[str]:
-        return super().overrides() if self.text is None else with_a_task(super().overrides())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,12 +270,9 @@ class Tokenizer(Composed):
         """The groups that name a text, `task` or `corpus`."""
         return {group_of(choice) for choice in self.choices if "." not in choice.partition("=")[0]} & {"task", "corpus"}
 
-    def overrides(self) -> list[str]:
-        return with_a_task(super().overrides())
-
 
 @dataclass(frozen=True, kw_only=True)
-class Features(Composed):
+class Features(Weights):
     """Writes the vectors of every token of every line of a text file.
 
     model=, scale= and enhancement= say which model is expected; hardware= on what it runs.
@@ -285,8 +280,6 @@ class Features(Composed):
 
     groups = (*OF_MODEL, "tokenizer", "hardware", "tracking", "output")
 
-    run: str | None = word("RUN", None, RUN)
-    checkpoint: str | None = key(None, "in place of RUN: a folder of weights, ours or published, or a name on the hub")
     input: Path = key(
         meaning="text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `; or a .csv, .tsv, .jsonl"
     )
@@ -307,9 +300,8 @@ class Features(Composed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if bool(self.run) == bool(self.checkpoint):
-            problem = "RUN and checkpoint= both name weights" if self.run else "no weights are named"
-            raise InputError(f"{problem}: give RUN or checkpoint=FOLDER, one of them")
+        if not self.source:
+            raise InputError("no weights are named: give RUN or checkpoint=FOLDER, one of them")
         refuse_file("to", self.to, self.input)
         if len({*(self.layers or ())}) < len(self.layers or ()):
             raise InputError(f"layers={[*self.layers]} names a layer twice")
@@ -323,17 +315,9 @@ class Features(Composed):
             raise InputError(f"fields=[{','.join(self.fields)}] must name one or two columns, such as [text]")
 
     @property
-    def source(self) -> tuple[str, str]:
-        """Where the weights are: `RUN` or `checkpoint`, and which."""
-        return ("RUN", self.run) if self.run else ("checkpoint", self.checkpoint)
-
-    @property
     def written(self) -> str:
         """The format of the file."""
         return self.format or self.to.suffix.removeprefix(".") or "jsonl"
-
-    def overrides(self) -> list[str]:
-        return [*super().overrides(), "task=bag"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,9 +342,6 @@ class Predict(Composed):
         for name, path, endings in (("input", self.input, ROWS), ("to", self.to, PREDICTIONS)):
             if path.suffix not in endings:
                 raise InputError(f"{name}={str(path)!r} ends in {path.suffix!r}: expected {', '.join(endings)}")
-
-    def overrides(self) -> list[str]:
-        return [*super().overrides(), "task=bag"]
 
 
 # Runs that are finished

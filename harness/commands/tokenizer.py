@@ -14,8 +14,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from tokenizers import Encoding
-from tokenizers import Tokenizer as Built
+from tokenizers import Encoding, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
@@ -23,7 +22,8 @@ from tokenizers.trainers import WordLevelTrainer
 
 from harness import tasks
 from harness.checkpoints import find_run, native
-from harness.commands.options import TOKENIZERS, Tokenizer
+from harness.commands.options import TOKENIZERS
+from harness.commands.options import Tokenizer as Options
 from harness.commands.pictures import STYLE, save
 from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.resolve import Found, resolve
@@ -51,7 +51,6 @@ LISTED = 4
 MOST = 4
 """Pieces of a word from which on they are counted together."""
 
-
 LINES = (("#000000", "-"), ("#0072B2", "--"), ("#D55E00", "-."), ("#009E73", ":"), ("#7A7A7A", "-"))
 GREYS = ("#F2F2F2", "#CFCFCF", "#A3A3A3", "#787878")
 """Colours of words in 1, 2, ... pieces."""
@@ -66,7 +65,7 @@ Span = tuple[int, int]
 """First character, and the one after the last."""
 
 
-def main(options: Tokenizer, configs: list[RunConfig]) -> int:
+def main(options: Options, configs: list[RunConfig]) -> int:
     """Prints the tables and writes the picture; 0. InputError for several texts, and for what cannot be read or written."""
     if len(configs) > 1:
         raise InputError(f"the command line names {len(configs)} runs: expected one text")
@@ -100,7 +99,7 @@ def texts_of(config: RunConfig, is_corpus: bool, split: str) -> Iterable[str]:
     return [text for texts in examples.texts for text in texts]
 
 
-def _tokenizers(options: Tokenizer, config: RunConfig, train: Iterable[str]) -> Iterator[tuple[str, Built]]:
+def _tokenizers(options: Options, config: RunConfig, train: Iterable[str]) -> Iterator[tuple[str, Tokenizer]]:
     """The tokenizer that exists, then those that are trained, to its size."""
     settings = config.tokenizer
     if options.run is not None:
@@ -121,7 +120,7 @@ def _tokenizers(options: Tokenizer, config: RunConfig, train: Iterable[str]) -> 
             raise InputError(f"{error}; or leave {kind} out of kinds={','.join(kinds)}") from error
 
 
-def _trained(kind: str, settings: TokenizerConfig, train: Iterable[str]) -> Built:
+def _trained(kind: str, settings: TokenizerConfig, train: Iterable[str]) -> Tokenizer:
     if kind == "words":
         built = plain_words(settings, tokenizers.limited(train, settings.train_characters))
         if (least := built.get_vocab_size()) > settings.vocab_size:
@@ -190,9 +189,9 @@ def text_of(texts: Iterable[str], characters: int) -> Text:
     return Text(read, words, np.array([len(its_words) for its_words in words]))
 
 
-def plain_words(config: TokenizerConfig, texts: Iterable[str]) -> Built:
+def plain_words(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     """A piece for each of the most frequent words; every other word is unknown."""
-    tokenizer = Built(WordLevel(unk_token="[UNK]"))
+    tokenizer = Tokenizer(WordLevel(unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(lowercase=config.lowercase), BertPreTokenizer()
     trainer = WordLevelTrainer(
         vocab_size=config.vocab_size, min_frequency=config.min_frequency, special_tokens=list(SPECIAL), show_progress=False
@@ -201,7 +200,7 @@ def plain_words(config: TokenizerConfig, texts: Iterable[str]) -> Built:
     return tokenizer
 
 
-def count(name: str, tokenizer: Built, text: Text) -> Counts:
+def count(name: str, tokenizer: Tokenizer, text: Text) -> Counts:
     """What the tokenizer makes of the text."""
     tokenizer.no_truncation()
     unknown = special_ids(tokenizer)["unk"]

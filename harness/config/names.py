@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from harness import paths
 from harness.errors import InputError
-from harness.redact import hidden, whole
+from harness.redact import hidden
 
 LONGEST = 120
 """Most bytes of the name of a study: file systems take 255, with what is added to it."""
@@ -37,18 +37,13 @@ def refuse_label(key: str, text: str) -> None:
         raise InputError(f"{key}={text!r} must be text on one line: it is part of the names of runs")
 
 
-def refuse_address(uri: str | None, key: str = "tracking.uri") -> None:
-    """InputError for an address of a store without a scheme, or whose host or port none can be.
-
-    Also for an option without its secrets: a config never has them.
-    """
+def refuse_address(uri: str | None) -> None:
+    """InputError for an address of a store without a scheme, or whose host or port none can be."""
     if uri is None:
         return
-    if key.startswith("--"):
-        whole(uri)
     expected = "must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db"
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):
-        raise InputError(f"{key}={hidden(uri)!r} {expected}")
+        raise InputError(f"tracking.uri={hidden(uri)!r} {expected}")
     try:
         parts = urlsplit(uri)
         lacks = "no host" if parts.scheme.startswith("http") and not parts.hostname else None
@@ -57,7 +52,7 @@ def refuse_address(uri: str | None, key: str = "tracking.uri") -> None:
     except ValueError as error:
         lacks = str(error)
     if lacks:
-        raise InputError(f"{key}={hidden(uri)!r} {expected} ({lacks})")
+        raise InputError(f"tracking.uri={hidden(uri)!r} {expected} ({lacks})")
 
 
 def refuse_output(output: str) -> None:

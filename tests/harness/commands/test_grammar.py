@@ -33,7 +33,7 @@ def test_keys_words_and_switches_have_their_types_and_the_rest_is_for_hydra():
     options = parse([*words, "-m", "+model.hidden_size=8", "~task", "--config-dir", "mine"], Example, "test")
     assert (options.run, options.item, options.layers, options.size, options.rate) == ("base-1", "a=b", (-1, 4), 3, 0.01)
     assert (options.fine, options.to, options.dry_run) == (True, Path("x/y"), True)
-    assert options.overrides() == ["--config-dir=mine", "-m", "+model.hidden_size=8", "~task"]
+    assert options.overrides() == ["--config-dir=mine", "-m", "+model.hidden_size=8", "~task", "task=bag"]
     assert parse([], Example, "test") == Example()
 
 
