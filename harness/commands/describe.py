@@ -22,7 +22,7 @@ from harness.commands.options import Describe
 from harness.commands.pictures import STYLE, save
 from harness.config import compose
 from harness.config.adopted import started_from
-from harness.config.command_line import for_hydra
+from harness.config.command_line import read
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import ModelConfig, RunConfig
 from harness.config.texts import TaskConfig
@@ -215,7 +215,7 @@ def scales(configs: list[RunConfig], choices: list[str], config_dir: str | None)
     if config.pretrain.checkpoint is not None or config.model.init_from is not None:
         raise InputError("weights have one scale: leave model.init_from and pretrain.from out, or `scales`")
     length = config.measure.length or min(MEASURED_LENGTH, config.model.longest_text)
-    keys = for_hydra([choice for choice in choices if not choice.startswith(("-", "scale=", "measure."))])
+    keys = read([choice for choice in choices if not choice.startswith(("-", "scale=", "measure."))]).overrides
     counts, refused = [], []
     for name in names(config_dir):
         try:

@@ -1,6 +1,8 @@
-"""Rewrites a command line to the order and form that Hydra expects."""
+"""The words of a command, in the form that Hydra expects."""
 
+import itertools
 import re
+from dataclasses import dataclass
 
 from harness import redact
 from harness.errors import InputError, unknown
@@ -9,15 +11,27 @@ VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn",
 FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc", "--hydra-help", "--info", "-i")
 """Options of Hydra that users need: those with a value, and those without."""
 
+LONG = {short: name for name, short in itertools.pairwise((*VALUED, *FLAGS)) if not short.startswith("--")}
+"""Short form of an option -> its name."""
+
 QUIET, QUIET_KEY = ("--quiet", "-q"), "sweep.quiet=true"
 """Options of a run, and the setting that they stand for."""
 
 
-def for_hydra(arguments: list[str]) -> list[str]:
-    """Options first, because Hydra's parser refuses keys on both sides of an option; InputError for an unknown option."""
-    options, overrides, rest = [], [], iter(arguments)
+@dataclass(frozen=True)
+class CommandLine:
+    """What a user typed, as Hydra reads it."""
+
+    options: dict[str, str]  # by name; empty for an option without a value
+    overrides: list[str]
+    words: list[str]  # options first, because Hydra's parser refuses keys on both sides of an option
+
+
+def read(arguments: list[str]) -> CommandLine:
+    """The options and settings of a command; InputError for an unknown option, and for what is no setting."""
+    options, words, overrides, rest = {}, [], [], iter(arguments)
     for argument in rest:
-        name, equals, _ = argument.partition("=")
+        name, equals, value = argument.partition("=")
         if argument in QUIET:
             overrides.append(QUIET_KEY)
             continue
@@ -26,13 +40,14 @@ def for_hydra(arguments: list[str]) -> list[str]:
             continue
         if name not in (*VALUED, *FLAGS):
             raise unknown("option", argument, (*VALUED, *FLAGS, *QUIET), "the command line")
-        options.append(argument)
+        words.append(argument)
         if name in VALUED and not equals:
             value = next(rest, None)
             if value is None:
                 raise InputError(f"{name} needs a value, such as {name} FOLDER")
-            options.append(value)
-    return [*options, *overrides]
+            words.append(value)
+        options[LONG.get(name, name)] = value
+    return CommandLine(options, overrides, [*words, *overrides])
 
 
 def _override(argument: str) -> str:

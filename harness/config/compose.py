@@ -5,29 +5,38 @@ A whole sweep is composed before its first run starts, so that a wrong value sto
 
 import contextlib
 import functools
-import math
-import re
-from collections.abc import Callable
+import logging
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra._internal.callbacks import Callbacks  # private: a launcher takes one, here always without callbacks
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep
+from hydra.core.override_parser.types import ChoiceSweep, Override
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, JobStatus, configure_log
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
+from hydra.plugins.config_source import ConfigResult, ConfigSource
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from harness import arms, redact
-from harness.config import hydra_changes, launched, mistakes, names, recipe
+from harness import arms
+from harness.config import foreign_code, launched, mistakes, names, own_files, recipe
 from harness.config.choices import DataSource
-from harness.config.command_line import for_hydra
+from harness.config.command_line import read
 from harness.config.resolve import from_node, unchecked
-from harness.config.schema import ModelConfig, RunConfig, to_dict
-from harness.config.sweep import Sweep
+from harness.config.schema import ModelConfig, RunConfig, flatten, to_dict
+from harness.config.sweep import Replicate, jobs
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.paths import conf_directory
@@ -38,113 +47,266 @@ from models.objectives.config import ObjectiveName
 
 Run = Callable[[list[RunConfig]], int]
 
-MOST_RUNS = 100_000
-"""Most runs of one command."""
-
-NAMED_ELSEWHERE = (
+KEYS_IN_ARM_NAME = (
     *("model", "model.init_from", "enhancement", "pretrain", "pretrain.objective", "pretrain.checkpoint", "task"),
     *("match", "match.cost", "search"),
     *arms.SEEDS,
 )
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
 
+SHOWN_BY_HYDRA = {"--cfg", "--resolve", "--info", "--hydra-help", "--shell-completion"}
+"""Options with which Hydra prints something and nothing runs."""
+
+SETS_HYDRA = ("experiment", "hydra", "--config-dir", "--config-name", "--config-path")
+"""Groups and options with which settings of Hydra come from a file; all others are on the command line."""
+
+LOG = logging.getLogger(__name__)
+
 
 def main(arguments: list[str], run: Run, conclude: Run | None = None) -> int:
     """Composes every run that the command line names and passes them to `run`; returns its exit code.
 
-    InputError for what cannot be composed. A launcher plugin (joblib, submitit) calls `run` in its own processes, for one job
+    InputError for what cannot be composed. A launcher plug-in (joblib, submitit) calls `run` in its own processes, for one job
     after the other; `conclude` gets the runs of all its jobs here.
     """
-    overrides = for_hydra(arguments)
-    for override in overrides:  # Hydra writes there before it composes a sweep
-        if found := re.fullmatch(r"output=([^,${]+)", override):
-            names.refuse_output(found[1].strip("'\""))
-    _refuse_lists(overrides)
-    _refuse_too_many(overrides)
-    sweep, jobs = Sweep(), launched.Jobs()
-    errors: list[InputError] = []
-
-    def collect(node: DictConfig) -> launched.Ended | None:
-        _hide_passwords(Path(HydraConfig.get().sweep.dir) / "multirun.yaml")
-        try:
-            composed = runs_of(node, swept_keys(overrides))
-        except InputError as error:
-            errors.append(error)
-            return launched.Ended([], 2, error)
-        except (HydraException, OmegaConfBaseException, ValueError) as error:  # otherwise Hydra prints it in its own format
-            errors.append(mistakes.naming(overrides, one_line(error)))
-            errors[-1].__cause__ = error  # for HYDRA_FULL_ERROR
-            return launched.Ended([], 2, errors[-1])
-        launcher = OmegaConf.select(HydraConfig.get(), "launcher._target_")
-        if launcher is None:
-            errors.append(InputError("hydra.launcher has no _target_: expected hydra/launcher=NAME"))
-        elif not launcher.endswith("BasicLauncher"):
-            with jobs.job(overrides, HydraConfig.get().job.num + 1):
-                return launched.Ended(composed, run(composed))
-        else:
-            sweep.add(composed, node)
-        return None
-
-    _store_schema()
-    try:
-        with hydra_changes.made(sweep, jobs, overrides), live_line("composing the runs"):
-            hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(collect)()
-    except (HydraException, OmegaConfBaseException) as error:
-        raise mistakes.naming(overrides, one_line(error)) from error
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        TypeError,
-        ValueError,
-    ) as error:  # they check little
-        raise mistakes.of_library(overrides, error) from error
-    if jobs.ended and conclude is not None and (ran := [config for job in jobs.ended for config in job.runs]):
-        conclude(ran)
-    errors += [job.error for job in jobs.ended if job.error is not None]
-    if errors:
-        raise errors[0]
-    runs = sweep.runs()
+    command = read(arguments)
+    sys.argv[1:] = command.words  # a run is tracked with the command that was typed
+    with _errors_on_one_line(command.words):
+        if "--shell-completion" in command.options:  # of words that may be unfinished
+            return _shown_by_hydra()
+        typed = OverridesParser.create().parse_overrides(command.overrides)
+        _refuse_typed(typed)
+        source = Source.of(command.options, typed)
+        if SHOWN_BY_HYDRA & command.options.keys():
+            with source.opened():
+                source.compose(override.input_line for override in typed if not override.is_hydra_override())
+            return _shown_by_hydra()
+        with source.opened():
+            sweep = Sweep.of(command.options, typed, source)
+            if sweep.plugin is not None:
+                return sweep.launched(command.words, run, conclude)
+            with live_line("composing the runs"):
+                runs = sweep.runs()
     _refuse_one_name(runs)
-    if not runs:  # a launcher plugin ran them
-        return max((job.code for job in jobs.ended), default=0)
-    refuse_unread_parts(runs, overrides)
+    refuse_unread_parts(runs, command.words)
     return run(runs)
 
 
-def _refuse_lists(overrides: list[str]) -> None:
-    """InputError for a list of choices for a group that takes one: Hydra merges them, and the last one would win."""
-    parser, single = OverridesParser.create(), set(mistakes.groups()) - mistakes.listed_groups()
-    for text in overrides:
-        group = text.lstrip("+").partition("=")[0]
-        if group not in single or "[" not in text:
-            continue
-        with contextlib.suppress(HydraException):  # Hydra says what it cannot read
-            value = parser.parse_override(text).value()
-            for choice in value.list if isinstance(value, ChoiceSweep) else [value]:
-                if isinstance(choice, list) and all(isinstance(name, str) for name in choice):
-                    raise mistakes.several_choices(group, choice)
+def _shown_by_hydra() -> int:
+    _make_known_to_hydra()
+    OwnFolder.path = None  # Hydra reads the option itself
+    hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(lambda _: None)()
+    return 0
 
 
-def _refuse_too_many(overrides: list[str]) -> None:
-    """InputError for a sweep whose runs would fill the memory before any of them is composed."""
-    counts = {}
+@contextlib.contextmanager
+def _errors_on_one_line(words: list[str]) -> Iterator[None]:
+    """InputError, with what was typed, for what Hydra and OmegaConf raise, and for a value that the schema refuses."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (HydraException, OmegaConfBaseException) as error:
+        raise mistakes.naming(words, one_line(error)) from error
+    except (ArithmeticError, AssertionError, AttributeError, TypeError, ValueError) as error:  # they check little
+        line = mistakes.of_library(words, error)
+        if line is error and isinstance(error, ValueError):
+            line = mistakes.naming(words, one_line(error))
+        raise line from error
+
+
+def _refuse_typed(overrides: list[Override]) -> None:
+    """InputError for what Hydra would take in another sense, or not refuse in time."""
+    single = set(mistakes.groups()) - mistakes.listed_groups()
     for override in overrides:
-        with contextlib.suppress(HydraException):  # composition says what is wrong with it
-            swept = _of_a_job(override).value()
-            if isinstance(swept, RangeSweep) and swept.step:
-                counts[override] = max((swept.stop - swept.start) / swept.step, 0.0)
-            elif isinstance(swept, ChoiceSweep):
-                counts[override] = len(swept.list)
-    if not (runs := math.prod(counts.values())) <= MOST_RUNS:  # nothing is true of nan
-        raise InputError(f"{' '.join(counts)} makes {runs:,.0f} runs: expected at most {MOST_RUNS:,} of a command")
+        group, value = override.key_or_group, override.value()
+        values = value.list if isinstance(value, ChoiceSweep) else [getattr(value, "start", value)]  # of a range the first
+        for key, part in (pair for one in values for pair in flatten({group: one}).items()):
+            mistakes.refuse_no_boolean(key, part)
+        if group == "output" and isinstance(value, str) and "${" not in value:
+            names.refuse_output(value)
+        for choice in values if group in single else []:  # Hydra merges a list of choices, and the last one would win
+            if isinstance(choice, list) and all(isinstance(name, str) for name in choice):
+                raise mistakes.several_choices(group, choice)
 
 
-def _of_a_job(override: str) -> Override:
-    """What is typed, or what `hydra.sweeper.params` adds to it."""
-    parsed = OverridesParser.create().parse_override(override)
-    params = re.fullmatch(r"hydra\.sweeper\.params\.(.*)", parsed.key_or_group)
-    return OverridesParser.create().parse_override(f"{params[1]}={parsed.value()}") if params else parsed
+@dataclass(frozen=True)
+class Source:
+    """Where a command composes from: its primary config, and the settings of Hydra itself, as the folders that it searches."""
+
+    folder: str = str(conf_directory())
+    name: str = "config"
+    own_folder: str | None = None  # of --config-dir
+    settings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, options: dict[str, str], overrides: Iterable[Override] = ()) -> "Source":
+        """That of a command line; InputError for a folder that does not exist."""
+        settings = [override for override in overrides if override.is_hydra_override()]
+        for override in settings:
+            if override.is_sweep_override():
+                raise InputError(f"Sweeping over Hydra's configuration is not supported : {override.input_line!r}")
+        folder = options.get("--config-dir")
+        if folder is not None and not Path(folder).is_dir():
+            raise InputError(f"--config-dir={folder}: Additional config directory {str(Path(folder).absolute())!r} not found")
+        return cls(
+            str(Path(options.get("--config-path", cls.folder)).absolute()),
+            options.get("--config-name", cls.name),
+            folder and str(Path(folder).absolute()),
+            tuple(override.input_line for override in settings),
+        )
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Makes Hydra ready to compose from here."""
+        _make_known_to_hydra()
+        OwnFolder.path = self.own_folder
+        with _files_read_once(), hydra.initialize_config_dir(self.folder, version_base="1.3"):
+            yield
+
+    def compose(self, overrides: Iterable[str]) -> tuple[DictConfig, DictConfig]:
+        """The composed config, and beside it that of Hydra; InputError for one that names code or a folder."""
+        node = hydra.compose(self.name, [*self.settings, *overrides], return_hydra_config=True)
+        foreign_code.refuse(node)
+        HydraConfig.instance().set_config(node)  # for `${hydra:...}`
+        of_hydra = node.hydra
+        with open_dict(node):
+            del node["hydra"]
+        return node, of_hydra
+
+    def names(self, group: str) -> list[str]:
+        """The choices of a group, for `glob(...)`."""
+        return GlobalHydra.instance().config_loader().get_group_options(group, overrides=list(self.settings))
+
+
+@contextlib.contextmanager
+def _files_read_once() -> Iterator[None]:
+    """While Hydra composes: a file is read once, and one of the user is checked before anything is built from it.
+
+    Hydra alone reads all files for every composition.
+    """
+    (files,) = (kind for kind in Plugins.instance().discover(ConfigSource) if kind.scheme() == "file")
+    load, read_of_user = files.load_config, {}
+
+    def load_config(source: ConfigSource, config_path: str) -> ConfigResult:
+        path = Path(source.path, config_path if config_path.endswith((".yaml", ".yml")) else f"{config_path}.yaml")
+        is_shipped = path.resolve().is_relative_to(conf_directory().resolve())
+        kept, key = _read_of_shipped if is_shipped else read_of_user, (source.provider, source.path, config_path)
+        if key not in kept:
+            if not is_shipped and path.is_file():
+                own_files.refuse_unsound(path)
+                mistakes.refuse_misfits(path, config_path.partition("/")[0])
+            try:
+                result = load(source, config_path)
+            except ValueError as error:  # such as a number of 5,000 digits
+                raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+            kept[key] = (result, pickle.dumps(result.config))
+        result, config = kept[key]  # a composition takes the nodes of what it reads: a pickle is copied faster than they are
+        return replace(result, config=pickle.loads(config))  # noqa: S301 - pickled above
+
+    files.load_config = load_config
+    try:
+        yield
+    finally:
+        files.load_config = load
+
+
+_read_of_shipped: dict[tuple[str, ...], tuple[ConfigResult, bytes]] = {}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The jobs of a command, one without -m."""
+
+    source: Source
+    jobs: list[tuple[str, ...]]
+    swept: list[str]  # keys and groups with several values
+    typed: tuple[str, ...]  # settings of the runs on the command line
+    plugin: DictConfig | None = None  # settings of Hydra where they name a launcher or sweeper of a plug-in
+
+    @classmethod
+    def of(cls, options: dict[str, str], overrides: list[Override], source: Source) -> "Sweep":
+        """That of a command line and of the files that it names."""
+        typed = [override for override in overrides if not override.is_hydra_override()]
+        plain = tuple(override.input_line for override in typed)
+        settings = None
+        named = {*options, *(override.key_or_group for override in typed)}
+        if len(typed) < len(overrides) or not named.isdisjoint(SETS_HYDRA):
+            # values of keys are left out: a file may sweep the group that has them
+            settings = source.compose(jobs([one for one in typed if "." not in one.key_or_group], source.names)[0])[1]
+            configure_log(settings.job_logging, settings.verbose)
+            LOG.debug("configuration is read from %s", ", ".join(one.path for one in settings.runtime.config_sources))
+            if OmegaConf.select(settings, "launcher._target_") is None:
+                raise InputError("hydra.launcher has no _target_: expected hydra/launcher=NAME")
+        if "--multirun" not in options and (settings is None or settings.mode != RunMode.MULTIRUN):
+            return cls(source, [plain], [], plain)
+        params = (settings and settings.sweeper.get("params")) or {}
+        several = [*OverridesParser.create().parse_overrides([f"{key}={value}" for key, value in params.items()]), *typed]
+        swept = sorted({override.key_or_group for override in several if override.is_sweep_override()})
+        is_basic = settings is None or (
+            settings.launcher._target_.endswith(".BasicLauncher") and settings.sweeper._target_.endswith(".BasicSweeper")
+        )
+        return cls(source, jobs(several, source.names), swept, plain, None if is_basic else settings)
+
+    def runs(self) -> list[RunConfig]:
+        """All runs, in the order of the sweep."""
+        composed: dict[tuple[str, ...], tuple[list[RunConfig], bool]] = {}
+        runs = []
+        for job in self.jobs:
+            replicate = Replicate.of(job)
+            if replicate.others not in composed:
+                composed[replicate.others] = runs_of(self.source, replicate.others, self.swept)
+            of_job, follows = composed[replicate.others]
+            runs += [replicate.of_run(run, follows) for run in of_job]
+        return runs
+
+    def launched(self, words: list[str], run: Run, conclude: Run | None) -> int:
+        """Runs every job by the plug-in; returns the exit code of the command."""
+        count = launched.Jobs()
+
+        def job(_: DictConfig) -> launched.Ended:
+            settings = HydraConfig.get()
+            overrides = tuple(OmegaConf.to_container(settings.overrides.task, resolve=False))
+            with count.job(words, settings.job.num + 1):
+                try:
+                    with _errors_on_one_line(words):
+                        composed, _ = runs_of(self.source, overrides, self.swept)
+                except InputError as error:
+                    return launched.Ended([], 2, error)
+                return launched.Ended(composed, run(composed))
+
+        context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks())
+        first = hydra.compose(self.source.name, [*self.source.settings, *self.jobs[0]], return_hydra_config=True)
+        if self.plugin.sweeper._target_.endswith(".BasicSweeper"):
+            launcher = Plugins.instance().instantiate_launcher(context, job, first)
+            _Noting(launcher, count).launch(self.jobs, 0)
+        else:
+            sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=job, config=first)
+            sweeper.launcher = _Noting(sweeper.launcher, count)
+            sweeper.sweep(list(self.typed))
+        if conclude is not None and (ran := [config for ended in count.ended for config in ended.runs]):
+            conclude(ran)
+        for ended in count.ended:
+            if ended.error is not None:
+                raise ended.error
+        return max((ended.code for ended in count.ended), default=0)
+
+
+class _Noting:
+    """A launcher that says how many jobs there are, and keeps what they give back."""
+
+    def __init__(self, launcher: Any, jobs: launched.Jobs) -> None:
+        self._launcher, self._jobs = launcher, jobs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._launcher, name)
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """Runs a batch of jobs."""
+        self._jobs.count += len(job_overrides)
+        done = self._launcher.launch(job_overrides, initial_job_idx=initial_job_idx)
+        self._jobs.ended += [one.return_value for one in done if one.status == JobStatus.COMPLETED]
+        return done
 
 
 def _refuse_one_name(runs: list[RunConfig]) -> None:
@@ -158,45 +320,49 @@ def _refuse_one_name(runs: list[RunConfig]) -> None:
             )
 
 
-def _hide_passwords(written: Path) -> None:
-    """In what Hydra writes of a sweep before its first job; those of tracking.uri on the command line never get there."""
-    if not written.is_file():
-        return
-    plain = OmegaConf.to_container(OmegaConf.load(written), resolve=False)
-    if (shown := redact.values(plain)) != plain:
-        OmegaConf.save(OmegaConf.create(shown), written)
+class OwnFolder(SearchPathPlugin):
+    """The folder of --config-dir, searched after the shipped one."""
+
+    path: str | None = None
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Adds the folder."""
+        if self.path is not None:
+            search_path.append("command-line", f"file://{self.path}")
 
 
 @functools.cache
-def _store_schema() -> None:
-    """Makes the schema known to Hydra; in a notebook or a test, for all commands at once."""
+def _make_known_to_hydra() -> None:
+    """Schema and folder; in a notebook or a test, for all commands at once."""
     ConfigStore.instance().store(name="run_config", node=RunConfig)
+    Plugins.instance().register(OwnFolder)
 
 
-def runs_of(node: DictConfig, swept: list[str]) -> list[RunConfig]:
-    """One run for a task, or one for each member of a set of tasks."""
-    overrides = list(HydraConfig.get().overrides.task)
+def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tuple[list[RunConfig], bool]:
+    """One run for a task, or one for each member of a set of tasks; and whether their pretraining has the seed of the run."""
+    node, of_hydra = source.compose(overrides)
+    follows = OmegaConf.select(node, "pretrain.seed") is None
     members = OmegaConf.select(node, "task.members")
     if not members:
-        return [named(from_node(node), overrides, swept)]
-    typed = OmegaConf.to_container(HydraConfig.get().overrides.task, resolve=False)  # `${...}` as it is written
-    chosen = typed if any(override.startswith("task=") for override in typed) else [*typed, "task="]  # the default
-    of_members = [[f"task={member}" if override.startswith("task=") else override for override in chosen] for member in members]
-    return [
-        replace(named(from_node(hydra.compose("config", own)), overrides, swept), overrides=repeating(own))
-        for own in of_members
-    ]
+        return [named(from_node(node), source, of_hydra, overrides, swept)], follows
+    chosen = overrides if any(override.startswith("task=") for override in overrides) else (*overrides, "task=")  # the default
+    runs = []
+    for member in members:
+        own = [f"task={member}" if override.startswith("task=") else override for override in chosen]
+        run = named(from_node(source.compose(own)[0]), source, of_hydra, overrides, swept)
+        runs.append(replace(run, overrides=overrides_to_reproduce(own)))
+    return runs, follows
 
 
-def repeating(overrides: list[str]) -> list[str]:
+def overrides_to_reproduce(overrides: Iterable[str]) -> list[str]:
     """Those that another command needs for the same run: seeds are added to it, and it says itself where it tracks."""
     left_out = (*arms.SEEDS, "rerun", "sweep.", "tracking.")
     return [override for override in overrides if not arms.within(override.lstrip("+").partition("=")[0], left_out)]
 
 
-def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfig:
+def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Sequence[str], swept: list[str]) -> RunConfig:
     """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
-    choices = HydraConfig.get().runtime.choices
+    choices = dict(of_hydra.runtime.choices)
     mistakes.refuse_merged(choices, overrides)
     weights = config.model.init_from
     keys = [override.lstrip("+").partition("=")[0] for override in overrides]
@@ -209,7 +375,7 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
     if weights is None and config.pretrain.checkpoint is None:
         refuse_unread(config.model, model_keys)
         for group, name in (("model", choices["model"]), *(("enhancement", name) for name in config.enhancements)):
-            _refuse_unread_choice(config.model, group, name)
+            _refuse_unread_choice(config.model, group, name, [one.path for one in of_hydra.runtime.config_sources])
     parts = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]
     if config.pretrain.objective is not ObjectiveName.none:
         parts.append(config.pretrain.objective.value)
@@ -217,19 +383,19 @@ def named(config: RunConfig, overrides: list[str], swept: list[str]) -> RunConfi
     return replace(
         config,
         arm=config.arm or ("" if from_run else "+".join(parts)),
-        settings=settings(config, overrides, swept),
+        settings=settings(Composed(choices, to_dict(config)), source, overrides, swept),
         swept=swept,
-        overrides=repeating(overrides),
+        overrides=overrides_to_reproduce(overrides),
         model_keys=model_keys,
         model_name=choices["model"],
         scale_name=choices["scale"],
-        published=published_model(overrides),
+        published=published_model(source, overrides),
     )
 
 
-def _refuse_unread_choice(model: ModelConfig, group: str, name: str) -> None:
+def _refuse_unread_choice(model: ModelConfig, group: str, name: str, folders: list[str]) -> None:
     """InputError for a choice with a key that the model does not read: it would be another model by name alone."""
-    files = (Path(source) / group / f"{name}.yaml" for source in _sources())
+    files = (Path(folder, group, f"{name}.yaml") for folder in folders)
     for file in (file for file in files if file.is_file()):
         node = OmegaConf.load(file)
         try:
@@ -238,7 +404,7 @@ def _refuse_unread_choice(model: ModelConfig, group: str, name: str) -> None:
             raise InputError(f"{group}={name}: {error}") from error
 
 
-def settings(config: RunConfig, overrides: list[str], swept: list[str]) -> dict[str, str]:
+def settings(full: "Composed", source: Source, overrides: Sequence[str], swept: list[str]) -> dict[str, str]:
     """Settings of the arm beside its choices: swept keys, and keys of the model and its objective, with their typed values.
 
     A value that equals the default of the run is left out, so that a sweep may include the unchanged model.
@@ -246,12 +412,11 @@ def settings(config: RunConfig, overrides: list[str], swept: list[str]) -> dict[
     candidates = {}
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
-        if key not in NAMED_ELSEWHERE and (key in swept or arms.within(key, arms.OF_ARM)):
+        if key not in KEYS_IN_ARM_NAME and (key in swept or arms.within(key, arms.OF_ARM)):
             candidates[override] = (key, value)
     if not candidates:
         return {}
-    plain = _composed(tuple(override for override in overrides if override not in candidates), _sources())
-    full = Composed(dict(HydraConfig.get().runtime.choices), to_dict(config))
+    plain = _composed(source, tuple(override for override in overrides if override not in candidates))
     changed = {key: value for key, value in candidates.values() if full.at(key) != plain.at(key)}
     return {key: value.lower() if value in ("True", "False") else value for key, value in changed.items()}
 
@@ -274,63 +439,23 @@ class Composed:
 
 
 @functools.lru_cache(maxsize=256)
-def _composed(overrides: tuple[str, ...], sources: tuple[str, ...]) -> Composed:
+def _composed(source: Source, overrides: tuple[str, ...]) -> Composed:
     """A null that another key replaces is that value."""
-    node = hydra.compose("config", list(overrides), return_hydra_config=True)
-    config = unchecked(OmegaConf.masked_copy(node, [name for name in node if name != "hydra"]))
-    return Composed(dict(node.hydra.runtime.choices), to_dict(config))
+    node, of_hydra = source.compose(overrides)
+    return Composed(dict(of_hydra.runtime.choices), to_dict(unchecked(node)))
 
 
-def _sources() -> tuple[str, ...]:
-    """The folders that are searched for configuration."""
-    return tuple(source.path for source in HydraConfig.get().runtime.config_sources)
-
-
-def swept_keys(arguments: list[str]) -> list[str]:
-    """Keys and groups of which the command line or its experiment names several values."""
-    parser = OverridesParser.create()
-    typed = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
-    params = HydraConfig.get().sweeper.get("params") or {}
-    several = [*typed, *(f"{key}={value}" for key, value in params.items())]
-    overrides = (parser.parse_override(override) for override in several)
-    return sorted({override.key_or_group for override in overrides if override.is_sweep_override()})
-
-
-@dataclass(frozen=True)
-class Range:
-    """A sweep over one key as Hydra writes it: `choices`, or an interval with its tags."""
-
-    key: str
-    choices: tuple[Any, ...] = ()
-    interval: tuple[float, float] | None = None
-    tags: frozenset[str] = frozenset()
-
-
-def range_of(text: str) -> Range | None:
-    """Of `KEY=choice(A,B)`, `KEY=interval(LOW,HIGH)` and `KEY=tag(NAME,interval(LOW,HIGH))`; None for anything else."""
-    try:
-        override = OverridesParser.create().parse_override(text)
-    except HydraException:
-        return None
-    swept = override.value()
-    if isinstance(swept, ChoiceSweep):
-        return Range(override.key_or_group, choices=tuple(swept.list))
-    if isinstance(swept, IntervalSweep):
-        return Range(override.key_or_group, interval=(float(swept.start), float(swept.end)), tags=frozenset(swept.tags))
-    return None
-
-
-def published_model(overrides: list[str]) -> ModelConfig:
+def published_model(source: Source, overrides: Sequence[str]) -> ModelConfig:
     """The same model at scale base, without the dimensions on the command line."""
     dimensions = {f"model.{key}" for key in OmegaConf.load(conf_directory() / "scale" / "base.yaml")}
     keys = {override: override.lstrip("+").partition("=")[0] for override in overrides}
     shaping = (override for override, key in keys.items() if arms.within(key, ("model", "enhancement", "model.")))
-    return _published(tuple(override for override in shaping if keys[override] not in dimensions), _sources())
+    return _published(source, tuple(override for override in shaping if keys[override] not in dimensions))
 
 
 @functools.lru_cache(maxsize=256)
-def _published(overrides: tuple[str, ...], sources: tuple[str, ...]) -> ModelConfig:
-    return from_node(hydra.compose("config", [*overrides, "task=bag", "scale=base"])).model
+def _published(source: Source, overrides: tuple[str, ...]) -> ModelConfig:
+    return from_node(source.compose([*overrides, "task=bag", "scale=base"])[0]).model
 
 
 def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
@@ -340,14 +465,10 @@ def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
 
 def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunConfig:
     """What the overrides compose, without the name of an arm; `config_dir` is searched too. InputError for a wrong one."""
-    searched = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir else []
-    _store_schema()
-    _refuse_lists(overrides)
-    try:
-        with hydra_changes.reading(), hydra.initialize_config_dir(str(conf_directory()), version_base="1.3"):
-            return from_node(hydra.compose("config", [*overrides, *searched]))
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        raise one_line(error) from error
+    source = Source.of({} if config_dir is None else {"--config-dir": config_dir})
+    with _errors_on_one_line(overrides), source.opened():
+        _refuse_typed(OverridesParser.create().parse_overrides(overrides))
+        return from_node(source.compose(overrides)[0])
 
 
 def one_line(error: Exception) -> InputError:

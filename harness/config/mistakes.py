@@ -14,7 +14,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from harness.config import defaults, nearest
 from harness.config.execution import REMOVED
 from harness.config.help import DERIVED
-from harness.config.schema import RunConfig
+from harness.config.schema import RunConfig, flatten
 from harness.errors import InputError, Mistakes, SeveralMistakesError, on_one_line, unknown
 from harness.paths import CLAIMS, REFERENCE, conf_directory
 
@@ -89,11 +89,15 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
 def refuse_misfits(path: Path, group: str) -> None:
     """InputError for a file of the user in which several keys do not fit their section; Hydra refuses one by itself."""
     text = path.read_text(encoding="utf-8-sig")
-    if group not in {field.name for field in fields(RunConfig)} or re.search(r"^#\s*@package", text, re.MULTILINE):
-        return
     try:
         values = yaml.safe_load(text) or {}
     except ValueError:  # such as a number of 5,000 digits: Hydra's reader says it
+        return
+    package = re.search(r"^#\s*@package\s+(\S+)", text, re.MULTILINE)
+    section = "" if package and package[1] == "_global_" else f"{package[1] if package else group}."
+    for key, value in flatten(values, section).items():
+        refuse_no_boolean(key, value)
+    if package or group not in {field.name for field in fields(RunConfig)}:
         return
     schema, found = OmegaConf.structured(RunConfig), Mistakes()
     for key, value in values.items():
@@ -227,6 +231,20 @@ def several_choices(group: str, names: list[str]) -> InputError:
         return InputError(f"{group} takes one choice; none was given: expected {group}=NAME")
     advice = "name one of them" if group == EXPERIMENT else f"sweep them with -m {group}={','.join(names)}"
     return InputError(f"{group} takes one choice; {len(names)} were given: {', '.join(names)}; {advice}")
+
+
+def refuse_no_boolean(key: str, value: object) -> None:
+    """InputError for a value of a key that is true or false alone; OmegaConf takes any whole number, and `y`."""
+    if key not in _booleans() or isinstance(value, bool | None | list | dict) or str(value).lower() in ("true", "false"):
+        return  # a list or null is refused by OmegaConf
+    other = re.fullmatch(r"\$\{([\w.]+)\}", str(value))
+    if other is None or (other[1] in known_keys() and other[1] not in _booleans()):
+        raise InputError(f"{key}={on_one_line(str(value))} must be true or false")
+
+
+@cache
+def _booleans() -> frozenset[str]:
+    return frozenset(key for key, kind in _below(RunConfig) if kind in (bool, bool | None))
 
 
 @cache

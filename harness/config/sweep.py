@@ -1,13 +1,18 @@
-"""A sweep composed once for all its replicates.
+"""The runs that a command line names: every combination of the swept values, as Hydra's own sweeper makes them.
 
-Hydra takes about half a second for each run, so that three seeds of many arms would keep a user waiting for minutes.
+Runs that differ in seeds alone are composed once, because a composition takes a quarter of a second.
 """
 
+import itertools
+import math
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep
+from hydra.errors import HydraException
 
 from harness import arms
 from harness.config.resolve import refuse_numbers
@@ -15,60 +20,98 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from models.ranges import LARGEST_SEED
 
-Overrides = Sequence[str]
+MOST_RUNS = 100_000
+"""Most runs of one command."""
 
 
-class Sweep:
-    """What Hydra composes in one command."""
+@dataclass(frozen=True)
+class Replicate:
+    """One job of a sweep, split into its seeds by key and everything else."""
 
-    def __init__(self) -> None:
-        self._composed: list[tuple[list[RunConfig], bool]] = []  # of each job; whether pretrain.seed is null: that of the run
-        self._jobs: list[tuple[int, dict[str, int]]] = []  # of every job of the sweep: its place in `_composed`, its seeds
+    seeds: dict[str, int]
+    others: tuple[str, ...]
 
-    def add(self, runs: list[RunConfig], node: DictConfig) -> None:
-        """Takes the runs of the next job, composed from this node."""
-        self._composed.append((runs, OmegaConf.select(node, "pretrain.seed") is None))
+    @classmethod
+    def of(cls, job: Sequence[str]) -> "Replicate":
+        """A seed that is not a whole number stays among the others, and is refused there, as all do beside a `${...}`."""
+        matches = {override: re.fullmatch(r"(.+)=(\d+)", override) for override in job}
+        seeds = {override: match for override, match in matches.items() if match and match[1] in arms.SEEDS}
+        if any("$" in override for override in job):  # `${...}` may name a seed
+            seeds = {}
+        others = tuple(override for override in job if override not in seeds)
+        return cls({match[1]: int(match[2]) for match in seeds.values()}, others)
 
-    def runs(self) -> list[RunConfig]:
-        """All runs of the command, in the order of the sweep."""
-        if not self._jobs:  # no sweep
-            return [run for runs, _ in self._composed for run in runs]
-        jobs = [(*self._composed[place], seeds) for place, seeds in self._jobs]
-        return [_with_seeds(run, seeds, follows) for runs, follows, seeds in jobs for run in runs]
+    def of_run(self, run: RunConfig, follows: bool) -> RunConfig:
+        """The run with these seeds; that of its pretraining `follows` that of the run unless it has one of its own.
 
-    def without_replicates(self, jobs: Sequence[Overrides]) -> list[Overrides]:
-        """The first job of each group of replicates; remembers the others."""
-        places: dict[tuple[str, ...], int] = {}
-        firsts: list[Overrides] = []
-        begin = len(self._composed)  # a sweep may come in batches
-        for job in jobs:
-            seeds, others = _split(job)
-            if others not in places:
-                places[others] = begin + len(firsts)
-                firsts.append(job)
-            self._jobs.append((places[others], seeds))
-        return firsts
-
-
-def _split(job: Overrides) -> tuple[dict[str, int], tuple[str, ...]]:
-    """(seeds by key, all other overrides); a seed that is not a whole number stays among the others, and is refused there."""
-    found = {override: re.fullmatch(r"(.+)=(\d+)", override) for override in job}
-    seeds = {match[1]: int(match[2]) for match in found.values() if match and match[1] in arms.SEEDS}
-    others = tuple(override for override, match in found.items() if not (match and match[1] in arms.SEEDS))
-    return seeds, others
+        InputError for a seed out of its range.
+        """
+        seed = self.seeds.get("seed", run.seed)
+        of_pretraining = self.seeds.get("pretrain.seed", seed if follows else run.pretrain.seed)
+        replicate = replace(run, seed=seed)
+        if seed > LARGEST_SEED:
+            refuse_numbers(replicate)  # all other numbers were checked when the run was composed
+        try:
+            return replace(replicate, pretrain=replace(run.pretrain, seed=of_pretraining))
+        except ValueError as error:
+            raise InputError(str(error)) from error
 
 
-def _with_seeds(run: RunConfig, seeds: dict[str, int], follows: bool) -> RunConfig:
-    """The run as a replicate; the seed of its pretraining `follows` that of the run unless it has one of its own.
+def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) -> list[tuple[str, ...]]:
+    """The overrides of every job, the last sweep fastest; of a key that is set twice the last value counts.
 
-    InputError for a seed out of its range.
+    `names_of` lists the choices of a group, for `glob(...)`. InputError for a sweep without runs, or with too many.
     """
-    seed = seeds.get("seed", run.seed)
-    of_pretraining = seeds.get("pretrain.seed", seed if follows else run.pretrain.seed)
-    replicate = replace(run, seed=seed)
-    if seed > LARGEST_SEED:
-        refuse_numbers(replicate)  # all other numbers were checked when the run was composed
+    values, counts = {}, {}
+    for override in overrides:
+        key = override.get_key_element()
+        counts.pop(key, None)
+        if not override.is_sweep_override():
+            values[key] = [override.get_value_element_as_str()]
+            continue
+        swept = override.value()
+        if isinstance(swept, IntervalSweep):
+            raise InputError(f"{override.input_line}: a sweep takes choice(...) or range(...), and no interval")
+        if isinstance(swept, Glob):
+            values[key] = swept.filter(names_of(override.key_or_group))
+        else:
+            values[key] = override.sweep_string_iterator()
+        counts[key] = (override.input_line, len(values[key]) if isinstance(swept, Glob) else _count(swept))
+    number = math.prod(count for _, count in counts.values())
+    swept_words = " ".join(word for word, _ in counts.values())
+    if not number <= MOST_RUNS:  # nothing is true of nan
+        raise InputError(f"{swept_words} makes {number:,.0f} runs: expected at most {MOST_RUNS:,} of a command")
+    product = list(itertools.product(*([f"{key}={value}" for value in several] for key, several in values.items())))
+    if not product:
+        raise InputError(f"the sweep has no runs: a range or a list of values on the command line is empty: {swept_words}")
+    return product
+
+
+def _count(swept: ChoiceSweep | RangeSweep) -> float:
+    if isinstance(swept, ChoiceSweep):
+        return len(swept.list)
+    return max((swept.stop - swept.start) / swept.step, 0.0) if swept.step else 0.0
+
+
+@dataclass(frozen=True)
+class Range:
+    """A sweep over one key as Hydra writes it: `choices`, or an interval with its tags."""
+
+    key: str
+    choices: tuple[Any, ...] = ()
+    interval: tuple[float, float] | None = None
+    tags: frozenset[str] = frozenset()
+
+
+def range_of(text: str) -> Range | None:
+    """Of `KEY=choice(A,B)`, `KEY=interval(LOW,HIGH)` and `KEY=tag(NAME,interval(LOW,HIGH))`; None for anything else."""
     try:
-        return replace(replicate, pretrain=replace(run.pretrain, seed=of_pretraining))
-    except ValueError as error:
-        raise InputError(str(error)) from error
+        override = OverridesParser.create().parse_override(text)
+    except HydraException:
+        return None
+    swept = override.value()
+    if isinstance(swept, ChoiceSweep):
+        return Range(override.key_or_group, choices=tuple(swept.list))
+    if isinstance(swept, IntervalSweep):
+        return Range(override.key_or_group, interval=(float(swept.start), float(swept.end)), tags=frozenset(swept.tags))
+    return None

@@ -125,7 +125,7 @@ def test_hydra_reads_the_hidden_address(address, mark):
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     typed = address.replace("\\", "\\\\").replace(mark, f"\\{mark}") if mark else address
-    (word,) = command_line.for_hydra([f"tracking.uri={mark}{typed}{mark}"])
+    (word,) = command_line.read([f"tracking.uri={mark}{typed}{mark}"]).overrides
     assert OverridesParser.create().parse_override(word).value() == SHOWN[address]
     assert redact.whole(SHOWN[address]) == address
     assert shlex.split(shlex.join([word])) == [word]

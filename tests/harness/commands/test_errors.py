@@ -80,7 +80,7 @@ TYPED = [
     (["task.more_validation=${seed}"], ["task.more_validation=0 must be names with values"]),
     (["settings=${seed}"], ["harness: settings=0 must be names with values"]),
     (["hardware.compile=7"], ["harness: hardware.compile=7 must be true or false\n"]),
-    (["hardware.compile=${seed}"], ["harness: hardware.compile=0 must be true or false\n"]),
+    (["hardware.compile=${seed}"], ["harness: hardware.compile=${seed} must be true or false\n"]),
     (["report=yes"], ["harness: report=yes must be true or false\n"]),
     (["finetune.batch_size=" + "9" * 400], ["finetune.batch_size=999", "must be at most 1000000000"]),
     (["-"], ["unknown option '-'; choices for"]),
@@ -204,10 +204,10 @@ def test_a_value_that_no_run_can_use_has_a_traceback_too(monkeypatch, capsys):
 
 
 @pytest.mark.long
-def test_verbose_shows_the_traceback_and_what_hydra_logs(run_module):
+def test_verbose_shows_the_traceback_and_where_configuration_is_read_from(run_module):
     done = run_module("harness", "task=bag", "finetune.epochs=0", "hydra.verbose=true")
     assert done.returncode == 2
-    assert "[hydra._internal.hydra][DEBUG]" in done.stderr
+    assert "[harness.config.compose][DEBUG] configuration is read from " in done.stderr
     assert "Traceback (most recent call last):" in done.stderr
     assert done.stderr.splitlines()[-1] == "harness: finetune.epochs=0.0 must be above 0"
 

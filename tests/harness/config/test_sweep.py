@@ -1,52 +1,61 @@
-"""A sweep is composed once for all its replicates, and is the sweep that Hydra would make."""
+"""The runs of a sweep and their order are those of Hydra's own sweeper; replicates differ in seeds alone."""
+
+import itertools
 
 import pytest
 
-from harness.config import compose as composition
-from harness.config.sweep import Sweep
 from harness.errors import InputError
 
+SWEEPS = {
+    "task=bag model=base,albert seed=3,1": [("model", ["base", "albert"]), ("seed", [3, 1])],
+    "task=bag seed=3,1 model=base,albert": [("seed", [3, 1]), ("model", ["base", "albert"])],
+    "task=bag seed=2,4 pretrain.seed=0,1 pretrain=mlm": [("seed", [2, 4]), ("pretrain.seed", [0, 1])],
+    "task=bag seed=range(4,0,-2) pretrain.seed=7 pretrain=mlm": [("seed", [4, 2]), ("pretrain.seed", [7])],
+    "task=bag seed=range(0,3) model='choice(albert,base)'": [("seed", [0, 1, 2]), ("model", ["albert", "base"])],
+    "task=bag model=glob(b*,exclude=bil*)": [("model", ["base"])],
+    "task=builtin seed=0,1": [("seed", [0, 1]), ("task", ["bag", "order", "distance"])],
+    "task=bag seed=9 model=base,albert seed=1,2": [("seed", [1, 2]), ("model", ["base", "albert"])],
+}
 
-def facts(runs):
-    return [(run.model_name, run.seed, run.pretrain.seed, run.task.name, run.label, run.swept) for run in runs]
+
+@pytest.mark.parametrize("words", SWEEPS)
+def test_the_last_sweep_changes_fastest(compose, words):
+    keys, values = zip(*SWEEPS[words], strict=True)
+    runs = compose("-m", *words.replace("'", "").split())
+    by_key = [
+        {"model": run.model_name, "seed": run.seed, "pretrain.seed": run.pretrain.seed, "task": run.task.name} for run in runs
+    ]
+    assert [tuple(one[key] for key in keys) for one in by_key] == list(itertools.product(*values))
+    assert "pretrain.seed=" in words or all(run.pretrain.seed == run.seed for run in runs)
+
+
+def test_each_run_knows_what_the_command_sweeps(compose):
+    assert {tuple(run.swept) for run in compose("-m", "task=bag", "model=base,albert", "seed=5,6")} == {("model", "seed")}
+
+
+def test_a_replicate_is_the_run_of_its_seed_alone(compose):
+    swept = compose("-m", "task=bag", "model=albert", "seed=5,6")
+    for run, seed in zip(swept, (5, 6), strict=True):
+        (alone,) = compose("-m", "task=bag", "model=albert", f"seed={seed}")
+        assert alone.model == run.model
+        assert (alone.seed, alone.pretrain.seed, alone.overrides) == (run.seed, run.pretrain.seed, run.overrides)
+
+
+def test_a_value_may_name_the_seed_of_its_run(compose):
+    assert [run.study for run in compose("-m", "task=bag", "seed=5,6", "study=s${seed}")] == ["s5", "s6"]
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("words", "line"),
     [
-        ("task=bag", "model=base,albert", "seed=3,1"),
-        ("task=bag", "seed=3,1", "model=base,albert"),
-        ("task=bag", "seed=2,4", "pretrain.seed=0,1", "pretrain=mlm"),
-        ("task=bag", "seed=2,4", "pretrain.seed=7", "pretrain=mlm"),
-        ("task=builtin", "seed=0,1"),
+        (["seed=0,one"], "seed=one must be a whole number"),
+        (["seed=interval(1,3)"], r"seed=interval\(1,3\): a sweep takes choice"),
+        (["hydra.verbose=true,false"], "Sweeping over Hydra's configuration is not supported : 'hydra.verbose=true,false'"),
     ],
 )
-def test_the_runs_and_their_order_are_those_of_hydra(compose, monkeypatch, arguments):
-    ours = compose("-m", *arguments)
-    monkeypatch.setattr(Sweep, "without_replicates", lambda sweep, jobs: jobs)
-    theirs: list = []
-    composition.main(["-m", *arguments], lambda runs: theirs.extend(runs) or 0)
-    assert facts(ours) == facts(theirs)
-    assert ours == theirs
-
-
-def test_replicates_are_composed_once(compose, monkeypatch):
-    composed: list = []
-    runs_of = composition.runs_of
-
-    def spy(node, swept):
-        composed.append((node.seed, swept))
-        return runs_of(node, swept)
-
-    monkeypatch.setattr(composition, "runs_of", spy)
-    runs = compose("-m", "task=bag", "model=base,albert", "seed=5,6,7")
-    assert [(run.model_name, run.seed) for run in runs] == [(model, seed) for model in ("base", "albert") for seed in (5, 6, 7)]
-    assert composed == [(5, ["model", "seed"])] * 2
-
-
-def test_a_wrong_seed_is_refused(compose):
-    with pytest.raises(InputError, match=r"seed"):
-        compose("-m", "task=bag", "seed=0,one")
+def test_what_cannot_be_swept_is_refused(compose, words, line):
+    with pytest.raises(InputError, match=line):
+        compose("-m", "task=bag", *words)
 
 
 def test_seeds_of_an_experiment_are_replicates(compose):
@@ -56,10 +65,15 @@ def test_seeds_of_an_experiment_are_replicates(compose):
     ]
 
 
-def test_a_setting_of_swept_choices_alone_may_stand_beside_them(compose):
-    """The default task has no grammar; those of the sweep have one."""
-    configs = compose("-m", "task=bag,order", "task.grammar.train_examples=400")
-    assert [(config.task.name, config.task.grammar.train_examples) for config in configs] == [("bag", 400), ("order", 400)]
+def test_a_setting_of_swept_choices_alone_may_stand_beside_them(compose, tmp_path):
+    """The default task has no grammar; those of the sweep have one, on the command line or in a file."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {task: 'bag,order'}}}\n"
+    )
+    for swept in (["-m", "task=bag,order"], ["+experiment=mine", f"--config-dir={tmp_path}"]):
+        configs = compose(*swept, "task.grammar.train_examples=400")
+        assert [(config.task.name, config.task.grammar.train_examples) for config in configs] == [("bag", 400), ("order", 400)]
 
 
 def test_a_setting_that_one_of_the_swept_choices_lacks_is_refused(compose):

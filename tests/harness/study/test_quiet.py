@@ -3,7 +3,7 @@
 import pytest
 
 from harness.commands import COMMANDS
-from harness.config.command_line import QUIET_KEY, for_hydra
+from harness.config.command_line import QUIET_KEY, read
 from harness.study import status
 from harness.terminal import console
 
@@ -15,7 +15,7 @@ SHORT = ("finetune.max_steps=2", "measure=none", "study=q")
 def test_the_option_may_stand_anywhere(option, place):
     typed = ["-m", "model=base,albert", "--config-dir", "mine", "seed=1"]
     typed.insert(place if place < 3 else 4, option)
-    found = for_hydra(typed)
+    found = read(typed).words
     assert found[:3] == ["-m", "--config-dir", "mine"]
     assert sorted(found[3:]) == ["model=base,albert", "seed=1", QUIET_KEY]
 
