@@ -4,6 +4,7 @@ A whole sweep is composed before its first run starts, so that a wrong value sto
 """
 
 import contextlib
+import copy
 import functools
 import logging
 import pickle
@@ -11,10 +12,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import hydra
-from hydra._internal.callbacks import Callbacks  # private: a launcher takes one, here always without callbacks
+from hydra._internal import config_loader_impl
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -31,7 +32,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
-from harness.config import foreign_code, launched, mistakes, names, own_files, recipe
+from harness.config import defaults, foreign_code, launched, mistakes, names, own_files, recipe
 from harness.config.choices import DataSource
 from harness.config.command_line import read
 from harness.config.resolve import from_node, unchecked
@@ -161,8 +162,13 @@ class Source:
         """Makes Hydra ready to compose from here."""
         _make_known_to_hydra()
         OwnFolder.path = self.own_folder
-        with _files_read_once(), hydra.initialize_config_dir(self.folder, version_base="1.3"):
-            yield
+        SharedRepository.own.clear()
+        config_loader_impl.CachingConfigRepository = SharedRepository
+        try:
+            with _own_files_checked(), hydra.initialize_config_dir(self.folder, version_base="1.3"):
+                yield
+        finally:
+            config_loader_impl.CachingConfigRepository = Repository
 
     def compose(self, overrides: Iterable[str]) -> tuple[DictConfig, DictConfig]:
         """The composed config, and beside it that of Hydra; InputError for one that names code or a folder."""
@@ -180,29 +186,20 @@ class Source:
 
 
 @contextlib.contextmanager
-def _files_read_once() -> Iterator[None]:
-    """While Hydra composes: a file is read once, and one of the user is checked before anything is built from it.
-
-    Hydra alone reads all files for every composition.
-    """
+def _own_files_checked() -> Iterator[None]:
+    """While Hydra composes: a file of the user is checked before anything is built from it."""
     (files,) = (kind for kind in Plugins.instance().discover(ConfigSource) if kind.scheme() == "file")
-    load, read_of_user = files.load_config, {}
+    load = files.load_config
 
     def load_config(source: ConfigSource, config_path: str) -> ConfigResult:
         path = Path(source.path, config_path if config_path.endswith((".yaml", ".yml")) else f"{config_path}.yaml")
-        is_shipped = path.resolve().is_relative_to(conf_directory().resolve())
-        kept, key = _read_of_shipped if is_shipped else read_of_user, (source.provider, source.path, config_path)
-        if key not in kept:
-            if not is_shipped and path.is_file():
-                own_files.refuse_unsound(path)
-                mistakes.refuse_misfits(path, config_path.partition("/")[0])
-            try:
-                result = load(source, config_path)
-            except ValueError as error:  # such as a number of 5,000 digits
-                raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-            kept[key] = (result, pickle.dumps(result.config))
-        result, config = kept[key]  # a composition takes the nodes of what it reads: a pickle is copied faster than they are
-        return replace(result, config=pickle.loads(config))  # noqa: S301 - pickled above
+        if path.is_file() and not path.resolve().is_relative_to(conf_directory().resolve()):
+            own_files.refuse_unsound(path)
+            mistakes.refuse_misfits(path, config_path.partition("/")[0])
+        try:
+            return load(source, config_path)
+        except ValueError as error:  # such as a number of 5,000 digits
+            raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
 
     files.load_config = load_config
     try:
@@ -211,7 +208,33 @@ def _files_read_once() -> Iterator[None]:
         files.load_config = load
 
 
-_read_of_shipped: dict[tuple[str, ...], tuple[ConfigResult, bytes]] = {}
+# The only private name of Hydra here: it copies its repository and reads all files for every composition, a third of the time.
+# A version without this class is slower, and composes the same.
+Repository = getattr(config_loader_impl, "CachingConfigRepository", object)
+
+
+class SharedRepository(Repository):
+    """Files that are read once for all compositions of a command, and once in a process where they are shipped."""
+
+    shipped: ClassVar[dict[tuple[str, ...], tuple[ConfigResult | None, bytes]]] = {}
+    own: ClassVar[dict[tuple[str, ...], tuple[ConfigResult | None, bytes]]] = {}
+
+    def __init__(self, delegate: Any) -> None:
+        self.delegate = copy.copy(delegate)
+        self.cache: dict[str, ConfigResult | None] = {}
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        """A composition takes the nodes of what it reads, so each gets its own: a pickle is copied faster than they are."""
+        if config_path not in self.cache:
+            sources = self.get_sources()
+            is_shipped = all(source.scheme() != "file" or source.path == str(conf_directory()) for source in sources)
+            kept, key = self.shipped if is_shipped else self.own, (config_path, *(source.path for source in sources))
+            if key not in kept:
+                result = super().load_config(config_path)
+                kept[key] = (result, pickle.dumps(result and result.config))
+            result, config = kept[key]
+            self.cache[config_path] = result and replace(result, config=pickle.loads(config))  # noqa: S301 - pickled above
+        return self.cache[config_path]
 
 
 @dataclass(frozen=True)
@@ -275,7 +298,7 @@ class Sweep:
                     return launched.Ended([], 2, error)
                 return launched.Ended(composed, run(composed))
 
-        context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks())
+        context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=NoCallbacks())
         first = hydra.compose(self.source.name, [*self.source.settings, *self.jobs[0]], return_hydra_config=True)
         if self.plugin.sweeper._target_.endswith(".BasicSweeper"):
             launcher = Plugins.instance().instantiate_launcher(context, job, first)
@@ -290,6 +313,16 @@ class Sweep:
             if ended.error is not None:
                 raise ended.error
         return max((ended.code for ended in count.ended), default=0)
+
+
+class NoCallbacks:
+    """What a launcher notifies of its jobs: callbacks are refused, as code that a setting names."""
+
+    def on_job_start(self, **_: Any) -> None:
+        """Before a job."""
+
+    def on_job_end(self, **_: Any) -> None:
+        """After it."""
 
 
 class _Noting:
@@ -340,18 +373,34 @@ def _make_known_to_hydra() -> None:
 
 def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tuple[list[RunConfig], bool]:
     """One run for a task, or one for each member of a set of tasks; and whether their pretraining has the seed of the run."""
-    node, of_hydra = source.compose(overrides)
-    follows = OmegaConf.select(node, "pretrain.seed") is None
-    members = OmegaConf.select(node, "task.members")
-    if not members:
-        return [named(from_node(node), source, of_hydra, overrides, swept)], follows
+    members = _members_of_shipped(source, overrides)
+    if members is None:
+        node, of_hydra = source.compose(overrides)
+        follows = OmegaConf.select(node, "pretrain.seed") is None
+        members = OmegaConf.select(node, "task.members")
+        if not members:
+            return [named(from_node(node), source, of_hydra, overrides, swept)], follows
     chosen = overrides if any(override.startswith("task=") for override in overrides) else (*overrides, "task=")  # the default
     runs = []
     for member in members:
         own = [f"task={member}" if override.startswith("task=") else override for override in chosen]
-        run = named(from_node(source.compose(own)[0]), source, of_hydra, overrides, swept)
+        node, of_hydra = source.compose(own)
+        follows = OmegaConf.select(node, "pretrain.seed") is None
+        run = named(from_node(node), source, of_hydra, overrides, swept)
         runs.append(replace(run, overrides=overrides_to_reproduce(own)))
     return runs, follows
+
+
+def _members_of_shipped(source: Source, overrides: tuple[str, ...]) -> list[str] | None:
+    """The members of the set of tasks that a command names; None where composition says it.
+
+    Saves a composition of each job of a set.
+    """
+    if source != Source() or any("experiment" in override or override.startswith("task.members") for override in overrides):
+        return None
+    named = [override.removeprefix("task=") for override in overrides if override.startswith("task=")]
+    path = conf_directory() / "task" / f"{(named or [defaults.choices()['task']])[-1]}.yaml"
+    return (OmegaConf.load(path).get("members") or None) if path.is_file() else None
 
 
 def overrides_to_reproduce(overrides: Iterable[str]) -> list[str]:
@@ -455,7 +504,7 @@ def published_model(source: Source, overrides: Sequence[str]) -> ModelConfig:
 
 @functools.lru_cache(maxsize=256)
 def _published(source: Source, overrides: tuple[str, ...]) -> ModelConfig:
-    return from_node(source.compose([*overrides, "task=bag", "scale=base"])[0]).model
+    return OmegaConf.to_object(hydra.compose(source.name, [*source.settings, *overrides, "task=bag", "scale=base"]).model)
 
 
 def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
