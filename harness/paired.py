@@ -14,11 +14,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
+Key, Value = TypeVar("Key"), TypeVar("Value")
 CONFIDENCE = 0.95
 EXACT_LIMIT = 14
 """Largest number of pairs for which all sign patterns are tried."""
@@ -177,10 +178,15 @@ def of_differences(differences: Sequence[float]) -> Difference:
 
 def group_means(names: Sequence[str], values: Sequence[float]) -> list[float]:
     """The mean of the values of each name, in the order in which names first come."""
-    groups: dict[str, list[float]] = {}
-    for name, value in zip(names, values, strict=True):
-        groups.setdefault(name, []).append(value)
-    return [math.fsum(group) / len(group) for group in groups.values()]
+    return [math.fsum(group) / len(group) for group in grouped(zip(names, values, strict=True)).values()]
+
+
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Key -> its values, in the order in which they come."""
+    groups: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def by_pretraining(values: Mapping[Replicate, float]) -> list[float]:

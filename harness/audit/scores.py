@@ -19,7 +19,7 @@ from harness.audit.verdicts import PAIRS, Measured, Point, Where, conditions
 from harness.config import mistakes
 from harness.errors import InputError, unknown
 from harness.metrics import PER_TOKEN, Direction, Metric, has_one_vocabulary
-from harness.paired import CONFIDENCE, Difference, Replicate, Tells, Values
+from harness.paired import CONFIDENCE, Difference, Replicate, Tells, Values, grouped
 from harness.plateau import LOSS, MASKED, PROBE, SHARE
 from harness.tracking.run_log import FinishedRun
 
@@ -179,10 +179,7 @@ def _section(pair: Pair, metric: str, sides: list[dict[str, str]]) -> Section:
 
 def _tell_apart(sections: list[Section]) -> None:
     """Adds to sections that read alike the first settings in which they differ."""
-    alike: dict[str, list[Section]] = {}
-    for section in sections:
-        alike.setdefault(str(_conditions(section)), []).append(section)
-    for group in alike.values():
+    for group in grouped((str(_conditions(section)), section) for section in sections).values():
         facts = [
             {key: _of_both(section, key) for key in {**_facts(section.run), **_facts(section.against)}} for section in group
         ]

@@ -102,7 +102,7 @@ CAPTION = "{claim}: the relative change by length; bars are 95 % intervals, the 
 def by_length(claims: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, bytes]]:
     """Captions and pictures by name of the file, one for each claim with a curve."""
     names = {re.sub(r"[^A-Za-z0-9_.-]+", "_", f"claim_{claim['name']}.svg"): claim for claim in claims}
-    files = plots.drawn({name: plots.draw(panels, _readings(claim)) for name, claim in names.items()})
+    files = plots.drawn({name: (panels, _readings(claim)) for name, claim in names.items()})
     return {name: CAPTION.format(claim=escape(claim["claim"])) for name, claim in names.items()}, files
 
 

@@ -181,8 +181,8 @@ def chapter(study: Study) -> Chapter:
         paragraphs += [f"### {title}: changes by component", *changes] if changes else []
     files = plots.drawn(
         {
-            "parameters.svg": plots.draw(parameter_bars, _drawn(found, study.comparison)),
-            "waterfall.svg": plots.draw(waterfall, found[0][2], found[0][1]),
+            "parameters.svg": (parameter_bars, _drawn(found, study.comparison)),
+            "waterfall.svg": (waterfall, found[0][2], found[0][1]),
         }
     )
     return Chapter([*paragraphs, *plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)], files)

@@ -194,15 +194,10 @@ def chapter(study: Study) -> Chapter:
     tables = [
         paragraph
         for section in comparison.sections
-        for target in (targets or _default(section, study))
+        for target in targets or filter(None, [default_target(section, study)])
         for paragraph in table(comparison, section, target, study)
     ]
     return Chapter(["## Cost of a quality", INTRO, *tables]) if tables else Chapter()
-
-
-def _default(section: Section, study: Study) -> list[Target]:
-    target = default_target(section, study)
-    return [target] if target else []
 
 
 def _without_curve(target: Target, study: Study) -> str:

@@ -42,8 +42,8 @@ def chapter(study: Study) -> Chapter:
         paragraphs += [f"### Effects: {tables.section_name(study.comparison, one.section)}", table(one), *_notes(one)]
     files = plots.drawn(
         {
-            "effects.svg": plots.draw(forest, study.comparison, designs),
-            "interactions.svg": plots.draw(heat_map, study.comparison, designs),
+            "effects.svg": (forest, study.comparison, designs),
+            "interactions.svg": (heat_map, study.comparison, designs),
         }
     )
     return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)

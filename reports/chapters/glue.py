@@ -289,15 +289,11 @@ def chapter(study: Study) -> Chapter:
     paragraphs, found = ["## GLUE", table(of_glue), rule(of_glue)], differences(of_glue)
     if found:
         paragraphs += [max((tables.differences_intro(section) for section in of_glue.sections), key=len), found]
-    return Chapter(paragraphs, summary=summary_lines(of_glue))
+    return Chapter(paragraphs, summary=[line for label in of_glue.labels if (line := summary_line(of_glue, label))])
 
 
-def summary_lines(glue: Glue) -> list[dict[str, object]]:
-    """The average of every arm that has one, as rows of summary.csv."""
-    return [line for label in glue.labels if (line := _summary_line(glue, label))]
-
-
-def _summary_line(glue: Glue, label: str) -> dict[str, object] | None:
+def summary_line(glue: Glue, label: str) -> dict[str, object] | None:
+    """The average of an arm as a row of summary.csv; None where it has none."""
     over = _spread(glue.average(label))
     if over is None:
         return None

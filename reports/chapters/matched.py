@@ -57,7 +57,7 @@ def chapter(study: Study) -> Chapter:
     if not found:
         return Chapter()
     over, name = _judged(comparison)
-    files = plots.drawn({"matched.svg": plots.draw(picture, over, name, found)})
+    files = plots.drawn({"matched.svg": (picture, over, name, found)})
     captions = {"matched.svg": CAPTION.format(title=metrics.get(name).title.capitalize())}
     return Chapter(["## At equal cost", INTRO, table(over, name, found), *plots.pictured(captions, files)], files)
 

@@ -36,7 +36,7 @@ UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
 def chapter(study: Study) -> Chapter:
     """Always there."""
     comparison = study.comparison
-    files = plots.drawn({"changes.svg": plots.draw(change_picture, comparison)})
+    files = plots.drawn({"changes.svg": (change_picture, comparison)})
     table = [overview(comparison)] if findings.parts(comparison) else []
     compares = len(comparison.labels) > 1 and comparison.baseline in comparison.labels
     table += [LEGEND] if table and compares else []

@@ -45,9 +45,9 @@ def chapter(study: Study) -> Chapter:
     shown = [run for row in rows for run in row.runs.values()]
     files = plots.drawn(
         {
-            "score_parameters.svg": plots.draw(score_against, comparison, names, "model/params_total"),
-            "score_latency.svg": plots.draw(score_against, comparison, names, "inference/latency_ms_p50"),
-            "loss.svg": plots.draw(loss_curves, comparison, names, study.curves_of(shown, TRAINING_LOSS)),
+            "score_parameters.svg": (score_against, comparison, names, "model/params_total"),
+            "score_latency.svg": (score_against, comparison, names, "inference/latency_ms_p50"),
+            "loss.svg": (loss_curves, comparison, names, study.curves_of(shown, TRAINING_LOSS)),
         }
     )
     if not files:

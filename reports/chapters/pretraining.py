@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from harness import plateau, tags
-from harness.paired import Replicate
+from harness.paired import Replicate, grouped
 from reports.chapters import glue, pretraining_pictures, timing
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import seeds_text, stem
@@ -34,8 +34,8 @@ def chapter(study: Study) -> Chapter:
         paragraphs += section_text.paragraphs(comparison, section, first, last)
     files = plots.drawn(
         {
-            "masked_loss.svg": plots.draw(pretraining_pictures.masked_loss, comparison, names, study),
-            "pretrain_loss.svg": plots.draw(pretraining_pictures.training_loss, comparison, names, study),
+            "masked_loss.svg": (pretraining_pictures.masked_loss, comparison, names, study),
+            "pretrain_loss.svg": (pretraining_pictures.training_loss, comparison, names, study),
         }
     )
     return Chapter([*paragraphs, *plots.pictured(pretraining_pictures.CAPTIONS, files)], files)
@@ -118,10 +118,7 @@ def _text(section: Section) -> list[str]:
 
 def _each(section: Section, fact: Callable[[Run], str]) -> str:
     """What `fact` says of the runs, with their arms where they differ."""
-    said: dict[str, list[str]] = {}
-    for row in section.rows:
-        for run in row.runs.values():
-            said.setdefault(fact(run), []).append(row.label)
+    said = grouped((fact(run), row.label) for row in section.rows for run in row.runs.values())
     if len(said) == 1:
         return next(iter(said))
     return "; ".join(f"{text} ({listed(labels, most=None)})" for text, labels in said.items())
@@ -161,10 +158,7 @@ def _held_out(run: Run) -> str | None:
 
 def _heads(section: Section) -> list[str]:
     """Which head predicts the masked tokens of each row."""
-    heads: dict[float, list[str]] = {}
-    for row in section.rows:
-        for steps in dict.fromkeys(row.values(plateau.PROBE).values()):
-            heads.setdefault(steps, []).append(row.label)
+    heads = grouped((steps, row.label) for row in section.rows for steps in dict.fromkeys(row.values(plateau.PROBE).values()))
     if len(heads) == 1:
         return [f"{_head(steps)}{' in every arm' * (len(section.rows) > 1)}." for steps in heads]
     return [f"{_head(steps)}: {listed(labels, most=None)}." for steps, labels in sorted(heads.items())]
@@ -212,11 +206,9 @@ def _elsewhere(section: Section) -> list[str]:
 
 
 def _overlap(section: Section) -> list[str]:
-    said: dict[str, list[str]] = {}
-    for row in section.rows:
-        if shares := row.values(OVERLAP).values():
-            ends = dict.fromkeys(_percent(end) for end in (min(shares), max(shares)))
-            said.setdefault(" to ".join(ends), []).append(row.label)
+    shares_of = {row.label: row.values(OVERLAP).values() for row in section.rows if row.values(OVERLAP)}
+    ends = {label: dict.fromkeys(map(_percent, (min(shares), max(shares)))) for label, shares in shares_of.items()}
+    said = grouped((" to ".join(texts), label) for label, texts in ends.items())
     text = f"of the evaluation items share a run of {OVERLAP_LENGTH} tokens with the pretraining corpus"
     if len(said) == 1:
         return [f"{next(iter(said))} % {text}."]

@@ -48,7 +48,7 @@ def scales(study: Study) -> Chapter:
     found = {section_name(comparison, section): laws for section in sections if (laws := laws_of(section))}
     if not found:
         return Chapter()
-    files = plots.drawn({"scales.svg": plots.draw(scales_picture, comparison, found)})
+    files = plots.drawn({"scales.svg": (scales_picture, comparison, found)})
     paragraphs = ["## Loss against FLOPs over scales", INTRO.format(level=CONFIDENCE)]
     for name, laws in found.items():
         paragraphs += [*([name] if len(found) > 1 else []), table(laws)]
@@ -153,7 +153,7 @@ def along_pretraining(study: Study) -> Chapter:
     found = {section_name(comparison, section): lines for section in comparison.sections if (lines := lines_of(section))}
     if not found:
         return Chapter()
-    files = plots.drawn({"along_pretraining.svg": plots.draw(along_picture, comparison, found)})
+    files = plots.drawn({"along_pretraining.svg": (along_picture, comparison, found)})
     return Chapter(["## Score along pretraining", *plots.pictured({"along_pretraining.svg": ALONG}, files)], files)
 
 

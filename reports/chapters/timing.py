@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from harness.metrics import HIGHEST_FLOOR
+from harness.paired import grouped
 from reports.comparison import launches
 from reports.comparison.compare import Study
 from reports.comparison.launches import Pair, Series, Sessions, side_by_side
-from reports.comparison.section import Row, Section
+from reports.comparison.section import Section
 from reports.writing import formats
 from reports.writing.formats import DASH, Chapter, escape, listed
 
@@ -110,45 +111,35 @@ def _unknown(sessions: Sessions, name: str) -> list[str]:
 
 def notes(section: Section) -> list[str]:
     """Notes on rows whose timings have no verdict, or are compared with an A/A replicate of the baseline."""
-    before = section.before
-    if before is None:
+    if section.before is None:
         return []
-    timed = [row for row in section.rows if row is not before and any(row.values(name) for name in launches.JUDGED)]
-    return [*_apart(section, timed), *_floorless(section, timed), *_against_replicate(section, timed)]
-
-
-def _apart(section: Section, timed: list[Row]) -> list[str]:
-    apart = [row.label for row in timed if side_by_side(section.sessions, section.against(row)) is None]
-    if not apart:
-        return []
-    return [
+    apart, floorless, replicated = [], [], []
+    for row in section.rows:
+        if row is section.before or not any(row.values(name) for name in launches.JUDGED):
+            continue
+        pair = side_by_side(section.sessions, section.against(row))
+        if pair is None:
+            apart.append(row.label)
+            continue
+        session = pair[1].session
+        if any(section.sessions.floor(session, section.place, launch) is None for launch in COLUMNS):
+            floorless.append((session, row.label))
+        if pair[0].is_aa_replicate:
+            replicated.append((session, row.label))
+    sentences = [
         f"Not timed side by side with {escape(section.baseline)}: {listed(apart, most=None)}. Their changes of latency "
         f"and inference throughput have no verdict; {SIDE_BY_SIDE}."
     ]
-
-
-def _floorless(section: Section, timed: list[Row]) -> list[str]:
-    sides = {row.label: side_by_side(section.sessions, section.against(row)) for row in timed}
-    lacking: dict[str, list[str]] = {}
-    for label, pair in sides.items():
-        floors = [section.sessions.floor(pair[1].session, section.place, launch) for launch in COLUMNS] if pair else []
-        if any(floor is None for floor in floors):
-            lacking.setdefault(pair[1].session, []).append(label)
     return [
-        f"Session {escape(session)} has no noise floor (it needs an A/A replicate of two rounds or more): changes of "
-        f"{listed(labels, most=None)} are shown with their interval and without a verdict."
-        for session, labels in lacking.items()
-    ]
-
-
-def _against_replicate(section: Section, timed: list[Row]) -> list[str]:
-    found: dict[str, list[str]] = {}
-    for row in timed:
-        pair = side_by_side(section.sessions, section.against(row))
-        if pair and pair[0].is_aa_replicate:
-            found.setdefault(pair[1].session, []).append(row.label)
-    return [
-        f"Latency and throughput of {listed(labels, most=None)} are compared with the A/A replicate of "
-        f"{escape(section.baseline)} in session {escape(session)}."
-        for session, labels in found.items()
+        *sentences[: len(apart)],
+        *(
+            f"Session {escape(session)} has no noise floor (it needs an A/A replicate of two rounds or more): changes of "
+            f"{listed(labels, most=None)} are shown with their interval and without a verdict."
+            for session, labels in grouped(floorless).items()
+        ),
+        *(
+            f"Latency and throughput of {listed(labels, most=None)} are compared with the A/A replicate of "
+            f"{escape(section.baseline)} in session {escape(session)}."
+            for session, labels in grouped(replicated).items()
+        ),
     ]

@@ -68,7 +68,7 @@ def chapter(study: Study) -> Chapter:
     found = tunings(study.comparison)
     if not found:
         return Chapter()
-    files = plots.drawn({"tuning.svg": plots.draw(picture, study.comparison, found)})
+    files = plots.drawn({"tuning.svg": (picture, study.comparison, found)})
     notes = [DEPENDENT] if not all(one.is_independent for one in found) else []
     notes += [WHOLE] if any(one.whole < len(one.found) for one in found) else []
     notes += [FAILED] if any(None in one.found for one in found) else []

@@ -17,7 +17,7 @@ from scipy.special import ndtri, stdtrit
 
 from harness import arms, metrics, tags
 from harness.metrics import Compared, Direction, Margin
-from harness.paired import LEVEL, Tells
+from harness.paired import LEVEL, Tells, grouped
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
 from reports.comparison import launches
@@ -317,10 +317,7 @@ def _renamed(run: Run) -> Run:
 def text(found: list[Test], without: list[str], options: argparse.Namespace) -> str:
     """The table of all tests, why tests did not pass, and the result."""
     lines = [table(HEAD, [_line(one) for one in found], ALIGNED), ""] if found else []
-    reasons: dict[str, list[str]] = {}
-    for one in found:
-        if one.reason:
-            reasons.setdefault(one.reason, []).append(f"{one.section.task} {one.arm} {one.limit.metric}")
+    reasons = grouped((one.reason, f"{one.section.task} {one.arm} {one.limit.metric}") for one in found if one.reason)
     lines += [wrapped(f"{reason}: {', '.join(names)}.", 2, "-") for reason, names in reasons.items()]
     if without:
         lines.append(wrapped(f"Not in {options.against!r}, so not judged: {', '.join(without)}.", 2, "-"))

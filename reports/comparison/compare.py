@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import arms, tags
-from harness.paired import Replicate
+from harness.paired import grouped
 from reports.comparison import cached_method, launches
 from reports.comparison import labels as naming
 from reports.comparison.labels import baseline_of, choose_baseline, replicate_order
@@ -49,9 +49,7 @@ class Comparison:
 
         Pretrainings are those that the selected runs start from, where these are of any.
         """
-        by_task: dict[str, list[Section]] = {}
-        for section in self.sections:
-            by_task.setdefault(section.task, []).append(section)
+        by_task = grouped((section.task, section) for section in self.sections)
         tasks = [max(group, key=_weight) for group in by_task.values() if not group[0].is_pretraining]
         origins = {run.origin for section in tasks for run in section.runs} - {None}
         pretrainings = [group for group in by_task.values() if group[0].is_pretraining]
@@ -84,9 +82,7 @@ def compare(
     places = {run.run_id: SectionKey(run.task, arms.short_hash(facts[run.run_id])) for run in done}
     timed = launches.gather(done, labels, places)
     chosen = choose_baseline(finished, labels, baseline, left_out)
-    groups: dict[tuple[str, arms.Known], list[Run]] = {}
-    for run in finished:
-        groups.setdefault((run.task, arms.known(facts[run.run_id])), []).append(run)
+    groups = grouped(((run.task, arms.known(facts[run.run_id])), run) for run in finished)
     sections = []
     tasks = list(naming.by_task(finished))
     for group in sorted(groups.values(), key=lambda group: (not group[0].is_pretraining, tasks.index(group[0].task))):
@@ -98,12 +94,11 @@ def compare(
 
 def _rows(runs: list[Run], labels: dict[str, str], baseline: str, timed: Sessions) -> tuple[Row, ...]:
     """Rows of a section; of runs of the same arm and seeds the newest counts. `runs` are oldest first."""
-    found: dict[str, dict[Replicate, list[Run]]] = {}
-    for run in runs:
-        found.setdefault(labels[run.run_id], {}).setdefault(run.replicate, []).append(run)
+    of_label = grouped((labels[run.run_id], run) for run in runs)
     rows = []
-    for label in naming.in_order(found, baseline):
-        attempts = {replicate: found[label][replicate] for replicate in sorted(found[label], key=replicate_order)}
+    for label in naming.in_order(of_label, baseline):
+        attempts = grouped((run.replicate, run) for run in of_label[label])
+        attempts = {replicate: attempts[replicate] for replicate in sorted(attempts, key=replicate_order)}
         counted = {replicate: runs[-1] for replicate, runs in attempts.items()}
         rows.append(Row(label, counted, tuple(run for runs in attempts.values() for run in runs[:-1]), timed))
     return tuple(rows)
@@ -142,16 +137,12 @@ class Options:
     audit: Path | None = None  # record that `python -m harness audit` wrote
 
 
-def _no_history(metric: str, runs: list[Run]) -> History:
-    return {}
-
-
 @dataclass(frozen=True)
 class Study:
     """The comparison, the launches of its sessions within it, and the history of every metric."""
 
     comparison: Comparison
-    read: Callable[[str, list[Run]], History] = _no_history  # of a metric and runs, from the store
+    read: Callable[[str, list[Run]], History] = lambda metric, runs: {}  # of a metric and runs, from the store
     options: Options = Options()
     output: Path | None = None  # folder with the files of its runs, where that is known
     forkable: bool = False  # whether a forked process may `read`, too

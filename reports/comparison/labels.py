@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from harness import arms, tags
-from harness.paired import Replicate
+from harness.paired import Replicate, grouped
 from reports.errors import ReportError, unknown
 from reports.reading.store import Run
 
@@ -26,10 +26,7 @@ RECIPE = "facts.recipe"
 
 def by_task(runs: Iterable[Run]) -> dict[str, list[Run]]:
     """Task -> its runs, in the order in which they come."""
-    found: dict[str, list[Run]] = {}
-    for run in runs:
-        found.setdefault(run.task, []).append(run)
-    return found
+    return grouped((run.task, run) for run in runs)
 
 
 def along_keys(runs: list[Run], along: Iterable[str]) -> list[str]:
@@ -233,10 +230,6 @@ def replicate_order(replicate: Replicate) -> tuple[tuple[int, str], ...]:
 
 def seeds_text(replicates: Iterable[Replicate]) -> str:
     """`seeds 0, 1`, or `seeds 0, 1 of pretraining 7` where there is pretraining; empty without a replicate."""
-    seeds: dict[str, dict[str, None]] = {}
-    for one in sorted(replicates, key=replicate_order):
-        seeds.setdefault(one.pretrain_seed, {})[one.seed] = None
-    found: dict[str, list[str]] = {}
-    for pretrain_seed, own in seeds.items():
-        found.setdefault(f"seed{'s' * (len(own) > 1)} {', '.join(own)}", []).append(pretrain_seed)
+    seeds = grouped(dict.fromkeys(sorted(replicates, key=replicate_order)))
+    found = grouped((f"seed{'s' * (len(own) > 1)} {', '.join(own)}", of) for of, own in seeds.items())
     return " and ".join(f"{text} of pretraining {', '.join(of)}" if any(of) else text for text, of in found.items())

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from harness import metrics
 from harness.metrics import Compared, Metric
-from harness.paired import Difference, Replicate, Spread, geometric_mean, mean_interval, spread, t_quantile
+from harness.paired import Difference, Replicate, Spread, geometric_mean, grouped, mean_interval, spread, t_quantile
 from reports.comparison import cached_method
 from reports.comparison.statistics import CLOCK, Evidence, margin_of, scattered
 from reports.reading.store import Run
@@ -260,20 +260,15 @@ class Sessions:
 
     def launched(self, session: str) -> list[list[Series]]:
         """The series of a session by launches: an arm with one shape on several tasks was launched once for all of them."""
-        found: dict[object, list[Series]] = {}
-        for one in self.of(session):
-            # latencies of every round to the last digit: whatever the throughput was measured on
-            times = frozenset(one.history.get(LATENCY, {}).items())
-            found.setdefault(times or id(one), []).append(one)
-        return list(found.values())
+        # latencies of every round to the last digit: whatever the throughput was measured on
+        times = ((frozenset(one.history.get(LATENCY, {}).items()), one) for one in self.of(session))
+        return list(grouped((known or id(one), one) for known, one in times).values())
 
     @cached_method
     def pairs(self, session: str) -> list[Pair]:
         """What was timed twice in this session: an arm and its A/A replicate, or else two A/A replicates."""
-        found: dict[tuple[SectionKey, str], list[Series]] = {}
-        for one in self.of(session):
-            found.setdefault((one.place, one.label), []).append(one)
-        ordered = [sorted(group, key=lambda one: one.is_aa_replicate) for group in found.values()]
+        groups = grouped(((one.place, one.label), one) for one in self.of(session)).values()
+        ordered = [sorted(group, key=lambda one: one.is_aa_replicate) for group in groups]
         both = [(group[0], group[-1]) for group in ordered if len(group) > 1 and group[-1].is_aa_replicate]
         histories = [(first.history, again.history) for first, again in both]
         corrected = frozenset(launch for launch in DRIFT if reference_helps(launch, histories))
@@ -327,19 +322,12 @@ class Sessions:
 
     @functools.cached_property
     def _by_session(self) -> dict[str, list[Series]]:
-        found: dict[str, list[Series]] = {}
-        for one in self.series:
-            found.setdefault(one.session, []).append(one)
-        return found
+        return grouped((one.session, one) for one in self.series)
 
     @functools.cached_property
     def _replicates(self) -> dict[tuple[str, SectionKey, str], list[Run]]:
         """(session, place, label) -> its A/A replicates."""
-        found: dict[tuple[str, SectionKey, str], list[Run]] = {}
-        for one in self.series:
-            if one.is_aa_replicate:
-                found.setdefault((one.session, one.place, one.label), []).append(one.run)
-        return found
+        return grouped(((one.session, one.place, one.label), one.run) for one in self.series if one.is_aa_replicate)
 
 
 def gather(runs: list[Run], labels: dict[str, str], places: dict[str, SectionKey]) -> Sessions:

@@ -36,7 +36,7 @@ RESULTS = tuple(name for name in metrics.METRICS if name not in CURVES and not n
 """Metrics whose last value is a result of the run."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a row is compared, and hashed, as itself
 class Row:
     """The finished runs of one arm in one section, by replicate."""
 
@@ -143,7 +143,6 @@ class Section:
 
     @cached_method
     def _changes(self, metric: str) -> dict[str, Change | None]:
-        """Label -> change."""
         return corrected({row.label: self.single_change(row, metric) for row in self.rows})
 
     def single_change(self, row: Row, name: str) -> Change | None:
@@ -192,21 +191,15 @@ class Section:
         before, row = self.before, self.row_of(label)
         if before is None or row is None or before is row:
             return None
-        paired = pair(before.runs, row.runs)[: 2 * items.MOST_PAIRS]  # few more than are used: not all may be there
+        pairs = pair(before.runs, row.runs)[: 2 * items.MOST_PAIRS]  # few more than are used: not all may be there
         return items.of_both(
-            (self._errors(before.runs[one]), items.errors(row.runs[other], self.output)) for one, other in paired
+            (self._errors_of_baseline(one), items.errors(row.runs[other], self.output)) for one, other in pairs
         )
 
-    def _errors(self, run: Run) -> Errors | None:
-        """Errors of a run of the baseline, read once for all arms."""
-        known = self._errors_of_baseline
-        if run.run_id not in known:
-            known[run.run_id] = items.errors(run, self.output)
-        return known[run.run_id]
-
-    @functools.cached_property
-    def _errors_of_baseline(self) -> dict[str, Errors | None]:
-        return {}
+    @cached_method
+    def _errors_of_baseline(self, replicate: Replicate) -> Errors | None:
+        """Read once for all arms."""
+        return items.errors(self.before.runs[replicate], self.output)
 
     def beats_constant(self, row: Row, name: str) -> bool | None:
         """Whether a score is shown to be better than the constant answer; None where that is unknown."""
@@ -231,25 +224,18 @@ class Section:
         margin = metrics.get(name).margin.size
         return paired.tells(*sides, constant, margin, 1 / item if item else None, self.kind_of(name))
 
+    @cached_method
     def seconds(self, row: Row) -> float | None:
         """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
-        return self._seconds(row.label)
-
-    @cached_method
-    def _seconds(self, label: str) -> float | None:
-        row = self.row_of(label)
         name = "pretrain/duration_s" if self.is_pretraining else "finetune/duration_s"
         means = [one.mean(name) for one in (self.before, row)]
         pretrained = any(one.pretrain_seed for one in row.runs) and not self.is_pretraining
         return None if None in means or pretrained else sum(means)
 
+    @cached_method
     def against(self, row: Row) -> Rows:
         """The baseline's runs and this row's, as their timings are compared."""
-        return self._against(row.label)
-
-    @cached_method
-    def _against(self, label: str) -> Rows:
-        return Rows(self.place, self.baseline, self.before.runs if self.before else {}, self.row_of(label).runs)
+        return Rows(self.place, self.baseline, self.before.runs if self.before else {}, row.runs)
 
 
 def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | None:

@@ -176,20 +176,13 @@ def _cell(index: int, cell: SyntaxTreeNode) -> str:
     tag, scope = ("td", "") if index else ("th", ' scope="row"')
     data = "" if value is None else f' data-value="{value!r}"'
     texts = markdown.to_html(cell.children).split(markdown.BREAK)
-    glued = [_glued(text, short=index > 0 and _is_short(line)) for text, line in zip(texts, lines, strict=True)]
+    # a number with little beside it is not broken, but before its verdict; a mark stays beside its first word
+    short = [index > 0 and len(line) <= LONG_LINE and sort_value(line) is not None for line in lines]
+    spaces = [GLUED if one else AFTER_MARK for one in short]
+    glued = [pattern.sub(lambda found: found[1] or NO_BREAK, text) for pattern, text in zip(spaces, texts, strict=True)]
     first, mark, below = markdown.BREAK.join(glued).partition(markdown.BREAK)
     below = f'{mark}<span class="change">{below}</span>' if mark else ""
     return f"<{tag}{scope}{_class(cell, *classes)}{data}>{first}{below}</{tag}>"
-
-
-def _is_short(line: str) -> bool:
-    """Whether it is a number with little beside it, which is not broken."""
-    return len(line) <= LONG_LINE and sort_value(line) is not None
-
-
-def _glued(text: str, short: bool) -> str:
-    """A mark stays beside its first word, and a short text on one line, but for its verdict."""
-    return (GLUED if short else AFTER_MARK).sub(lambda found: found[1] or NO_BREAK, text)
 
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness import arms, metrics, tags
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
-from harness.paired import LEVEL, Tells
+from harness.paired import LEVEL, Tells, grouped
 from reports.comparison import overall
 from reports.comparison.compare import Comparison
 from reports.comparison.items import CLASSES, SPANS, TAGS, Paired
@@ -223,13 +223,9 @@ def _of_arms(comparison: Comparison, found: list[Effect]) -> list[str]:
         for verdict in sorted(WORDS, key=lambda verdict: verdict not in of_score):
             texts = [one.text() for one in here if one.said_with is verdict]
             words = WORDS[verdict].replace("**better**", "better" if label in losing else "**better**")
-            clauses += [f"{words} {_joined(texts)}"] if texts else []
+            clauses += [f"{words} {' and '.join(filter(None, [', '.join(texts[:-1]), texts[-1]]))}"] if texts else []
         sentences += [f"**{escape(label)}**: {'; '.join(clauses)}."] if clauses else []
     return sentences
-
-
-def _joined(texts: list[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def _of_metrics(found: list[Effect]) -> list[str]:
@@ -308,11 +304,9 @@ def _vocabularies(comparison: Comparison) -> list[str]:
     several = [one for one in comparison.selected if not has_one_vocabulary(run.params for run in one.runs)]
     if not several:
         return []
-    arms_of: dict[str, list[str]] = {}
     has_files = len({run.params.get("facts.tokenizer_file") for run in several[0].runs}) > 1
-    for row in several[0].rows:
-        for text in dict.fromkeys(_vocabulary(run, has_files) for run in row.runs.values()):
-            arms_of.setdefault(text, []).append(escape(row.label))
+    texts = [(row, dict.fromkeys(_vocabulary(run, has_files) for run in row.runs.values())) for row in several[0].rows]
+    arms_of = grouped((text, escape(row.label)) for row, of_row in texts for text in of_row)
     each = "; ".join(f"{text}: {listed(labels, most=MOST)}" for text, labels in arms_of.items())
     by_token = "Losses and accuracies by token have no verdict between them, bits per byte have. "
     pretrained = by_token if any(section.is_pretraining for section in several) else ""

@@ -8,7 +8,7 @@ import hashlib
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -319,6 +319,6 @@ def pictured(captions: dict[str, str], files: dict[str, bytes]) -> list[str]:
     return [f"![{text}]({name})\n\n*{text}.*" for name, text in captions.items() if name in files]
 
 
-def drawn(pictures: dict[str, Picture | None]) -> dict[str, Picture]:
-    """The pictures that have any data."""
-    return {name: picture for name, picture in pictures.items() if picture}
+def drawn(pictures: Mapping[str, tuple]) -> dict[str, Picture]:
+    """The pictures that have any data: name -> the function that makes the figure, and its arguments."""
+    return {name: picture for name, (make, *arguments) in pictures.items() if (picture := draw(make, *arguments))}

@@ -167,13 +167,8 @@ def _of_training(run: Run) -> arms.Facts:
 
 def _differing(section: Section) -> list[str]:
     differing = {row.label: differing_settings(row.runs.values()) for row in section.rows}
-    return [
-        f"The seeds of {escape(label)} differ in {_settings(settings)}." for label, settings in differing.items() if settings
-    ]
-
-
-def _settings(settings: dict[str, list[str]]) -> str:
-    return "; ".join(f"{escape(key)} ({listed(values)})" for key, values in settings.items())
+    texts = {label: [f"{escape(key)} ({listed(values)})" for key, values in of.items()] for label, of in differing.items()}
+    return [f"The seeds of {escape(label)} differ in {'; '.join(settings)}." for label, settings in texts.items() if settings]
 
 
 def _superseded(section: Section) -> list[str]:
@@ -203,24 +198,14 @@ def conditions_differences(comparison: Comparison, section: Section) -> str | No
         *(escape(other.conditions) + " (this one)" * (other is section) for other in sections),
         "to compare along it",
     ]
-    rows = [[_fact_name(key), *(_fact(other, key) for other in sections), f"`{_flag(key)}`"] for key in keys]
+    flags = {key: f"--along {key}" for key in keys}
+    names = {key: f"{FACT_WORDS[key]} ({escape(key)})" if key in FACT_WORDS else escape(key) for key in keys}
+    rows = [[names[key], *(escape(other.facts.get(key, DASH)) for other in sections), f"`{flags[key]}`"] for key in keys]
     intro = (
         f"**{escape(section.task)} was run under {len(sections)} sets of conditions, which are not compared with one another.**"
     )
-    advice = f"`python -m reports {' '.join(_flag(key) for key in keys)}` compares them in one table."
+    advice = f"`python -m reports {' '.join(flags.values())}` compares them in one table."
     return f"{intro} They differ in:\n\n{formats.table(header, rows, left=len(header))}\n\n{advice}"
-
-
-def _flag(key: str) -> str:
-    return f"--along {key}"
-
-
-def _fact_name(key: str) -> str:
-    return f"{FACT_WORDS[key]} ({escape(key)})" if key in FACT_WORDS else escape(key)
-
-
-def _fact(section: Section, key: str) -> str:
-    return escape(section.facts[key]) if key in section.facts else DASH
 
 
 P50 = "inference/latency_ms_p50"
