@@ -4,15 +4,16 @@ There is no screen where standard output or the error stream is no terminal: the
 """
 
 import sys
-import threading
 import time
 from types import TracebackType
 from typing import Any, Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from tqdm import tqdm
 
 from harness.terminal import LiveLine, console, duration
+
+LINE_EVERY_S = 15.0
+"""Seconds between plain lines of one run or of the launches of a session."""
 
 
 class Bar:
@@ -55,7 +56,9 @@ class Screen:
 
     def __enter__(self) -> Self:
         if console.is_live(sys.stdout, sys.stderr):
-            self._bars = _rich_progress()
+            columns = (BarColumn(16), TextColumn("{task.fields[state]}", markup=False), TimeElapsedColumn())
+            name = TextColumn("{task.description}", markup=False)
+            self._bars = Progress(name, *columns, transient=True, refresh_per_second=4)
             self._all = self._bars.add_task("all runs", total=self._left, state=self._text())
             self._bars.start()
         return self
@@ -90,161 +93,119 @@ class Screen:
         return left + (f"; {self._failed} not finished" if self._failed else "")
 
 
-def _rich_progress() -> Progress:
-    columns = (BarColumn(16), TextColumn("{task.fields[state]}", markup=False), TimeElapsedColumn())
-    return Progress(TextColumn("{task.description}", markup=False), *columns, transient=True, refresh_per_second=4)
+class _Display:
+    """What runs now, as its bar on the screen, or as a live line where there is none; plain lines elsewhere, and in the log."""
 
+    def __init__(self, name: str, prefix: str, screen: Screen | None, alone: bool = True) -> None:
+        """`prefix` begins its lines; `alone`: nothing else writes a live line."""
+        self._prefix, self._last_line = prefix, time.monotonic()
+        self._bar = screen.begin(name) if screen is not None and screen.is_shown else None
+        self._line = LiveLine(f"{prefix}starting") if self._bar is None and alone and console.is_live() else None
 
-LINE_EVERY_S = 15.0
-"""Seconds between plain lines of one run."""
+    @property
+    def is_shown(self) -> bool:
+        """Whether a bar or a live line shows it."""
+        return self._bar is not None or self._line is not None
+
+    def show(self, text: str, done: float = 0, total: float | None = None) -> None:
+        """Where it is."""
+        if self._bar is not None:
+            self._bar.advance(text, done, total)
+        elif self._line is not None:
+            self._line.show(self._prefix + text)
+
+    def say_sometimes(self, text: str) -> None:
+        """A plain line, at most every LINE_EVERY_S seconds."""
+        if time.monotonic() - self._last_line > LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            console.plain(self._prefix + text, replaced=self.is_shown)
+
+    def close(self) -> None:
+        """It runs no more."""
+        if self._bar is not None:
+            self._bar.end()
+        elif self._line is not None:
+            self._line.close()
 
 
 class RunProgress:
     """Shows the log of one run."""
 
     def __init__(self, label: str, screen: Screen | None = None, alone: bool = True) -> None:
-        """On a screen that is shown the run has its bar there; `alone`: no other run writes a live line."""
-        self._label = label
-        self._screen = screen if screen is not None and screen.is_shown else None
-        self._alone = alone
+        """`alone`: no other run writes a live line."""
+        self._label, self._screen, self._alone = label, screen, alone
         self._stage = self._said = "starting"
         self._steps = 0
-        self._began = self._last_line = time.monotonic()
+        self._began = time.monotonic()
         self._stage_start: dict[str, Any] = {"time": 0, "step": 0, "tokens": 0}
         self._latest = self._stage_start
 
-    @property
-    def _is_live(self) -> bool:
-        """Whether the run has a live line of its own."""
-        return self._alone and console.is_live()
-
-    @property
-    def _is_shown(self) -> bool:
-        """Whether a live display shows the run."""
-        return self._screen is not None or self._is_live
-
     def __enter__(self) -> Self:
-        console.plain(f"{self._label}: started", replaced=self._is_shown)
-        if self._screen is not None:
-            self._bar = self._screen.begin(self._label)
-        elif self._is_live:
-            self._line = LiveLine(f"{self._label}: {self._stage}")
+        self._display = _Display(self._label, f"{self._label}: ", self._screen, self._alone)
+        console.plain(f"{self._label}: started", replaced=self._display.is_shown)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._close()
+        self._display.close()
 
     def show(self, entries: list[dict[str, Any]]) -> None:
         """Shows new entries of the log; without any, every LINE_EVERY_S seconds that the stage continues."""
         progress = [entry for entry in entries if "stage" in entry or entry.get("key", "").endswith("/loss")]
         for entry, following in zip(progress, [*progress[1:], {}], strict=False):
             if "stage" in entry:
-                self._begin(entry)
+                resumed = entry["stage"] == self._stage
+                self._stage_start = (self._latest if resumed else {"step": 0, "tokens": 0}) | {"time": entry["time"]}
+                self._stage, self._steps = entry["stage"], entry["steps"]
+                self._said = self._stage
+                self._display.show(self._stage, 0, self._steps or None)
             elif "key" not in following:  # only the last of consecutive points
                 self._advance(entry)
         if not progress:
-            self._say_sometimes(f"{self._said}, {time.monotonic() - self._began:.0f} s")
+            self._display.say_sometimes(f"{self._said}, {time.monotonic() - self._began:.0f} s")
 
     def end(self, status: str, metrics: dict[str, float], reason: str, tried_again: bool = False) -> None:
         """One closing line: the headline score, or why it failed."""
         seconds = f"{time.monotonic() - self._began:.0f} s"
         score = f", score {metrics['eval/score']:.4f}" if "eval/score" in metrics else ""
         outcome = f"{status} in {seconds}{score}" if status == "finished" else f"{status}: {reason}"
-        self._close()
+        self._display.close()
         say = console.plain if status == "finished" or tried_again else console.problem
         say(f"{self._label}: {outcome}")
 
-    def _begin(self, entry: dict[str, Any]) -> None:
-        resumed = entry["stage"] == self._stage
-        self._stage_start = (self._latest if resumed else {"step": 0, "tokens": 0}) | {"time": entry["time"]}
-        self._stage, self._steps = entry["stage"], entry["steps"]
-        self._said = self._stage
-        self._show(self._stage, 0)
-
     def _advance(self, point: dict[str, Any]) -> None:
+        """Shows step, loss, rate, and remaining time where the number of steps is known: it is not for a budget in seconds."""
         self._latest = point
         seconds = max(1e-3, (point["time"] - self._stage_start["time"]) / 1000)
         rate = (point["tokens"] - self._stage_start["tokens"]) / seconds
-        done, remaining = self._remaining(point, seconds)
-        text = f"{done}, loss {point['value']:.3f}, {rate:,.0f} tokens/s{remaining}"
-        self._show(text, point["step"])
+        done, remaining = f"{self._stage} step {point['step']}", ""
+        if self._steps:
+            left = seconds / max(1, point["step"] - self._stage_start["step"]) * (self._steps - point["step"])
+            done, remaining = f"{done}/{self._steps}", f", {left:.0f} s left"
         self._said = f"{done}, loss {point['value']:.3f}"
-        self._say_sometimes(text)
-
-    def _show(self, text: str, step: int) -> None:
-        if self._screen is not None:
-            self._bar.advance(text, step, self._steps or None)
-        elif self._is_live:
-            self._line.show(f"{self._label}: {text}")
-
-    def _close(self) -> None:
-        if self._screen is not None:
-            self._bar.end()
-        elif self._is_live:
-            self._line.close()
-
-    def _say_sometimes(self, text: str) -> None:
-        if time.monotonic() - self._last_line > LINE_EVERY_S:
-            self._last_line = time.monotonic()
-            console.plain(f"{self._label}: {text}", replaced=self._is_shown)
-
-    def _remaining(self, point: dict[str, Any], seconds: float) -> tuple[str, str]:
-        """Step of the stage, and its remaining time where the number of steps is known."""
-        done = f"{self._stage} step {point['step']}"
-        if not self._steps:  # a budget in seconds
-            return done, ""
-        left = seconds / max(1, point["step"] - self._stage_start["step"]) * (self._steps - point["step"])
-        return f"{done}/{self._steps}", f", {left:.0f} s left"
-
-
-RENEWED_S, TIMING_LINE_EVERY_S = 1.0, 15.0
-"""Seconds between two drawings on a terminal, and between two plain lines."""
-
-FORMAT = "{desc} [{elapsed}]"
+        text = f"{self._said}, {rate:,.0f} tokens/s{remaining}"
+        self._display.show(text, point["step"], self._steps or None)
+        self._display.say_sometimes(text)
 
 
 class TimingProgress:
-    """Shows which launch is running."""
+    """Shows which launch of a session is running."""
 
     def __init__(self, launches: int, screen: Screen | None = None) -> None:
-        """`launches`: at most. On a screen that is shown the session has its bar there."""
-        self._left, self._done = launches, 0
-        self._screen = screen if screen is not None and screen.is_shown else None
-        self._began = self._last_line = time.monotonic()
-        self._bar: tqdm | None = None
-        self._ended = threading.Event()
+        """`launches`: at most."""
+        self._left, self._done, self._screen, self._began = launches, 0, screen, time.monotonic()
 
     def __enter__(self) -> Self:
-        if self._screen is not None:
-            self._shown = self._screen.begin("timing")
-        elif console.is_live():
-            self._bar = tqdm(bar_format=FORMAT, desc="Timing", leave=False, dynamic_ncols=True)
-            self._thread = threading.Thread(target=self._renew, daemon=True)
-            self._thread.start()
+        self._display = _Display("timing", "Timing ", self._screen)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._ended.set()
-        if self._screen is not None:
-            self._shown.end()
-        if self._bar is not None:
-            self._thread.join()
-            self._bar.close()
+        self._display.close()
 
     def launch(self, what: str) -> None:
         """A launch begins."""
         if self._done:
             seconds = (time.monotonic() - self._began) / self._done * self._left
             what += f", at most about {seconds:.0f} s left"
-        if self._screen is not None:
-            self._shown.advance(what, self._done, self._done + self._left)
-        elif self._bar is not None:
-            self._bar.set_description_str(f"Timing {what}")
-        if time.monotonic() - self._last_line > TIMING_LINE_EVERY_S:
-            self._last_line = time.monotonic()
-            console.plain(f"Timing {what}", replaced=self._screen is not None or self._bar is not None)
+        self._display.show(what, self._done, self._done + self._left)
+        self._display.say_sometimes(what)
         self._done, self._left = self._done + 1, self._left - 1
-
-    def _renew(self) -> None:
-        while not self._ended.wait(RENEWED_S):
-            self._bar.refresh()

@@ -14,8 +14,8 @@ from harness.study.progress import RunProgress, Screen
 ROOT = Path(__file__).resolve().parents[3]
 SWEEP = """
 import time
-from harness.study.progress import Screen
-from harness.study.progress import RunProgress
+
+from harness.study.progress import RunProgress, Screen
 with Screen(3) as screen:
     with RunProgress("[1/3] base", screen) as run:
         loss = {"key": "finetune/loss", "step": 5, "value": 0.5, "tokens": 50, "time": 1000}
