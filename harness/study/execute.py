@@ -19,7 +19,7 @@ from harness.measure.memory import Baseline, peak_memory, refuse_less_than
 from harness.measure.records import Peak
 from harness.measure.subject import Subject, classifier
 from harness.processes.ending import INVALID
-from harness.study import pieces, run_folder
+from harness.study import micro_batches, run_folder
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks import scores
@@ -37,7 +37,7 @@ from models.heads import Classifier
 def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
     """Executes the run of the folder, which has this config, as this one of its ranks, of which the first writes."""
     record = run_folder.read(folder)
-    config = pieces.applied(config, record)
+    config = micro_batches.applied(config, record)
     run_log = RunLog(folder, writes=ranks.first)
     if ranks.first:
         write_json(folder / "environment.json", facts.environment(config.hardware))

@@ -17,8 +17,8 @@ from harness import paths, plateau, processes, tags
 from harness.config.execution import SweepConfig
 from harness.hardware import facts, load
 from harness.processes.ending import INVALID, Ending, Watch
-from harness.study import WORKER, leftovers, pieces, run_folder
-from harness.study.pieces import FoundPieces
+from harness.study import WORKER, leftovers, micro_batches, run_folder
+from harness.study.micro_batches import FittingMicroBatches
 from harness.study.plan import PlannedRun
 from harness.study.progress import RunProgress, Screen
 from harness.study.schedule import INTERRUPTED, LOOKS_AGAIN_S, End
@@ -86,7 +86,7 @@ class Command:
     load: LoadCheck
     screen: Screen | None = None
     workers: int = 1  # runs at once
-    pieces: FoundPieces = field(default_factory=FoundPieces)
+    micro_batches: FittingMicroBatches = field(default_factory=FittingMicroBatches)
     interrupted: threading.Event = field(default_factory=threading.Event)  # by which runs in other threads end
 
 
@@ -199,7 +199,7 @@ def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None
                 return None
             _wait_for_worker(run)
             result, record = _result_to_keep(run), run_log.read_json(run.folder / run_log.RECORD)
-            command.pieces.learn(run, record)
+            command.micro_batches.learn(run, record)
             if result is None:
                 return _start_workers(run, command), True
             console.plain(f"{run.label}: {result['status']} already, skipped (rerun=true runs it again)")
@@ -280,9 +280,9 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
                     ending, complaint = _follow(worker, tracked, progress, watchdog, command.interrupted)
                 result = run_log.result(run.folder)
                 ended = end_of(ending, result, complaint)
-                smaller = command.pieces.smaller(run, record) if ended.state is State.out_of_memory else None
+                smaller = command.micro_batches.smaller(run, record) if ended.state is State.out_of_memory else None
                 retries += (killed := ended.state is State.killed)
-                again = "" if smaller is None else pieces.text(smaller)
+                again = "" if smaller is None else micro_batches.text(smaller)
                 if killed and retries <= run.config.sweep.retries:
                     again = f"retry {retries} of {run.config.sweep.retries}"
                 log_file = os.path.relpath(run.folder / run_log.LOG)
@@ -297,7 +297,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
             if again:
                 run_folder.try_again(run.folder, record)
                 tracked.forget(repeated=killed)
-        command.pieces.learn(run, record)
+        command.micro_batches.learn(run, record)
         _warn(run, result, record)
     finally:
         try:
@@ -309,7 +309,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
 
 def _new_record(run: PlannedRun, command: Command) -> dict[str, Any]:
     """Creates the run's record. A pretraining resumes the checkpoint of the same pretraining on other devices."""
-    record, first = run_folder.record(run.config, run.inputs, run.lifted), command.pieces.first(run)
+    record, first = run_folder.record(run.config, run.inputs, run.lifted), command.micro_batches.first(run)
     record |= {tags.PIECES: first} if first else {}
     run_folder.prepare(run.folder, run.config, record)
     if run.inputs.data is None and not run.config.rerun and (other := run_folder.take_over(run.folder, run.config, record)):

@@ -20,11 +20,8 @@ from harness.study.plan import PlannedRun
 from harness.study.progress import Screen
 from harness.study.timing.session import Session, Timed, has_timing, is_measured
 from harness.tracking import run_log
-from harness.tracking.run_log import RunLog
+from harness.tracking.run_log import TIMING, RunLog
 from harness.tracking.trackers import TrackedRun, Trackers
-
-FILE = run_log.TIMING
-"""In the folder of a run: all launches with their raw values."""
 
 RANKS = {"p50": 50, "p90": 90, "p99": 99}
 
@@ -35,9 +32,9 @@ def write_timing(folder: Path, session: str, launches: list[Launch], flops_forwa
     The returned log is open. The bytes of the file depend on the launches alone. `flops_forward`: of one timed call.
     """
     content = {"unit": "ms", "session": session, "launches": [to_json(launch) for launch in launches]}
-    temporary = folder / f".{FILE}"
+    temporary = folder / f".{TIMING}"
     temporary.write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
-    temporary.replace(folder / FILE)
+    temporary.replace(folder / TIMING)
     run_log = RunLog(folder)
     for key, value in timing_values(launches, flops_forward).items():
         run_log.value(key, value)
@@ -50,7 +47,7 @@ def write_timing(folder: Path, session: str, launches: list[Launch], flops_forwa
 
 def read_timing(folder: Path) -> tuple[str, list[Launch]]:
     """Session and launches of the run; FileNotFoundError if it was not timed."""
-    content = json.loads(gzip.decompress((folder / FILE).read_bytes()))
+    content = json.loads(gzip.decompress((folder / TIMING).read_bytes()))
     return content["session"], [from_json(Launch, launch) for launch in content["launches"]]
 
 
@@ -136,12 +133,12 @@ def prepare(planned: list[PlannedRun]) -> None:
 def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | None = None) -> None:
     """Times the finished runs that are to be timed, and adds it to them; a failed launch leaves a run as it was."""
     for run in planned:
-        if is_measured(run) and not has_timing(run) and (run.folder / FILE).exists():
+        if is_measured(run) and not has_timing(run) and (run.folder / TIMING).exists():
             _add_timing(run, *read_timing(run.folder), trackers)  # an earlier command was killed while it added this
     session = Session(planned)
-    if session.kept is None:
+    if session.saved is None:
         return
-    with session.kept.held():
+    with session.saved.held():
         session.run(screen)
         for run, timed in session.replicates:
             if timed.failed is None:
@@ -151,8 +148,8 @@ def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | No
                 is_new = _supersede(run, session.name)
                 _add_timing(run, session.name, timed.launches[run.inputs.data], trackers)
                 if is_new:
-                    _send(run, trackers)
-        session.kept.finish()
+                    _sync(run, run.folder, trackers)
+        session.saved.finish()
 
 
 def _supersede(run: PlannedRun, session: str) -> bool:
@@ -168,9 +165,9 @@ def _supersede(run: PlannedRun, session: str) -> bool:
         return True
 
 
-def _send(run: PlannedRun, trackers: Trackers) -> None:
-    record = run_folder.read(run.folder)
-    trackers.send(run.config, lambda backend: backend.sync_if_stale(record, run.folder))
+def _sync(run: PlannedRun, folder: Path, trackers: Trackers) -> None:
+    record = run_folder.read(folder)
+    trackers.send(run.config, lambda backend: backend.sync_if_stale(record, folder))
 
 
 def _add_timing(run: PlannedRun, session: str, launches: list[Launch], trackers: Trackers) -> None:
@@ -180,7 +177,7 @@ def _add_timing(run: PlannedRun, session: str, launches: list[Launch], trackers:
             return
         record, result = run_folder.read(run.folder), run_log.result(run.folder)
         record["tags"][tags.SESSION] = session
-        run_log.drop_later(run.folder, FILE)  # of another session, or of a command that was killed here
+        run_log.drop_later(run.folder, TIMING)  # of another session, or of a command that was killed here
         reader = run_log.Reader(run.folder)
         reader.new_entries()
         log = write_timing(run.folder, session, launches, result["metrics"].get("model/flops_forward"))
@@ -195,8 +192,7 @@ def _track_replicate(run: PlannedRun, timed: Timed, session: str, trackers: Trac
     number = "2" if timed.is_aa_replicate else "1"  # the first one of a baseline that another session timed
     folder = run.folder.with_name(f"replicate-{session}-{number}-{run.folder.name}")
     if run_log.result(folder) is not None:  # an earlier command was interrupted after it had added this
-        earlier = run_folder.read(folder)
-        trackers.send(run.config, lambda backend: backend.sync_if_stale(earlier, folder))
+        _sync(run, folder, trackers)
         return
     record = run_folder.record(run.config, run.inputs, run.lifted)
     record["name"] += " (A/A replicate)"

@@ -79,7 +79,7 @@ Shapes = dict[str, list[str]]
 """Name of each timed shape -> keys of the data whose throughput it measures."""
 
 
-class KeptSession:
+class SessionFolder:
     """The folder of a session."""
 
     def __init__(self, output: str, name: str) -> None:
@@ -121,10 +121,10 @@ class KeptSession:
         run_log.write_json(self.folder / paths.SESSION, state)
 
 
-def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> KeptSession | None:
+def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> SessionFolder | None:
     """The newest session under the same conditions that has all of these shapes and that no command holds, if there is one."""
     for path in sorted((Path(output).absolute() / "sessions").glob(f"*/{paths.SESSION}"), reverse=True):
-        session = _kept_session(output, path.parent.name)
+        session = _whole_session(output, path.parent.name)
         if session is None:
             continue
         has_all = all({*keys} <= {*session.state["shapes"].get(name, [])} for name, keys in shapes.items())
@@ -135,13 +135,13 @@ def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> KeptS
     return None
 
 
-def _kept_session(output: str, name: str) -> KeptSession | None:
+def _whole_session(output: str, name: str) -> SessionFolder | None:
     """The session; None where one of its files is torn: it is set aside, because a round without a launch pairs nothing."""
     folder = paths.session_folder(output, name)
     try:
         for path in folder.glob(f"*/*/{COUNTED}"):
             run_log.read_json(path)
-        return KeptSession(output, name)
+        return SessionFolder(output, name)
     except TornError as error:
         run_log.set_aside(folder / paths.SESSION, f"{error}: the session is not resumed")
         return None
@@ -155,16 +155,6 @@ def session_conditions(config: RunConfig) -> dict[str, str]:
         "torch": importlib.metadata.version("torch"),
         "versions": json.dumps({part: versions.VERSIONS[part] for part in ("models", "measure")}),
     }
-
-
-def write_launches(folder: Path, launches: dict[str, Launch]) -> None:
-    """Keeps what counts of a launch, by key of the data."""
-    run_log.write_json(folder / COUNTED, {key: to_json(launch) for key, launch in launches.items()})
-
-
-def read_launches(folder: Path) -> dict[str, Launch]:
-    """What counts of a launch; empty where the variant was not launched, or failed."""
-    return {key: from_json(Launch, launch) for key, launch in run_log.read_json(folder / COUNTED).items()}
 
 
 BASELINE = "base"
@@ -200,7 +190,7 @@ class Session:
 
     def __init__(self, planned: list[PlannedRun]) -> None:
         self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
-        self.kept: KeptSession | None = None
+        self.saved: SessionFolder | None = None
         self._futile = 0
         self._timed: dict[str, Timed] = {}
         self._peaks: dict[str, float] = {}  # hardware -> FLOP/s of its fastest matrix product
@@ -228,15 +218,16 @@ class Session:
         config = next(iter(self._timed.values())).config
         shapes = {name: sorted(timed.tasks) for name, timed in self._timed.items()}
         conditions = session_conditions(config)
-        self.kept = unfinished(config.output, shapes, conditions)
-        if self.kept is None:
-            self.kept = KeptSession(config.output, self.name)
-            self.kept.begin(shapes, conditions)
-        self.name = self.kept.folder.name
+        self.saved = unfinished(config.output, shapes, conditions)
+        if self.saved is None:
+            self.saved = SessionFolder(config.output, self.name)
+            self.saved.begin(shapes, conditions)
+        self.name = self.saved.folder.name
         for name, timed in self._timed.items():
-            timed.folder, timed.failed = self.kept.folder / name, self.kept.failed.get(name)
-            for number in range(self.kept.rounds):
-                self._count(timed, read_launches(timed.folder / f"launch-{number}"))
+            timed.folder, timed.failed = self.saved.folder / name, self.saved.failed.get(name)
+            for number in range(self.saved.rounds):
+                launches = run_log.read_json(timed.folder / f"launch-{number}" / COUNTED)  # empty where it was not launched
+                self._count(timed, {key: from_json(Launch, one) for key, one in launches.items()})
         self.replicates = [
             (run, timed)
             for run, timed in self.replicates
@@ -260,7 +251,7 @@ class Session:
             return
         rounds = max(variant.config.measure.rounds for variant in timed)
         counts = f"{self._counts()}, at most {counted(rounds, 'round')}"
-        first = self.kept.rounds
+        first = self.saved.rounds
         resumed = f"; resumes at round {first + 1}" if first else ""
         console.plain(f"Timing {counts} (measure=none skips this; session {self.name}{resumed})")
         began, done = time.monotonic(), first
@@ -274,7 +265,7 @@ class Session:
                     progress.launch(f"{variant.title}, round {number + 1} of at most {rounds}")
                     self._launch(variant, number)
                 done = number + 1
-                self.kept.end_round(done, {name: shape.failed for name, shape in self._timed.items() if shape.failed})
+                self.saved.end_round(done, {name: shape.failed for name, shape in self._timed.items() if shape.failed})
         console.plain(f"Timing: {counted(done, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}")
         for quantity, floor in self._highest().items():
             if floor > HIGHEST_FLOOR:
@@ -312,7 +303,7 @@ class Session:
             key: replace(measured, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak)
             for key, measured in zip(variant.tasks, best, strict=True)
         }
-        write_launches(folder, launches)
+        run_log.write_json(folder / COUNTED, {key: to_json(one) for key, one in launches.items()})
         self._count(variant, launches)
 
     def _pairs(self) -> Iterable[tuple[list[Launch], list[Launch]]]:

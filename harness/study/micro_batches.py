@@ -1,4 +1,4 @@
-"""Smaller pieces for a run that ran out of memory: the batch of an optimiser step stays the same, its parts are added up."""
+"""Smaller micro-batches for a run that ran out of memory: an optimiser step has the same batch, whose parts are added up."""
 
 import hashlib
 import json
@@ -9,15 +9,15 @@ from harness import tags, tasks
 from harness.config.schema import RunConfig, to_dict
 from harness.tracking import run_log
 
-if TYPE_CHECKING:  # workers, which apply pieces, plan nothing
+if TYPE_CHECKING:  # workers, which apply micro-batches, plan nothing
     from harness.study.plan import PlannedRun
 
-Pieces = dict[str, int]
-"""Phase, `pretrain` or `finetune` -> pieces that its batch is cut into."""
+MicroBatches = dict[str, int]
+"""Phase, `pretrain` or `finetune` -> micro-batches that its batch is cut into; `pieces` in what is printed and kept."""
 
 
-class FoundPieces:
-    """The pieces in which runs of this command fitted; the next run of the same shape begins with them."""
+class FittingMicroBatches:
+    """The micro-batches in which runs of this command fitted; the next run of the same shape begins with them."""
 
     def __init__(self) -> None:
         self._of_shape: dict[str, int] = {}
@@ -28,12 +28,12 @@ class FoundPieces:
         if pieces is not None:
             self._of_shape[_shape(run)] = pieces
 
-    def first(self, run: "PlannedRun") -> Pieces:
+    def first(self, run: "PlannedRun") -> MicroBatches:
         """What the run begins with; empty where nothing but its config says it."""
         count = self._of_shape.get(_shape(run))
         return {} if count is None else {_phase(run): count}
 
-    def smaller(self, run: "PlannedRun", record: dict[str, Any]) -> Pieces | None:
+    def smaller(self, run: "PlannedRun", record: dict[str, Any]) -> MicroBatches | None:
         """About twice as many; None where single rows are processed already, or where no training ran out of memory."""
         phase = _phase(run)
         if _last_stage(run) != phase:
@@ -45,19 +45,19 @@ class FoundPieces:
 
 
 def next_count(batch_size: int, pieces: int) -> int | None:
-    """At least twice as many equal pieces; None for single rows."""
+    """At least twice as many equal micro-batches; None for single rows."""
     return next((count for count in range(2 * pieces, batch_size + 1) if batch_size % count == 0), None)
 
 
 def applied(config: RunConfig, record: dict[str, Any]) -> RunConfig:
-    """The config with the pieces of the record in place of `accumulation`."""
+    """The config with the micro-batches of the record in place of `accumulation`."""
     changed = {
         phase: replace(getattr(config, phase), accumulation=count) for phase, count in record.get(tags.PIECES, {}).items()
     }
     return replace(config, **changed)
 
 
-def text(pieces: Pieces) -> str:
+def text(pieces: MicroBatches) -> str:
     """`finetune in 4 pieces`."""
     return ", ".join(f"{phase} in {count} pieces" for phase, count in pieces.items())
 

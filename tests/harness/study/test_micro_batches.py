@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from harness import processes, tags
-from harness.study import WORKER, pieces, run_folder
-from harness.study.pieces import FoundPieces
+from harness.study import WORKER, micro_batches, run_folder
+from harness.study.micro_batches import FittingMicroBatches
 from harness.study.plan import plan
 from harness.tracking import run_log
 
@@ -97,7 +97,7 @@ def test_run_that_is_refused_memory_finishes_in_pieces_and_the_next_one_begins_w
     [(32, 1, 2), (32, 16, 32), (32, 32, None), (24, 8, 24), (30, 2, 5), (7, 1, 7), (1, 1, None)],
 )
 def test_the_next_pieces_are_equal_and_at_most_half_as_large(batch_size, pieces_before, expected):
-    assert pieces.next_count(batch_size, pieces_before) == expected
+    assert micro_batches.next_count(batch_size, pieces_before) == expected
 
 
 @pytest.fixture
@@ -110,16 +110,16 @@ def ran_out(compose, output):
 
 
 def test_memory_that_ran_out_elsewhere_is_not_tried_again(ran_out):
-    assert FoundPieces().smaller(ran_out, {}) == {"finetune": 2}
-    assert FoundPieces().smaller(ran_out, {"pieces": {"finetune": 2}}) == {"finetune": 4}
-    assert FoundPieces().smaller(ran_out, {"pieces": {"finetune": 512}}) is None
+    assert FittingMicroBatches().smaller(ran_out, {}) == {"finetune": 2}
+    assert FittingMicroBatches().smaller(ran_out, {"pieces": {"finetune": 2}}) == {"finetune": 4}
+    assert FittingMicroBatches().smaller(ran_out, {"pieces": {"finetune": 512}}) is None
     with (ran_out.folder / "metrics.jsonl").open("a") as log:
         log.write('{"stage": "evaluate", "steps": 0}\n')
-    assert FoundPieces().smaller(ran_out, {}) is None
+    assert FittingMicroBatches().smaller(ran_out, {}) is None
 
 
 def test_only_runs_of_the_same_shape_begin_with_what_fitted(ran_out):
-    found, config = FoundPieces(), ran_out.config
+    found, config = FittingMicroBatches(), ran_out.config
     found.learn(ran_out, {"pieces": {"finetune": 8}})
     assert found.first(replace(ran_out, config=replace(config, seed=7))) == {"finetune": 8}
     larger = replace(config.model, num_hidden_layers=config.model.num_hidden_layers + 1)
@@ -132,6 +132,6 @@ def test_only_runs_of_the_same_shape_begin_with_what_fitted(ran_out):
 
 
 def test_the_config_of_the_run_keeps_what_was_asked_for(ran_out):
-    changed = pieces.applied(ran_out.config, {"pieces": {"finetune": 4}})
+    changed = micro_batches.applied(ran_out.config, {"pieces": {"finetune": 4}})
     assert (changed.finetune.accumulation, ran_out.config.finetune.accumulation) == (4, 1)
-    assert pieces.applied(ran_out.config, {}) == ran_out.config
+    assert micro_batches.applied(ran_out.config, {}) == ran_out.config
