@@ -146,11 +146,11 @@ class Grammar:
                 raise self._wrong(text)
             elif before in self.switches and not equals:
                 raise self._switch_with(before)
-            elif self.words and (not equals or Path(text).exists()) and not text.startswith(("+", "~")):
+            elif self._is_word(text):
                 self._add_word(values, text)
             elif self.composed:
                 choices.append(text)
-            elif equals or not self.words:
+            else:
                 raise unknown("key", on_one_line(name), self.keys, self.call)
             before = text
         for name, option in (self.words | self.keys).items():
@@ -167,6 +167,13 @@ class Grammar:
     def _of_runs(self) -> tuple[str, ...]:
         """Keys of a run that a command may have had as options of its own."""
         return ("output", "tracking.uri") if self.composed else ()
+
+    def _is_word(self, text: str) -> bool:
+        """Whether the text is RUN, STUDY or the like, whose name may have an equals sign."""
+        name, equals, _ = text.partition("=")
+        if not self.words or text.startswith(("+", "~")):
+            return False
+        return not equals or Path(text).exists() or not (self.composed or difflib.get_close_matches(name, self.keys))
 
     def _add_word(self, values: dict[str, Any], text: str) -> None:
         """Gives the word to the first field that has none, or to one that takes all."""

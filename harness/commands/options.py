@@ -70,12 +70,12 @@ class Store(OutputFolder):
         names.refuse_address(self.uri)
 
 
-def refuse_file(name: str, path: Path, source: Path) -> None:
+def refuse_files(source: Path, to: Path) -> None:
     """InputError for an output that is a folder or the input itself, and for an input that is no file."""
     if not source.is_file():
         raise InputError(f"input={str(source)!r} is no file: expected {', '.join(ROWS)} in UTF-8")
-    if path.is_dir() or (path.exists() and path.samefile(source)):
-        raise InputError(f"{name}={str(path)!r} is a folder or the input itself: expected another file")
+    if to.is_dir() or (to.exists() and to.samefile(source)):
+        raise InputError(f"to={str(to)!r} is a folder or the input itself: expected another file")
 
 
 # Before a run
@@ -90,9 +90,9 @@ class Plan(Composed):
 
     no_probe: bool = switch("time and memory of earlier runs alone")
     flops_per_second: float | None = key(
-        None, "of another device, to extrapolate the training of what is to do from its counted FLOPs", range=ABOVE_ZERO
+        None, "FLOP/s of another device, to extrapolate training from its counted FLOPs", range=ABOVE_ZERO
     )
-    price: float | None = key(None, "of an hour of one device, to extrapolate the cost", range=ABOVE_ZERO)
+    price: float | None = key(None, "price of an hour of one device, to extrapolate the cost", range=ABOVE_ZERO)
 
     def overrides(self) -> list[str]:
         return self.typed()
@@ -302,7 +302,7 @@ class Features(Weights):
         super().__post_init__()
         if not self.source:
             raise InputError("no weights are named: give RUN or checkpoint=FOLDER, one of them")
-        refuse_file("to", self.to, self.input)
+        refuse_files(self.input, self.to)
         if len({*(self.layers or ())}) < len(self.layers or ()):
             raise InputError(f"layers={[*self.layers]} names a layer twice")
         if self.written not in FEATURES:
@@ -338,7 +338,7 @@ class Predict(Composed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_file("to", self.to, self.input)
+        refuse_files(self.input, self.to)
         for name, path, endings in (("input", self.input, ROWS), ("to", self.to, PREDICTIONS)):
             if path.suffix not in endings:
                 raise InputError(f"{name}={str(path)!r} ends in {path.suffix!r}: expected {', '.join(endings)}")

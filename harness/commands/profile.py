@@ -12,7 +12,7 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -247,22 +247,19 @@ def notes(configs: dict[str, RunConfig], measured: dict[str, Column]) -> list[st
         *([RATIO] if len(configs) > 1 else []),
         *([COMPILED] if any(config.hardware.compile for config in configs.values()) else []),
         *dict.fromkeys(filter(None, map(match_note, configs.values()))),
-        *(_warm_up(label, column) for label, column in measured.items() if "timing" in column.records),
     ]
+    for label, column in measured.items():
+        warm_ups = [launch.latency.warm_up for launch in column.records.get("timing", {}).values()]
+        unsteady = sum(not warm_up.steady for warm_up in warm_ups)
+        ending = f"; NOT steady in {unsteady} of {len(warm_ups)} launches" if unsteady else ""
+        if warm_ups:
+            lines.append(f"warm-up calls of {label}: {', '.join(str(warm_up.calls) for warm_up in warm_ups)}{ending}")
     return [wrapped(line, 2, "-") for line in lines]
 
 
 def _each(configs: dict[str, RunConfig], value: Callable[[RunConfig], object]) -> str:
     """The value of every variant, equal ones once."""
     return "/".join(dict.fromkeys(str(value(config)) for config in configs.values()))
-
-
-def _warm_up(label: str, measured: Column) -> str:
-    warm_ups = [launch.latency.warm_up for launch in measured.records["timing"].values()]
-    calls = ", ".join(str(warm_up.calls) for warm_up in warm_ups)
-    unsteady = sum(not warm_up.steady for warm_up in warm_ups)
-    ending = f"; NOT steady in {unsteady} of {len(warm_ups)} launches" if unsteady else ""
-    return f"warm-up calls of {label}: {calls}{ending}"
 
 
 # Processes
@@ -290,34 +287,24 @@ def measure(configs: dict[str, RunConfig], rounds: int | None, traces: dict[str,
     compared = len(configs) > 1
     timed = configs | ({AGAIN: next(iter(configs.values()))} if compared else {})
     columns = {label: Column() for label in timed}
+    steps = plan(list(configs), rounds or (MOST if compared else 1), bool(traces), compared)
     began, last, enough = time.monotonic(), 0, False
-    for step in _announced(plan(list(configs), rounds or (MOST if compared else 1), bool(traces), compared)):
-        if rounds is None and step.round > last:
-            last = step.round
-            enough = enough or (last >= LEAST and time.monotonic() - began > SECONDS)
-        if enough and step.instruments == TIMING:
-            continue
-        with tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
-            request = Request(step.instruments, step.round)
-            outcome = launch(_plain_timing(timed[step.label]), request, Path(folder))
-            columns[step.label].add(step, outcome.measured, outcome.ending.reason)
-            written = Path(folder, TRACE)
-            if written.exists():
-                traces[step.label].write_bytes(written.read_bytes())
-    return columns
-
-
-def _plain_timing(config: RunConfig) -> RunConfig:
-    """Without further lengths and batch sizes, which the table does not show."""
-    return replace(config, measure=replace(config.measure, lengths=[], batch_sizes=[]))
-
-
-def _announced(steps: list[Step]) -> Iterator[Step]:
-    """The steps; a terminal shows which of them is running."""
     with live_line("measuring") as line:
         for step in steps:
+            if rounds is None and step.round > last:
+                last = step.round
+                enough = enough or (last >= LEAST and time.monotonic() - began > SECONDS)
+            if enough and step.instruments == TIMING:
+                continue
             line.show(f"round {step.round + 1}, {step.label}: {', '.join(step.instruments)}")
-            yield step
+            config = timed[step.label]
+            config = replace(config, measure=replace(config.measure, lengths=[], batch_sizes=[]))  # which no row shows
+            with tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
+                outcome = launch(config, Request(step.instruments, step.round), Path(folder))
+                columns[step.label].add(step, outcome.measured, outcome.ending.reason)
+                if (trace := Path(folder, TRACE)).exists():
+                    traces[step.label].write_bytes(trace.read_bytes())
+    return columns
 
 
 # Tables

@@ -127,8 +127,8 @@ class LiveLine:
             minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
             text, time_so_far = self._text.replace("\n", " "), f", {minutes}:{seconds:02d}"
             width = shutil.get_terminal_size().columns - 1 - len(time_so_far)
-            shown = text if cell_len(text) <= width else set_cell_size(text, max(0, width))  # some characters are two wide
-            console.live_line(f"{shown}{time_so_far}")
+            cut = text if cell_len(text) <= width else set_cell_size(text, max(0, width))  # some characters are two wide
+            console.live_line(f"{cut}{time_so_far}")
             self._closed.wait(EVERY_S)
         console.live_line("")
 

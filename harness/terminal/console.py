@@ -88,10 +88,10 @@ def live_line(text: str) -> None:
 
 
 @contextlib.contextmanager
-def quiet(chosen: bool) -> Iterator[None]:
-    """Shows only results and problems meanwhile, if that is `chosen`."""
+def quiet(enabled: bool) -> Iterator[None]:
+    """Shows only results and problems meanwhile, if `enabled`."""
     before = _CONSOLE.level
-    _CONSOLE.setLevel(RESULT if chosen else before)
+    _CONSOLE.setLevel(RESULT if enabled else before)
     try:
         yield
     finally:

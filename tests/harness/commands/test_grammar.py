@@ -96,6 +96,12 @@ def test_every_command_has_options():
     assert {*OPTIONS} == {*COMMANDS} - {"run"}
 
 
+def test_a_study_may_have_an_equals_sign_and_a_misspelt_key_is_none():
+    assert parse(["lr=1", "output=tests"], OPTIONS["status"], "status").study == "lr=1"
+    with pytest.raises(InputError, match="unknown key 'ouput'; did you mean 'output'"):
+        parse(["ouput=tests"], OPTIONS["status"], "status")
+
+
 @pytest.mark.parametrize("words", [["sync", "output=nowhere"], ["status", "output=nowhere"], ["clean", "output=nowhere"]])
 def test_a_folder_that_is_not_there_is_one_line(capsys, words):
     assert main(words) == 2
