@@ -38,7 +38,7 @@ class Relation(Enum):
     no_difference = "no_difference"  # from `against`, beyond the margin
 
 
-class Part(Enum):
+class ModelPart(Enum):
     """A part of a model whose time or FLOPs are measured."""
 
     model = "model"
@@ -75,7 +75,7 @@ class Flops(Reading):
 
     of: str = MISSING
     against: str | None = None
-    part: Part = Part.model
+    part: ModelPart = ModelPart.model
     training: bool = False  # forward and backward
     rate: bool = False  # the relative change of speed, if time were as the FLOPs
     lengths: list[int] = field(default_factory=lambda: [128], metadata=LENGTHS)
@@ -153,7 +153,7 @@ class Speed(Reading):
 
     of: str = MISSING
     against: str = MISSING
-    part: Part = Part.model
+    part: ModelPart = ModelPart.model
     training: bool = False  # forward and backward
     rate: bool = False  # the relative change of speed, not of time
     lengths: list[int] = field(default_factory=lambda: [128], metadata=LENGTHS)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from harness.audit import claims, scores, timing
-from harness.audit.claims import Part, Reading
+from harness.audit.claims import ModelPart, Reading
 from harness.audit.verdicts import Measured, Point, counted
 from harness.config import compose
 from harness.config.schema import HardwareConfig, RunConfig
@@ -169,7 +169,7 @@ def _parameters(reading: claims.Parameters, tools: Instruments) -> Measured:
 
 def _flops(reading: claims.Flops, tools: Instruments) -> Measured:
     def of(choices: str, length: int) -> int:
-        if reading.part is Part.visible_pairs:
+        if reading.part is ModelPart.visible_pairs:
             return visible_pairs(tools.shapes.config(choices).model, length)
         return getattr(tools.shapes.flops(choices, length, reading.training), reading.part.value)
 

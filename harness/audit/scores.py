@@ -68,14 +68,9 @@ class Section:
     values: tuple[dict[Replicate, float], dict[Replicate, float]]
     constant: list[float]  # what is reached without reading the text, of each run
 
-    @property
-    def has_one_head(self) -> bool:
-        """Whether the masked tokens of both arms are predicted by trained heads, or by probes."""
-        return bool(self.run.metrics.get(PROBE)) == bool(self.against.metrics.get(PROBE))
-
     def difference(self, metric: Metric, margin: float) -> Difference | str | None:
         """By how much `of` is better; the reason where the two cannot be compared, None without a pair."""
-        if metric.name in MASKED and not self.has_one_head:
+        if metric.name in MASKED and bool(self.run.metrics.get(PROBE)) != bool(self.against.metrics.get(PROBE)):
             return "masked tokens of one arm are predicted by a probe"
         if metric.name in PER_TOKEN and not has_one_vocabulary([self.run.params, self.against.params]):
             return f"{metric.unit} per token do not compare, the vocabularies differ: tokenizer=wordpiece gives both one"
@@ -159,7 +154,7 @@ def _sections(reading: Score, against: str, runs: list[FinishedRun]) -> list[Sec
             continue
         held = _held(run, sides)
         of_side = found.setdefault(json.dumps(held, sort_keys=True), ({}, {}))[place]
-        of_side.setdefault(json.dumps(_facts(run), sort_keys=True), []).append(run)
+        of_side.setdefault(json.dumps(arms.facts(run.params), sort_keys=True), []).append(run)
     pairs = [
         pair for arms_of in found.values() for pair in product(*(side.values() for side in arms_of)) if _agree(pair, sides)
     ]
@@ -181,7 +176,8 @@ def _tell_apart(sections: list[Section]) -> None:
     """Adds to sections that read alike the first settings in which they differ."""
     for group in grouped((str(_conditions(section)), section) for section in sections).values():
         facts = [
-            {key: _of_both(section, key) for key in {**_facts(section.run), **_facts(section.against)}} for section in group
+            {key: _of_both(section, key) for key in {**arms.facts(section.run.params), **arms.facts(section.against.params)}}
+            for section in group
         ]
         keys = dict.fromkeys(key for one in facts for key in sorted(one))
         differing = [key for key in keys if len({one.get(key) for one in facts}) > 1 and not key.startswith("facts.")]
@@ -266,11 +262,7 @@ def _held(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
     named = {key for facts in sides for key in facts}
     differing = [key for key in named if sides[0].get(key) != sides[1].get(key)]
     free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
-    return {key: value for key, value in _facts(run).items() if not arms.within(key, free)}
-
-
-def _facts(run: FinishedRun) -> dict[str, str]:
-    return arms.facts(run.params)
+    return {key: value for key, value in arms.facts(run.params).items() if not arms.within(key, free)}
 
 
 def _replicate(run: FinishedRun) -> Replicate:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from harness.audit.claims import Part, Speed
+from harness.audit.claims import ModelPart, Speed
 from harness.audit.verdicts import Measured, Point
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -83,9 +83,9 @@ def _call(reading: Speed, model: Classifier, length: int) -> Call:
     stream = torch.Generator().manual_seed(length)
     config = model.encoder.config
     ids = torch.randint(0, config.vocab_size, (reading.batch_size, length), generator=stream)
-    if reading.part is Part.model:
+    if reading.part is ModelPart.model:
         return _passes(lambda: model(ids), reading.training)
-    if reading.part is not Part.attention or not isinstance(model.encoder.layers, Stack):
+    if reading.part is not ModelPart.attention or not isinstance(model.encoder.layers, Stack):
         raise InputError(f"part: expected model, or attention of a model with model.body=transformer, not {reading.part.value}")
     return _passes(_attention(model.encoder.layers, ids, config.hidden_size, stream), reading.training)
 

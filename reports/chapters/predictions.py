@@ -1,7 +1,7 @@
 """Single items of the validation data: where an arm is right and the baseline is not, and where their errors differ."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -35,7 +35,7 @@ Items of the validation data on which an arm and the baseline {baseline} differ:
 five). They speak of these items, and hold no verdict: another fine-tuning of the same arm disagrees with it, too. *Short*,
 *medium* and *long* are thirds of the items by tokens; below them is the change of the share of right answers. Items are shown
 of the {most} arms that disagree most."""
-RIGHT_HERE = "Right by {here}, wrong by {there}, in the most replicates; texts as their tokens read:"
+RIGHT_HERE = "Right by {right}, wrong by {errs}, in the most replicates; texts as their tokens read:"
 MISSING = "No predictions are known of {arms}: they are read from the folders of runs, below `multirun/`."
 NO_TEXTS = "Texts and lengths are not known: the cache of prepared data of these runs is gone or torn."
 TORN = "Torn files of runs, which are left out: {files}. The command that ran them makes them again."
@@ -72,7 +72,13 @@ def _disagreements(study: Study, section: Section) -> list[str]:
         return [*paragraphs, NO_TEXTS]
     labels = _labels(run.params.get("task.labels", ""))
     most = sorted(known, key=lambda label: -float(np.abs(known[label].balance).sum()))[:MOST_ARMS]
-    return paragraphs + [part for label in most for part in _right_here(section.baseline, label, known[label], texts, labels)]
+    for label in most:
+        both = known[label]
+        for sentence, indices in _examples(
+            RIGHT_HERE, (section.baseline, label), both.balance, 0.5
+        ):  # of half of the replicates
+            paragraphs += [sentence, "\n".join(_line(both, index, texts, _class_of(both, index, labels)) for index in indices)]
+    return paragraphs
 
 
 def _counts(both: Paired) -> list[str]:
@@ -98,24 +104,6 @@ def _by_length(both: Paired, thirds: list[np.ndarray]) -> list[str]:
     return [formats.difference(-float(both.balance[one].mean()), "share") if len(one) else DASH for one in thirds]
 
 
-def _right_here(baseline: str, label: str, both: Paired, texts: Texts, labels: list[str]) -> list[str]:
-    """A list for each direction; none where no item differs in more than half of the replicates."""
-    paragraphs = []
-    for here, there, sign in ((baseline, label, 1), (label, baseline, -1)):
-        order = np.argsort(-sign * both.balance, kind="stable")[:SHOWN]
-        lines = [_right_example(both, int(index), texts, labels) for index in order if sign * both.balance[index] > 0.5]
-        if lines:
-            paragraphs += [RIGHT_HERE.format(here=escape(here), there=escape(there)), "\n".join(lines)]
-    return paragraphs
-
-
-def _right_example(both: Paired, index: int, texts: Texts, labels: list[str]) -> str:
-    number, text = both.labels[index], texts.of(index)
-    name = labels[number] if number < len(labels) else str(number)
-    shown = text if len(text) <= WIDTH else f"{text[:WIDTH]}…"
-    return f"- {escape(both.items[index])} ({escape(name)}): {escape(shown)}"
-
-
 def _labels(text: str) -> list[str]:
     """Names of classes as a parameter holds them; none where it holds no list."""
     try:
@@ -128,7 +116,7 @@ def _labels(text: str) -> list[str]:
 ERR = """\
 Items of the validation data by how wrong an arm and the baseline {baseline} are on them: means over paired replicates (at most
 five). They speak of these items, and hold no verdict. Items are shown of the {most} arms whose errors differ most."""
-ERRS_MORE = "Where {worse} errs more than {better}, the largest differences first:"
+ERRS_MORE = "Where {errs} errs more than {right}, the largest differences first:"
 SHOWN, WIDTH = 3, 160
 
 
@@ -145,30 +133,39 @@ def _errors(study: Study, section: Section) -> list[str]:
     one = next(iter(known.values()))
     head = ["arm", "replicates", f"{escape(section.baseline)}: {one.what}", "the arm", "errs less on", "as much on", "more on"]
     title = f"### Errors: {tables.section_name(study.comparison, section)}"
-    paragraphs = [title, formats.table(head, [_line(label, both) for label, both in known.items()])]
+    paragraphs = [title, formats.table(head, [_cells(label, both) for label, both in known.items()])]
     texts = items.texts(next(iter(section.before.runs.values())), study.output, len(one.items))
     most = sorted(known, key=lambda label: -float(np.abs(known[label].change_of_items).sum()))[:MOST_ARMS]
-    return paragraphs + [part for label in most for part in _errs_more(section.baseline, label, known[label], texts)]
+    for label in most:
+        both = known[label]
+        for sentence, indices in _examples(ERRS_MORE, (section.baseline, label), both.change_of_items, NO_ERROR):
+            paragraphs += [sentence, "\n".join(_line(both, index, texts, _errors_of(both, index)) for index in indices)]
+    return paragraphs
 
 
-def _line(label: str, both: Paired) -> list[str]:
+def _cells(label: str, both: Paired) -> list[str]:
     means = [formats.plain(float(values.mean()), 3) for values in (both.before, both.after)]
     return [escape(label), str(len(both.before)), *means, *(f"{count:,}" for count in both.counts())]
 
 
-def _errs_more(baseline: str, label: str, both: Paired, texts: Texts | None) -> list[str]:
-    """A list for each direction, of items whose errors differ."""
-    paragraphs = []
-    for worse, better, sign in ((label, baseline, 1), (baseline, label, -1)):
-        order = np.argsort(-sign * both.change_of_items, kind="stable")[:SHOWN]
-        lines = [_error_example(both, int(index), texts) for index in order if sign * both.change_of_items[index] > NO_ERROR]
-        if lines:
-            paragraphs += [ERRS_MORE.format(worse=escape(worse), better=escape(better)), "\n".join(lines)]
-    return paragraphs
-
-
-def _error_example(both: Paired, index: int, texts: Texts | None) -> str:
-    before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
+def _line(both: Paired, index: int, texts: Texts | None, facts: str) -> str:
     text = texts.of(index) if texts else DASH
-    shown = text if len(text) <= WIDTH else f"{text[:WIDTH]}…"
-    return f"- {escape(both.items[index])} (baseline {before}, arm {after}): {escape(shown)}"
+    return f"- {escape(both.items[index])} ({facts}): {escape(text if len(text) <= WIDTH else f'{text[:WIDTH]}…')}"
+
+
+def _class_of(both: Paired, index: int, labels: list[str]) -> str:
+    number = both.labels[index]
+    return escape(labels[number] if number < len(labels) else str(number))
+
+
+def _errors_of(both: Paired, index: int) -> str:
+    before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
+    return f"baseline {before}, arm {after}"
+
+
+def _examples(sentence: str, arms: tuple[str, str], change: np.ndarray, least: float) -> Iterator[tuple[str, list[int]]]:
+    """For each direction a sentence, and the items of the largest changes (N,) above `least`; `arms`: baseline and arm."""
+    for errs, right, sign in ((*arms[::-1], 1), (*arms, -1)):
+        order = np.argsort(-sign * change, kind="stable")[:SHOWN]
+        if found := [int(index) for index in order if sign * change[index] > least]:
+            yield sentence.format(errs=escape(errs), right=escape(right)), found

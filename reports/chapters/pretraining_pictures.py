@@ -15,7 +15,19 @@ from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
 from reports.reading.store import Run
 from reports.writing.formats import prefix
-from reports.writing.plots import FAINT_LIMIT, ArmStyle, Line, arm_styles, grid, handle, legend, mean_curve, scale_axis, smooth
+from reports.writing.plots import (
+    FAINT_LIMIT,
+    ArmStyle,
+    Line,
+    arm_styles,
+    grid,
+    handle,
+    legend,
+    mean_curve,
+    panels_of_lines,
+    scale_axis,
+    smooth,
+)
 
 CAPTIONS = {
     "masked_loss.svg": "Pretraining: loss and accuracy on masked held-out tokens against what was spent, mean over seeds",
@@ -175,14 +187,7 @@ def training_loss(comparison: Comparison, names: dict[int, str], study: Study) -
                 panels.setdefault(f"{of}, {name}" if len(sections) > 1 else of, {})[row.label] = line
     if not panels:
         return None
-    styles = arm_styles(comparison.labels)
-    figure, axes = grid(len(panels), wide=3.6, high=2.8)
-    for panel, (title, lines) in zip(axes, panels.items(), strict=True):
-        _train(panel, lines, styles)
-        panel.set_title(title)
-    shown = [label for label in comparison.labels if any(label in lines for lines in panels.values())]
-    legend(figure, [handle(styles[label], line=True) for label in shown])
-    return figure
+    return panels_of_lines(comparison.labels, panels, _train, wide=3.6, high=2.8, marked=False)
 
 
 def _train(axes: Axes, lines: Lines, styles: dict[str, ArmStyle]) -> None:

@@ -16,7 +16,7 @@ from reports.comparison.growth import PowerLaw, Replicates, centres, fit
 from reports.comparison.section import LOSS, Row, Section
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape, listed, prefix
-from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
+from reports.writing.plots import ArmStyle, panels_of_lines
 from reports.writing.tables import section_name
 
 FLOPS = "pretrain/flops"
@@ -99,14 +99,7 @@ def _cells(law: Law) -> list[str]:
 def scales_picture(comparison: Comparison, found: dict[str, dict[str, Law]]) -> Figure:
     """One panel a section, one line an arm."""
     labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
-    styles = arm_styles(labels)
-    figure, axes = grid(len(found), wide=4.2, high=3.1)
-    for panel, (title, laws) in zip(axes, found.items(), strict=True):
-        _draw_laws(panel, laws, styles)
-        panel.set_title(title)
-    shown = [label for label in labels if any(label in laws for laws in found.values())]
-    legend(figure, [handle(styles[label], line=True, marked=True) for label in shown])
-    return figure
+    return panels_of_lines(labels, found, _draw_laws, wide=4.2, high=3.1)
 
 
 def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None:
@@ -182,14 +175,7 @@ def tokens_of(row: Row) -> float | None:
 def along_picture(comparison: Comparison, found: dict[str, dict[str, Line]]) -> Figure:
     """One panel a task, one line an arm."""
     labels = list(dict.fromkeys(without_point(label) for label in comparison.labels))
-    styles = arm_styles(labels)
-    figure, axes = grid(len(found), wide=3.6, high=2.8)
-    for panel, (title, lines) in zip(axes, found.items(), strict=True):
-        _draw_lines(panel, lines, styles)
-        panel.set_title(title)
-    shown = [label for label in labels if any(label in lines for lines in found.values())]
-    legend(figure, [handle(styles[label], line=True, marked=True) for label in shown])
-    return figure
+    return panels_of_lines(labels, found, _draw_lines, wide=3.6, high=2.8)
 
 
 def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle]) -> None:

@@ -205,6 +205,20 @@ def scale_axis(axes: Axes, values: list[float]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
+def panels_of_lines(
+    labels: list[str], panels: Mapping[str, dict], draw_in: Callable[..., None], wide: float, high: float, marked: bool = True
+) -> Figure:
+    """One panel for each title, in which `draw_in` draws what its arms have, by label, and one legend."""
+    styles = arm_styles(labels)
+    figure, axes = grid(len(panels), wide=wide, high=high)
+    for panel, (title, of_arms) in zip(axes, panels.items(), strict=True):
+        draw_in(panel, of_arms, styles)
+        panel.set_title(title)
+    shown = [label for label in labels if any(label in of_arms for of_arms in panels.values())]
+    legend(figure, [handle(styles[label], line=True, marked=marked) for label in shown])
+    return figure
+
+
 def same_span(panels: list[Axes], values: list[list[float]], least: float, highest: float) -> None:
     """Vertical axes that are equally long, around the values of each: at least `least`, with a tenth of room at both ends.
 

@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from harness.__main__ import main
-from harness.audit.claims import Claim, Part, Reading, Relation, Score, arms_of, read, read_all
+from harness.audit.claims import Claim, ModelPart, Reading, Relation, Score, arms_of, read, read_all
 from harness.audit.measures import Shapes
 from harness.audit.scores import facts_of
 from harness.config.mistakes import groups
@@ -160,7 +160,7 @@ def test_groups_of_choices_do_not_include_claims():
 def test_every_shipped_name_is_used_once(shipped):
     names = [name for path in (conf_directory() / "claims").glob("*.yaml") for name in OmegaConf.load(path).claims]
     assert len(names) == len(set(names))
-    assert {reading.part for _, reading in shipped if hasattr(reading, "part")} == set(Part)
+    assert {reading.part for _, reading in shipped if hasattr(reading, "part")} == set(ModelPart)
 
 
 def test_every_shipped_claim_on_training_says_how_it_would_be_settled(shipped):

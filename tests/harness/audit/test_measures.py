@@ -39,7 +39,7 @@ def test_parts_of_a_model_are_those_of_its_shapes(tools):
 
 def test_flops_of_parts_are_the_products_of_their_shapes(tools):
     def flops(part: str, of: str = TINY, length: int = 32, **more) -> float:
-        return values(claims.Flops(of=of, part=claims.Part[part], lengths=[length], **more), tools)[0]
+        return values(claims.Flops(of=of, part=claims.ModelPart[part], lengths=[length], **more), tools)[0]
 
     products = 2 * 2 * (2 * 32 * 32 * 128)  # two layers, queries with keys and with values
     assert flops("attention_products") == products
@@ -117,10 +117,10 @@ def test_a_speed_is_timed_on_request_alone(tools):
     assert -1 < point.low <= point.value <= point.high
     assert point.value < -0.5
     with pytest.raises(InputError, match=r"attention of a model with model\.body=transformer"):
-        measure(claims.Speed(of="model=bilstm scale=tiny", against=TINY, part=claims.Part.attention), tools)
+        measure(claims.Speed(of="model=bilstm scale=tiny", against=TINY, part=claims.ModelPart.attention), tools)
 
 
 def test_equal_models_are_within_the_noise(tools):
-    for more in ({"part": claims.Part.attention, "training": True}, {"rate": True}):
+    for more in ({"part": claims.ModelPart.attention, "training": True}, {"rate": True}):
         (point,) = measure(claims.Speed(of=TINY, against=TINY, lengths=[64], **more), tools).points
         assert point.low <= 0 <= point.high or abs(point.value) < 0.3
