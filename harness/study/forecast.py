@@ -134,24 +134,17 @@ def earlier(outputs: Iterable[str]) -> dict[tuple[str, ...], Pace]:
             run_tags = record["tags"]
             if result is None or result["status"] != "finished" or run_tags.get(tags.REPLICATE) == "true":
                 continue  # an A/A replicate trains nothing: its record lasts milliseconds
-            if _was_resumed(folder) or record.get(tags.RETRIES):
-                continue
+            stages = [entry["stage"] for entry in run_log.Reader(folder).new_entries() if "stage" in entry]
+            if len(stages) > len(set(stages)) or record.get(tags.RETRIES):
+                continue  # resumed by a second worker: nobody knows how long the run waited between the two
             named = (run_tags[tags.ARM], run_tags[tags.SCALE], run_tags[tags.TASK])
             kind = (*named, arms.short_hash(arms.facts(record["parameters"])), run_tags["hardware"])
             measured.setdefault(kind, []).append(((result["time"] - record["started"]) / 1000, _memory(result["metrics"])))
-    return {kind: _middle(runs) for kind, runs in measured.items()}
-
-
-def _was_resumed(folder: Path) -> bool:
-    """Whether a second worker went on with it: nobody knows how long the run waited between the two."""
-    stages = [entry["stage"] for entry in run_log.Reader(folder).new_entries() if "stage" in entry]
-    return len(stages) > len(set(stages))
-
-
-def _middle(runs: list[tuple[float, float | None]]) -> Pace:
-    memory = [value for _, value in runs if value is not None]
-    seconds = statistics.median(took for took, _ in runs)
-    return Pace(seconds, statistics.median(memory) if memory else None, counted(len(runs), "earlier run"))
+    paces = {}
+    for kind, runs in measured.items():
+        seconds, memory = statistics.median(took for took, _ in runs), [value for _, value in runs if value is not None]
+        paces[kind] = Pace(seconds, statistics.median(memory) if memory else None, counted(len(runs), "earlier run"))
+    return paces
 
 
 def _memory(metrics: dict[str, float]) -> float | None:

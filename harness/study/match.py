@@ -318,7 +318,11 @@ def _resized(config: RunConfig, baseline: RunConfig, resolve: Resolve, results: 
     arm = _key(config, baseline)
     on_task = f"{arm} {config.task.name}"
     if arm not in results:
-        results[arm] = _search(variant, against, arm)
+        ladder, on = Ladder(variant.model, variant.match.by), variant.match.cost
+        if on is MatchOn.latency:
+            results[arm] = _timed(ladder, variant, against, arm)
+        else:
+            results[arm] = _counted(ladder.keys(_steps(on, ladder, variant, against)), variant, against)
     if on_task not in results:
         is_measured = config.match.cost is MatchOn.latency
         results[on_task] = results[arm] if is_measured else _counted(results[arm].keys, variant, against)
@@ -330,13 +334,6 @@ def _key(config: RunConfig, baseline: RunConfig) -> str:
     """Equal for runs of one arm, whatever their task and seed."""
     parts = (config.model, baseline.model, config.match, config.hardware, config.measure, config.finetune.batch_size)
     return hashlib.sha256(repr([to_dict(part) for part in parts]).encode()).hexdigest()[:16]
-
-
-def _search(variant: RunConfig, baseline: RunConfig, key: str) -> MatchResult:
-    ladder, on = Ladder(variant.model, variant.match.by), variant.match.cost
-    if on is MatchOn.latency:
-        return _timed(ladder, variant, baseline, key)
-    return _counted(ladder.keys(_steps(on, ladder, variant, baseline)), variant, baseline)
 
 
 def _steps(on: MatchOn, ladder: Ladder, variant: RunConfig, baseline: RunConfig) -> int:

@@ -36,7 +36,8 @@ class FittingMicroBatches:
     def smaller(self, run: "PlannedRun", record: dict[str, Any]) -> MicroBatches | None:
         """About twice as many; None where single rows are processed already, or where no training ran out of memory."""
         phase = _phase(run)
-        if _last_stage(run) != phase:
+        stages = [entry["stage"] for entry in run_log.Reader(run.folder).new_entries() if "stage" in entry]
+        if stages[-1:] != [phase]:
             return None
         options = getattr(run.config, phase)
         rows = options.batch_size // run.config.hardware.devices
@@ -76,8 +77,3 @@ def _shape(run: "PlannedRun") -> str:
     else:
         step += [config.task.max_length, config.task.kind.name, tasks.num_outputs(config.task)]
     return hashlib.sha256(json.dumps([step, asdict(config.model)], sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _last_stage(run: "PlannedRun") -> str | None:
-    stages = [entry["stage"] for entry in run_log.Reader(run.folder).new_entries() if "stage" in entry]
-    return stages[-1] if stages else None

@@ -264,7 +264,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     A worker resumes from the checkpoint of an earlier one if there is one.
     """
     leftovers.remove_temporary(run.folder)
-    record = None if run.config.rerun else run_folder.resumable(run.folder, run.config)
+    record = None if run.config.rerun else run_folder.resumable(run.folder, run.config.pretrain.keep)
     if record is None:
         record = _new_record(run, command)
     tracked = TrackedRun(command.trackers, run.config, record, run.folder)

@@ -97,14 +97,14 @@ def read(folder: Path) -> dict[str, Any]:
     return run_log.read(folder / run_log.RECORD)
 
 
-def resumable(folder: Path, config: RunConfig) -> dict[str, Any] | None:
+def resumable(folder: Path, keep: list[float]) -> dict[str, Any] | None:
     """The record of an attempt that left a checkpoint to resume from; None if the run starts from the beginning.
 
     An attempt that did not keep all weights that `pretrain.keep` now asks for is not resumed.
     """
     if not ((folder / run_log.RECORD).exists() and any(folder.glob(f"{paths.CHECKPOINTS}/step-*"))):
         return None
-    keeps_all = {*config.pretrain.keep} <= {*load(folder / CONFIG).pretrain.keep}
+    keeps_all = {*keep} <= {*load(folder / CONFIG).pretrain.keep}
     if not keeps_all:
         return None
     return {key: value for key, value in read(folder).items() if key != tags.END}
@@ -142,7 +142,7 @@ def _steps(other: Path, config: RunConfig, record: dict[str, Any]) -> list[Path]
     if not steps or not (other / run_log.LINES).exists():
         return []
     try:
-        theirs = resumable(other, config)
+        theirs = resumable(other, config.pretrain.keep)
     except TornError:
         return []
     same = theirs and theirs["attempt"] != record["attempt"] and theirs.get("training") == record["training"]

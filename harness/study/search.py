@@ -15,6 +15,7 @@ from harness import arms
 from harness.config.choices import Keep, KeepBest, Sampler
 from harness.config.resolve import refuse_impossible
 from harness.config.schema import FinetuneConfig, RunConfig
+from harness.config.search import SearchConfig
 from harness.config.sweep import range_of
 from harness.errors import InputError, unknown
 from harness.terminal import console, counted
@@ -153,7 +154,7 @@ class Search:
     def take(self, result: dict[str, Any] | None, rung: int) -> None:
         """Takes the result of the current trial after this rung."""
         score = result["metrics"].get(SCORE) if result is not None and result["status"] == "finished" else None
-        is_last = rung == rungs_of(self.config) - 1
+        is_last = rung == rungs_of(self.config.search) - 1
         if score is None:
             self._end(None, is_short=not is_last, state="FAIL")
             return
@@ -193,9 +194,9 @@ class Search:
         return replace(tuned, arm=arm, tuned=tuned_by, overrides=[*_overrides(self.config, settings), f"arm='{arm}'"])
 
 
-def rungs_of(config: RunConfig) -> int:
+def rungs_of(search: SearchConfig) -> int:
     """Budgets that a trial may be run with."""
-    return 1 if config.search.reduction is None else RUNGS
+    return 1 if search.reduction is None else RUNGS
 
 
 class Searches:
@@ -207,7 +208,7 @@ class Searches:
         self._rung = 0
         for config in composed:
             if config.search.space and key_of(config) not in self._searches:
-                self._searches[key_of(config)] = Search(config, dimensions(config), _optuna_study(config))
+                self._searches[key_of(config)] = Search(config, dimensions(config), _optuna_study(config.search))
 
     def rounds(self) -> Iterator[tuple[list[RunConfig], str]]:
         """The next trials of all arms, with one budget, and a heading; `take` is to be called with their results."""
@@ -216,13 +217,13 @@ class Searches:
             searches = [search for search in self._searches.values() if number < search.config.search.trials]
             for search in searches:
                 search.ask()
-            for rung in range(max(rungs_of(search.config) for search in searches)):
-                asked = [search for search in searches if rung < rungs_of(search.config)]
+            for rung in range(max(rungs_of(search.config.search) for search in searches)):
+                asked = [search for search in searches if rung < rungs_of(search.config.search)]
                 trials = [(search, run) for search in asked if (run := search.run_of(rung))]
                 if not trials:
                     break
                 self._running, self._rung = [search for search, _ in trials], rung
-                budget = f", budget {rung + 1} of {RUNGS}" if rungs_of(self._running[0].config) > 1 else ""
+                budget = f", budget {rung + 1} of {RUNGS}" if rungs_of(self._running[0].config.search) > 1 else ""
                 trials_in_all = max(search.config.search.trials for search in searches)
                 yield [run for _, run in trials], f"search: trial {number + 1} of {trials_in_all}{budget}"
 
@@ -256,7 +257,7 @@ def announced(composed: list[RunConfig]) -> str | None:
     for config in searches.values():
         dimensions(config)
     fewest = sum(config.search.trials for config in searches.values())
-    most = sum(config.search.trials * rungs_of(config) for config in searches.values())
+    most = sum(config.search.trials * rungs_of(config.search) for config in searches.values())
     runs = counted(fewest, "run") if most == fewest else f"{fewest:,} to {most:,} runs"  # a trial may end at any budget
     config = next(iter(searches.values()))
     share = config.task.tune_share or config.search.tune_share
@@ -284,9 +285,9 @@ def _suggested(trial: Any, dimension: Dimension) -> float:
     return float(value_text(trial.suggest_float(dimension.key, dimension.low, dimension.high, log=dimension.log)))
 
 
-def _optuna_study(config: RunConfig) -> Any:
+def _optuna_study(search: SearchConfig) -> Any:
     """A study of optuna, in memory: the folders of the runs are what is kept."""
-    optuna, search = _optuna(), config.search
+    optuna = _optuna()
     samplers = {Sampler.random: optuna.samplers.RandomSampler, Sampler.tpe: optuna.samplers.TPESampler}
     pruner = optuna.pruners.NopPruner()
     if search.reduction is not None:

@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,16 +31,6 @@ AGAIN = ("rerun=true", "sweep.retime=true")
 """Words of a command that repeat finished work."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A planned run."""
-
-    folder: str  # below the folder of all results
-    title: str
-    timed: bool  # whether its inference is timed when it has finished
-    needs: str | None  # folder of the pretraining that it starts from
-
-
 def write_plan(planned: Sequence["PlannedRun"]) -> None:
     """Adds what this command plans to the files of its studies, in place of an earlier plan of the same command.
 
@@ -48,8 +38,14 @@ def write_plan(planned: Sequence["PlannedRun"]) -> None:
     """
     studies = {(run.config.output, run.config.study) for run in planned}
     for output, study in studies:
-        entries = [asdict(_planned_entry(run)) for run in planned if (run.config.output, run.config.study) == (output, study)]
-        paths.made(Path(output).absolute())
+        root, entries = Path(output).absolute(), []
+        for run in planned:
+            if (run.config.output, run.config.study) == (output, study):
+                entry = {"folder": str(run.folder.relative_to(root)), "title": run.title}
+                entry["timed"] = run.is_to_be_timed and run.config.sweep.timing
+                entry["needs"] = None if run.needs is None else str(run.needs.folder.relative_to(root))
+                entries.append(entry)
+        paths.made(root)
         folder = paths.study_folder(output, study)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / PLAN_LOCK):
@@ -66,12 +62,6 @@ def command() -> str:
     """This command, to be called again: without secrets, -q, and keys that would run or time again what is finished."""
     repeated = (word for word in sys.argv[1:] if word.lstrip("+") not in (*AGAIN, QUIET_KEY))
     return shlex.join(["python", "-m", "harness", *words(repeated)])
-
-
-def _planned_entry(run: "PlannedRun") -> Entry:
-    output = Path(run.config.output).absolute()
-    needs = None if run.needs is None else str(run.needs.folder.relative_to(output))
-    return Entry(str(run.folder.relative_to(output)), run.title, run.is_to_be_timed and run.config.sweep.timing, needs)
 
 
 RUNNING, NOT_STARTED, TORN = "running", "not started", "torn"
@@ -150,15 +140,12 @@ def _read_status(output: str, entry: dict[str, Any]) -> RunStatus:
     record, result = run_log.read_json(folder / run_log.RECORD), run_log.result(folder)
     state, reason = _state(folder, record, result)
     needs = paths.planned_folder(output, entry["needs"]) if entry["needs"] else None
-    if state == NOT_STARTED and needs and _state_of(needs) != State.finished.text:
+    needed = run_log.result(needs) if state == NOT_STARTED and needs else None
+    if state == NOT_STARTED and needs and (needed is None or needed["status"] != State.finished):
         reason = f"it needs the pretraining {needs.name}"
     finished = state == State.finished.text
     is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
     return RunStatus(folder, entry["title"], state, reason, is_untimed, len(record.get(tags.RETRIES, [])))
-
-
-def _state_of(folder: Path) -> str:
-    return _state(folder, run_log.read_json(folder / run_log.RECORD), run_log.result(folder))[0]
 
 
 def _state(folder: Path, record: dict[str, Any], result: dict[str, Any] | None) -> tuple[str, str]:

@@ -88,7 +88,7 @@ def conclude(configs: list[RunConfig]) -> int:
 
 def _opened(config: RunConfig) -> Trackers:
     with live_line("opening the trackers"):
-        return Trackers(config)
+        return Trackers(config.tracking)
 
 
 def _studies(planned: list[PlannedRun]) -> list[Path]:

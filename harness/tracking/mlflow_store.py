@@ -100,7 +100,8 @@ class Tracker(Backend):
         with adding(folder):  # commands that share a sweep all send what a killed one has left
             run_id = self.find(record["attempt"])
             if run_id is None:
-                run_tags |= {"attempt": record["attempt"]} | self._pretraining_run(record) | self._parent(record)
+                run_tags |= {"attempt": record["attempt"]} | self._pretraining_run(record)
+                run_tags |= {PARENT: self.study_run()} if role == tags.ROLE_REPLICATE else {}
                 run = self._client.create_run(self.experiment, record["started"], run_tags, record["name"])
         if run_id is not None:
             self._set_tags(run_id, run_tags | {tags.REASON: ""})
@@ -110,9 +111,6 @@ class Tracker(Backend):
         self._client.log_batch(run_id, params=[Param(key, value) for key, value in pages.parameters(record).items()])
         self._client.log_inputs(run_id, datasets=_data_sets(record["parameters"]))
         return run_id
-
-    def _parent(self, record: dict[str, Any]) -> dict[str, str]:
-        return {PARENT: self.study_run()} if record["tags"].get(tags.REPLICATE) == "true" else {}
 
     def log(self, run_id: str, entries: list[dict[str, Any]]) -> None:
         """Adds points of curves, as the run's log has them."""
@@ -262,7 +260,8 @@ class Tracker(Backend):
         """
         self._remove_doubles()
         gone = [run for run in self._runs("attributes.status = 'RUNNING'") if is_gone(run.data.tags.get("process"))]
-        folders = folders_of_attempts(self._output) if gone else {}
+        records = run_log.records(self._output) if gone else {}
+        folders = {record.get("attempt", ""): folder for folder, record in records.items()}
         for run in gone:
             folder = folders.get(run.data.tags.get("attempt", ""))
             if folder is not None and run_log.result(folder) is not None:
@@ -370,11 +369,6 @@ def adding(folder: Path | None) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 stack.enter_context(FileLock(folder / paths.TRACKING_LOCK))
         yield
-
-
-def folders_of_attempts(output: str) -> dict[str, Path]:
-    """Attempt -> folder of every run below `output`."""
-    return {record.get("attempt", ""): folder for folder, record in run_log.records(output).items()}
 
 
 def this_process() -> str:

@@ -212,16 +212,12 @@ class RunLog:
         self.close()
         steps = {key: step for key, step in self._steps.items() if key in self._values}
         result = {"status": status, "time": time_ms or now_ms(), "metrics": self._values, "steps": steps}
-        result["files"] = checksums.of_files(self.folder, [LINES, *_checked(self.folder)])
+        files = [path.relative_to(self.folder).as_posix() for path in artifacts(self.folder)]
+        result["files"] = checksums.of_files(self.folder, [LINES, *(name for name in files if name not in UNCHECKED)])
         write_json(self.folder / RESULT, checksums.with_checksum(result))
 
     def _write(self, entry: dict[str, Any]) -> None:
         self._lines.write(_line({"time": now_ms(), **entry}))
-
-
-def _checked(folder: Path) -> list[str]:
-    names = [path.relative_to(folder).as_posix() for path in artifacts(folder)]
-    return [name for name in names if name not in UNCHECKED]
 
 
 def _line(entry: dict[str, Any]) -> str:
@@ -347,18 +343,14 @@ def torn(folder: Path, weights: bool = False) -> dict[str, str]:
 
     With `weights`, the content of its weights is read too; without, only their size.
     """
-    if links := _links(folder):
-        return links
+    links = [path for path in (folder, *paths.below(folder)) if path.is_symlink()]
+    if links:  # what they name, which may be any file of this machine, would be tracked or overwritten
+        return {path.relative_to(folder).as_posix(): LINK for path in links}
     faults = _torn_record(folder) | _torn_result(folder)
     for place in (paths.WEIGHTS, *(path.relative_to(folder).as_posix() for path in folder.glob(f"{paths.KEPT}/tokens-*"))):
         if (folder / place / checksums.FILE).exists() and checksums.broken_seal(folder / place, weights):
             faults[place] = CHANGED
     return faults
-
-
-def _links(folder: Path) -> dict[str, str]:
-    """A copied folder may name any file of this machine by a link: what it holds would be tracked, or overwritten."""
-    return {path.relative_to(folder).as_posix(): LINK for path in (folder, *paths.below(folder)) if path.is_symlink()}
 
 
 def _torn_record(folder: Path) -> dict[str, str]:

@@ -24,7 +24,7 @@ from harness.terminal import console, counted, duration
 from harness.tracking import database, run_log
 
 if TYPE_CHECKING:
-    from harness.config.schema import RunConfig
+    from harness.config.schema import RunConfig, TrackingConfig
 
 
 class Backend(abc.ABC):
@@ -205,8 +205,8 @@ KINDS = {
 class Trackers:
     """Passes everything on to the trackers that the config chooses. InputError where the package of one is missing."""
 
-    def __init__(self, config: "RunConfig") -> None:
-        self._classes = {key: kind.load(key) for key, kind in KINDS.items() if getattr(config.tracking, key)}
+    def __init__(self, tracking: "TrackingConfig") -> None:
+        self._classes = {key: kind.load(key) for key, kind in KINDS.items() if getattr(tracking, key)}
         self._threads = {key: Background(KINDS[key].name, KINDS[key].advice) for key in self._classes}
         self._backends: dict[tuple[str, ...], Backend] = {}  # of each tracker one for each study
 

@@ -32,7 +32,7 @@ from filelock import FileLock, Timeout
 
 from harness import arms, paths, tags, tasks, versions
 from harness.checksums import TornError
-from harness.config.schema import RunConfig, flatten, to_dict
+from harness.config.schema import HardwareConfig, RunConfig, flatten, to_dict
 from harness.hardware import facts
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request, from_json, to_json
@@ -147,11 +147,11 @@ def _whole_session(output: str, name: str) -> SessionFolder | None:
         return None
 
 
-def session_conditions(config: RunConfig) -> dict[str, str]:
+def session_conditions(hardware: HardwareConfig) -> dict[str, str]:
     """What must not change within a session: the machine, and the code that measures."""
     return {
         "machine": os.uname().nodename,
-        "device": facts.device_name(config.hardware),
+        "device": facts.device_name(hardware),
         "torch": importlib.metadata.version("torch"),
         "versions": json.dumps({part: versions.VERSIONS[part] for part in ("models", "measure")}),
     }
@@ -217,7 +217,7 @@ class Session:
         """Takes over the name and the launches of an interrupted session that times all of this, or begins a new one."""
         config = next(iter(self._timed.values())).config
         shapes = {name: sorted(timed.tasks) for name, timed in self._timed.items()}
-        conditions = session_conditions(config)
+        conditions = session_conditions(config.hardware)
         self.saved = unfinished(config.output, shapes, conditions)
         if self.saved is None:
             self.saved = SessionFolder(config.output, self.name)

@@ -58,7 +58,7 @@ def test_nothing_is_tracked_where_nothing_is_chosen_and_sync_sends_it_later(run_
 
 def test_trackers_of_no_kind_accept_everything(small_config):
     small_config.tracking.mlflow = False
-    trackers = Trackers(small_config)
+    trackers = Trackers(small_config.tracking)
     trackers.send(small_config, lambda backend: 1 / 0)
     trackers.wait()
     assert not trackers.has_store
