@@ -127,10 +127,9 @@ def _help(topics: list[str]) -> int:
     """The help page, or that of a command, a group or a key."""
     if topics and topics[0] in COMMANDS and topics[0] != "run":
         return _run(topics[0], ["--help"])
-    from harness.config import help_of_keys  # the parser of Python, which no run needs
-    from harness.config.help import page  # the page of --help alone
+    from harness.config.help import page, page_of  # the parser of Python, which no run needs
 
-    pages = [help_of_keys.page(topic) for topic in topics if not topic.startswith("-") and topic != "run"]
+    pages = [page_of(topic) for topic in topics if not topic.startswith("-") and topic != "run"]
     print("\n\n".join(pages) if pages else page({name: line for name, (_, line) in COMMANDS.items()}))
     return 0
 

@@ -14,8 +14,7 @@ from harness.audit import claims, scores, timing
 from harness.audit.claims import ModelPart, Reading
 from harness.audit.verdicts import Measured, Point, counted
 from harness.config import compose
-from harness.config.schema import HardwareConfig, RunConfig
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError, unknown
 from harness.hardware import peak_flops

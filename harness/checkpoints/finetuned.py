@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness import checksums
 from harness.checkpoints import native
 from harness.config.choices import TaskKind
-from harness.config.texts import TaskConfig
+from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tracking.run_log import write_json
 

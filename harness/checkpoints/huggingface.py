@@ -15,8 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from harness.config.adopted import Checkpoint
-from harness.config.schema import RunConfig
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
 from harness.tasks import kind_of
 from models.config import EncoderConfig

@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.checkpoints import find_run, huggingface, native
-from harness.config.schema import RunConfig
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
 from models.encoder import Encoder
 from models.heads import MaskedLMHead

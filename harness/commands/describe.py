@@ -24,8 +24,7 @@ from harness.config import compose
 from harness.config.adopted import started_from
 from harness.config.command_line import read
 from harness.config.resolve import MEASURED_LENGTH
-from harness.config.schema import ModelConfig, RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
 from harness.measure import pretraining_heads as heads

@@ -28,8 +28,7 @@ from harness.commands.pictures import STYLE, save
 from harness.commands.predict import SEPARATOR
 from harness.config.choices import TaskKind, TrainedOn
 from harness.config.resolve import MEASURED_LENGTH, has_task, resolve
-from harness.config.schema import HardwareConfig, RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
 from harness.corpus.prepare import Lines
 from harness.data.tokenizer import build, pad_token_id, special_ids
 from harness.errors import InputError

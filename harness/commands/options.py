@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from harness import redact, study
 from harness.commands.grammar import SWEEP, Composed, group_of, key, switch, word
-from harness.config import names
+from harness.config import command_line
 from harness.errors import InputError, unknown
 from harness.study.simulation import Setting
 from models.ranges import Range
@@ -67,7 +67,7 @@ class Store(OutputFolder):
     def __post_init__(self) -> None:
         """InputError for an address that none can be, or whose secrets are not known here."""
         redact.whole(self.uri or "")
-        names.refuse_address(self.uri)
+        command_line.refuse_address(self.uri)
 
 
 def refuse_files(source: Path, to: Path) -> None:

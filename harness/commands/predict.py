@@ -17,8 +17,7 @@ from typing import IO, Any
 from harness.checkpoints import find_run
 from harness.commands.options import Predict
 from harness.config.choices import TaskKind
-from harness.config.schema import RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import RunConfig, TaskConfig
 from harness.errors import InputError, has_half_characters, on_one_line
 from harness.training.predictor import Predictor
 

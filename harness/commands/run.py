@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from harness import study
-from harness.config import command_line, compose, names
+from harness.config import command_line, compose
 from harness.hardware import outer_launcher
 from harness.terminal import console, live_line
 
@@ -37,7 +37,7 @@ def _main(arguments: list[str]) -> int:
 
 def _run_study(configs: "list[RunConfig]") -> int:
     for output in {config.output for config in configs}:
-        names.refuse_output(output)
+        command_line.refuse_output(output)
     study.prepare_workers()  # a launcher plugin calls this in a process of its own
     return _supervisor().run_study(configs)
 

@@ -27,8 +27,7 @@ from harness.commands.options import Tokenizer as Options
 from harness.commands.pictures import STYLE, save
 from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.resolve import Found, resolve
-from harness.config.schema import RunConfig
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import RunConfig, TokenizerConfig
 from harness.corpus.prepare import Lines
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import SPECIAL, special_ids

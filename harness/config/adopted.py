@@ -7,9 +7,8 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from harness.arms import within
-from harness.config import defaults
-from harness.config.schema import RunConfig
-from harness.config.texts import TokenizerConfig
+from harness.config.mistakes import default_choices
+from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
 from harness.paths import conf_directory
 from models.config import EncoderConfig
@@ -100,7 +99,7 @@ def _chosen(config: RunConfig) -> dict[str, str]:
     enhancements = f"[{','.join(sorted(config.enhancements))}]"
     choices = {"enhancement": enhancements, "model": config.model_name, "scale": config.scale_name}
     typed = {override.lstrip("+").partition("=")[0] for override in config.overrides}
-    default = defaults.choices()
+    default = default_choices()
     return {group: name for group, name in choices.items() if group in typed or name not in ("", "[]", default[group])}
 
 

@@ -2,6 +2,20 @@
 
 from enum import Enum
 
+DERIVED = (
+    "enhancements",
+    "matched",
+    "model_keys",
+    "model_name",
+    "overrides",
+    "published",
+    "scale_name",
+    "settings",
+    "swept",
+    "tuned",
+)
+"""Keys of a run that are set by composition and not by the user."""
+
 
 class DataSource(Enum):
     """Where the rows of a task come from, unless a grammar generates them."""

@@ -32,13 +32,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
-from harness.config import defaults, foreign_code, launched, mistakes, names, own_files, recipe
+from harness.config import command_line, mistakes, own_files
 from harness.config.choices import DataSource
-from harness.config.command_line import read
-from harness.config.resolve import from_node, unchecked
+from harness.config.resolve import from_node, refuse_misfit, refuse_unread_parts, unchecked
 from harness.config.schema import ModelConfig, RunConfig, flatten, to_dict
 from harness.config.sweep import Replicate, jobs
-from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.terminal import live_line
@@ -70,7 +68,7 @@ def main(arguments: list[str], run: Run, conclude: Run | None = None) -> int:
     InputError for what cannot be composed. A launcher plug-in (joblib, submitit) calls `run` in its own processes, for one job
     after the other; `conclude` gets the runs of all its jobs here.
     """
-    command = read(arguments)
+    command = command_line.read(arguments)
     sys.argv[1:] = command.words  # a run is tracked with the command that was typed
     with _errors_on_one_line(command.words):
         if "--shell-completion" in command.options:  # of words that may be unfinished
@@ -125,7 +123,7 @@ def _refuse_typed(overrides: list[Override]) -> None:
         for key, part in (pair for one in values for pair in flatten({group: one}).items()):
             mistakes.refuse_no_boolean(key, part)
         if group == "output" and isinstance(value, str) and "${" not in value:
-            names.refuse_output(value)
+            command_line.refuse_output(value)
         for choice in values if group in single else []:  # Hydra merges a list of choices, and the last one would win
             if isinstance(choice, list) and all(isinstance(name, str) for name in choice):
                 raise mistakes.several_choices(group, choice)
@@ -173,7 +171,7 @@ class Source:
     def compose(self, overrides: Iterable[str]) -> tuple[DictConfig, DictConfig]:
         """The composed config, and beside it that of Hydra; InputError for one that names code or a folder."""
         node = hydra.compose(self.name, [*self.settings, *overrides], return_hydra_config=True)
-        foreign_code.refuse(node)
+        own_files.refuse_foreign_code(node)
         HydraConfig.instance().set_config(node)  # for `${hydra:...}`
         of_hydra = node.hydra
         with open_dict(node):
@@ -285,9 +283,9 @@ class Sweep:
 
     def launched(self, words: list[str], run: Run, conclude: Run | None) -> int:
         """Runs every job by the plug-in; returns the exit code of the command."""
-        count = launched.Jobs()
+        count = command_line.Jobs()
 
-        def job(_: DictConfig) -> launched.Ended:
+        def job(_: DictConfig) -> command_line.Ended:
             settings = HydraConfig.get()
             overrides = tuple(OmegaConf.to_container(settings.overrides.task, resolve=False))
             with count.job(words, settings.job.num + 1):
@@ -295,8 +293,8 @@ class Sweep:
                     with _errors_on_one_line(words):
                         composed, _ = runs_of(self.source, overrides, self.swept)
                 except InputError as error:
-                    return launched.Ended([], 2, error)
-                return launched.Ended(composed, run(composed))
+                    return command_line.Ended([], 2, error)
+                return command_line.Ended(composed, run(composed))
 
         context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=NoCallbacks())
         first = hydra.compose(self.source.name, [*self.source.settings, *self.jobs[0]], return_hydra_config=True)
@@ -328,7 +326,7 @@ class NoCallbacks:
 class _Noting:
     """A launcher that says how many jobs there are, and keeps what they give back."""
 
-    def __init__(self, launcher: Any, jobs: launched.Jobs) -> None:
+    def __init__(self, launcher: Any, jobs: command_line.Jobs) -> None:
         self._launcher, self._jobs = launcher, jobs
 
     def __getattr__(self, name: str) -> Any:
@@ -399,7 +397,7 @@ def _members_of_shipped(source: Source, overrides: tuple[str, ...]) -> list[str]
     if source != Source() or any("experiment" in override or override.startswith("task.members") for override in overrides):
         return None
     named = [override.removeprefix("task=") for override in overrides if override.startswith("task=")]
-    path = conf_directory() / "task" / f"{(named or [defaults.choices()['task']])[-1]}.yaml"
+    path = conf_directory() / "task" / f"{(named or [mistakes.default_choices()['task']])[-1]}.yaml"
     return (OmegaConf.load(path).get("members") or None) if path.is_file() else None
 
 
@@ -416,7 +414,7 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
     weights = config.model.init_from
     keys = [override.lstrip("+").partition("=")[0] for override in overrides]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]
-    recipe.refuse_misfit(config, choices.get("recipe"), keys, swept)
+    refuse_misfit(config, choices.get("recipe"), keys, swept)
     if config.data.root is not None and config.data.source is DataSource.hub:
         raise InputError(
             f"data.root={config.data.root!r} is read with data=local alone: add data=local, or leave data.root out"

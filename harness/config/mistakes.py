@@ -11,10 +11,9 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from harness.config import defaults, nearest
-from harness.config.execution import REMOVED
-from harness.config.help import DERIVED
-from harness.config.schema import RunConfig, flatten
+from harness.config import synonyms
+from harness.config.choices import DERIVED
+from harness.config.schema import REMOVED, RunConfig, flatten
 from harness.errors import InputError, Mistakes, SeveralMistakesError, on_one_line, unknown
 from harness.paths import CLAIMS, REFERENCE, conf_directory
 
@@ -159,7 +158,7 @@ def _without_sweep(override: str) -> InputError:
 
 
 def _unknown_choice(group: str, name: str, names: list[str]) -> InputError:
-    return unknown(group, name, names, group, nearest.choices(group, name, names))
+    return unknown(group, name, names, group, synonyms.choices(group, name, names))
 
 
 def unknown_key(key: str) -> InputError:
@@ -170,7 +169,7 @@ def unknown_key(key: str) -> InputError:
     while section not in ("", *known_keys()):
         section = section.rpartition(".")[0]
     names = {name for name in known_keys() if name.rpartition(".")[0] == section} | set([] if section else groups())
-    return unknown("key", key, names, section or "the command line", nearest.keys(key, {*known_keys(), *groups()}))
+    return unknown("key", key, names, section or "the command line", synonyms.keys(key, {*known_keys(), *groups()}))
 
 
 def of_library(overrides: list[str], error: Exception) -> Exception:
@@ -207,7 +206,7 @@ def groups() -> list[str]:
 
 def listed_groups() -> frozenset[str]:
     """Groups that take a list of choices: those whose default is one."""
-    return frozenset(group for group, choice in defaults.choices().items() if not isinstance(choice, str))
+    return frozenset(group for group, choice in default_choices().items() if not isinstance(choice, str))
 
 
 def refuse_merged(choices: Mapping[str, str | None], overrides: list[str]) -> None:
@@ -260,3 +259,11 @@ def _below(schema: type, prefix: str = "") -> Iterator[tuple[str, object]]:
         section = next((kind for kind in (field.type, *get_args(field.type)) if is_dataclass(kind)), None)
         if section is not None:
             yield from _below(section, f"{prefix}{field.name}.")
+
+
+@cache
+def default_choices() -> dict[str, str | list[str]]:
+    """Group -> its choice, a list for a group that takes several."""
+    listed = OmegaConf.to_container(OmegaConf.load(conf_directory() / "config.yaml").defaults)
+    pairs = [pair for entry in listed if isinstance(entry, dict) for pair in entry.items()]
+    return {group: choice for group, choice in pairs if not group.startswith("override ")}

@@ -1,23 +1,34 @@
 """From a composed config to the one that runs: placeholders are replaced by values, impossible values are refused."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from omegaconf import Container, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from harness.arms import within
-from harness.config import names
+from harness.config import command_line
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
-from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, TrainedOn
-from harness.config.execution import ON_FAILURE, REMOVED
-from harness.config.schema import FinetuneConfig, MeasureConfig, PretrainConfig, RunConfig
-from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
+from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, MatchOn, TrainedOn
+from harness.config.schema import (
+    ON_FAILURE,
+    REMOVED,
+    CorpusConfig,
+    FinetuneConfig,
+    MeasureConfig,
+    PretrainConfig,
+    RunConfig,
+    StatedRecipe,
+    TaskConfig,
+    TokenizerConfig,
+)
 from harness.errors import InputError, unknown
+from harness.paths import conf_directory
 from harness.redact import hide
 from models.config import Body
 from models.objectives.config import ObjectiveName
@@ -152,6 +163,11 @@ def _without_teacher(config: RunConfig) -> RunConfig:
     return replace(config, pretrain=replace(config.pretrain, teacher=None), settings=settings)
 
 
+def save(config: RunConfig, path: Path) -> None:
+    """Writes the whole resolved config as YAML."""
+    OmegaConf.save(OmegaConf.structured(config), path)
+
+
 def load(path: Path) -> RunConfig:
     """The resolved config that `save` wrote; InputError for any other file."""
     try:
@@ -242,10 +258,10 @@ def _refuse_combinations(config: RunConfig) -> None:
         raise InputError("sweep.retime=true times again: leave out sweep.timing=false and measure=none, or sweep.retime")
     if config.sweep.on_failure not in ON_FAILURE:
         raise unknown("value", config.sweep.on_failure, ON_FAILURE, "sweep.on_failure")
-    names.refuse_study(config.study)
+    command_line.refuse_study(config.study)
     for key, text in {"arm": config.arm, "task.name": config.task.name, **config.settings}.items():
-        names.refuse_label(key, text)
-    names.refuse_address(config.tracking.uri)
+        command_line.refuse_label(key, text)
+    command_line.refuse_address(config.tracking.uri)
 
 
 def refuse_numbers(config: RunConfig) -> None:
@@ -317,3 +333,81 @@ def _refuse_unreached(pretrain: PretrainConfig) -> None:
             )
     if pretrain.at is not None and pretrain.checkpoint is None and pretrain.at not in pretrain.keep:
         raise InputError(f"pretrain.at={pretrain.at} must be one of pretrain.keep={pretrain.keep}")
+
+
+def refuse_misfit(config: RunConfig, recipe: str | None, keys: list[str], swept: list[str]) -> None:
+    """InputError for published weights at the rate for random ones, and for positions of which some have a head start.
+
+    `keys` are those that the user sets: what they say is meant.
+    """
+    neighbours = "pretrain.neighbour_heads"
+    is_pretrained = config.pretrain.objective is not ObjectiveName.none
+    if is_pretrained and config.pretrain.neighbour_heads and "model.position" in swept and neighbours not in keys:
+        raise InputError(
+            f"recipe={recipe} begins learned positions, and no others, with heads that look at neighbours, and model.position "
+            f"is swept: add {neighbours}=false for an equal start, or {neighbours}=true to keep this one"
+        )
+    starts_from_weights = config.model.init_from is not None and config.pretrain.objective is not ObjectiveName.none
+    if recipe == "small" and starts_from_weights and "pretrain.learning_rate" not in keys:
+        raise InputError(
+            f"recipe=small is for randomly initialised models, not for model.init_from={config.model.init_from}: "
+            "add recipe=bert, or set pretrain.learning_rate"
+        )
+
+
+def note_on_scale(config: RunConfig) -> str | None:
+    """One line on a pretraining of a model that is deeper or wider than those that `recipe=small` of its scale was found at."""
+    shape, stated = config.model, config.model.recipe
+    is_small = config.pretrain.learning_rate == stated.learning_rate
+    if config.pretrain.objective is ObjectiveName.none or shape.init_from is not None or not is_small:
+        return None
+    found = _shapes_that_learned(stated)
+    if any(shape.depth <= depth and shape.hidden_size <= width for depth, width in found):
+        return None
+    shapes = " and ".join(f"L{depth} H{width}" for depth, width in found)
+    tried = f"were found at {shapes}" if found else "were tried at no scale"
+    return (
+        f"pretrain.learning_rate={stated.learning_rate:g} and initial values of {stated.initializer_range:g} (recipe=small) "
+        f"{tried}, here L{shape.depth} H{shape.hidden_size}: larger models may need lower ones; set them, or take recipe=bert"
+    )
+
+
+def _shapes_that_learned(recipe: StatedRecipe) -> list[tuple[int, int]]:
+    """Layers and hidden sizes of the scales that state the same."""
+    scales = [OmegaConf.load(path) for path in sorted((conf_directory() / "scale").glob("*.yaml"))]
+    return [(scale.num_hidden_layers, scale.hidden_size) for scale in scales if scale.get("recipe") == vars(recipe)]
+
+
+class Part(NamedTuple):
+    """When a run reads a part of the config, what to say where none does, and the choice that makes it read."""
+
+    is_read: Callable[[RunConfig], bool]
+    why: str
+    choice: str
+
+
+PARTS = {
+    "pretrain": Part(lambda run: run.pretrain.objective is not ObjectiveName.none, "pretrains", "pretrain=mlm"),
+    "match": Part(lambda run: run.match.cost is not MatchOn.none, "is resized", "match=params"),
+    "search": Part(lambda run: bool(run.search.space), "searches for settings", "search=rate"),
+}
+
+READ_WITHOUT = ("pretrain.checkpoint", "pretrain.at")
+"""Keys that say where finished weights are."""
+
+
+def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
+    """InputError for a typed key of a part that none of the runs reads."""
+    for override in overrides:
+        key, _, value = override.lstrip("+").partition("=")
+        name, dot, _ = key.partition(".")
+        if not dot or name not in PARTS or key in READ_WITHOUT or any(PARTS[name].is_read(run) for run in runs):
+            continue
+        raise InputError(f"{key}={value} has no effect, because {_reason(name, runs)}, or leave it out")
+
+
+def _reason(name: str, runs: list[RunConfig]) -> str:
+    weights = runs[0].pretrain.checkpoint
+    if name == "pretrain" and weights is not None:
+        return f"the pretraining is that of pretrain.from={weights}: name a pretraining with that setting"
+    return f"no run of this command {PARTS[name].why}: add {PARTS[name].choice}"

@@ -7,8 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from harness.config.choices import CorpusSource
-from harness.config.schema import RunConfig
-from harness.config.texts import CorpusConfig
+from harness.config.schema import CorpusConfig, RunConfig
 from harness.corpus import generated, loaded
 from harness.errors import InputError
 

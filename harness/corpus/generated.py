@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from harness.config.texts import CorpusConfig
+from harness.config.schema import CorpusConfig
 from harness.seeds import derive
 from harness.tasks.synthetic.families import BLAME, FILLERS, HUNTERS, OPEN, PRAISE, PREY, SHUT, VERBS
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from harness.config.choices import DataSource
-from harness.config.schema import RunConfig
-from harness.config.texts import CorpusConfig
+from harness.config.schema import CorpusConfig, RunConfig
 from harness.data import hub
 from harness.data.files import torn_parquet
 from harness.data.sources import local_folder, unloadable

@@ -14,8 +14,7 @@ from typing import Any
 from yaml import YAMLError
 
 from harness.config.choices import DataSource
-from harness.config.schema import RunConfig
-from harness.config.texts import DataConfig, TaskConfig
+from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import files as own_files
 from harness.data import hub
 from harness.errors import InputError, on_one_line, unknown

@@ -16,7 +16,7 @@ from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
 
 from harness.config.choices import TokenizerKind
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import TokenizerConfig
 from harness.errors import InputError
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import processes
-from harness.config.schema import RunConfig, save
+from harness.config.resolve import save
+from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.measure.records import MEASURED, REQUEST, Measured, Request, from_json, to_json
 from harness.processes.ending import Ending, Watch, last_lines

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from harness import tasks
 from harness.config.choices import TaskKind
-from harness.config.schema import MeasureConfig, RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import MeasureConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.measure.memory_formula import Shape
 from harness.tasks import prepared

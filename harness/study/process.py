@@ -14,7 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from harness import paths, plateau, processes, tags
-from harness.config.execution import SweepConfig
+from harness.config.schema import SweepConfig
 from harness.hardware import facts, load
 from harness.processes.ending import INVALID, Ending, Watch
 from harness.study import WORKER, leftovers, micro_batches, run_folder

@@ -16,8 +16,8 @@ from filelock import FileLock, Timeout
 
 from harness import checksums, paths, tags
 from harness.checksums import TornError
-from harness.config.resolve import load
-from harness.config.schema import RunConfig, save
+from harness.config.resolve import load, save
+from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.redact import words
 from harness.study.identity import Identity, Inputs

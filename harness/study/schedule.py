@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from harness.config.execution import SweepConfig
+from harness.config.schema import SweepConfig
 from harness.tracking.run_log import State
 
 

@@ -14,8 +14,7 @@ from typing import Any, get_args, get_type_hints
 from harness import arms
 from harness.config.choices import Keep, KeepBest, Sampler
 from harness.config.resolve import refuse_impossible
-from harness.config.schema import FinetuneConfig, RunConfig
-from harness.config.search import SearchConfig
+from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig
 from harness.config.sweep import range_of
 from harness.errors import InputError, unknown
 from harness.terminal import console, counted

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from harness.config.execution import SweepConfig
+from harness.config.schema import SweepConfig
 from harness.errors import InputError
 from harness.study.schedule import LOOKS_AGAIN_S, End, Failures, Order
 from harness.tracking.run_log import State

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from harness import paths, tags
 from harness.checksums import TornError
-from harness.config import launched
+from harness.config import command_line
 from harness.config.command_line import QUIET_KEY
 from harness.errors import InputError
 from harness.redact import words
@@ -50,7 +50,7 @@ def write_plan(planned: Sequence["PlannedRun"]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / PLAN_LOCK):
             plans = run_log.read_or_set_aside(folder / paths.PLAN)
-            mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": launched.sweep(), "runs": entries}
+            mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": command_line.sweep(), "runs": entries}
             before = plans.get(command(), {})
             if mine["sweep"] is not None and before.get("sweep") == mine["sweep"]:
                 planned_here = {entry["folder"] for entry in entries}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import paths, plateau
-from harness.config import launched, recipe
+from harness.config import command_line, resolve
 from harness.config.choices import Device
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -121,7 +121,7 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
     if heading:
         console.plain(heading)
     pretrainings = [run for run in planned if run.inputs.data is None]
-    notes = [*(note for run in planned for note in run.notes), *(recipe.note_on_scale(run.config) for run in pretrainings)]
+    notes = [*(note for run in planned for note in run.notes), *(resolve.note_on_scale(run.config) for run in pretrainings)]
     for note in dict.fromkeys(filter(None, notes)):
         console.plain(note)
     if any(run.drops_weights and run_log.result(run.folder) is None for run in planned):
@@ -201,7 +201,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
 def _labelled(queue: Queue, count: int) -> Iterator[PlannedRun]:
     """The runs, numbered in this order in console lines."""
     for number, run in enumerate(queue, 1):
-        run.label = f"[{launched.place(number, count)}] {run.title}"
+        run.label = f"[{command_line.place(number, count)}] {run.title}"
         yield run
 
 

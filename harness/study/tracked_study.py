@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import paths, tags
-from harness.config import launched
+from harness.config import command_line
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.redact import redacted, whole
@@ -129,7 +129,7 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
         yield
         if waits:
             trackers.wait()
-            is_sweep = len(planned) > 1 and launched.sweep() is None
+            is_sweep = len(planned) > 1 and command_line.sweep() is None
             reported = [study for study in studies if is_sweep and study.write_report()]
         status = "finished"
     finally:

@@ -2,7 +2,7 @@
 
 from harness import metrics
 from harness.config.choices import TaskKind
-from harness.config.texts import TaskConfig
+from harness.config.schema import TaskConfig
 from harness.errors import InputError, Mistakes, unknown
 from harness.tasks import scores
 from harness.tasks.base import Kind

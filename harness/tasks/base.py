@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow
 from tokenizers import Encoding, Tokenizer
 
-from harness.config.texts import TaskConfig
+from harness.config.schema import TaskConfig
 from harness.tasks.rows import Table
 from models.batch import Batch
 from models.heads import Classifier, SequenceClassifier, TokenClassifier

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 from torch import from_numpy
 from torch.nn.functional import cross_entropy, mse_loss
 
-from harness.config.texts import TaskConfig
+from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
 from harness.tasks.rows import HIDDEN, Table

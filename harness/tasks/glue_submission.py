@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.config.choices import TaskKind
-from harness.config.texts import TaskConfig
+from harness.config.schema import TaskConfig
 from harness.errors import InputError, unknown
 
 FOLDER = "submission"

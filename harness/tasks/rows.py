@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 
 from harness.config.choices import TaskKind
-from harness.config.schema import RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import RunConfig, TaskConfig
 from harness.data import sources
 from harness.data.sources import Loaded
 from harness.errors import InputError, Mistakes, unknown

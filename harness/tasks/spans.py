@@ -12,7 +12,7 @@ from tokenizers import Encoding, Tokenizer
 from torch import Tensor, from_numpy, tensor
 
 from harness.config.choices import TaskKind
-from harness.config.texts import TaskConfig
+from harness.config.schema import TaskConfig
 from harness.data.tokenizer import special_ids
 from harness.errors import InputError
 from harness.tasks import scores

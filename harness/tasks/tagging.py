@@ -9,7 +9,7 @@ from tokenizers import Encoding, Tokenizer
 from torch import from_numpy
 from torch.nn.functional import cross_entropy
 
-from harness.config.texts import TaskConfig
+from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
 from harness.tasks.classification import refuse_class, refuse_missing_texts

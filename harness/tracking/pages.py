@@ -95,9 +95,9 @@ def _unused(values: Mapping[str, Any], is_pretraining: bool) -> list[str]:
 @functools.cache
 def _defaults() -> dict[str, str]:
     """Defaults of the schema; keys of a generated data set have them too."""
-    from harness.config import schema, texts  # OmegaConf, which `ui` does not need
+    from harness.config import schema  # 0.1 s, which `ui` does not need
 
-    generated = {f"task.grammar.{key}": value for key, value in schema.to_dict(texts.GrammarConfig()).items()}
+    generated = {f"task.grammar.{key}": value for key, value in schema.to_dict(schema.GrammarConfig()).items()}
     return {key: str(value) for key, value in (schema.flatten(schema.to_dict(schema.RunConfig())) | generated).items()}
 
 

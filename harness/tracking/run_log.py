@@ -26,7 +26,7 @@ from typing import Any
 
 from harness import checksums, metrics, paths, tags
 from harness.checksums import TornError
-from harness.config import names
+from harness.config import command_line
 from harness.errors import InputError
 
 
@@ -315,7 +315,7 @@ def records(output: str) -> dict[Path, dict[str, Any]]:
 def _refuse_foreign_names(path: Path, record: dict[str, Any]) -> None:
     """InputError for a study that cannot be a folder, and for an attempt that is no word; trackers make paths of both."""
     try:
-        names.refuse_study(str(record.get("tags", {}).get(tags.STUDY, "unnamed")))
+        command_line.refuse_study(str(record.get("tags", {}).get(tags.STUDY, "unnamed")))
         if not re.fullmatch(r"[\w-]+", str(record.get("attempt", "unnamed"))):
             raise InputError(f"attempt={record['attempt']!r} must be a word")
     except InputError as error:

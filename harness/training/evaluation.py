@@ -6,8 +6,7 @@ import numpy as np
 import torch
 
 from harness import tasks
-from harness.config.schema import RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.tasks import glue_submission, scores
 from harness.tasks.base import Predictions, Split

@@ -90,8 +90,7 @@ def here(folder: Path) -> dict[str, float]:
     """The figures of the text in this folder, in this process."""
 
     from harness.config.choices import CorpusSource, DataSource
-    from harness.config.schema import RunConfig
-    from harness.config.texts import CorpusConfig, DataConfig, TokenizerConfig
+    from harness.config.schema import CorpusConfig, DataConfig, RunConfig, TokenizerConfig
     from harness.corpus import prepare, sequences
 
     corpus = CorpusConfig(

@@ -18,8 +18,7 @@ from harness.audit import claims
 from harness.checkpoints import huggingface
 from harness.config import own_files
 from harness.config.choices import CorpusSource
-from harness.config.schema import RunConfig
-from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
+from harness.config.schema import CorpusConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.corpus.documents import documents
 from harness.data import tokenizer
 from harness.errors import InputError

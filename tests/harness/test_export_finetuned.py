@@ -13,8 +13,7 @@ from tokenizers import Tokenizer
 from harness.checkpoints import finetuned
 from harness.checkpoints.export import export
 from harness.config.choices import TaskKind
-from harness.config.schema import ModelConfig
-from harness.config.texts import TaskConfig, TokenizerConfig
+from harness.config.schema import ModelConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
 from models.batch import Batch

@@ -15,8 +15,7 @@ from harness.commands import predict
 from harness.commands.grammar import parse
 from harness.commands.options import Predict
 from harness.config.choices import TaskKind
-from harness.config.schema import HardwareConfig, RunConfig
-from harness.config.texts import TaskConfig, TokenizerConfig
+from harness.config.schema import HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
 from models.batch import Batch

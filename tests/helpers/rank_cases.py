@@ -12,8 +12,16 @@ import torch
 from torch import distributed, multiprocessing
 
 from harness.config.choices import CorpusSource, TaskKind
-from harness.config.schema import FinetuneConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig
-from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
+from harness.config.schema import (
+    CorpusConfig,
+    FinetuneConfig,
+    HardwareConfig,
+    ModelConfig,
+    PretrainConfig,
+    RunConfig,
+    TaskConfig,
+    TokenizerConfig,
+)
 from harness.corpus import sequences
 from harness.hardware.device import Machine
 from harness.measure import flops

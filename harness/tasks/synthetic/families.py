@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.config.choices import Rule
-from harness.config.texts import GrammarConfig
+from harness.config.schema import GrammarConfig
 from harness.errors import InputError
 from harness.seeds import derive
 

@@ -10,7 +10,7 @@ from harness.audit.claims import Claim, ModelPart, Reading, Relation, Score, arm
 from harness.audit.measures import Shapes
 from harness.audit.scores import facts_of
 from harness.config.mistakes import groups
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.paths import conf_directory

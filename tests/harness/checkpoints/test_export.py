@@ -21,8 +21,7 @@ from harness.checkpoints import native
 from harness.checkpoints.export import by_our_reader, by_transformers, check, export
 from harness.commands.export import summary
 from harness.config.choices import TokenizerKind
-from harness.config.schema import ModelConfig
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import ModelConfig, TokenizerConfig
 from harness.data.tokenizer import build, special_ids
 from harness.errors import InputError
 from models.batch import Batch

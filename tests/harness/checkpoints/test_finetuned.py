@@ -8,7 +8,7 @@ from variant_files import variant
 
 from harness.checkpoints import finetuned
 from harness.config.choices import TaskKind
-from harness.config.texts import TaskConfig
+from harness.config.schema import TaskConfig
 from models.heads import SequenceClassifier, TokenClassifier, build_classifier
 
 MODELS = sorted(path.stem for path in (Path(__file__).parents[3] / "conf" / "model").glob("*.yaml"))

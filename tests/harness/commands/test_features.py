@@ -23,8 +23,7 @@ from harness.commands import features
 from harness.commands.features import refuse_other_model
 from harness.commands.grammar import parse
 from harness.commands.options import Features
-from harness.config.schema import HardwareConfig, RunConfig
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
 from models.config import EncoderConfig, Init, Position

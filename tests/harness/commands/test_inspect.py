@@ -21,8 +21,7 @@ from harness.commands.inspect import as_table, attention_note, sequences_of
 from harness.commands.inspect_pictures import AttentionMap, InputSequence, maps_of
 from harness.commands.options import Inspect
 from harness.config.choices import DataSource, TaskKind
-from harness.config.schema import ModelConfig, RunConfig
-from harness.config.texts import DataConfig, TaskConfig, TokenizerConfig
+from harness.config.schema import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
 from models.batch import Batch

@@ -13,7 +13,7 @@ from harness.__main__ import main
 from harness.checkpoints import finetuned, native
 from harness.commands import inspect
 from harness.config.choices import TaskKind
-from harness.config.texts import TaskConfig, TokenizerConfig
+from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from models.batch import Batch
 from models.config import EncoderConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from harness.config.texts import TaskConfig
+from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.tasks import glue_submission

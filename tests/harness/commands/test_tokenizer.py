@@ -11,7 +11,7 @@ from harness.__main__ import main
 from harness.commands.options import TOKENIZERS
 from harness.commands.tokenizer import MOST, bins, count, groups, percent, pieces_of, plain_words, text_of
 from harness.config.choices import TokenizerKind
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import TokenizerConfig
 from harness.data.tokenizer import build
 
 ROWS = [("the fox runs", 0), ("foxes run, they say!", 1), ("a hare hears the fox", 0), ("the hares ran", 1)] * 5

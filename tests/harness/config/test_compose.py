@@ -251,5 +251,5 @@ def test_a_saved_config_loads_equal(compose, tmp_path: Path):
     (run,) = compose(
         "task=order", "model=albert", "enhancement=[windowed]", "hardware.dtype=bf16", "data=local", "data.root=/data"
     )
-    configs.save(run, tmp_path / "config.yaml")
+    resolve.save(run, tmp_path / "config.yaml")
     assert resolve.load(tmp_path / "config.yaml") == run

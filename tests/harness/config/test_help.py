@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 
 from harness.__main__ import main
 from harness.commands import COMMANDS
-from harness.config.help import DERIVED, GROUPS, page
-from harness.config.help_of_keys import page as page_of
+from harness.config.choices import DERIVED
+from harness.config.help import GROUPS, page, page_of
 from harness.config.mistakes import groups
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError

@@ -9,8 +9,7 @@ import pytest
 
 from harness.config.compose import outside_of_a_command
 from harness.config.resolve import refuse_impossible
-from harness.config.schema import RunConfig
-from harness.config.texts import GrammarConfig
+from harness.config.schema import GrammarConfig, RunConfig
 from harness.errors import InputError
 from models.ranges import Range
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.config.recipe import note_on_scale
+from harness.config.resolve import note_on_scale
 from harness.errors import InputError
 
 GOES_ON = ("task=none", "scale=tiny", "pretrain=mlm", "model.init_from=published")

@@ -9,8 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from harness.config.choices import CorpusSource, DataSource
-from harness.config.schema import RunConfig
-from harness.config.texts import CorpusConfig, DataConfig
+from harness.config.schema import CorpusConfig, DataConfig, RunConfig
 from harness.corpus.documents import documents
 from harness.errors import InputError
 from harness.tasks.synthetic import families as tasks_grammar

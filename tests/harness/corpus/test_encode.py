@@ -13,7 +13,7 @@ from tokenizers.models import WordLevel
 from tokenizers.normalizers import BertNormalizer
 
 from harness.config.choices import TokenizerKind
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import TokenizerConfig
 from harness.corpus import encode
 from harness.data import tokenizer as tokenizers
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from harness.config.choices import CorpusSource
-from harness.config.schema import RunConfig
-from harness.config.texts import CorpusConfig, TokenizerConfig
+from harness.config.schema import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import overlap as overlaps
 from harness.corpus import prepare, sequences
 from harness.corpus.overlap import overlap

@@ -14,8 +14,7 @@ from tokenizers import Tokenizer
 
 from harness import paths
 from harness.config.choices import CorpusSource, TokenizerKind
-from harness.config.schema import RunConfig
-from harness.config.texts import CorpusConfig, TokenizerConfig
+from harness.config.schema import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.corpus.documents import documents
 from harness.data import tokenizer as tokenizers

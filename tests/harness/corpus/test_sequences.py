@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from harness.config.choices import CorpusSource
-from harness.config.schema import RunConfig
-from harness.config.texts import CorpusConfig, TokenizerConfig
+from harness.config.schema import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.corpus.sequences import Corpus, Sequences
 from harness.errors import InputError

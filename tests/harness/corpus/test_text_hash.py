@@ -11,8 +11,7 @@ import pytest
 
 from harness import paths
 from harness.config.choices import CorpusSource, DataSource
-from harness.config.schema import RunConfig
-from harness.config.texts import CorpusConfig, DataConfig
+from harness.config.schema import CorpusConfig, DataConfig, RunConfig
 from harness.corpus import text_hash as module
 from harness.corpus.text_hash import text_hash
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.resolve import load
-from harness.config.texts import TaskConfig, TokenizerConfig
+from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import tokenizer as tokenizers
 from harness.tasks.base import Examples
 from harness.tasks.spans import Spans

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.schema import RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.tasks.rows import load_table
 

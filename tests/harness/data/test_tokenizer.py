@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.choices import TokenizerKind
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 
@@ -35,7 +35,7 @@ FRESH = """\
 import hashlib, random
 from harness.data import tokenizer
 from harness.config.choices import TokenizerKind
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import TokenizerConfig
 stream = random.Random(0)
 words = ["".join(stream.choices("abcdefgh", k=stream.randint(1, 6))) for _ in range(300)]
 rare = [chr(code) for code in range(0x3B1, 0x3C9)]

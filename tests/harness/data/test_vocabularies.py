@@ -16,8 +16,7 @@ from tokenizers import Tokenizer
 from harness import paths
 from harness.config.choices import TokenizerKind
 from harness.config.resolve import load as load_config
-from harness.config.schema import RunConfig
-from harness.config.texts import TokenizerConfig
+from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data import tokenizer as tokenizers
 from harness.errors import InputError
 from harness.paths import conf_directory

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from harness.config.choices import TaskKind
-from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.measure.subject import BATCHES, Subject

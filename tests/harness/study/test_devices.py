@@ -13,7 +13,8 @@ from child_processes import wait_for
 from torch import distributed
 
 from harness import tags
-from harness.config.schema import HardwareConfig, save
+from harness.config.resolve import save
+from harness.config.schema import HardwareConfig
 from harness.errors import InputError
 from harness.hardware import device
 from harness.study import ranks

@@ -13,7 +13,7 @@ import slurm
 from child_processes import wait_for
 
 from harness import paths
-from harness.config import launched
+from harness.config import command_line
 from harness.study import status
 from harness.study.plan import plan
 
@@ -70,9 +70,9 @@ def test_jobs_have_their_number_of_all_and_the_command_ends_with_the_report(run_
 
 @pytest.mark.parametrize(("runs", "expected"), [(1, ["3/12"]), (2, ["3/12: 1/2", "3/12: 2/2"])])
 def test_a_run_of_a_job_has_the_place_of_the_job(runs, expected):
-    with launched.Jobs(count=12).job([], 3):
-        assert [launched.place(number, runs) for number in range(1, runs + 1)] == expected
-    assert launched.place(1, 2) == "1/2"
+    with command_line.Jobs(count=12).job([], 3):
+        assert [command_line.place(number, runs) for number in range(1, runs + 1)] == expected
+    assert command_line.place(1, 2) == "1/2"
 
 
 @pytest.mark.long
@@ -131,6 +131,6 @@ def test_a_new_sweep_of_the_same_command_replaces_the_plan(compose, small, outpu
     first, second = ([item] for item in plan(compose("-m", *small, "study=s", "seed=1,2", f"output={output}")))
     for sweep, jobs, expected in (("a", (first, second), 2), ("b", (second,), 1), ("c", (first,), 1)):
         for job in jobs:
-            with launched.Jobs(sweep).job(["-m", "seed=1,2"], 1):
+            with command_line.Jobs(sweep).job(["-m", "seed=1,2"], 1):
                 status.write_plan(job)
         assert planned(output) == {"python -m harness -m seed=1,2": expected}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.execution import SweepConfig
+from harness.config.schema import SweepConfig
 from harness.hardware import load
 from harness.study import process
 from harness.study.process import BUSY_CPUS, LoadCheck, Watchdog

@@ -8,7 +8,8 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from harness.config import resolve
-from harness.config.schema import RunConfig, save
+from harness.config.resolve import save
+from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.study import execute, run_folder
 from harness.study.plan import PlannedRun, plan

@@ -13,7 +13,7 @@ import pytest
 from child_processes import PATIENCE_S, wait_for, workers
 from small_study import STUDY, results
 
-from harness.config.execution import SweepConfig
+from harness.config.schema import SweepConfig
 from harness.study import process, supervisor
 from harness.study.plan import plan
 from harness.study.process import Command, LoadCheck, Outcome

@@ -6,7 +6,7 @@ import pytest
 
 from harness import tasks
 from harness.config.choices import TokenizerKind
-from harness.config.texts import TaskConfig, TokenizerConfig
+from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.tasks.classification import refuse_missing_texts

@@ -11,8 +11,7 @@ from pyarrow import parquet
 
 from harness import paths, tasks
 from harness.config.choices import DataSource, TaskKind
-from harness.config.schema import HardwareConfig, RunConfig
-from harness.config.texts import DataConfig, TaskConfig, TokenizerConfig
+from harness.config.schema import DataConfig, HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import flops

@@ -13,8 +13,7 @@ from tokenizers import Tokenizer
 
 from harness import paths
 from harness.config.choices import DataSource
-from harness.config.schema import RunConfig
-from harness.config.texts import DataConfig, GrammarConfig, TaskConfig, TokenizerConfig
+from harness.config.schema import DataConfig, GrammarConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.tasks import prepared as cache
 from harness.tasks.rows import load_table

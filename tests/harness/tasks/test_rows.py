@@ -9,8 +9,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
 from harness.config.choices import DataSource, TaskKind
-from harness.config.schema import RunConfig
-from harness.config.texts import DataConfig, TaskConfig
+from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.tasks.rows import Table, load_rows, load_table
 

@@ -12,8 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from harness.config.choices import DataSource, TaskKind
-from harness.config.schema import RunConfig
-from harness.config.texts import DataConfig, TaskConfig
+from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.tasks import prepared as cache
 from harness.tasks.rows import Table, load_table

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 
 from harness import tasks
 from harness.config.choices import TaskKind
-from harness.config.texts import TaskConfig, TokenizerConfig
+from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.tasks.base import Examples, Split

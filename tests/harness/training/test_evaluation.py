@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.choices import TaskKind
-from harness.config.texts import TaskConfig
+from harness.config.schema import TaskConfig
 from harness.tasks.base import Predictions
 from harness.tracking.run_log import Reader, RunLog
 from harness.training.evaluation import write_scores

@@ -11,8 +11,7 @@ from datasets import ClassLabel, Dataset, Features, Value
 from pyarrow import parquet
 
 from harness.config.choices import CorpusSource, TaskKind
-from harness.config.schema import HardwareConfig, RunConfig
-from harness.config.texts import CorpusConfig, TaskConfig, TokenizerConfig
+from harness.config.schema import CorpusConfig, HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.corpus import prepare
 from harness.errors import InputError
 from harness.hardware.device import Machine

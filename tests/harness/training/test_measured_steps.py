@@ -8,8 +8,7 @@ import torch
 from harness import processes
 from harness.commands.memory import probe
 from harness.config.choices import Device, Dtype, TaskKind
-from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula

@@ -12,8 +12,7 @@ from torch.nn import functional as F
 from harness import metrics
 from harness.checkpoints import native
 from harness.config.choices import CorpusSource
-from harness.config.schema import HardwareConfig, ModelConfig, PretrainConfig, RunConfig
-from harness.config.texts import CorpusConfig, TokenizerConfig
+from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
 from harness.training.masked_lm_eval import MaskedLMEval

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.tasks.base import Split

@@ -10,8 +10,7 @@ from safetensors.torch import load_file
 
 from harness import paths
 from harness.config.choices import CorpusSource
-from harness.config.schema import HardwareConfig, ModelConfig, PretrainConfig, RunConfig
-from harness.config.texts import CorpusConfig, TokenizerConfig
+from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
 from harness.measure.memory import Baseline

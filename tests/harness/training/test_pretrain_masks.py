@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from harness.config.choices import CorpusSource
-from harness.config.schema import HardwareConfig, ModelConfig, PretrainConfig, RunConfig
-from harness.config.texts import CorpusConfig, TokenizerConfig
+from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
 from harness.training.distributed import Ranks

@@ -8,8 +8,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig
-from harness.config.texts import TaskConfig
+from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.measure.components import COMPONENTS, Ranges, component_of, of_range

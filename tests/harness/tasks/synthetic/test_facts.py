@@ -8,7 +8,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from harness.config.choices import Rule
-from harness.config.texts import GrammarConfig
+from harness.config.schema import GrammarConfig
 from harness.errors import InputError
 from harness.tasks.synthetic.families import (
     BLAME,

@@ -11,8 +11,7 @@ from tokenizers import Tokenizer
 
 from harness import paths
 from harness.config.choices import Rule
-from harness.config.schema import RunConfig
-from harness.config.texts import GrammarConfig, TokenizerConfig
+from harness.config.schema import GrammarConfig, RunConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.tasks import prepared

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.config import mistakes, nearest
+from harness.config import mistakes, synonyms
 from harness.config.mistakes import unknown_key
 from harness.config.synonyms import CHOICES, KEYS
 from harness.paths import conf_directory
@@ -49,7 +49,7 @@ KNOWN = {*mistakes.known_keys(), *mistakes.groups()}
     ],
 )
 def test_key_is_found_by_its_meaning_its_last_part_or_its_spelling(unknown, meant):
-    assert nearest.keys(unknown, KNOWN) == meant
+    assert synonyms.keys(unknown, KNOWN) == meant
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_key_is_found_by_its_meaning_its_last_part_or_its_spelling(unknown, mean
     ],
 )
 def test_choice_is_found_by_its_meaning_its_letters_or_its_spelling(group, unknown, meant):
-    assert nearest.choices(group, unknown, [path.stem for path in (conf_directory() / group).glob("*.yaml")]) == [meant]
+    assert synonyms.choices(group, unknown, [path.stem for path in (conf_directory() / group).glob("*.yaml")]) == [meant]
 
 
 def test_synonyms_are_of_keys_and_choices_that_there_are():

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from harness.config import names, resolve
+from harness.config import command_line, resolve
 from harness.config.compose import main
-from harness.config.schema import save
+from harness.config.resolve import save
 from harness.errors import InputError
 from harness.paths import RESERVED
 
@@ -16,34 +16,34 @@ from harness.paths import RESERVED
 )
 def test_study_that_cannot_be_a_folder_of_its_own_is_one_line(study):
     with pytest.raises(InputError, match="study=") as refused:
-        names.refuse_study(study)
+        command_line.refuse_study(study)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("study", ["default", "a b", "étude", "v1.2", "caches", "x" * 120])
 def test_other_names_are_studies(tmp_path, study):
-    names.refuse_study(study)
-    names.refuse_output(str(tmp_path / "new" / "folder"))
+    command_line.refuse_study(study)
+    command_line.refuse_output(str(tmp_path / "new" / "folder"))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["a%b", "a?b", "a#b", "a\nb"])
 def test_output_that_an_address_cannot_hold_is_refused(tmp_path, name):
     with pytest.raises(InputError, match=r"output=.* must be a folder without % [?] #"):
-        names.refuse_output(str(tmp_path / name))
+        command_line.refuse_output(str(tmp_path / name))
 
 
 @pytest.mark.parametrize("below", ["", "/below"])
 def test_output_at_or_below_a_file_is_refused(tmp_path, below):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"must be a folder: .*file is none"):
-        names.refuse_output(f"{tmp_path}/file{below}")
+        command_line.refuse_output(f"{tmp_path}/file{below}")
 
 
 def test_read_only_output_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
     with pytest.raises(InputError, match="must be a folder that can be written to"):
-        names.refuse_output(str(tmp_path))
+        command_line.refuse_output(str(tmp_path))
 
 
 def test_a_saved_config_is_read_where_its_folder_is_read_only(compose, tmp_path, monkeypatch):
