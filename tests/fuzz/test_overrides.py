@@ -64,7 +64,7 @@ def is_of_the_shell(words: list[str]) -> bool:
 def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path) -> Callable[[list[str]], None]:
     """Tries one command line without running what it plans."""
     monkeypatch.setattr("sys.argv", ["harness"])
-    monkeypatch.setattr(run.workers, "prepare", lambda: None)
+    monkeypatch.setattr(run.study, "prepare_workers", lambda: None)
     monkeypatch.setattr(run, "_run_study", lambda configs: 0)
 
     def tried_once(drawn: list[str]) -> None:
