@@ -6,6 +6,7 @@ A whole sweep is composed before its first run starts, so that a wrong value sto
 import contextlib
 import copy
 import functools
+import io
 import logging
 import pickle
 import sys
@@ -94,7 +95,9 @@ def main(arguments: list[str], run: Run, conclude: Run | None = None) -> int:
 def _shown_by_hydra() -> int:
     _make_known_to_hydra()
     OwnFolder.path = None  # Hydra reads the option itself
-    hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(lambda _: None)()
+    with contextlib.redirect_stdout(io.StringIO()) as shown:  # Hydra has a traceback where its reader has ended
+        hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(lambda _: None)()
+    print(shown.getvalue(), end="")
     return 0
 
 
