@@ -29,7 +29,7 @@ def one_thread():
 
 @pytest.fixture
 def study(make_run, study_of, monkeypatch):
-    monkeypatch.setattr(render, "can_draw_apart", lambda: True)  # whatever this machine has
+    monkeypatch.setattr(render, "can_fork", lambda: True)  # whatever this machine has
     runs = [make_run(arm, seed=seed) for arm in ("base", "albert") for seed in (0, 1)]
     curves = {run.run_id: {step: 1 / step for step in (1, 2, 3)} for run in runs}
     return replace(study_of(compare("s", runs), {"finetune/loss": curves}), forkable=True)
