@@ -61,8 +61,20 @@ SCORE_TITLES = {
 LAUNCHES = "timing/"
 """Phase of the metrics whose step is the number of a launch in its session."""
 
-LATENCY, THROUGHPUT = f"{LAUNCHES}latency_ms", f"{LAUNCHES}tokens_per_s"
-"""The two metrics of a launch that timings are compared by."""
+LATENCY, THROUGHPUT, TRAINING = f"{LAUNCHES}latency_ms", f"{LAUNCHES}tokens_per_s", f"{LAUNCHES}train_tokens_per_s"
+"""What timings are compared by, of a launch and by the wall clock: what a user waits for."""
+
+DEVICE_LATENCY, DEVICE_THROUGHPUT = f"{LAUNCHES}latency_device_ms", f"{LAUNCHES}tokens_per_device_s"
+DEVICE_TRAINING = f"{LAUNCHES}train_tokens_per_device_s"
+"""The same by the clock of the device: CPU time of the one thread that computes, or GPU time, without the work of others."""
+
+DEVICE_TIME = {LATENCY: DEVICE_LATENCY, THROUGHPUT: DEVICE_THROUGHPUT, TRAINING: DEVICE_TRAINING}
+"""Metric of a launch by the wall clock -> the same by that of the device."""
+
+SHORT = {
+    name: short for pair, short in zip(DEVICE_TIME.items(), ("latency", "throughput", "training"), strict=True) for name in pair
+}
+"""Metric of a launch -> its name in a line about a session, which has one of each two."""
 
 LENGTHS = "scaling/"
 """Phase of the metrics whose step is the length of the text in tokens."""
@@ -212,10 +224,19 @@ def _of_measuring() -> list[Metric]:
 def _by_step() -> list[Metric]:
     lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
     return [
-        Metric("timing/latency_ms", "ms", lower, "latency p50 of one launch"),
+        Metric("timing/latency_ms", "ms", lower, "median latency of one launch, wall clock"),
         Metric("timing/tokens_per_s", "tokens/s", higher, "inference throughput of one launch"),
+        Metric("timing/latency_device_ms", "ms", lower, "latency of one launch, device time, trimmed mean"),
+        Metric("timing/tokens_per_device_s", "tokens/s", higher, "inference throughput of one launch, device time"),
+        Metric("timing/train_tokens_per_s", "tokens/s", higher, "throughput of the training steps of one launch"),
+        Metric("timing/train_tokens_per_device_s", "tokens/s", higher, "throughput of its training steps, device time"),
         Metric("timing/reference_ms", "ms", neither, "reference workload between the calls of that launch"),
         Metric("timing/throughput_reference_ms", "ms", neither, "reference workload between its passes over batches"),
+        Metric("timing/train_reference_ms", "ms", neither, "reference workload between its training steps"),
+        Metric("timing/reference_device_ms", "ms", neither, "device time of the reference between calls"),
+        Metric("timing/throughput_reference_device_ms", "ms", neither, "device time of the reference between passes"),
+        Metric("timing/train_reference_device_ms", "ms", neither, "device time of the reference between training steps"),
+        Metric("timing/peak_memory_bytes", "bytes", lower, "peak memory of building the model and its first call"),
         Metric("timing/load_average", "processes", neither, "load average at that launch"),
         Metric("timing/cpu_mhz", "MHz", neither, "clock of the CPUs at that launch"),
         Metric("timing/foreign_cpus", "CPUs", neither, "CPUs that others kept busy during that launch"),
@@ -283,10 +304,28 @@ def _of_tasks() -> list[Metric]:
     lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
     return [
         Metric("inference/latency_ms_min", "ms", lower, "latency min", Compared.SHOWN),
+        Metric("inference/latency_device_ms", "ms", lower, "latency, device time", Compared.BY_LAUNCH, DEVICE_LATENCY),
         Metric("inference/latency_ms_p50", "ms", lower, "latency p50", Compared.BY_LAUNCH, LATENCY),
         Metric("inference/latency_ms_p90", "ms", lower, "latency p90", Compared.SHOWN),
         Metric("inference/latency_ms_p99", "ms", lower, "latency p99", Compared.SHOWN),
+        Metric(
+            "inference/tokens_per_device_s",
+            "tokens/s",
+            higher,
+            "inference throughput, device time",
+            Compared.BY_LAUNCH,
+            DEVICE_THROUGHPUT,
+        ),
         Metric("inference/tokens_per_s", "tokens/s", higher, "inference throughput", Compared.BY_LAUNCH, THROUGHPUT),
+        Metric(
+            "train_step/tokens_per_device_s",
+            "tokens/s",
+            higher,
+            "throughput of training steps, device time",
+            Compared.BY_LAUNCH,
+            DEVICE_TRAINING,
+        ),
+        Metric("train_step/tokens_per_s", "tokens/s", higher, "throughput of training steps", Compared.BY_LAUNCH, TRAINING),
         Metric("inference/peak_memory_bytes", "bytes", lower, "inference peak memory"),
         Metric("finetune/loss", "loss", lower, "training loss"),
         Metric("finetune/tokens_per_s", "tokens/s", higher, "training throughput", Compared.ABOVE_FLOOR, THROUGHPUT),

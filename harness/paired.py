@@ -115,6 +115,10 @@ class Difference:
             return both
         return both / 2 if side * distance > 0 else 1 - both / 2
 
+    def is_within(self, margin: float, level: float) -> bool:
+        """Whether two one-sided tests at this level show the mean within the margin."""
+        return max(self.t_test_p(-margin, 1), self.t_test_p(margin, -1)) <= level
+
     def _p_by_interval(self, distance: float) -> float:
         """The smallest p whose interval reaches no farther than the distance."""
         low, high = 0.0, 1.0
@@ -174,6 +178,17 @@ def of_differences(differences: Sequence[float]) -> Difference:
     tied = over.sd <= ROUNDING * max(1e-3, abs(over.minimum), abs(over.maximum))
     error = 0.0 if tied else over.sd / math.sqrt(over.n)
     return Difference(over.n, over.mean, error, sign_flip_p(differences), freedom=over.n - 1, independent=over.n)
+
+
+CLOCK = 1e-6
+"""Share of a time or a loss that is certainly resolved: equal ratios are no ties of coarse steps."""
+
+
+def scattered(found: Difference, step: float) -> Difference:
+    """At least the scatter that rounding to a step leaves: two values, each uniform within one."""
+    if found.error is None or found.independent is None:
+        return found
+    return replace(found, error=max(found.error, step / math.sqrt(6 * found.independent)))
 
 
 def group_means(names: Sequence[str], values: Sequence[float]) -> list[float]:

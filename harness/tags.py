@@ -44,6 +44,9 @@ RECIPE = "recipe"
 SESSION = "session"
 """Name of the series of interleaved launches in which the run was timed; only runs of one session are paired by launch."""
 
+LOOKS = "looks"
+"""After how many numbers of rounds the session could have ended: each look at the comparisons has its part of the level."""
+
 REPLICATE = "replicate"
 """`true` for the A/A replicate: a second timing of the baseline in its session, which shows the noise."""
 

@@ -3,9 +3,10 @@
 import types
 import typing
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from statistics import median
+from statistics import fmean, median
 from typing import Any, TypeVar
 
+from harness import metrics
 from harness.measure.flops import StepFlops
 from harness.measure.memory_formula import Parts
 
@@ -37,23 +38,41 @@ class WarmUp:
     raw_ms: list[float]
 
 
+TRIMMED = 0.2
+"""Share of the calls that a trimmed mean leaves out at either end."""
+
+
+def trimmed_mean(values: list[float]) -> float:
+    """The mean without the smallest and the largest fifth."""
+    cut = int(TRIMMED * len(values))
+    return fmean(sorted(values)[cut : len(values) - cut])
+
+
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds of every timed call, and of the reference workload between them."""
+    """Milliseconds of every timed call, and of the reference workload between them, by the wall clock.
+
+    `device_ms`, `reference_device_ms`: the same calls by the clock of the device (`latency.Clocked`); None where it has none.
+    """
 
     raw_ms: list[float]
     reference_ms: list[float]
     warm_up: WarmUp
+    device_ms: list[float] | None = None
+    reference_device_ms: list[float] | None = None
 
     @property
     def ms(self) -> float:
-        """Median of the calls."""
+        """Median of the calls by the wall clock."""
         return median(self.raw_ms)
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Total work and total synchronised time; joules are None without an energy counter."""
+    """Total work and total synchronised time; joules are None without an energy counter.
+
+    `device_seconds`, `reference_device_ms`: by the clock of the device; None where it has none.
+    """
 
     seconds: float
     tokens: int
@@ -61,11 +80,24 @@ class Throughput:
     samples: int
     joules: float | None
     reference_ms: list[float]
+    device_seconds: float | None = None
+    reference_device_ms: list[float] | None = None
 
     @property
     def tokens_per_s(self) -> float:
         """Without padding."""
         return self.tokens / self.seconds
+
+
+@dataclass(frozen=True)
+class TrainingTime:
+    """Milliseconds of every timed training step over batches of so many tokens, without padding, by both clocks as Latency."""
+
+    tokens: int
+    raw_ms: list[float]
+    reference_ms: list[float]
+    device_ms: list[float] | None = None
+    reference_device_ms: list[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,8 +129,38 @@ class Launch:
     cpu_mhz: float | None
     gpu_processes: int | None
     peak_flops_per_s: float | None
+    training: TrainingTime | None = None
+    peak_memory_bytes: int | None = None  # of building the model and its first call, at batch 1
     round: int = 0
     repeated: int = 0  # launches of this round that were discarded
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Metric of a launch -> value, of what was measured: medians by the wall clock, trimmed means by that of the device."""
+        work, steps = self.throughput, self.training
+        values = {
+            metrics.LATENCY: self.latency.ms,
+            "timing/reference_ms": median(self.latency.reference_ms),
+            metrics.THROUGHPUT: work.tokens_per_s,
+            "timing/throughput_reference_ms": median(work.reference_ms),
+            "timing/peak_memory_bytes": self.peak_memory_bytes,
+            "timing/load_average": self.load_average,
+            "timing/cpu_mhz": self.cpu_mhz,
+            "timing/foreign_cpus": self.foreign_cpus,
+        }
+        if self.latency.device_ms:
+            values[metrics.DEVICE_LATENCY] = trimmed_mean(self.latency.device_ms)
+            values["timing/reference_device_ms"] = trimmed_mean(self.latency.reference_device_ms)
+        if work.device_seconds:
+            values[metrics.DEVICE_THROUGHPUT] = work.tokens / work.device_seconds
+            values["timing/throughput_reference_device_ms"] = trimmed_mean(work.reference_device_ms)
+        if steps:
+            values[metrics.TRAINING] = 1e3 * steps.tokens / median(steps.raw_ms)
+            values["timing/train_reference_ms"] = median(steps.reference_ms)
+        if steps and steps.device_ms:
+            values[metrics.DEVICE_TRAINING] = 1e3 * steps.tokens / trimmed_mean(steps.device_ms)
+            values["timing/train_reference_device_ms"] = trimmed_mean(steps.reference_device_ms)
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)

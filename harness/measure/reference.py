@@ -1,11 +1,12 @@
 """A fixed workload whose time shows how fast the machine was while a model was timed."""
 
+from collections.abc import Callable
 from statistics import median
 
 import torch
 
 from harness.hardware.device import Machine
-from harness.measure.latency import time_ms
+from harness.measure.latency import Clocked, clocked
 
 SIZE = 384
 """Rows of the matrices that are multiplied."""
@@ -26,14 +27,14 @@ class Reference:
         self._matrix = torch.randn(SIZE, SIZE, generator=stream).to(machine.device)
         self._line = torch.randn(ELEMENTS, generator=stream).to(machine.device)
         self._product, self._total = torch.empty_like(self._matrix), torch.empty_like(self._line)
-        self.time_ms()
+        self.clocked()
 
-    def time_ms(self) -> float:
-        """Median milliseconds of a few calls; restores the number of threads."""
+    def clocked(self) -> Clocked:
+        """Medians of a few calls by both clocks; restores the number of threads."""
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            return median(time_ms(self._work, self._machine) for _ in range(CALLS))
+            return Clocked(*map(median, zip(*(clocked(self._work, self._machine) for _ in range(CALLS)), strict=True)))
         finally:
             torch.set_num_threads(threads)
 
@@ -41,3 +42,28 @@ class Reference:
         for _ in range(4):
             torch.mm(self._matrix, self._matrix, out=self._product)
         torch.add(self._line, self._line, out=self._total)
+
+
+class Clocks:
+    """Calls that are timed with the reference workload in between: milliseconds of both by both clocks."""
+
+    def __init__(self, machine: Machine, reference: Reference) -> None:
+        self._machine, self._reference = machine, reference
+        self._calls: list[Clocked] = []
+        self._between: list[Clocked] = [reference.clocked()]
+
+    def time(self, call: Callable[[], object]) -> None:
+        """Times one call."""
+        self._calls.append(clocked(call, self._machine))
+
+    def time_reference(self) -> None:
+        """Times the reference workload."""
+        self._between.append(self._reference.clocked())
+
+    def lists(self) -> dict[str, list[float] | None]:
+        """The fields of a record, Latency or TrainingTime: `raw_ms`, `reference_ms`, `device_ms`, `reference_device_ms`."""
+        measured = {"": self._calls, "reference_": self._between}
+        wall = {f"{of or 'raw_'}ms": [call.wall_ms for call in calls] for of, calls in measured.items()}
+        if any(call.device_ms is None for call in self._calls):
+            return wall | {"device_ms": None, "reference_device_ms": None}
+        return wall | {f"{of}device_ms": [call.device_ms for call in calls] for of, calls in measured.items()}

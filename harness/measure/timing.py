@@ -4,6 +4,7 @@ Latency, throughput and lengths are separate passes; nothing is written while on
 blocks with the reference workload in between, which shows how fast the machine was at that time.
 """
 
+import functools
 import gc
 import itertools
 import math
@@ -19,7 +20,7 @@ from harness.measure import subject as subjects
 from harness.measure.latency import forward, time_ms
 from harness.measure.memory import Baseline
 from harness.measure.records import Latency, Launch, Point, Request, Throughput
-from harness.measure.reference import Reference
+from harness.measure.reference import Clocks, Reference
 from harness.measure.subject import Subject
 from harness.measure.warmup import warm_up
 from harness.tracking.run_log import now_ms
@@ -49,12 +50,14 @@ def measure(subject: Subject, request: Request, folder: Path, import_s: float) -
 
 def _launch(subject: Subject, request: Request, import_s: float) -> list[Launch]:
     settings, machine = subject.config.measure, subject.machine
-    baseline = Baseline(machine) if settings.lengths or settings.batch_sizes else None
+    baseline = Baseline(machine)
+    baseline.start()
     started = time.perf_counter()
     model = subjects.build(subject.config, machine)
     built, call = time.perf_counter() - started, forward(model, machine)
     text = subject.text(settings.length)
     first_call_ms = time_ms(lambda: call(text), machine)
+    peak = None if machine.compiles else baseline.peak()
     peaks = memory_of_points(model, subject, baseline)  # before the reference workload, whose memory is not the model's
     span, reference = load.ForeignLoad(), Reference(machine)
     batches = [subject.batches_of(key) for key in request.data] or [subject.batches()]
@@ -81,6 +84,7 @@ def _launch(subject: Subject, request: Request, import_s: float) -> list[Launch]
         cpu_mhz=load.cpu_mhz(),
         gpu_processes=load.other_gpu_processes(machine),
         peak_flops_per_s=peak_flops.peak_flops_per_s(machine) if request.with_peak_flops else None,
+        peak_memory_bytes=peak,
     )
     return [replace(first, throughput=of_task) for of_task in work]
 
@@ -88,12 +92,12 @@ def _launch(subject: Subject, request: Request, import_s: float) -> list[Launch]
 def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machine, reference: Reference) -> Latency:
     """The timed calls after a warm-up until steady."""
     warmed = warm_up(call, machine)
-    raw, beside = [], [reference.time_ms()]
+    clocks = Clocks(machine, reference)
     for block in range(BLOCKS):
         for _ in range(block, settings.repeats, BLOCKS):
-            raw.append(time_ms(call, machine))
-        beside.append(reference.time_ms())
-    return Latency(raw, beside, warmed)
+            clocks.time(call)
+        clocks.time_reference()
+    return Latency(warm_up=warmed, **clocks.lists())
 
 
 def compile_s(first_call_ms: float, timed: Latency, machine: Machine) -> float | None:
@@ -104,28 +108,33 @@ def compile_s(first_call_ms: float, timed: Latency, machine: Machine) -> float |
 def throughput(call: Callable[[Batch], object], batches: list[Batch], machine: Machine, reference: Reference) -> Throughput:
     """Total work and total synchronised time of the passes over the batches, after an unmeasured one: new shapes are slow.
 
-    The time of the unmeasured one says how many follow. The reference workload runs before, between and after these.
+    The time of the unmeasured one says how many follow. The reference workload runs before, between and after them, on a CPU
+    after every batch: a neighbour on the same core comes and goes within a pass. A GPU takes a pass at once, as it is used.
     """
 
     def work() -> None:
         for batch in batches:
             call(batch)
 
+    pieces = [work] if machine.is_cuda else [functools.partial(call, batch) for batch in batches]
     unmeasured_ms = time_ms(work, machine)
     passes = max(1, min(PASSES, math.ceil(1e3 * SECONDS_OF_PASSES / unmeasured_ms)))
-    beside, milliseconds = [reference.time_ms()], 0.0
+    clocks = Clocks(machine, reference)
     with energy.EnergyMeter(energy.counters(cuda=machine.is_cuda)) as meter:
-        for _ in range(passes):
-            milliseconds += time_ms(work, machine)
+        for piece in passes * pieces:
+            clocks.time(piece)
             with meter.paused():
-                beside.append(reference.time_ms())
+                clocks.time_reference()
+    lists = clocks.lists()
     return Throughput(
-        seconds=milliseconds / 1e3,
+        seconds=sum(lists["raw_ms"]) / 1e3,
         tokens=passes * sum(batch.tokens for batch in batches),
         padded_tokens=passes * sum(batch.input_ids.numel() for batch in batches),
         samples=passes * sum(len(batch.input_ids) for batch in batches),
         joules=meter.counted,
-        reference_ms=beside,
+        reference_ms=lists["reference_ms"],
+        device_seconds=None if lists["device_ms"] is None else sum(lists["device_ms"]) / 1e3,
+        reference_device_ms=lists["reference_device_ms"],
     )
 
 
@@ -136,7 +145,7 @@ def shapes(subject: Subject) -> list[tuple[int, int]]:
     return lengths + [(size, settings.length) for size in settings.batch_sizes]
 
 
-def memory_of_points(model: Classifier, subject: Subject, baseline: Baseline | None) -> list[int | None]:
+def memory_of_points(model: Classifier, subject: Subject, baseline: Baseline) -> list[int | None]:
     """Peak bytes of one call of each shape, above the process before the model."""
     call, peaks = forward(model, subject.machine), []
     for size, length in shapes(subject):

@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -36,6 +37,8 @@ from harness.measure.records import (
 )
 from harness.measure.subject import Subject
 from harness.tracking.run_log import write_json
+from harness.training import measured_steps
+from harness.training.measured_steps import STEPS, TrainingSteps
 from models.heads import Classifier, on_meta
 
 IMPORT_S = time.time() - psutil.Process().create_time()
@@ -55,13 +58,14 @@ def main(folder: Path) -> None:
 
 
 def _timing(subject: Subject, request: Request, folder: Path) -> list[Launch]:
-    return timing.measure(subject, request, folder, IMPORT_S)
+    """The launch with its training steps, which come last: what they leave in memory slows nothing else down."""
+    launches = timing.measure(subject, request, folder, IMPORT_S)
+    steps = measured_steps.time_steps(subject.config) if subject.config.measure.train_steps else None
+    return [replace(launch, training=steps) for launch in launches]
 
 
 def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
     """Peaks above the memory of this process with its libraries, before any model."""
-    from harness.training.measured_steps import STEPS, TrainingSteps  # a timed process imports no training
-
     config, machine = subject.config, subject.machine
     baseline = Baseline(machine)
     if machine.compiles:
@@ -87,8 +91,6 @@ def _infer(model: Classifier, subject: Subject) -> None:
 
 
 def _training_step(subject: Subject, request: Request, folder: Path) -> TrainingStepMemory:
-    from harness.training import measured_steps  # a timed process imports no training
-
     return measured_steps.measure(subject.config, request.step, subject.machine)
 
 

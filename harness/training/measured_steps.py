@@ -21,7 +21,8 @@ from harness.hardware.peak_flops import peak_flops_per_s
 from harness.measure import flops, memory_formula, subject
 from harness.measure.memory import peak_memory, refuse_less_than
 from harness.measure.memory_formula import Parts, Saved, recomputed
-from harness.measure.records import StepRequest, TrainingStepMemory
+from harness.measure.records import StepRequest, TrainingStepMemory, TrainingTime
+from harness.measure.reference import Clocks, Reference
 from harness.training.finetune import step_of
 from harness.training.loop import Limit, Position, Training, compile_ahead, train
 from harness.training.optimiser import make_optimiser
@@ -134,6 +135,20 @@ def measure(config: RunConfig, request: StepRequest, machine: Machine) -> Traini
         plain_step_s=median(plain) if plain else None,
         peak_flops_per_s=peak_flops_per_s(machine) if own else None,
     )
+
+
+def time_steps(config: RunConfig) -> TrainingTime:
+    """Steps over measure.train_batch_size texts on measure.threads, after one that loads the kernels."""
+    hardware = replace(config.hardware, threads=config.measure.threads)
+    budget = replace(config.finetune, batch_size=config.measure.train_batch_size, accumulation=1)
+    machine = Machine(hardware)
+    steps = steps_of(replace(config, finetune=budget, hardware=hardware), machine)
+    steps.run(1)
+    clocks = Clocks(machine, Reference(machine))
+    for _ in range(config.measure.train_steps):
+        clocks.time(lambda: steps.run(1))
+        clocks.time_reference()
+    return TrainingTime(tokens=steps.batch.tokens, **clocks.lists())
 
 
 def one_piece(config: RunConfig, request: StepRequest) -> RunConfig:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from harness import by_launch
 from harness.metrics import HIGHEST_FLOOR
 from harness.paired import grouped
 from reports.comparison import launches
@@ -34,7 +35,7 @@ def chapter(study: Study) -> Chapter:
     heads += ["reference", "launches beside other work", "reference, slowest over fastest"]
     lines = [line for name in sessions.names for line in _lines(sessions, name)]
     sentences = [f"- {text}" for name in sessions.names for text in _sentences(sessions, name)]
-    intro = INTRO.format(highest=launches.percent(HIGHEST_FLOOR))
+    intro = INTRO.format(highest=by_launch.percent(HIGHEST_FLOOR))
     return Chapter([HEADING, intro, formats.table(heads, lines, left=3), *(["\n".join(sentences)] if sentences else [])])
 
 
@@ -67,7 +68,7 @@ def _measured(pair: Pair | None, launch: str) -> list[str]:
         return [DASH, DASH]
     floor = launches.noise_floor(ratio)
     shown = formats.difference(ratio.percent, "%", ratio.percents)
-    return [shown, DASH if floor is None else formats.value(launches.percent(floor), "%")]
+    return [shown, DASH if floor is None else formats.value(by_launch.percent(floor), "%")]
 
 
 def _disturbed_share(here: list[Series]) -> str:

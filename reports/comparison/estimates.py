@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness import metrics, paired
+from harness import by_launch, metrics, paired
 from harness.metrics import HIGHEST_FLOOR, Compared
 from harness.paired import by_pretraining, of_differences
 from reports.comparison import launches
@@ -77,7 +77,7 @@ def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) 
         if floor is None:
             doubt = "no noise floor is known: no A/A replicate was timed in its session"
         elif floor > HIGHEST_FLOOR:
-            doubt = f"noise floor {launches.percent(floor):.2g} %, which supports no verdict on times"
+            doubt = f"noise floor {by_launch.percent(floor):.2g} %, which supports no verdict on times"
     else:
         doubt = _doubt(section, row, metric, count)
     if found.interval is None:

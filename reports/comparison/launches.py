@@ -1,34 +1,39 @@
-"""Timings of interleaved launches: changes paired by round, the noise floor of their session, and the verdict.
+"""The sessions of timing of a study (harness/by_launch.py): their series of launches, noise floors, and verdicts on changes.
 
-In every round of a session each arm was launched once, in a new order, and a reference workload ran in between its calls.
-A change is the mean over rounds of log(after / before), each side first divided by its reference where that lowers the scatter
-of the session's A/A replicates: what slows the whole machine down slows both down. The baseline is timed twice in a session,
-and its time in a round is the mean of both. How far its A/A replicate may differ from it is the noise floor: one above
-HIGHEST_FLOOR supports no verdict. All else is decided by a t test over the rounds.
+How far the A/A replicate may differ from the baseline is the noise floor of the session: one above HIGHEST_FLOOR supports no
+verdict. All else is decided by a t test over the rounds, at the part of the level that one look has: after several numbers of
+rounds the session could have ended.
 """
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from harness import metrics
+from harness.by_launch import (
+    DRIFT,
+    REFERENCE,
+    History,
+    Ratio,
+    compared,
+    corrected,
+    corrects,
+    independent,
+    logs_of,
+    merged,
+    noise_floor,
+    reference_of,
+)
 from harness.metrics import Compared, Metric
-from harness.paired import Difference, Replicate, Spread, geometric_mean, grouped, mean_interval, spread, t_quantile
+from harness.paired import CLOCK, Difference, Replicate, Spread, geometric_mean, grouped, mean_interval, scattered, spread
 from reports.comparison import cached_method
-from reports.comparison.statistics import CLOCK, Evidence, margin_of, scattered
+from reports.comparison.statistics import Evidence, margin_of
 from reports.reading.store import Run
 
-REFERENCE = metrics.LAUNCHES + "reference_ms"
-REFERENCE_OF_THROUGHPUT = metrics.LAUNCHES + "throughput_reference_ms"
 FOREIGN_CPUS = metrics.LAUNCHES + "foreign_cpus"
 LATENCY, THROUGHPUT = metrics.LATENCY, metrics.THROUGHPUT
-DRIFT = {LATENCY: -1, THROUGHPUT: 1}
-"""Measured in every launch -> power of the reference time to multiply it by: -1 for a time, 1 for a rate."""
-
-REFERENCES = {LATENCY: (REFERENCE,), THROUGHPUT: (REFERENCE_OF_THROUGHPUT, REFERENCE)}
-"""Measured in every launch -> the reference workload beside it, the first that was recorded."""
 
 JUDGED = metrics.compared(Compared.BY_LAUNCH)
 """Timing of a run -> the same timing of every launch; only these are compared by launch."""
@@ -46,86 +51,6 @@ TIMINGS = (*SHARED, *GATED)
 
 FOREIGN_LIMIT = 0.5
 """CPUs that others kept busy, above which a launch was measured beside other work."""
-
-History = dict[str, dict[int, float]]
-"""Metric of a launch -> round -> value."""
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Mean of log(after / before) over `rounds`, and its interval: None for a single round."""
-
-    rounds: int
-    log: float
-    interval: tuple[float, float] | None
-
-    @property
-    def difference(self) -> Difference:
-        """The mean log ratio with its standard error."""
-        error = None
-        if self.interval is not None:
-            error = (self.interval[1] - self.interval[0]) / 2 / t_quantile(self.rounds - 1)
-        return Difference(self.rounds, self.log, error, freedom=self.rounds - 1, independent=self.rounds)
-
-    @property
-    def percent(self) -> float:
-        """Change in percent of the value before."""
-        return percent(self.log)
-
-    @property
-    def percents(self) -> tuple[float, float] | None:
-        """The interval's ends, in percent of the value before."""
-        return None if self.interval is None else (percent(self.interval[0]), percent(self.interval[1]))
-
-
-def percent(log: float) -> float:
-    """The change in percent that a log ratio is."""
-    return 100 * math.expm1(log)
-
-
-def corrected(history: History, metric: str) -> dict[int, float]:
-    """Round -> log of the measured value, divided by its reference workload; only rounds that have both."""
-    reference = _reference(history, metric)
-    return {
-        step: value + DRIFT[metric] * reference[step] for step, value in _logs(history, metric).items() if step in reference
-    }
-
-
-def _logs(history: History, metric: str) -> dict[int, float]:
-    values = history.get(metric, {})
-    return {step: math.log(values[step]) for step in sorted(values) if values[step] > 0}
-
-
-def _reference(history: History, metric: str) -> dict[int, float]:
-    """Round -> log of the time of the reference workload beside this metric."""
-    found = next((history[name] for name in REFERENCES[metric] if name in history), {})
-    return {step: math.log(time) for step, time in found.items() if time > 0}
-
-
-def merged(histories: Sequence[History]) -> History:
-    """One history of the geometric means over all, of the rounds that all have; the first one where they share none."""
-    first, *others = histories
-    if not others:
-        return first
-    found = dict(first)
-    for name in {*DRIFT, *(reference for names in REFERENCES.values() for reference in names)} & set(first):
-        each = [history.get(name, {}) for history in histories]
-        shared = [step for step in first[name] if all(values.get(step, 0.0) > 0 for values in each)]
-        if shared:
-            found[name] = {step: geometric_mean([values[step] for values in each]) for step in shared}
-    return found
-
-
-def differences(metric: str, before: History, after: History, with_reference: bool) -> dict[int, float]:
-    """Round -> log(after / before), of the rounds that both have."""
-    earlier, later = (corrected(history, metric) if with_reference else _logs(history, metric) for history in (before, after))
-    return {step: later[step] - earlier[step] for step in later if step in earlier}
-
-
-def compared(metric: str, before: History, after: History, with_reference: bool = True) -> Ratio | None:
-    """Paired by round, with Student's t interval; None where no round has both."""
-    logs = list(differences(metric, before, after, with_reference).values())
-    return Ratio(len(logs), *mean_interval(logs)) if logs else None
 
 
 def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | None:
@@ -145,40 +70,24 @@ def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | 
     return Difference(rounds, mean, math.sqrt(sum(squares)), None, freedom=freedom, independent=rounds)
 
 
-def reference_helps(metric: str, pairs: Iterable[tuple[History, History]]) -> bool:
-    """Whether dividing by the reference workload lowers the scatter of A/A replicates; not so where none has two rounds."""
-    scatter = {True: 0.0, False: 0.0}
-    for first, again in pairs:
-        both = {use: list(differences(metric, first, again, use).values()) for use in scatter}
-        if min(map(len, both.values())) < 2 or len(both[True]) != len(both[False]):
-            continue
-        for use, logs in both.items():
-            scatter[use] += spread(logs).sd ** 2
-    return scatter[True] < scatter[False]
-
-
 def levels(metric: str, history: History, typical: float | None) -> dict[int, float]:
     """Round -> value as it is compared: as measured, or as if the reference had always taken its `typical` log time."""
     if typical is None:
-        return {step: math.exp(value) for step, value in _logs(history, metric).items()}
+        return {step: math.exp(value) for step, value in logs_of(history, metric).items()}
     return {step: math.exp(value - DRIFT[metric] * typical) for step, value in corrected(history, metric).items()}
 
 
 def typical_reference(metric: str, histories: Iterable[History]) -> float | None:
     """Mean log time of the reference workload over all launches; None where it never ran."""
-    logs = [time for history in histories for time in _reference(history, metric).values()]
+    logs = [time for history in histories for time in reference_of(history, metric).values()]
     return math.fsum(logs) / len(logs) if logs else None
 
 
-def noise_floor(pair: Ratio | None) -> float | None:
-    """Largest log ratio in the interval of an A/A replicate; None where it has no interval."""
-    return max(abs(end) for end in pair.interval) if pair and pair.interval else None
-
-
-def evidence(metric: Metric, found: Difference, floor: float | None) -> Evidence:
+def evidence(metric: Metric, found: Difference, floor: float | None, looks: int = 1) -> Evidence:
     """What is known of a timing by launch, from its log ratios."""
     margin = margin_of(metric.margin, 1.0, True)
-    return Evidence(metric.direction, scattered(found, CLOCK), margin, floor, ratio=True, timing=True, by_round=True)
+    found = scattered(found, CLOCK)
+    return Evidence(metric.direction, found, margin, floor, ratio=True, timing=True, by_round=True, looks=independent(looks))
 
 
 def disturbed(history: History) -> list[int]:
@@ -271,13 +180,13 @@ class Sessions:
         ordered = [sorted(group, key=lambda one: one.is_aa_replicate) for group in groups]
         both = [(group[0], group[-1]) for group in ordered if len(group) > 1 and group[-1].is_aa_replicate]
         histories = [(first.history, again.history) for first, again in both]
-        corrected = frozenset(launch for launch in DRIFT if reference_helps(launch, histories))
+        corrected = frozenset(launch for launch in DRIFT if corrects(launch, histories))
         return [Pair(first, again, corrected) for first, again in both]
 
     @cached_method
     def typical_reference(self, session: str, launch: str) -> float | None:
         """Log time of the reference workload that values of this session are shown for; None where they are as measured."""
-        helps = any(launch in pair.corrected for pair in self.pairs(session))
+        helps = launch in metrics.DEVICE_TIME.values() or any(launch in pair.corrected for pair in self.pairs(session))
         return typical_reference(launch, (one.history for one in self.of(session))) if helps else None
 
     def history(self, run: Run) -> History:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
-from harness import arms, metrics, paired
+from harness import arms, by_launch, metrics, paired
 from harness.metrics import PER_BYTE, PER_TOKEN, Compared, Direction, Metric, has_one_vocabulary
 from harness.paired import Replicate, Spread, Tells, by_pretraining, geometric_mean, pair, spread
 from harness.plateau import LOSS, MASKED, PROBE, SHARE
@@ -297,7 +297,7 @@ def _change_by_launch(timed: Sessions, sides: list[Rows], metric: Metric) -> Cha
         if before is None:
             continue
         with_reference = timed.typical_reference(after.session, launch) is not None
-        logs = launches.differences(launch, timed.history(before), timed.history(after), with_reference)
+        logs = by_launch.differences(launch, timed.history(before), timed.history(after), with_reference)
         of_session = by_session.setdefault(after.session, [])
         if logs and logs not in of_session:  # tasks of one shape share their launches
             of_session.append(logs)
@@ -307,7 +307,9 @@ def _change_by_launch(timed: Sessions, sides: list[Rows], metric: Metric) -> Cha
     if found is None:
         return None
     base = bases[0] if len(bases) == 1 else geometric_mean(bases)
-    return replace(of_evidence(launches.evidence(metric, found, None if None in floors else max(floors)), base), by_round=True)
+    looks = max(after.looks for side in sides for after in side.after.values())
+    judged = launches.evidence(metric, found, None if None in floors else max(floors), looks)
+    return replace(of_evidence(judged, base), by_round=True)
 
 
 def are_comparable(name: str, before: Iterable[Run], after: Iterable[Run]) -> bool:

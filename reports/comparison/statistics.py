@@ -16,6 +16,7 @@ from scipy.special import ndtri, stdtrit
 
 from harness.metrics import COUNTED_UNITS, HIGHEST_FLOOR, Compared, Direction, Margin, Metric
 from harness.paired import (
+    CLOCK,
     CONFIDENCE,
     FEWEST_REPLICATES,
     LEVEL,
@@ -29,6 +30,7 @@ from harness.paired import (
     group_means,
     holm,
     pair,
+    scattered,
     spread,
 )
 
@@ -68,6 +70,7 @@ class Evidence:
     `timing`: there is no verdict without a floor, or with one above HIGHEST_FLOOR; `by_round`: rounds of one session, whose
     t test says what is different, so that it need not exceed the floor. `counted`: what is the same is asked before what is
     different; nothing scatters but with the seed, or with a budget in seconds. `fewest`: replicates that a verdict takes.
+    `looks`: as how many independent ones the looks count by which measuring could have ended; each has its part of the level.
     """
 
     direction: Direction
@@ -80,6 +83,7 @@ class Evidence:
     by_round: bool = False
     fewest: int = 0
     tells: Tells = Tells.EVERYTHING
+    looks: float = 1.0
 
     @property
     def least(self) -> float:
@@ -126,14 +130,14 @@ class Evidence:
             return judge(self.direction, found.mean, False) if above else Verdict.NOT_RESOLVED
         if not self.has_enough:
             return Verdict.NOT_RESOLVED
-        if abs(found.mean) > self.least and factor * found.t_test_p() <= LEVEL and self._exact_agrees():
+        if abs(found.mean) > self.least and factor * self.looks * found.t_test_p() <= LEVEL and self._exact_agrees():
             return judge(self.direction, found.mean, True)
         can_be_same = self.tells is Tells.EVERYTHING and not self.is_below_floor
         return Verdict.SAME if can_be_same and self._is_inside() else Verdict.NOT_RESOLVED
 
     def _is_inside(self) -> bool:
         """Whether two one-sided tests show it within the margin."""
-        return max(self.found.t_test_p(-self.margin, 1), self.found.t_test_p(self.margin, -1)) <= LEVEL
+        return self.found.is_within(self.margin, LEVEL / self.looks)
 
     def _exact_agrees(self) -> bool:
         found = self.found
@@ -149,30 +153,30 @@ class Evidence:
         sd, items = self.found.replicates_error * math.sqrt(self.found.independent), self.found.items
         fewest = max(FEWEST_PAIRS, self.fewest)
         numbers = range(fewest, MOST_PAIRS + 1)
-        fits = functools.partial(_fits, factor=factor, sd=sd, items=items, margin=self.margin)
+        fits = functools.partial(_fits, factor=factor, looks=self.looks, sd=sd, items=items, margin=self.margin)
         return fewest + bisect.bisect_left(numbers, True, key=fits)
 
     def items_reach(self, factor: float = 1.0) -> float:
         """What the items leave open with any number of replicates: of both tests together."""
-        return self.found.items * sum(_items_quantiles(factor))
+        return self.found.items * sum(_items_quantiles(factor, self.looks))
 
 
-def _fits(n: int, factor: float, sd: float, items: float, margin: float) -> bool:
+def _fits(n: int, factor: float, looks: float, sd: float, items: float, margin: float) -> bool:
     """Whether the half intervals of both tests are together within the margin, for n pairs; true for more where for fewer."""
-    of_items = _items_quantiles(factor)
-    return sum(math.hypot(t * sd, z * items) for t, z in zip(_pair_quantiles(n, factor), of_items, strict=True)) <= margin
+    of_pairs, of_items = _pair_quantiles(n, factor, looks), _items_quantiles(factor, looks)
+    return sum(math.hypot(t * sd, z * items) for t, z in zip(of_pairs, of_items, strict=True)) <= margin
 
 
 @functools.lru_cache(maxsize=65536)
-def _pair_quantiles(n: int, factor: float) -> tuple[float, float]:
+def _pair_quantiles(n: int, factor: float, looks: float) -> tuple[float, float]:
     """Half intervals of the test of a difference and of that of equivalence, for n pairs of a standard deviation of 1."""
-    both = (1 - LEVEL / factor / 2, 1 - LEVEL)
+    both = (1 - LEVEL / looks / factor / 2, 1 - LEVEL / looks)
     return tuple(float(stdtrit(n - 1, quantile)) / math.sqrt(n) for quantile in both)
 
 
 @functools.lru_cache(maxsize=65536)
-def _items_quantiles(factor: float) -> tuple[float, float]:
-    return float(ndtri(1 - LEVEL / factor / 2)), float(ndtri(1 - LEVEL))
+def _items_quantiles(factor: float, looks: float) -> tuple[float, float]:
+    return float(ndtri(1 - LEVEL / looks / factor / 2)), float(ndtri(1 - LEVEL / looks))
 
 
 def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
@@ -189,8 +193,6 @@ def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
 
 PAGE_BYTES = 4096
 """Bytes: memory is counted in pages."""
-CLOCK = 1e-6
-"""Share of a time or a loss that is certainly resolved: equal ratios are no ties of coarse steps."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ class Change:
     def p(self) -> float | None:
         """p of the t test, corrected for several tests; None for a single pair."""
         known = self.evidence is not None and self.evidence.found.error is not None
-        return min(1.0, self.factor * self.evidence.found.t_test_p()) if known else None
+        return min(1.0, self.factor * self.evidence.looks * self.evidence.found.t_test_p()) if known else None
 
     @property
     def floor(self) -> float | None:
@@ -265,7 +267,7 @@ def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Chang
 
     verdict = evidence.verdict(factor)
     is_same = verdict is Verdict.SAME
-    ends = found.interval_at(EQUIVALENCE if is_same else 1 - LEVEL / factor)
+    ends = found.interval_at(1 - (2 if is_same else 1 / factor) * LEVEL / evidence.looks)
     interval = (shown(ends[0]), shown(ends[1])) if ends else None
     return Change(
         found.n,
@@ -361,13 +363,6 @@ def _logarithms(values: Values) -> dict[Replicate, float]:
 def margin_of(margin: Margin, before: float, ratio: bool) -> float:
     """In the scale of the comparison."""
     return math.log1p(margin.size) if ratio else margin.size * (abs(before) if margin.relative else 1)
-
-
-def scattered(found: Difference, step: float) -> Difference:
-    """At least the scatter that rounding to a step leaves: two values, each uniform within one."""
-    if found.error is None or found.independent is None:
-        return found
-    return replace(found, error=max(found.error, step / math.sqrt(6 * found.independent)))
 
 
 def counted_change(metric: Metric, n: int, before: float, after: float) -> Change:

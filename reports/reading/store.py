@@ -52,6 +52,11 @@ class Run:
         return self.tags.get(tags.SESSION) or None
 
     @property
+    def looks(self) -> int:
+        """How often its session could have ended by what it had measured."""
+        return int(self.tags.get(tags.LOOKS, 1))
+
+    @property
     def is_aa_replicate(self) -> bool:
         """Whether it is only a second timing of an arm in its session."""
         return self.tags.get(tags.REPLICATE) == "true"

@@ -10,11 +10,12 @@ from statistics import median
 import numpy as np
 from filelock import FileLock
 
-from harness import paths, tags
+from harness import by_launch, metrics, paths, tags
 from harness.hardware import peak_flops
 from harness.measure import intervals
 from harness.measure.launch import prepare as prepare_launches
 from harness.measure.records import Launch, Point, from_json, to_json
+from harness.paired import geometric_mean
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen
@@ -24,6 +25,13 @@ from harness.tracking.run_log import TIMING, RunLog
 from harness.tracking.trackers import TrackedRun, Trackers
 
 RANKS = {"p50": 50, "p90": 90, "p99": 99}
+
+MEANS = {
+    name: metric
+    for name, metric in metrics.compared(metrics.Compared.BY_LAUNCH).items()
+    if metric not in (metrics.LATENCY, metrics.THROUGHPUT)
+}
+"""Metric of a run -> metric of a launch, of what is the mean over launches."""
 
 
 def write_timing(folder: Path, session: str, launches: list[Launch], flops_forward: float | None = None) -> RunLog:
@@ -39,7 +47,8 @@ def write_timing(folder: Path, session: str, launches: list[Launch], flops_forwa
     for key, value in timing_values(launches, flops_forward).items():
         run_log.value(key, value)
     for launch in launches:
-        _log_launch(launch, run_log)
+        for key, value in launch.values.items():
+            run_log.sample(key, launch.round, value, launch.time)
         for point in launch.points:
             _log_point(point, launch.time, run_log)
     return run_log
@@ -60,9 +69,15 @@ def timing_values(launches: list[Launch], flops_forward: float | None = None) ->
     seconds = sum(part.seconds for part in work)
     tokens, padded = sum(part.tokens for part in work), sum(part.padded_tokens for part in work)
     joules, compiling = [part.joules for part in work], _known(launch.compile_s for launch in launches)
+    of_launches = [launch.values for launch in launches]
     fastest = max(_known(launch.peak_flops_per_s for launch in launches), default=None)
     return {
         **ranked,
+        **{
+            name: geometric_mean([values[metric] for values in of_launches])
+            for name, metric in MEANS.items()
+            if all(metric in values for values in of_launches)
+        },
         "inference/latency_ms_p50_low": low,
         "inference/latency_ms_p50_high": high,
         "inference/tokens_per_s": tokens / seconds,
@@ -92,21 +107,6 @@ def _utilisation(flops: float | None, p50_ms: float, fastest: float | None) -> f
     except RuntimeError as error:
         print(f"inference/mfu is left out: {error}")
         return None
-
-
-def _log_launch(launch: Launch, run_log: RunLog) -> None:
-    values = {
-        "timing/latency_ms": launch.latency.ms,
-        "timing/tokens_per_s": launch.throughput.tokens_per_s,
-        "timing/reference_ms": median(launch.latency.reference_ms),
-        "timing/throughput_reference_ms": median(launch.throughput.reference_ms),
-        "timing/load_average": launch.load_average,
-        "timing/cpu_mhz": launch.cpu_mhz,
-        "timing/foreign_cpus": launch.foreign_cpus,
-    }
-    for key, value in values.items():
-        if value is not None:
-            run_log.sample(key, launch.round, value, launch.time)
 
 
 def _log_point(point: Point, time_ms: int, run_log: RunLog) -> None:
@@ -176,7 +176,7 @@ def _add_timing(run: PlannedRun, session: str, launches: list[Launch], trackers:
         if not is_measured(run) or has_timing(run):  # meanwhile another command ran it again, or timed it
             return
         record, result = run_folder.read(run.folder), run_log.result(run.folder)
-        record["tags"][tags.SESSION] = session
+        record["tags"] |= _session_tags(run, session)
         run_log.drop_later(run.folder, TIMING)  # of another session, or of a command that was killed here
         reader = run_log.Reader(run.folder)
         reader.new_entries()
@@ -185,6 +185,11 @@ def _add_timing(run: PlannedRun, session: str, launches: list[Launch], trackers:
         entries = reader.new_entries()
         trackers.send(run.config, lambda backend: backend.add(record, run.folder, entries))
         run_folder.write(run.folder, record)
+
+
+def _session_tags(run: PlannedRun, session: str) -> dict[str, str]:
+    settings = run.config.measure
+    return {tags.SESSION: session, tags.LOOKS: str(len(by_launch.looks(settings.min_rounds, settings.rounds)))}
 
 
 def _track_replicate(run: PlannedRun, timed: Timed, session: str, trackers: Trackers) -> None:
@@ -196,7 +201,7 @@ def _track_replicate(run: PlannedRun, timed: Timed, session: str, trackers: Trac
         return
     record = run_folder.record(run.config, run.inputs, run.lifted)
     record["name"] += " (A/A replicate)"
-    record["tags"] |= {tags.SESSION: session, tags.REPLICATE: "true", tags.ROLE: tags.ROLE_REPLICATE}
+    record["tags"] |= _session_tags(run, session) | {tags.REPLICATE: "true", tags.ROLE: tags.ROLE_REPLICATE}
     run_folder.prepare(folder, run.config, record)
     write_timing(folder, session, timed.launches[run.inputs.data]).finish("finished")
     tracked = TrackedRun(trackers, run.config, record, folder)

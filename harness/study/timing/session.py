@@ -7,10 +7,10 @@ two is noise. A launch during which other processes kept the CPUs busy is repeat
 A variant is launched once per shape, not once per run: runs that differ in seed or training share their launches, and so do
 tasks with the same vocabulary and number of outputs. The launch measures the throughput on the texts of each of them.
 
-A session ends before its last round where it is precise enough, by its A/A replicates alone. The rule never sees a difference
-between two arms. A rule that looked at them would stop where chance made one large, and at their scatter, where chance made it
-small. That of an A/A replicate has no such difference; stopping where it scatters little leaves the intervals of the arms as
-they are, and makes the floor a little low. `test_stopping.py` of the reports simulates it.
+A session ends before its last round where every comparison with the baseline is decided: different, or the same within the
+margin. With each further look at them chance alone would name more differences, so the looks are few, fixed before the first
+round (`by_launch.looks`), and share the level: all verdicts, whenever the session ends, are at the level of one look.
+`test_stopping.py` of the reports simulates it.
 """
 
 import contextlib
@@ -22,55 +22,27 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median, stdev
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import arms, paths, tags, tasks, versions
+from harness import arms, by_launch, metrics, paths, tags, tasks, versions
+from harness.by_launch import History, Table
 from harness.checksums import TornError
 from harness.config.schema import HardwareConfig, RunConfig, flatten, to_dict
 from harness.hardware import facts
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request, from_json, to_json
 from harness.metrics import HIGHEST_FLOOR
-from harness.paired import t_quantile
+from harness.paired import grouped
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen, TimingProgress
 from harness.terminal import console, counted
 from harness.tracking import run_log
-
-QUANTITIES: dict[str, Callable[[Launch], tuple[float, float]]] = {
-    "latency": lambda launch: (math.log(launch.latency.ms), -math.log(median(launch.latency.reference_ms))),
-    "throughput": lambda launch: (math.log(launch.throughput.tokens_per_s), math.log(median(launch.throughput.reference_ms))),
-}
-"""Name -> log of what the report compares by launch, and what is added to it to correct for the reference workload."""
-
-
-def noise_interval(first: Sequence[Launch], again: Sequence[Launch], quantity: str) -> tuple[float, float] | None:
-    """(low, high) of the mean log ratio of two series of launches, paired by round; None for fewer than two rounds.
-
-    Corrected for the reference workload where that lowers the scatter, as in the report.
-    """
-    value, earlier = QUANTITIES[quantity], {launch.round: launch for launch in first}
-    pairs = [(value(launch), value(earlier[launch.round])) for launch in again if launch.round in earlier]
-    if len(pairs) < 2:
-        return None
-    measured = [one[0] - other[0] for one, other in pairs]
-    logs = min(measured, [sum(one) - sum(other) for one, other in pairs], key=stdev)
-    mean, half = math.fsum(logs) / len(logs), t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    return mean - half, mean + half
-
-
-def noise_half_width(first: Sequence[Launch], again: Sequence[Launch]) -> float:
-    """The larger one of the two quantities; infinite for fewer than two rounds."""
-    intervals = [noise_interval(first, again, quantity) for quantity in QUANTITIES]
-    return math.inf if None in intervals else max((high - low) / 2 for low, high in intervals)
-
 
 COUNTED = "counted.json"
 """In the folder of a launch: what counts of it, of several tries the least disturbed one."""
@@ -184,6 +156,10 @@ class Timed:
         replicate = " (A/A replicate)" if self.is_aa_replicate else ""
         return f"{self.config.label} on {', '.join(dict.fromkeys(self.tasks.values()))}{replicate}"
 
+    def history(self, key: str) -> History:
+        """What its launches measured, with the throughput on the texts of this data."""
+        return by_launch.history_of((launch.round, launch.values) for launch in self.launches.get(key, []))
+
 
 class Session:
     """The launches of one command: the variants of its finished runs that are to be timed, and the A/A replicates."""
@@ -257,7 +233,7 @@ class Session:
         began, done = time.monotonic(), first
         with TimingProgress(sum(max(0, variant.config.measure.rounds - first) for variant in timed), screen) as progress:
             for number in range(first, rounds):
-                if number and self._is_done():
+                if number and self._is_done(number, time.monotonic() - began):
                     break
                 active = [variant for variant in timed if not variant.failed and number < variant.config.measure.rounds]
                 random.Random(f"{self.name} {number}").shuffle(active)
@@ -266,13 +242,20 @@ class Session:
                     self._launch(variant, number)
                 done = number + 1
                 self.saved.end_round(done, {name: shape.failed for name, shape in self._timed.items() if shape.failed})
-        console.plain(f"Timing: {counted(done, 'round')} in {time.monotonic() - began:.0f} s{self._floors()}")
-        for quantity, floor in self._highest().items():
+        floors = self._floors()
+        texts = [f"{metrics.SHORT[metric]} {100 * math.expm1(floor):.1f} %" for metric, floor in floors.items()]
+        noise = f"; noise floor by A/A replicates: {', '.join(texts)}" if texts else ""
+        tables = list(self._tables())
+        comparisons = sum(len(table.arms) for table in tables)
+        resolved = comparisons - sum(table.unresolved(len(self.looks)) for table in tables)
+        decided = f", {resolved} of {counted(comparisons, 'comparison')} decided" if comparisons else ""
+        console.plain(f"Timing: {counted(done, 'round')} in {time.monotonic() - began:.0f} s{decided}{noise}")
+        for metric, floor in floors.items():
             if floor > HIGHEST_FLOOR:
                 percent, limit = (f"{100 * math.expm1(log):.0f} %" for log in (floor, HIGHEST_FLOOR))
                 console.problem(
-                    f"Timing: the noise floor of {quantity}, {percent}, is above {limit}: no verdict on it or on training "
-                    "time; the same command with sweep.retime=true on a quieter machine times again, and trains nothing"
+                    f"Timing: the noise floor of {metrics.SHORT[metric]}, {percent}, is above {limit}: no verdict on it; the "
+                    "same command with sweep.retime=true on a quieter machine times again, and trains nothing"
                 )
         for variant in timed:
             if variant.failed is not None:
@@ -306,36 +289,39 @@ class Session:
         run_log.write_json(folder / COUNTED, {key: to_json(one) for key, one in launches.items()})
         self._count(variant, launches)
 
-    def _pairs(self) -> Iterable[tuple[list[Launch], list[Launch]]]:
-        """The launches of each baseline and its A/A replicate, on the texts of each task."""
-        for name, again in self._timed.items():
-            first = self._timed[name.removesuffix("-again")]
-            if again.is_aa_replicate and not (again.failed or first.failed):
-                yield from ((first.launches.get(key, []), launches) for key, launches in again.launches.items())
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """The numbers of rounds after which it may end; the last one is all of them."""
+        settings = [timed.config.measure for timed in self._timed.values()]
+        return by_launch.looks(max(one.min_rounds for one in settings), max(one.rounds for one in settings))
 
-    def _is_done(self) -> bool:
-        """Whether further rounds would add nothing that is needed: only failures, or measure.half_width is reached."""
+    def _tables(self) -> Iterator[Table]:
+        """The comparisons of each baseline, on the texts of each task; what failed is left out."""
+        alive = {name: timed for name, timed in self._timed.items() if not timed.failed}
+        for name, again in alive.items():
+            first = alive.get(name.removesuffix("-again"))
+            if not again.is_aa_replicate or first is None:
+                continue
+            for key in again.launches:
+                others = [one for one in alive.values() if key in one.launches and one is not first and one is not again]
+                histories = [one.history(key) for one in (first, again, *others)]
+                for metric in by_launch.headlines(histories[1]):
+                    yield Table(metric, histories[0], histories[1], tuple(histories[2:]))
+
+    def _is_done(self, rounds: int, seconds: float) -> bool:
+        """Whether further rounds would add nothing that is needed, or measure.budget_minutes are spent."""
         if all(variant.failed for variant in self._timed.values() if not variant.is_aa_replicate):
             return True
-        settings = [variant.config.measure for variant in self._timed.values() if not variant.failed]
-        fewest, target = max(measure.min_rounds for measure in settings), min(measure.half_width for measure in settings)
-        pairs = list(self._pairs())
-        enough = all(len(again) >= fewest for _, again in pairs)
-        return bool(pairs) and enough and all(noise_half_width(*pair) <= target for pair in pairs)
+        budgets = [budget for timed in self._timed.values() if (budget := timed.config.measure.budget_minutes) is not None]
+        if budgets and seconds > 60 * min(budgets):
+            return True
+        number = len(self.looks)
+        return rounds in self.looks and all(not table.unresolved(number) for table in self._tables())
 
-    def _floors(self) -> str:
-        """The noise floor that the rounds bought."""
-        texts = [f"{quantity} {100 * math.expm1(floor):.1f} %" for quantity, floor in self._highest().items()]
-        return f"; noise floor by A/A replicates: {', '.join(texts)}" if texts else ""
-
-    def _highest(self) -> dict[str, float]:
-        """Quantity -> the highest log ratio in the intervals of all A/A replicates, where there is any."""
-        floors: dict[str, float] = {}
-        for quantity in QUANTITIES:
-            intervals = [interval for pair in self._pairs() if (interval := noise_interval(*pair, quantity))]
-            if intervals:
-                floors[quantity] = max(abs(end) for ends in intervals for end in ends)
-        return floors
+    def _floors(self) -> dict[str, float]:
+        """Metric of a launch -> the highest noise floor of all A/A replicates, as a log ratio, where there is any."""
+        known = [(table.metric, floor) for table in self._tables() if (floor := table.floor) is not None]
+        return {metric: max(floors) for metric, floors in grouped(known).items()}
 
 
 def is_measured(run: PlannedRun) -> bool:

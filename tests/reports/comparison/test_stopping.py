@@ -1,27 +1,25 @@
-"""Simulated sessions that end early, judged by the report: false differences, and how often an interval holds the truth.
+"""Simulated sessions that end once every comparison is decided, judged by the report: false verdicts, power, rounds.
 
-The rule is the harness's own, on records of launches; intervals, floor and verdict are the report's. Four machines: calls of
-normal noise; heavy tails; one that drifts and wanders; one that has two speeds and changes between them.
+The rule is the harness's own, on histories of launches; interval, floor and verdict are the report's. Four machines: normal
+noise; heavy tails; one that drifts and wanders; one that has two speeds and changes between them.
 """
 
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from harness import metrics
-from harness.config.schema import MeasureConfig
-from harness.measure.records import Latency, Throughput, WarmUp
-from harness.study.timing.session import Session, Timed
+from harness import by_launch, metrics
+from harness.by_launch import History, Table
+from harness.metrics import DEVICE_LATENCY
+from harness.paired import holm
 from reports.comparison import launches
 from reports.comparison.statistics import Verdict
 
-SESSIONS = 1000
-LATENCY = metrics.get(launches.LATENCY)
-SETTINGS = MeasureConfig(rounds=10, min_rounds=4, half_width=0.05)
-ARMS = {"base": 0, "base-again": 1, "arm": 2}
-WARM = WarmUp(0, True, [])
+SESSIONS = 500
+LATENCY = metrics.get("inference/latency_device_ms")
+LOOKS = by_launch.looks(4, 20)
+DIFFERENT = (Verdict.BETTER, Verdict.WORSE)
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -50,86 +48,89 @@ def two_speeds(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 MACHINES = {kind.__name__: kind for kind in (normal, heavy, drifting, two_speeds)}
 
 
-class Simulated(Session):
-    """A session whose launches are given."""
-
-    def __init__(self) -> None:
-        self._timed = {name: Timed(SimpleNamespace(measure=SETTINGS), None, name.endswith("-again")) for name in ARMS}
-
-
-def launch(number: int, log: float) -> SimpleNamespace:
-    """A launch in which both quantities are slower by this."""
-    latency, work = Latency([10 * np.exp(log)], [1.0], WARM), Throughput(np.exp(log), 1000, 1000, 10, None, [1.0])
-    return SimpleNamespace(round=number, latency=latency, throughput=work)
+def history(logs: np.ndarray) -> History:
+    """The launches of one arm with these log times, beside a reference workload that always takes as long."""
+    return by_launch.history_of(
+        (number, {DEVICE_LATENCY: float(10 * np.exp(log)), "timing/reference_device_ms": 1.0})
+        for number, log in enumerate(logs)
+    )
 
 
-def ended(logs: np.ndarray) -> tuple[int, dict[str, launches.History]]:
-    """Rounds of a session with these log times (rounds, arms), and what its report reads."""
-    session = Simulated()
-    for number, times in enumerate(logs, 1):
-        for name, log in zip(ARMS, times, strict=True):
-            session._timed[name].launches.setdefault("data", []).append(launch(number, log))
-        if session._is_done():
+def ended(logs: np.ndarray, looks: tuple[int, ...]) -> tuple[int, list[Verdict]]:
+    """Rounds of a session with these log times (rounds, two of the baseline and arms), and the report's verdict on each arm."""
+    for rounds in looks:
+        first, again, *arms = (history(column) for column in logs[:rounds].T)
+        table = Table(DEVICE_LATENCY, first, again, tuple(arms))
+        if table.unresolved(len(looks)) == 0:
             break
-    taken = range(1, number + 1)
-    history = {launches.REFERENCE: dict.fromkeys(taken, 1.0)}
-    return number, {
-        name: history | {launches.LATENCY: {step: float(10 * np.exp(logs[step - 1, at])) for step in taken}}
-        for name, at in ARMS.items()
-    }
+    both = by_launch.merged([first, again])
+    found = [by_launch.compared(DEVICE_LATENCY, both, arm).difference for arm in arms]
+    judged = [launches.evidence(LATENCY, one, table.floor, looks=len(looks)) for one in found]
+    factors = holm([one.t_test_p() for one in found])
+    return rounds, [one.verdict(factor) for one, factor in zip(judged, factors, strict=True)]
 
 
 @cache
-def studies(machine: str) -> list[tuple[int, dict[str, launches.History]]]:
-    logs = MACHINES[machine](np.random.default_rng(7), (SESSIONS, SETTINGS.rounds, len(ARMS)))
-    return [ended(one) for one in logs]
+def studies(machine: str, arms: int, shift: float = 0.0, scale: float = 1.0) -> list[tuple[int, list[Verdict]]]:
+    """`shift`: log ratio of the first arm to the baseline; `scale` multiplies the noise."""
+    logs = scale * MACHINES[machine](np.random.default_rng(7), (SESSIONS, LOOKS[-1], 2 + arms))
+    logs[:, :, 2] += shift
+    return [ended(one, LOOKS) for one in logs]
 
 
-def ratio(histories: dict[str, launches.History], name: str) -> launches.Ratio:
-    return launches.compared(launches.LATENCY, histories["base"], histories[name])
+def share(found: list[tuple[int, list[Verdict]]], verdicts: tuple[Verdict, ...]) -> float:
+    return float(np.mean([any(one in verdicts for one in each) for _, each in found]))
 
 
-def judged(histories: dict[str, launches.History]) -> launches.Ratio:
-    """The arm against the mean of both series of the baseline, as reports compare it."""
-    both = launches.merged([histories["base"], histories["base-again"]])
-    return launches.compared(launches.LATENCY, both, histories["arm"])
+def test_looks_are_few_and_the_last_one_is_the_last_round():
+    assert [by_launch.looks(*settings) for settings in ((4, 12), (6, 30), (4, 4), (9, 5), (1, 1))] == [
+        (4, 6, 9, 12),
+        (6, 9, 14, 21, 30),
+        (4,),
+        (5,),
+        (1,),
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arms", [1, 4])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_equal_arms_are_seldom_told_apart_whenever_a_session_ends(machine: str, arms: int):
+    alarms = share(studies(machine, arms), DIFFERENT)
+    rounds = np.mean([number for number, _ in studies(machine, arms)])
+    print(f"{machine}, {arms} arms: false differences {alarms:.3f}, {rounds:.1f} rounds")
+    assert alarms <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / SESSIONS)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES)
-def test_equal_arms_are_seldom_told_apart_whenever_a_session_ends(machine: str):
-    alarms = 0
-    for _, histories in studies(machine):
-        floor = launches.noise_floor(ratio(histories, "base-again"))
-        alarms += launches.evidence(LATENCY, judged(histories).difference, floor).verdict() in (Verdict.BETTER, Verdict.WORSE)
-    print(f"{machine}: false differences {alarms / SESSIONS:.4f}")
-    assert alarms / SESSIONS <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / SESSIONS)
+def test_an_arm_that_is_slower_by_the_margin_is_seldom_called_the_same(machine: str):
+    """Just at the margin, which is the worst place."""
+    same = share(studies(machine, 1, np.log1p(metrics.RELATIVE_MARGIN.size)), (Verdict.SAME,))
+    print(f"{machine}: called the same at the margin {same:.3f}")
+    assert same <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / SESSIONS)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_interval_of_an_arm_holds_the_truth_whenever_a_session_ends(machine: str):
-    intervals = [ratio(histories, "arm").interval for _, histories in studies(machine)]
-    replicates = [ratio(histories, "base-again").interval for _, histories in studies(machine)]
-    held, again = (np.mean([low <= 0 <= high for low, high in found]) for found in (intervals, replicates))
-    rounds = [number for number, _ in studies(machine)]
-    print(f"{machine}: coverage {held:.4f}, of the A/A replicate {again:.4f}, {np.mean(rounds):.1f} rounds")
-    assert held >= 0.94 - 2 * np.sqrt(0.05 * 0.95 / SESSIONS)
-    assert again >= 0.90
-    assert SETTINGS.min_rounds <= min(rounds) < max(rounds) == SETTINGS.rounds
+@pytest.mark.parametrize(("slower", "power", "rounds"), [(0.10, 0.99, 6), (-0.20, 0.99, 5)])
+def test_a_tenth_is_found_in_few_rounds_beside_a_scatter_of_two_and_a_half_percent(slower: float, power: float, rounds: int):
+    found = studies("normal", 1, float(np.log1p(slower)), 0.025 / 0.04 / np.sqrt(2))
+    taken = np.mean([number for number, _ in found])
+    print(f"{slower:+.0%}: power {share(found, DIFFERENT):.3f} in {taken:.1f} rounds")
+    assert share(found, DIFFERENT) >= power
+    assert taken <= rounds
 
 
-def test_a_rule_that_looks_at_the_arm_would_not_be_honest():
-    """What the rule is for: to stop as soon as the arm's interval leaves 0 out names a difference far too often."""
-    logs = normal(np.random.default_rng(7), (SESSIONS, SETTINGS.rounds, len(ARMS)))
+def test_looks_that_do_not_share_the_level_would_not_be_honest():
+    """What the shared level is for: to stop as soon as one interval leaves 0 out names a difference far too often."""
+    logs = normal(np.random.default_rng(7), (SESSIONS, LOOKS[-1], 3))
     found = 0
     for one in logs:
-        differences = one[:, ARMS["arm"]] - one[:, ARMS["base"]]
-        looks = range(SETTINGS.min_rounds, SETTINGS.rounds + 1)
-        found += any(_leaves_zero_out(differences[:number]) for number in looks)
-    print(f"false differences of a rule that looks {found / SESSIONS:.4f}")
+        differences = one[:, 2] - one[:, :2].mean(axis=1)
+        found += any(_leaves_zero_out(differences[:number]) for number in range(4, LOOKS[-1] + 1))
+    print(f"false differences of a rule that looks at every round {found / SESSIONS:.4f}")
     assert found / SESSIONS > 0.1
 
 
 def _leaves_zero_out(differences: np.ndarray) -> bool:
-    low, high = launches.mean_interval(list(differences))[1]
+    low, high = by_launch.mean_interval(list(differences))[1]
     return low > 0 or high < 0

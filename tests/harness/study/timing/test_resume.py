@@ -11,7 +11,7 @@ from harness.study.timing import results
 from harness.study.timing import session as sessions
 from harness.study.timing.session import Session
 
-ROUNDS = ["model=base,albert", "measure.rounds=4", "measure.half_width=0"]
+ROUNDS = ["model=base,albert", "measure.rounds=4", "measure.min_rounds=4"]
 EACH = ["albert bag", "base bag", "base bag (A/A replicate)"]
 
 

@@ -5,17 +5,19 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from filelock import FileLock, Timeout
 from launches import ARGUMENTS, finish
 
-from harness import paths
+from harness import by_launch, metrics, paths
 from harness.measure.records import Launch, Measured, from_json
 from harness.study.plan import PlannedRun, plan
-from harness.study.timing import results, session
+from harness.study.timing import results
 from harness.study.timing import session as sessions
 from harness.study.timing.session import Session, Timed
 from reports.comparison import launches as reports
+from reports.comparison.statistics import Verdict
 
 
 def run(items: list[PlannedRun]) -> Session:
@@ -35,7 +37,7 @@ def launches_of(session: Session, item: PlannedRun) -> list[Launch]:
 
 
 def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_order_of_its_own(planned, launches):
-    items = planned("model=base,albert,windowed,static", "measure.rounds=6", "measure.half_width=0")
+    items = planned("model=base,albert,windowed,static", "measure.rounds=6", "measure.min_rounds=6")
     launches.milliseconds = lambda title, number: 1 + 0.1 * number * len(title)
     session = run(items)
     expected = sorted(["base bag", "base bag (A/A replicate)", "albert bag", "windowed bag", "static bag"])
@@ -74,48 +76,49 @@ def test_a_floor_that_supports_no_verdict_is_said_when_the_session_ends(planned,
     run(planned("model=base", "measure.rounds=3"))
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("Timing: the noise floor of latency, 10")
-    assert "is above 25 %: no verdict on it or on training time" in last
+    assert "is above 25 %: no verdict on it; the same command with sweep.retime=true" in last
 
 
 def jumping(title: str, number: int) -> float:
-    """Milliseconds of a baseline whose A/A replicate differs by a third every other round."""
-    return 1.3 ** (number % 2) if "A/A" in title else 1.0
+    """Milliseconds of an arm that is a third slower every other round."""
+    return 1.3 ** (number % 2) if "albert" in title else 1.0
 
 
 @pytest.mark.parametrize(
     ("milliseconds", "settings", "rounds"),
     [
-        (lambda title, number: 1.0, ["measure.rounds=9"], 4),
-        (lambda title, number: 1.0, ["measure.rounds=9", "measure.min_rounds=6"], 6),
+        (lambda title, number: 1.0 + number * 1e-4, ["measure.rounds=9"], 4),
+        (lambda title, number: 1.0 + number * 1e-4, ["measure.rounds=9", "measure.min_rounds=6"], 6),
         (lambda title, number: 1.0, ["measure.rounds=3"], 3),
+        (lambda title, number: 2.0 if "albert" in title else 1.0, ["measure.rounds=9"], 4),
         (jumping, ["measure.rounds=9"], 9),
-        (jumping, ["measure.rounds=9", "measure.half_width=0.5"], 4),
-        (lambda title, number: 1.0 + number * ("albert" in title), ["measure.rounds=9"], 4),
+        (lambda title, number: 1.4 if "albert" in title and number < 2 else 1.0, ["measure.rounds=50"], 50),
+        (jumping, ["measure.rounds=9", "measure.budget_minutes=1e-9"], 1),
     ],
-    ids=["quiet", "fewest", "most", "noisy", "noisy_is_enough", "an_arm_has_no_say"],
+    ids=["same", "fewest", "most", "different", "not_resolved", "an_early_difference", "budget"],
 )
-def test_a_session_ends_when_its_replicates_agree(planned, launches, milliseconds, settings, rounds):
+def test_a_session_ends_when_every_comparison_is_decided(planned, launches, milliseconds, settings, rounds):
     launches.milliseconds = milliseconds
     run(planned("model=base,albert", *settings))
     assert {len(launches.of_round(number)) for number in range(rounds)} == {3}
     assert len(launches.order) == 3 * rounds
 
 
-def test_precision_is_that_of_the_reports_intervals(launch_of):
-    """The rule and the report compute the same interval from the same launches."""
-    times = [[1.0, 1.1, 0.9, 1.0], [1.2, 1.0, 1.1, 0.9]]
-    series = [[launch_of(at, [ms], seconds=2 * ms) for at, ms in enumerate(one)] for one in times]
-    histories = []
-    for one in series:
-        histories.append({reports.REFERENCE: {launch.round: 5.0 for launch in one}})
-        histories[-1][reports.LATENCY] = {launch.round: launch.latency.ms for launch in one}
-        histories[-1][reports.THROUGHPUT] = {launch.round: launch.throughput.tokens_per_s for launch in one}
-    for quantity, metric in (("latency", reports.LATENCY), ("throughput", reports.THROUGHPUT)):
-        assert not reports.reference_helps(metric, [tuple(histories)])
-        expected = reports.compared(metric, *histories, with_reference=False).interval
-        assert session.noise_interval(*series, quantity) == pytest.approx(expected)
-        assert session.noise_half_width(*series) == pytest.approx((expected[1] - expected[0]) / 2)
-    assert session.noise_half_width(series[0], series[1][:1]) == math.inf
+def test_a_session_decides_as_the_report_does(launch_of):
+    """The rule and the report say the same of the same launches: whether each arm is decided at this look."""
+    generator, decided = np.random.default_rng(3), []
+    for _ in range(40):
+        scale, shift = generator.choice([0.01, 0.1]), generator.choice([0.0, 0.02, 0.15])
+        logs = generator.normal([[0], [0], [shift]], scale, (3, 6))
+        series = [[launch_of(at, [math.exp(log)]) for at, log in enumerate(one)] for one in logs]
+        first, again, arm = (by_launch.history_of((one.round, one.values) for one in launches) for launches in series)
+        table = by_launch.Table(by_launch.LATENCY, first, again, (arm,))
+        both, with_reference = by_launch.merged([first, again]), by_launch.corrects(table.metric, [(first, again)])
+        ratio = by_launch.compared(table.metric, both, arm, with_reference)
+        verdict = reports.evidence(metrics.get("inference/latency_ms_p50"), ratio.difference, 1e-3, looks=4).verdict()
+        decided.append(verdict is not Verdict.NOT_RESOLVED)
+        assert decided[-1] == (table.unresolved(4) == 0)
+    assert 5 < sum(decided) < 35
 
 
 def test_seeds_share_the_launches_of_their_network(planned, launches):

@@ -13,6 +13,7 @@ from torch.utils.benchmark import Timer
 from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
 from harness.measure import latency, timing
+from harness.measure.latency import Clocked
 from harness.measure.records import Point
 from harness.study.timing import results
 from harness.tasks.base import Split
@@ -36,8 +37,8 @@ def split() -> Split:
 class Quiet:
     """A reference workload that takes no time."""
 
-    def time_ms(self) -> float:
-        return 1.0
+    def clocked(self) -> Clocked:
+        return Clocked(1.0, 1.0)
 
 
 @pytest.mark.parametrize(("microseconds", "passes"), [(1000, 1), (150, 2), (10, timing.PASSES)])
@@ -56,7 +57,7 @@ def test_throughput_is_total_work_over_total_time(machine, split, monkeypatch, m
 
     calls = []
     measured = timing.throughput(call, batches, machine, Quiet())
-    over = len(measured.reference_ms) - 1
+    over = (len(measured.reference_ms) - 1) // len(batches)  # the reference runs after every batch
     assert (over, len(calls)) == (passes, (passes + 1) * len(batches))
     assert (measured.tokens, measured.samples) == (over * len(split.ids), over * len(split))
     assert measured.seconds == pytest.approx(over * sum(batch.tokens + 7 for batch in batches) * microseconds / 1e6)
@@ -150,7 +151,7 @@ def test_utilisation_is_achieved_over_peak_and_left_out_above_one_and_without_a_
 
 def test_calls_come_in_blocks_with_the_reference_around_each(machine):
     order: list[str] = []
-    reference = SimpleNamespace(time_ms=lambda: order.append("reference") or 1.0)
+    reference = SimpleNamespace(clocked=lambda: order.append("reference") or Clocked(1.0, 1.0))
     measured = timing.latency(lambda: order.append("call"), MeasureConfig(repeats=12), machine, reference)
     timed = order[order.index("reference") :]
     assert timed.count("reference") == timing.BLOCKS + 1 == len(measured.reference_ms)

@@ -1,0 +1,203 @@
+"""Timings of interleaved launches, paired by round: what a session stops by, and what reports, profile and audit compare.
+
+In every round each arm was launched once, in a new order, and a reference workload ran in between its calls. A change is the
+mean over rounds of log(after / before). Device time is always divided by that of the reference workload, which a neighbour on
+the same core slows down alike; the wall clock where that lowers the scatter of the A/A replicates. The baseline is timed twice
+in a session, and its time in a round is the mean of both.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness import metrics
+from harness.metrics import DEVICE_LATENCY, DEVICE_THROUGHPUT, DEVICE_TIME, DEVICE_TRAINING, LATENCY, THROUGHPUT, TRAINING
+from harness.paired import CLOCK, LEVEL, Difference, geometric_mean, holm, mean_interval, scattered, spread, t_quantile
+
+DRIFT = {LATENCY: -1, THROUGHPUT: 1, TRAINING: 1, DEVICE_LATENCY: -1, DEVICE_THROUGHPUT: 1, DEVICE_TRAINING: 1}
+"""Measured in every launch -> power of the reference time to multiply it by: -1 for a time, 1 for a rate."""
+
+REFERENCE = "timing/reference_ms"
+
+REFERENCES = {
+    LATENCY: (REFERENCE,),
+    THROUGHPUT: ("timing/throughput_reference_ms", REFERENCE),
+    TRAINING: ("timing/train_reference_ms",),
+    DEVICE_LATENCY: ("timing/reference_device_ms",),
+    DEVICE_THROUGHPUT: ("timing/throughput_reference_device_ms",),
+    DEVICE_TRAINING: ("timing/train_reference_device_ms",),
+}
+"""Measured in every launch -> the reference workload beside it, the first that was recorded."""
+
+History = dict[str, dict[int, float]]
+"""Metric of a launch -> round -> value."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Mean of log(after / before) over `rounds`, and its interval: None for a single round."""
+
+    rounds: int
+    log: float
+    interval: tuple[float, float] | None
+
+    @property
+    def difference(self) -> Difference:
+        """The mean log ratio with its standard error."""
+        error = None
+        if self.interval is not None:
+            error = (self.interval[1] - self.interval[0]) / 2 / t_quantile(self.rounds - 1)
+        return Difference(self.rounds, self.log, error, freedom=self.rounds - 1, independent=self.rounds)
+
+    @property
+    def percent(self) -> float:
+        """Change in percent of the value before."""
+        return percent(self.log)
+
+    @property
+    def percents(self) -> tuple[float, float] | None:
+        """The interval's ends, in percent of the value before."""
+        return None if self.interval is None else (percent(self.interval[0]), percent(self.interval[1]))
+
+
+def percent(log: float) -> float:
+    """The change in percent that a log ratio is."""
+    return 100 * math.expm1(log)
+
+
+def corrected(history: History, metric: str) -> dict[int, float]:
+    """Round -> log of the measured value, divided by its reference workload; only rounds that have both."""
+    reference = reference_of(history, metric)
+    return {
+        step: value + DRIFT[metric] * reference[step] for step, value in logs_of(history, metric).items() if step in reference
+    }
+
+
+def history_of(rounds: Iterable[tuple[int, Mapping[str, float]]]) -> History:
+    """The history of launches, from the number and the values of each round."""
+    history: History = {}
+    for number, values in rounds:
+        for name, value in values.items():
+            history.setdefault(name, {})[number] = value
+    return history
+
+
+def logs_of(history: History, metric: str) -> dict[int, float]:
+    """Round -> log of the measured value."""
+    values = history.get(metric, {})
+    return {step: math.log(values[step]) for step in sorted(values) if values[step] > 0}
+
+
+def reference_of(history: History, metric: str) -> dict[int, float]:
+    """Round -> log of the time of the reference workload beside this metric."""
+    found = next((history[name] for name in REFERENCES[metric] if name in history), {})
+    return {step: math.log(time) for step, time in found.items() if time > 0}
+
+
+def merged(histories: Sequence[History]) -> History:
+    """One history of the geometric means over all, of the rounds that all have; the first one where they share none."""
+    first, *others = histories
+    if not others:
+        return first
+    found = dict(first)
+    for name in {*DRIFT, *(reference for names in REFERENCES.values() for reference in names)} & set(first):
+        each = [history.get(name, {}) for history in histories]
+        shared = [step for step in first[name] if all(values.get(step, 0.0) > 0 for values in each)]
+        if shared:
+            found[name] = {step: geometric_mean([values[step] for values in each]) for step in shared}
+    return found
+
+
+def differences(metric: str, before: History, after: History, with_reference: bool) -> dict[int, float]:
+    """Round -> log(after / before), of the rounds that both have."""
+    earlier, later = (corrected(history, metric) if with_reference else logs_of(history, metric) for history in (before, after))
+    return {step: later[step] - earlier[step] for step in later if step in earlier}
+
+
+def compared(metric: str, before: History, after: History, with_reference: bool = True) -> Ratio | None:
+    """Paired by round, with Student's t interval; None where no round has both."""
+    logs = list(differences(metric, before, after, with_reference).values())
+    return Ratio(len(logs), *mean_interval(logs)) if logs else None
+
+
+def reference_helps(metric: str, pairs: Iterable[tuple[History, History]]) -> bool:
+    """Whether dividing by the reference workload lowers the scatter of A/A replicates; not so where none has two rounds."""
+    scatter = {True: 0.0, False: 0.0}
+    for first, again in pairs:
+        both = {use: list(differences(metric, first, again, use).values()) for use in scatter}
+        if min(map(len, both.values())) < 2 or len(both[True]) != len(both[False]):
+            continue
+        for use, logs in both.items():
+            scatter[use] += spread(logs).sd ** 2
+    return scatter[True] < scatter[False]
+
+
+def noise_floor(pair: Ratio | None) -> float | None:
+    """Largest log ratio in the interval of an A/A replicate; None where it has no interval."""
+    return max(abs(end) for end in pair.interval) if pair and pair.interval else None
+
+
+GROWTH = 1.5
+"""Rounds of a look at the comparisons over those of the look before it."""
+
+
+def looks(fewest: int, most: int) -> tuple[int, ...]:
+    """The numbers of rounds after which a session may end: they are fixed before it begins."""
+    numbers = [min(fewest, most)]
+    while numbers[-1] < most:
+        following = math.ceil(GROWTH * numbers[-1])
+        numbers.append(following if GROWTH * following <= GROWTH**0.5 * most else most)
+    return tuple(numbers)
+
+
+def independent(number: int) -> float:
+    """As how many independent looks so many count, each at the same level (Pocock, Biometrika 64, 1977).
+
+    The values of a normal process after GROWTH times as many rounds have much in common: fitted to simulated boundaries of 2 to
+    9 looks, within 3 %.
+    """
+    return 1 + 0.57 * (number - 1)
+
+
+def headlines(history: Mapping[str, object]) -> list[str]:
+    """The metrics of a launch that verdicts are about: device time where there is one, else the wall clock."""
+    return [name for wall, device in DEVICE_TIME.items() if (name := device if device in history else wall) in history]
+
+
+def corrects(metric: str, pairs: Iterable[tuple[History, History]]) -> bool:
+    """Whether a session's values of this metric are divided by the reference workload, from its A/A replicates."""
+    return metric in DEVICE_TIME.values() or reference_helps(metric, pairs)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The comparisons of one session in one metric of a launch: a baseline that was timed twice, and other arms."""
+
+    metric: str
+    first: History
+    again: History
+    arms: tuple[History, ...]
+
+    @property
+    def floor(self) -> float | None:
+        """The noise floor, as a log ratio; None for fewer than two rounds."""
+        pair = [(self.first, self.again)]
+        return noise_floor(compared(self.metric, self.first, self.again, corrects(self.metric, pair)))
+
+    def unresolved(self, number: int) -> int:
+        """How many comparisons are not decided at one of `number` looks: neither different nor the same within the margin.
+
+        Each look has its part of the level, so that the error of all together is the level. p is corrected for the arms of a
+        table by Holm.
+        """
+        share = independent(number)
+        both = merged([self.first, self.again])
+        with_reference = corrects(self.metric, [(self.first, self.again)])
+        ratios = [compared(self.metric, both, arm, with_reference) for arm in self.arms]
+        found = [scattered(ratio.difference, CLOCK) for ratio in ratios if ratio and ratio.interval]
+        factors, margin = holm([one.t_test_p() for one in found]), math.log1p(metrics.RELATIVE_MARGIN.size)
+        decided = [
+            share * factor * one.t_test_p() <= LEVEL or one.is_within(margin, LEVEL / share)
+            for one, factor in zip(found, factors, strict=True)
+        ]
+        return len(self.arms) - sum(decided)
