@@ -7,7 +7,7 @@ in a session, and its time in a round is the mean of both.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness import metrics
@@ -159,7 +159,7 @@ def independent(number: int) -> float:
     return 1 + 0.57 * (number - 1)
 
 
-def headlines(history: Mapping[str, object]) -> list[str]:
+def headlines(history: Container[str]) -> list[str]:
     """The metrics of a launch that verdicts are about: device time where there is one, else the wall clock."""
     return [name for wall, device in DEVICE_TIME.items() if (name := device if device in history else wall) in history]
 

@@ -71,6 +71,13 @@ DEVICE_TRAINING = f"{LAUNCHES}train_tokens_per_device_s"
 DEVICE_TIME = {LATENCY: DEVICE_LATENCY, THROUGHPUT: DEVICE_THROUGHPUT, TRAINING: DEVICE_TRAINING}
 """Metric of a launch by the wall clock -> the same by that of the device."""
 
+JUDGED_BY = {
+    "inference/latency_ms_p50": "inference/latency_device_ms",
+    "inference/tokens_per_s": "inference/tokens_per_device_s",
+    "finetune/tokens_per_s": "train_step/tokens_per_device_s",
+}
+"""Metric of a run by the wall clock -> the one that a verdict is about where it was measured: by the clock of the device."""
+
 SHORT = {
     name: short for pair, short in zip(DEVICE_TIME.items(), ("latency", "throughput", "training"), strict=True) for name in pair
 }

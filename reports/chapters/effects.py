@@ -8,6 +8,7 @@ from harness import metrics
 from reports.comparison import factorial
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.factorial import INTERACTION, MAIN, Design, Effect
+from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE
 from reports.comparison.statistics import Change
 from reports.writing import formats, plots, tables
@@ -59,7 +60,8 @@ def table(one: Design) -> str:
     """One row an effect."""
     effects = factorial.effects(one)
     counted = tables.present(one.section, COUNTED)
-    measured = tables.present(one.section, (HEADLINE, *TIMED))
+    timed = [judged_by(name, lambda name: tables.present(one.section, [name])) for name in TIMED]
+    measured = tables.present(one.section, (HEADLINE, *timed))
     columns = {name: factorial.changes(one, name, effects) for name in measured}
     header = ["effect", "of", *(tables.title(one.section, name) for name in (*measured, *counted))]
     rows = [

@@ -7,6 +7,7 @@ from matplotlib.transforms import Transform
 
 from harness import metrics
 from reports.comparison.compare import Comparison, Curve, Study
+from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, MAJORITY, Row, Section
 from reports.writing import plots
 from reports.writing.formats import Chapter
@@ -43,10 +44,11 @@ def chapter(study: Study) -> Chapter:
     comparison, names, chosen = study.comparison, plots.panel_names(study.comparison), plots.drawn_arms(study.comparison)
     rows = [row for section in comparison.sections for row in section.rows if row.label in chosen]
     shown = [run for row in rows for run in row.runs.values()]
+    latency = judged_by("inference/latency_ms_p50", comparison.has)
     files = plots.drawn(
         {
             "score_parameters.svg": (score_against, comparison, names, "model/params_total"),
-            "score_latency.svg": (score_against, comparison, names, "inference/latency_ms_p50"),
+            "score_latency.svg": (score_against, comparison, names, latency),
             "loss.svg": (loss_curves, comparison, names, study.curves_of(shown, TRAINING_LOSS)),
         }
     )

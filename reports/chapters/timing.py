@@ -1,8 +1,8 @@
 """Timings: the sessions, the noise floor that each one's A/A replicate gives, and what was not timed side by side."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from harness import by_launch
+from harness import by_launch, metrics
 from harness.metrics import HIGHEST_FLOOR
 from harness.paired import grouped
 from reports.comparison import launches
@@ -14,15 +14,16 @@ from reports.writing.formats import DASH, Chapter, escape, listed
 
 HEADING = "## Timings: sessions and noise floor"
 INTRO = """\
-Latency and inference throughput are compared by launch: in every round of a session each arm ran once in a process of its
-own, in a new order, with a reference workload between its calls. A change is the mean over rounds of log(after / before). The
-*A/A replicate* is a second timing of one arm; the *floor* is the larger end of the interval of its change. Values are divided
-by their reference, so that a slow phase of the machine cancels, where that lowers the scatter of the A/A replicates (column
-*reference*). A timing differs only where its own interval leaves 0 out and it changed by more than the floor; a floor above
-{highest:.0f} % supports no verdict. A session ends when its A/A replicates are precise enough; no other change decides that.
-Trainings are not interleaved: their times and rates are paired by seed and must exceed both floors."""
+Latency, throughput and training steps are compared by launch: in every round of a session each arm ran once in a process of
+its own, in a new order, with a reference workload between its calls. A change is the mean over rounds of log(after / before),
+against the mean of both timings of the baseline. Device time (the CPU time of the thread, or GPU time) is divided by that of
+the reference, so that what a neighbour slows down cancels; the wall clock where that lowers the scatter of the A/A replicates
+(column *reference*). The *A/A replicate* is a second timing of one arm; the *floor* is the larger end of the interval of its
+change: one above {highest:.0f} % supports no verdict. A session ends once every comparison is decided, at one of few numbers of
+rounds that were fixed before; p and intervals are corrected for these looks. Whole trainings are not interleaved: their times
+and rates are paired by seed and must exceed both floors."""
 SIDE_BY_SIDE = "run them in one command with the baseline, `python -m harness -m model=...,... sweep.retime=true`"
-COLUMNS = {launches.LATENCY: "latency", launches.THROUGHPUT: "throughput"}
+WALL = "latency, wall clock"
 
 
 def chapter(study: Study) -> Chapter:
@@ -30,29 +31,39 @@ def chapter(study: Study) -> Chapter:
     sessions = study.comparison.sessions
     if not sessions.series:
         return Chapter()
+    columns = {text: None for name in sessions.names for text in _compared(sessions, name)}
     heads = ["session", "rounds", "A/A replicate"]
-    heads += [text for name in COLUMNS.values() for text in (f"{name}, A/A change", f"{name} floor")]
+    heads += [text for name in columns for text in (f"{name}, A/A change", f"{name} floor")]
     heads += ["reference", "launches beside other work", "reference, slowest over fastest"]
-    lines = [line for name in sessions.names for line in _lines(sessions, name)]
+    lines = [line for name in sessions.names for line in _lines(sessions, name, columns)]
     sentences = [f"- {text}" for name in sessions.names for text in _sentences(sessions, name)]
     intro = INTRO.format(highest=by_launch.percent(HIGHEST_FLOOR))
     return Chapter([HEADING, intro, formats.table(heads, lines, left=3), *(["\n".join(sentences)] if sentences else [])])
 
 
-def _lines(sessions: Sessions, name: str) -> Iterator[list[str]]:
+def _compared(sessions: Sessions, name: str) -> dict[str, str]:
+    """Column -> metric of a launch: of each quantity the one that verdicts are about, then what a user waits for."""
+    measured = {metric for one in sessions.of(name) for metric in one.history}
+    metrics_of = by_launch.headlines(measured)
+    waited = {WALL: launches.LATENCY} if launches.LATENCY in measured.difference(metrics_of) else {}
+    return {metrics.SHORT[metric]: metric for metric in metrics_of} | waited
+
+
+def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[list[str]]:
     here = sessions.of(name)
     rounds = {step for one in here for values in one.history.values() for step in values}
     drift = launches.drift_percent(one.history for one in here)
     ending = [_disturbed_share([shared[0] for shared in sessions.launched(name)]), formats.percent(drift)]
     for pair in sessions.pairs(name) or [None]:
-        measured = [text for launch in COLUMNS for text in _measured(pair, launch)]
+        here_compared = _compared(sessions, name)
+        measured = [text for column in columns for text in _measured(pair, here_compared.get(column))]
         of = escape(_name(sessions, pair.first)) if pair else DASH
-        yield [escape(name), str(len(rounds)), of, *measured, _used(pair), *ending]
+        yield [escape(name), str(len(rounds)), of, *measured, _used(pair, here_compared), *ending]
 
 
-def _used(pair: Pair | None) -> str:
+def _used(pair: Pair | None, columns: dict[str, str]) -> str:
     """Which values are divided by their reference."""
-    return ", ".join(text for launch, text in COLUMNS.items() if pair and launch in pair.corrected) or "not used"
+    return ", ".join(text for text, launch in columns.items() if pair and launch in pair.corrected) or "not used"
 
 
 def _name(sessions: Sessions, series: Series) -> str:
@@ -61,9 +72,9 @@ def _name(sessions: Sessions, series: Series) -> str:
     return f"{series.label} on {series.place.task}" if several else series.label
 
 
-def _measured(pair: Pair | None, launch: str) -> list[str]:
+def _measured(pair: Pair | None, launch: str | None) -> list[str]:
     """The change of an A/A replicate with its interval, and the floor."""
-    ratio = pair.ratio(launch) if pair else None
+    ratio = pair.ratio(launch) if pair and launch else None
     if ratio is None:
         return [DASH, DASH]
     floor = launches.noise_floor(ratio)
@@ -103,7 +114,8 @@ def _rounds(rounds: list[int]) -> str:
 
 
 def _unknown(sessions: Sessions, name: str) -> list[str]:
-    missing = [text for launch, text in COLUMNS.items() if all(pair.floor(launch) is None for pair in sessions.pairs(name))]
+    columns = _compared(sessions, name).items()
+    missing = [text for text, launch in columns if all(pair.floor(launch) is None for pair in sessions.pairs(name))]
     if not missing:
         return []
     why = "its A/A replicate shares fewer than two rounds" if sessions.pairs(name) else "it has no A/A replicate"
@@ -123,7 +135,8 @@ def notes(section: Section) -> list[str]:
             apart.append(row.label)
             continue
         session = pair[1].session
-        if any(section.sessions.floor(session, section.place, launch) is None for launch in COLUMNS):
+        compared = _compared(section.sessions, session).values()
+        if any(section.sessions.floor(session, section.place, launch) is None for launch in compared):
             floorless.append((session, row.label))
         if pair[0].is_aa_replicate:
             replicated.append((session, row.label))

@@ -16,6 +16,7 @@ from harness.metrics import has_one_vocabulary
 from harness.paired import by_pretraining
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.estimates import of_launches
+from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, Row, Section, headline
 from reports.writing import formats, tables
 from reports.writing.formats import Chapter, escape, listed
@@ -158,7 +159,8 @@ def chapter(study: Study) -> Chapter:
         return Chapter()
     paragraphs = ["## Trade-offs", INTRO]
     for labels, sections in found:
-        fronts = [one for cost in COSTS if (one := front(sections, labels, cost))]
+        costs = [judged_by(cost, functools.partial(front, sections, labels)) for cost in COSTS]
+        fronts = [one for cost in costs if (one := front(sections, labels, cost))]
         if fronts:
             names = ", ".join(tables.section_name(study.comparison, section) for section in sections)
             paragraphs += [f"### Score against cost: {names}"] if len(found) > 1 else []

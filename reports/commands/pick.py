@@ -4,13 +4,14 @@ import argparse
 import enum
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness import metrics
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
 from reports.comparison.compare import Comparison
 from reports.comparison.estimates import NO_BETTER, Estimate, estimate
+from reports.comparison.launches import judged_by
 from reports.comparison.section import RESULTS, Section, headline
 from reports.errors import ReportError, unknown
 from reports.read import compare_with_any, read
@@ -159,6 +160,8 @@ def main(given: list[str]) -> int:
     comparison = compare_with_any(found.study, found.runs, options.along, found.reader.output)
     if comparison is None:
         raise ReportError(f"study {found.study!r} has no finished run to pick from")
+    if options.max_latency_ms is not None:
+        bounds = [replace(bound, metric=judged_by(bound.metric, comparison.has)) for bound in bounds]
     every = candidates(comparison, bounds)
     print(text(found.study, every))
     return 0 if any(one.fit is Satisfies.YES for one in every) else 1

@@ -38,6 +38,10 @@ class Comparison:
         """The runs that count."""
         return [run for section in self.sections for run in section.runs]
 
+    def has(self, metric: str) -> bool:
+        """Whether any run that counts has measured it."""
+        return any(metric in run.metrics for run in self.runs)
+
     @property
     def superseded(self) -> list[Run]:
         """Superseded runs of all sections."""

@@ -7,7 +7,7 @@ rounds the session could have ended.
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -70,6 +70,12 @@ def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | 
     return Difference(rounds, mean, math.sqrt(sum(squares)), None, freedom=freedom, independent=rounds)
 
 
+def judged_by(name: str, is_measured: Callable[[str], object]) -> str:
+    """The metric that a verdict on this one is about: that of the clock of the device, where it was measured."""
+    device = metrics.JUDGED_BY.get(name)
+    return device if device and is_measured(device) else name
+
+
 def levels(metric: str, history: History, typical: float | None) -> dict[int, float]:
     """Round -> value as it is compared: as measured, or as if the reference had always taken its `typical` log time."""
     if typical is None:
@@ -103,6 +109,10 @@ def drift_percent(histories: Iterable[History]) -> float | None:
 
 MEMORY_OF_LAUNCHES = metrics.LENGTHS + "peak_memory_bytes"
 """Memory of the longest texts of a launch: the only one that an A/A replicate measures."""
+
+
+LAUNCHED_MEMORY = "timing/peak_memory_bytes"
+"""Peak of every launch, of building the model and its first call."""
 
 
 class SectionKey(NamedTuple):
@@ -204,6 +214,17 @@ class Sessions:
         peaks = [[one.run.metrics.get(MEMORY_OF_LAUNCHES) for one in (pair.first, pair.second)] for pair in self.pairs(session)]
         return max((abs(math.log(again / first)) for first, again in peaks if first and again), default=None)
 
+    def memory_scatter(self, sides: Iterable["Rows"]) -> Spread | None:
+        """Log ratios of the memory of launches of an arm and its A/A replicate, in the newest session that has any."""
+        for session in reversed([name for side in sides for name in side.sessions]):
+            logs = []
+            for pair in self.pairs(session):
+                first, second = (logs_of(one.history, LAUNCHED_MEMORY) for one in (pair.first, pair.second))
+                logs += [second[step] - first[step] for step in first if step in second]
+            if logs:
+                return spread(logs)
+        return None
+
     def floor(self, session: str, place: SectionKey, launch: str) -> float | None:
         """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
         known = self._floors(session, launch)
@@ -215,7 +236,10 @@ class Sessions:
 
         Floors of time and throughput count alike: both say how long the same training took.
         """
-        each = [[self.floor(name, side.place, launch) for name in side.sessions for launch in DRIFT] for side in sides]
+        each = [
+            [self.floor(name, side.place, launch) for name in side.sessions for launch in (LATENCY, THROUGHPUT)]
+            for side in sides
+        ]
         return None if any(not floors or None in floors for floors in each) else max(map(max, each))
 
     def memory_floor(self, sides: Iterable["Rows"]) -> float | None:

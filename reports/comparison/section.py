@@ -14,7 +14,16 @@ from harness.plateau import LOSS, MASKED, PROBE, SHARE
 from reports.comparison import cached_method, items, launches
 from reports.comparison.items import Errors, Paired
 from reports.comparison.launches import Rows, SectionKey, Sessions
-from reports.comparison.statistics import Change, Verdict, change, corrected, counted_change, of_evidence, with_floor
+from reports.comparison.statistics import (
+    Change,
+    Verdict,
+    change,
+    corrected,
+    counted_change,
+    of_evidence,
+    with_floor,
+    with_scatter,
+)
 from reports.reading.store import Run
 
 HEADLINE, MAJORITY = "eval/score", "eval/majority_score"
@@ -269,6 +278,8 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
         found = Change(found.n, found.baseline_mean, found.absolute, None, Verdict.OPEN)
     elif metric.compared is Compared.ABOVE_FLOOR and found.verdict:
         found = with_floor(found, timed.gating_floor(sides))
+    elif metric.unit == "bytes" and name.startswith("inference/") and found.evidence.found.error is None:
+        found = with_scatter(found, timed.memory_scatter(sides))
     seconds = [section.seconds(row) for section, row in tasks]
     return replace(found, seconds=None if None in seconds else math.fsum(seconds))
 

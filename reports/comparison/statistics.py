@@ -24,6 +24,7 @@ from harness.paired import (
     TRAINED_UNITS,
     Difference,
     Replicate,
+    Spread,
     Tells,
     Values,
     compare_paired,
@@ -288,6 +289,18 @@ def _expm1(value: float) -> float:
         return math.expm1(value)
     except OverflowError:
         return math.inf
+
+
+def with_scatter(found: Change, scatter: Spread | None) -> Change:
+    """The change of one pair, judged by how much two of the same differ (log ratios), where that is known.
+
+    What is the same within the margin is asked first: a page more is shown to be one, and matters to nobody.
+    """
+    if scatter is None or scatter.sd is None:
+        return found
+    error = max(scatter.sd, PAGE_BYTES / found.baseline_mean)
+    one = replace(found.evidence.found, error=error, freedom=scatter.n - 1, independent=1)
+    return of_evidence(replace(found.evidence, found=one, counted=True), found.baseline_mean)
 
 
 def with_floor(found: Change, floor: float | None) -> Change:

@@ -11,6 +11,7 @@ from reports.comparison import overall
 from reports.comparison.compare import Comparison
 from reports.comparison.items import CLASSES, SPANS, TAGS, Paired
 from reports.comparison.labels import unnamed_settings
+from reports.comparison.launches import judged_by
 from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
 from reports.comparison.statistics import Change, Verdict
@@ -128,7 +129,8 @@ def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
     sizes = {} if tasks.sections else {"model/params_total": "parameters"}
     found = []
     for over, names in ((tasks, OF_TASKS), (pretrainings, sizes | _of_pretrainings(pretrainings))):
-        known = {name: text for name, text in names.items() if any(over.having(label, name) for label in over.labels)}
+        judged = {judged_by(name, comparison.has): text for name, text in names.items()}
+        known = {name: text for name, text in judged.items() if any(over.having(label, name) for label in over.labels)}
         found += [(over, known)] if known else []
     return found
 
@@ -165,6 +167,7 @@ def paragraphs(comparison: Comparison) -> list[str]:
         *_below_constant(comparison),
         *_solved(comparison),
         *_without_evidence(found),
+        *_clocks(comparison),
         *_by_probe(comparison, found),
         *_vocabularies(comparison),
         *_unfinished(comparison),
@@ -296,6 +299,23 @@ def _without_evidence(found: list[Effect]) -> list[str]:
     elif open_:
         names = listed(dict.fromkeys(one.name for one in open_), most=None)
         sentences.append(f"No verdict on {names}: not timed side by side with the baseline, or no noise floor is known.")
+    return sentences
+
+
+def _clocks(comparison: Comparison) -> list[str]:
+    """Arms that wait: whose latency differs from the baseline's otherwise by the wall clock than by that of the device."""
+    over, sentences = overall.of_tasks(comparison), []
+    for label in over.labels:
+        wall, device = (over.change(label, name) for name in ("inference/latency_ms_p50", "inference/latency_device_ms"))
+        if not (wall and device and wall.interval and device.interval):
+            continue
+        ends = [[end / change.baseline_mean for end in change.interval] for change in (wall, device)]
+        if ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]:
+            by_wall, by_device = (tables.size_text(change, "ms") for change in (wall, device))
+            sentences.append(
+                f"**The two clocks disagree on {escape(label)}**: its latency is {by_wall} by the wall clock and {by_device} "
+                "by that of the device. What waits (for memory, files, another device or a lock) is in the first alone."
+            )
     return sentences
 
 

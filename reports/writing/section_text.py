@@ -11,7 +11,7 @@ from reports.comparison.section import HEADLINE, Row, Section
 from reports.reading.store import Run
 from reports.writing import formats, tables
 from reports.writing.formats import DASH, escape, listed
-from reports.writing.tables import present, value_text
+from reports.writing.tables import present, rates_by_the_wall, value_text
 
 FACT_WORDS = {
     "pretrain.objective": "objective of pretraining",
@@ -217,6 +217,9 @@ MILLION = 1e6
 """Tokens that an energy is shown for: that of one has too many zeros."""
 MEMORY = ("peak", "sampled_peak", "reserved_peak", "process_peak")
 
+RATES = ("inference/tokens_per_s", "train_step/tokens_per_s")
+"""Shown here where the table before has them by the clock of the device."""
+
 COLUMNS = (
     "inference/latency_ms_min",
     P50,
@@ -225,6 +228,7 @@ COLUMNS = (
     "inference/first_call_ms",
     "setup/build_s",
     "setup/import_s",
+    *RATES,
     "inference/padded_tokens_per_s",
     "inference/samples_per_s",
     "inference/padding_share",
@@ -248,8 +252,14 @@ SENTENCES = (
     (ENDS, "In brackets is the 95 % interval of p50."),
     (
         ("inference/latency_ms_p90",),
-        "Percentiles are of all calls, as measured; the latency compared above is the mean of the launches' medians, each "
-        "divided by its reference workload where that lowers their scatter.",
+        "Percentiles are of all calls, as measured; the latency by the wall clock above is the mean of the launches' medians, "
+        "each divided by its reference workload where that lowers their scatter.",
+    ),
+    (
+        ("inference/latency_device_ms",),
+        "Device time is the CPU time of the one thread that computes, or GPU time between two events: the trimmed mean of the "
+        "calls of a launch, always divided by the reference workload. Training steps of a launch are of {texts} texts of the "
+        "same length.",
     ),
     (
         ("inference/first_call_ms", "setup/build_s", "setup/import_s"),
@@ -277,7 +287,7 @@ SENTENCES = (
 
 def part(section: Section) -> list[str]:
     """Heading, what the figures are, and the table; empty where no row has any of them."""
-    names = present(section, COLUMNS)
+    names = [name for name in present(section, COLUMNS) if name not in RATES or name in rates_by_the_wall(section)]
     if not names:
         return []
     rows = [[escape(row.label), *(text_of(row, name) for name in names)] for row in section.rows]
@@ -334,6 +344,7 @@ def intro(section: Section, names: list[str]) -> str:
         "launches": _by(_launches(section), _setting(section, "measure.repeats")),
         "threads": _worded(", CPU threads: {}", _setting(section, "measure.threads")),
         "batches": _worded(" of {} texts", _setting(section, "measure.batch_size")),
+        "texts": _setting(section, "measure.train_batch_size"),
     }
     sentences = [sentence.format(**words) for needed, sentence in SENTENCES if present(section, needed)]
     trained = _setting(section, "environment.threads") if any(name.startswith("finetune/") for name in names) else ""

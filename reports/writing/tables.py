@@ -133,8 +133,12 @@ def short_text(change: Change, unit: str) -> str:
 MEASURES = (
     "model/params_total",
     "model/flops_forward",
+    "inference/latency_device_ms",
     "inference/latency_ms_p50",
+    "inference/tokens_per_device_s",
     "inference/tokens_per_s",
+    "train_step/tokens_per_device_s",
+    "train_step/tokens_per_s",
     "inference/peak_memory_bytes",
     "finetune/tokens_per_s",
     "finetune/duration_s",
@@ -169,7 +173,15 @@ def columns(section: Section) -> list[str]:
         return present(section, (name for name in OF_PRETRAINING if not (one and name in PER_BYTE.values())))
     other = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, f"eval/{section.headline}"}
-    return present(section, (*MEASURES, HEADLINE, *(name for name in other if name not in hidden)))
+    waited = rates_by_the_wall(section)
+    shown = (*(name for name in MEASURES if name not in waited), HEADLINE, *(name for name in other if name not in hidden))
+    return present(section, shown)
+
+
+def rates_by_the_wall(section: Section) -> list[str]:
+    """Throughputs of launches that are shown in detail alone, because those by the clock of the device are compared."""
+    rates = (f"{phase}/tokens_per{{}}_s" for phase in ("inference", "train_step"))
+    return [rate.format("") for rate in rates if present(section, [rate.format("_device")])]
 
 
 def title(section: Section, name: str) -> str:
@@ -179,7 +191,7 @@ def title(section: Section, name: str) -> str:
 
 def metric_title(name: str) -> str:
     """As the report names what it compares: of latency the mean of launches, not a percentile of their calls."""
-    return "latency" if name == "inference/latency_ms_p50" else metrics.get(name).title
+    return "latency, wall clock" if name == "inference/latency_ms_p50" else metrics.get(name).title
 
 
 def score_title(section: Section) -> str:

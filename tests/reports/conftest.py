@@ -73,12 +73,23 @@ def study_of() -> Callable[..., Study]:
     return make
 
 
-def launches_of(times: list[float], reference: list[float] | None = None, cpus: float = 0.0) -> dict[str, dict[int, float]]:
-    """Rounds of one session: latencies in ms, 128 tokens a call, beside a reference workload of 2 ms."""
+def launches_of(
+    times: list[float],
+    reference: list[float] | None = None,
+    cpus: float = 0.0,
+    device: list[float] | None = None,
+    memory: list[float] | None = None,
+) -> dict[str, dict[int, float]]:
+    """Rounds of one session: latencies in ms, 128 tokens a call, beside a reference workload of 2 ms; device times, bytes."""
     beside = [2.0] * len(times) if reference is None else reference
     rates = [128_000 / time for time in times]
     measured = {"latency_ms": times, "tokens_per_s": rates, "reference_ms": beside, "load_average": [1.0] * len(times)}
     measured |= {"foreign_cpus": [cpus] * len(times)}
+    if device:
+        measured |= {"latency_device_ms": device, "reference_device_ms": [2.0] * len(times)}
+        measured |= {"tokens_per_device_s": [128_000 / time for time in device]}
+        measured |= {"throughput_reference_device_ms": [2.0] * len(times)}
+    measured |= {"peak_memory_bytes": memory} if memory else {}
     return {f"timing/{name}": dict(enumerate(values)) for name, values in measured.items()}
 
 
@@ -86,6 +97,8 @@ def summed_up(launches: dict[str, dict[int, float]]) -> dict[str, float]:
     """The metrics of a run that sum up its launches."""
     latency, rate = (statistics.median(launches[f"timing/{name}"].values()) for name in ("latency_ms", "tokens_per_s"))
     ends = {name: list(values.values())[-1] for name, values in launches.items()}
+    device = {"latency_device_ms": "inference/latency_device_ms", "tokens_per_device_s": "inference/tokens_per_device_s"}
+    ends |= {name: ends[f"timing/{launch}"] for launch, name in device.items() if f"timing/{launch}" in ends}
     return ends | {"inference/latency_ms_p50": latency, "inference/tokens_per_s": rate, "inference/latency_ms_p90": latency}
 
 
@@ -94,7 +107,8 @@ def timed(make_run: Callable[..., Run]) -> Callable[..., Run]:
     """Builds one finished run with the launches of session s1; with replicate="true" an A/A replicate of an arm."""
 
     def make(arm: str, times: list[float], seed: int = 0, values: dict | None = None, **more: object) -> Run:
-        launches = launches_of(times, more.pop("reference", None), more.pop("cpus", 0.0))
+        given = {name: more.pop(name) for name in ("reference", "cpus", "device", "memory") if name in more}
+        launches = launches_of(times, **given)
         run = make_run(arm, seed, summed_up(launches) | (values or {}), **{"session": "s1"} | more)
         return replace(run, launches=launches)
 

@@ -247,8 +247,8 @@ def test_reports_know_the_contract_alone_and_mlflow_in_one_file():
     }
     assert not any(line[0].split(".")[0] in ("torch", "models", "hydra") for lines in imports.values() for line in lines)
     from_harness = [line for lines in imports.values() for line in lines if line[0].split(".")[0] == "harness"]
-    shared = {"arms", "checksums", "metrics", "paired", "paths", "plateau", "tags"}
-    modules = {f"harness.{name}" for name in ("checksums", "metrics", "paired", "terminal")}
+    shared = {"arms", "by_launch", "checksums", "metrics", "paired", "paths", "plateau", "tags"}
+    modules = {f"harness.{name}" for name in ("by_launch", "checksums", "metrics", "paired", "terminal")}
     assert all(line[0] in modules or line[1] == "import" for line in from_harness)
     named = [
         set(re.findall(r"\w+", text)) for text in re.findall("^from harness import (.*)$", "\n".join(sources.values()), re.M)

@@ -364,5 +364,5 @@ def _hardware(timed: Timed) -> str:
 
 
 def _foreign(launches: list[Launch]) -> float:
-    """CPUs that other processes kept busy; 0 where that is unknown, so that the launch is not repeated."""
-    return launches[0].foreign_cpus or 0.0
+    """CPUs that other processes kept busy beside a launch that the wall clock alone times; 0 where it need not be repeated."""
+    return 0.0 if launches[0].latency.device_ms else launches[0].foreign_cpus or 0.0

@@ -80,7 +80,7 @@ def test_what_was_not_measured_is_unsure(log, tracking, capsys):
     tracking.log("base", values={"eval/score": 0.8})
     code, text = pick(capsys, "--max-latency-ms", "10")
     assert (code, groups(text)) == (1, {"Unsure": ["base"]})
-    assert "latency: not measured (sst2)" in text
+    assert "latency, wall clock: not measured (sst2)" in text
 
 
 def test_latency_is_judged_by_its_launches(tracking, capsys):

@@ -31,7 +31,7 @@ def test_slow_machine_is_taken_out_of_times_and_rates():
 
 
 def test_throughput_has_a_reference_of_its_own_where_it_was_recorded():
-    own = {launches.REFERENCE_OF_THROUGHPUT: {0: 2.0, 1: 4.0}}
+    own = {"timing/throughput_reference_ms": {0: 2.0, 1: 4.0}}
     rates = history({0: 10.0, 1: 5.0}, {0: 1.0, 1: 1.0}, THROUGHPUT)
     assert launches.compared(THROUGHPUT, rates | own, rates | own | {THROUGHPUT: {0: 20.0, 1: 10.0}}).percent == pytest.approx(
         100

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness import metrics
+from harness import by_launch, metrics
 from harness.paired import Replicate, compare_paired
 from reports.comparison import launches
 from reports.comparison.statistics import Verdict
@@ -81,7 +81,7 @@ def verdicts(after: str) -> list[Verdict]:
     """Of every study, judged with its own noise floor, and divided by the reference where its own A/A replicate says so."""
     metric, found = metrics.get(launches.LATENCY), []
     for study in histories():
-        helps = launches.reference_helps(launches.LATENCY, [(study["base"], study["again"])])
+        helps = by_launch.reference_helps(launches.LATENCY, [(study["base"], study["again"])])
         pair = launches.compared(launches.LATENCY, study["base"], study["again"], helps)
         both = launches.merged([study["base"], study["again"]])
         ratio = launches.compared(launches.LATENCY, both, study[after], helps)

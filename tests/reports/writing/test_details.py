@@ -110,7 +110,10 @@ def test_sentences_hold_the_numbers_of_the_runs(timed):
     run.params.update(params | {"environment.threads": "2"})
     text = section_text.part(compare("s", [run]).sections[0])[1]
     assert "Latency is that of batch size 1 and 64 tokens, 3 launches of 30 calls, CPU threads: 1." in text
-    assert "Percentiles are of all calls, as measured; the latency compared above is the mean of the launches' medians" in text
+    assert (
+        "Percentiles are of all calls, as measured; the latency by the wall clock above is the mean of the launches' medians"
+        in text
+    )
     assert "real validation batches of 16 texts" in text
     assert "CPU threads of training: 2." in text
 

@@ -1,0 +1,110 @@
+"""Verdicts by the clock of the device where it was measured: what neighbours do is in the wall clock alone."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from harness import tags
+from reports.commands import gate, pick
+from reports.comparison.compare import compare
+from reports.comparison.statistics import Verdict
+from reports.writing import findings, tables
+
+DEVICE, WALL = "inference/latency_device_ms", "inference/latency_ms_p50"
+NOISY = [10.0, 22.0, 12.0, 25.0, 9.0, 18.0]
+"""Milliseconds by the wall clock on a machine with other work."""
+
+STEADY = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0]
+
+
+def scaled(values: list[float], factor: float, turned: int = 0) -> list[float]:
+    return [factor * value for value in (*values[turned:], *values[:turned])]
+
+
+@pytest.fixture
+def study(timed):
+    """A study of base, its A/A replicate and an arm, with its factors by the wall clock and by that of the device."""
+
+    def make(wall: float, device: float, noise: list[float] = NOISY, **more: object):
+        runs = [
+            timed("base", noise, device=STEADY, **more),
+            timed("base", scaled(noise, 1.0, 1), device=scaled(STEADY, 1.001, 2), replicate="true", **more),
+            timed("albert", scaled(noise, wall, 2), device=scaled(STEADY, device, 3), **more),
+        ]
+        return compare("s", runs, "base")
+
+    return make
+
+
+def change(comparison, metric: str):
+    (section,) = comparison.sections
+    return section.change(section.row_of("albert"), metric)
+
+
+def test_the_device_says_what_the_wall_clock_of_a_busy_machine_cannot(study):
+    comparison = study(1.1, 1.1)
+    assert change(comparison, DEVICE).verdict is Verdict.WORSE
+    assert change(comparison, WALL).verdict in (Verdict.OPEN, Verdict.NOT_RESOLVED)
+    low, high = change(comparison, DEVICE).interval
+    assert low < 1.0 < high  # ms of 10: a tenth
+    (sentence,) = [one for one in findings.effects(comparison) if one.name == "latency"]
+    assert (sentence.metric, sentence.change.verdict) == (DEVICE, Verdict.WORSE)
+
+
+def test_the_table_has_both_clocks_and_throughput_of_the_device_alone(study):
+    (section,) = study(1.0, 1.0).sections
+    columns = tables.columns(section)
+    assert columns.index(DEVICE) + 1 == columns.index(WALL)
+    assert "inference/tokens_per_device_s" in columns
+    assert "inference/tokens_per_s" not in columns
+    assert tables.title(section, DEVICE) == "latency, device time"
+    assert tables.title(section, WALL) == "latency, wall clock"
+
+
+@pytest.mark.parametrize(("wall", "device", "said"), [(1.5, 1.0, True), (1.3, 1.3, False), (1.0, 1.0, False)])
+def test_clocks_that_disagree_are_named(study, wall, device, said):
+    """Half as slow again by the wall clock and the same by the device: it waits."""
+    text = "\n".join(findings.paragraphs(study(wall, device, STEADY)))
+    assert ("**The two clocks disagree on albert**" in text) is said
+    if said:
+        assert "+50.0 [" in text.partition("its latency is ")[2].partition(" by the wall clock")[0]
+
+
+def test_p_and_interval_count_the_looks_at_which_the_session_could_have_ended(study):
+    once, often = (change(study(1.1, 1.03, looks=looks), DEVICE) for looks in ("1", "5"))
+    assert often.p == pytest.approx(once.p * (1 + 0.57 * 4))
+    assert often.interval[0] < once.interval[0] < once.interval[1] < often.interval[1]
+    assert tags.LOOKS == "looks"
+
+
+@pytest.mark.parametrize(
+    ("factor", "launched", "verdict"),
+    [
+        (0.9997, True, Verdict.SAME),
+        (0.6, True, Verdict.BETTER),
+        (1.3, True, Verdict.WORSE),
+        (0.9997, False, Verdict.NOT_RESOLVED),
+        (0.6, False, Verdict.DIRECTION_BETTER),
+    ],
+)
+def test_memory_of_one_run_is_judged_by_what_two_launches_of_the_same_differ_by(timed, factor, launched, verdict):
+    runs = []
+    for arm, times, replicate in (("base", 1.0, {}), ("base", 1.0002, {"replicate": "true"}), ("albert", factor, {})):
+        memory = {"memory": scaled([40e6, 40.01e6, 39.99e6, 40e6], times)} if launched else {}
+        values = {"inference/peak_memory_bytes": 45e6 * times}
+        runs.append(timed(arm, STEADY[:4], values=values, **memory, **replicate))
+    assert change(compare("s", runs, "base"), "inference/peak_memory_bytes").verdict is verdict
+
+
+def test_gate_and_pick_ask_the_device(tracking, study, monkeypatch, capsys):
+    comparison = study(1.3, 1.1)
+    monkeypatch.setattr(gate, "_sides", lambda options: (comparison, [gate.Pair("albert", "albert", "base")], []))
+    assert gate.main(["--study", "s", "--max-slowdown", "20%"]) == 0
+    assert DEVICE in capsys.readouterr().out
+    assert gate.main(["--study", "s", "--max-slowdown", "20%", "--timing", WALL]) == 1
+    monkeypatch.setattr(pick, "compare_with_any", lambda *_: comparison)
+    found = SimpleNamespace(study="s", runs=[], reader=SimpleNamespace(output=None))
+    monkeypatch.setattr(pick, "read", lambda *_: found)
+    assert pick.main(["--study", "s", "--max-latency-ms", "10.5"]) == 0
+    fits = capsys.readouterr().out
+    assert "latency, device time" in fits
