@@ -92,10 +92,11 @@ def jumping(title: str, number: int) -> float:
         (lambda title, number: 1.0, ["measure.rounds=3"], 3),
         (lambda title, number: 2.0 if "albert" in title else 1.0, ["measure.rounds=9"], 4),
         (jumping, ["measure.rounds=9"], 9),
+        (lambda title, number: 1.05 if "albert" in title and not number else 1 + 1e-4 * number, ["measure.rounds=9"], 6),
         (lambda title, number: 1.4 if "albert" in title and number < 2 else 1.0, ["measure.rounds=50"], 50),
         (jumping, ["measure.rounds=9", "measure.budget_minutes=1e-9"], 1),
     ],
-    ids=["same", "fewest", "most", "different", "not_resolved", "an_early_difference", "budget"],
+    ids=["same", "fewest", "most", "different", "not_resolved", "decided_between_two_looks", "an_early_difference", "budget"],
 )
 def test_a_session_ends_when_every_comparison_is_decided(planned, launches, milliseconds, settings, rounds):
     launches.milliseconds = milliseconds
