@@ -84,7 +84,8 @@ def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
         config |= {key: tokenizer.ids[piece] for key, piece in ENDS.items()}
     read = by_transformers if find_spec("transformers") else by_our_reader
     checked = _write(out, config, found, tokenizer, lambda folder: check(folder, _of_encoder(state), shape, read))
-    heads = [name for name in found if name not in exported(_of_encoder(state), shape, config)]
+    encoder = exported(_of_encoder(state), shape, config)
+    heads = [name for name in found if name not in encoder]
     initialised = _missing_parts(config["model_type"], heads, state, left_out)
     return Export(out, config["model_type"], len(found), heads, left_out, initialised, checked)
 
