@@ -132,45 +132,32 @@ def test_a_worker_loads_neither_hydra_nor_mlflow():
     assert loaded_after("import harness.study.worker", "torch", "hydra", "mlflow") == ["torch"]
 
 
-def after(*arguments: str) -> str:
-    """Code that runs the command line and goes on when it exits."""
-    return (
-        f"import runpy, sys; sys.argv = ['harness', *{arguments!r}]\n"
-        "try: runpy.run_module('harness', run_name='__main__')\n"
-        "except SystemExit: pass"
-    )
+def after(*commands: str) -> str:
+    """Code that runs command lines, one after the other, and goes on when each exits."""
+    return f"""
+import runpy, sys
+for line in {commands!r}:
+    sys.argv = ["harness", *line.split()]
+    try: runpy.run_module("harness", run_name="__main__")
+    except SystemExit: pass"""
 
 
 HEAVY = ("torch", "mlflow", "datasets", "transformers", "pandas", "matplotlib")
+WRONG = [
+    *("modle=albert", "model=albrt", "model.hidden_size=big", "finetune.epochs=0"),
+    *(f"{command} model=albrt" for command in ("describe", "profile", "memory", "inspect task=bag item=0", "plan")),
+]
 
 
-def test_help_loads_nothing_heavy():
+def test_help_of_every_command_and_its_options_load_nothing_heavy():
     assert loaded_after(after("--help"), "argparse", "yaml", "hydra", "omegaconf", "numpy", *HEAVY) == []
-    assert loaded_after(after("--help", "model"), "hydra", "omegaconf", "numpy", *HEAVY) == []
+    code = "import harness.commands.options" + after("--help model", *(f"{command} --help" for command in COMMANDS))
+    assert loaded_after(code, "hydra", "omegaconf", "numpy", *HEAVY) == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_loads_nothing_heavy(command):
-    assert loaded_after(after(command, "--help"), "hydra", "omegaconf", "numpy", *HEAVY) == []
-
-
-@pytest.mark.parametrize("wrong", ["modle=albert", "model=albrt", "model.hidden_size=big", "finetune.epochs=0"])
-def test_wrong_input_is_refused_by_hydra_alone(wrong):
-    assert loaded_after(after(wrong), "hydra", "numpy", *HEAVY) == ["hydra"]
-
-
-@pytest.mark.parametrize("command", [("describe",), ("profile",), ("memory",), ("inspect", "task=bag", "item=0"), ("plan",)])
-def test_wrong_model_is_refused_by_hydra_alone(command):
-    assert loaded_after(after(*command, "model=albrt"), "hydra", "numpy", *HEAVY) == ["hydra"]
-
-
-def test_completion_loads_hydra_alone():
-    code = "import os; os.environ['COMP_LINE'] = 'harness model=alb'\n" + after("-sc", "query=bash")
+def test_wrong_input_is_refused_and_words_are_completed_by_hydra_alone():
+    code = after(*WRONG) + "\nimport os; os.environ['COMP_LINE'] = 'harness model=alb'\n" + after("-sc query=bash")
     assert loaded_after(code, "hydra", "numpy", *HEAVY) == ["hydra"]
-
-
-def test_options_of_commands_load_nothing_heavy():
-    assert loaded_after("import harness.commands.options", "hydra", "omegaconf", "numpy", *HEAVY) == []
 
 
 LATE_IMPORTS = 60
