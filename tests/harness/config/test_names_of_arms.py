@@ -56,11 +56,16 @@ def published(tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("group", "choice"), GROUPS)
-def test_a_randomly_initialised_arm_is_built_as_its_name_says(compose, group, choice):
-    (run,) = compose("task=bag", *(["scale=tiny"] if group != "scale" else []), override(group, choice))
-    config = resolve(run, Found())
-    assert values_of(on_meta(config.model, 2).encoder.config, said_by(group, choice)) == said_by(group, choice)
+def test_a_randomly_initialised_arm_and_the_encoder_that_is_pretrained_are_what_the_name_says(compose, group, choice):
+    (run,) = compose("task=bag", *(["scale=tiny"] if group != "scale" else []), override(group, choice), "pretrain=mlm")
+    config, said = resolve(run, Found()), said_by(group, choice)
+    assert values_of(on_meta(config.model, 2).encoder.config, said) == said
     assert choice in {config.model_name, config.scale_name, *config.label.split("+")}
+    config = pretraining_of(config)
+    vocabulary = Vocabulary(60, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(60, dtype=torch.bool))
+    with torch.device("meta"):
+        encoder = OBJECTIVES[config.pretrain.objective](config.pretrain, config.model, vocabulary).encoder
+    assert values_of(encoder.config, said) == said
 
 
 @pytest.mark.parametrize(("group", "choice"), GROUPS)
@@ -99,17 +104,6 @@ def test_a_group_beside_an_earlier_run_fits_it_or_is_refused_with_both_keys(comp
     config = started_from(run, checkpoint)
     assert values_of(config.model, said) == said
     assert (config.label, config.enhancements) == (source.label, source.enhancements)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("group", "choice"), GROUPS)
-def test_the_encoder_that_is_pretrained_is_the_one_that_the_name_says(compose, group, choice):
-    (run,) = compose("task=none", *(["scale=tiny"] if group != "scale" else []), override(group, choice), "pretrain=mlm")
-    config = pretraining_of(resolve(run, Found()))
-    vocabulary = Vocabulary(60, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(60, dtype=torch.bool))
-    with torch.device("meta"):
-        encoder = OBJECTIVES[config.pretrain.objective](config.pretrain, config.model, vocabulary).encoder
-    assert values_of(encoder.config, said_by(group, choice)) == said_by(group, choice)
 
 
 @pytest.mark.parametrize(
