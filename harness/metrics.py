@@ -64,8 +64,8 @@ LAUNCHES = "timing/"
 LATENCY, THROUGHPUT, TRAINING = f"{LAUNCHES}latency_ms", f"{LAUNCHES}tokens_per_s", f"{LAUNCHES}train_tokens_per_s"
 """What timings are compared by, of a launch and by the wall clock: what a user waits for."""
 
-DEVICE_LATENCY, DEVICE_THROUGHPUT = f"{LAUNCHES}latency_device_ms", f"{LAUNCHES}tokens_per_device_s"
-DEVICE_TRAINING = f"{LAUNCHES}train_tokens_per_device_s"
+DEVICE_LATENCY, DEVICE_THROUGHPUT = f"{LAUNCHES}latency_device_ms", f"{LAUNCHES}device_tokens_per_s"
+DEVICE_TRAINING = f"{LAUNCHES}train_device_tokens_per_s"
 """The same by the clock of the device: CPU time of the one thread that computes, or GPU time, without the work of others."""
 
 DEVICE_TIME = {LATENCY: DEVICE_LATENCY, THROUGHPUT: DEVICE_THROUGHPUT, TRAINING: DEVICE_TRAINING}
@@ -73,8 +73,8 @@ DEVICE_TIME = {LATENCY: DEVICE_LATENCY, THROUGHPUT: DEVICE_THROUGHPUT, TRAINING:
 
 JUDGED_BY = {
     "inference/latency_ms_p50": "inference/latency_device_ms",
-    "inference/tokens_per_s": "inference/tokens_per_device_s",
-    "finetune/tokens_per_s": "train_step/tokens_per_device_s",
+    "inference/tokens_per_s": "inference/device_tokens_per_s",
+    "finetune/tokens_per_s": "train_step/device_tokens_per_s",
 }
 """Metric of a run by the wall clock -> the one that a verdict is about where it was measured: by the clock of the device."""
 
@@ -234,9 +234,9 @@ def _by_step() -> list[Metric]:
         Metric("timing/latency_ms", "ms", lower, "median latency of one launch, wall clock"),
         Metric("timing/tokens_per_s", "tokens/s", higher, "inference throughput of one launch"),
         Metric("timing/latency_device_ms", "ms", lower, "latency of one launch, device time, trimmed mean"),
-        Metric("timing/tokens_per_device_s", "tokens/s", higher, "inference throughput of one launch, device time"),
+        Metric("timing/device_tokens_per_s", "tokens/s", higher, "inference throughput of one launch, device time"),
         Metric("timing/train_tokens_per_s", "tokens/s", higher, "throughput of the training steps of one launch"),
-        Metric("timing/train_tokens_per_device_s", "tokens/s", higher, "throughput of its training steps, device time"),
+        Metric("timing/train_device_tokens_per_s", "tokens/s", higher, "throughput of its training steps, device time"),
         Metric("timing/reference_ms", "ms", neither, "reference workload between the calls of that launch"),
         Metric("timing/throughput_reference_ms", "ms", neither, "reference workload between its passes over batches"),
         Metric("timing/train_reference_ms", "ms", neither, "reference workload between its training steps"),
@@ -316,7 +316,7 @@ def _of_tasks() -> list[Metric]:
         Metric("inference/latency_ms_p90", "ms", lower, "latency p90", Compared.SHOWN),
         Metric("inference/latency_ms_p99", "ms", lower, "latency p99", Compared.SHOWN),
         Metric(
-            "inference/tokens_per_device_s",
+            "inference/device_tokens_per_s",
             "tokens/s",
             higher,
             "inference throughput, device time",
@@ -325,7 +325,7 @@ def _of_tasks() -> list[Metric]:
         ),
         Metric("inference/tokens_per_s", "tokens/s", higher, "inference throughput", Compared.BY_LAUNCH, THROUGHPUT),
         Metric(
-            "train_step/tokens_per_device_s",
+            "train_step/device_tokens_per_s",
             "tokens/s",
             higher,
             "throughput of training steps, device time",

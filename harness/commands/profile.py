@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness import metrics
+from harness import by_launch, metrics
 from harness.checkpoints import start
 from harness.commands.options import Profile
 from harness.config.choices import MatchOn
@@ -49,7 +49,8 @@ COMPILED = (
 RATIO = (
     "ratio of a time or rate: to the mean of both timings of the first variant in the same round, geometric mean over rounds "
     "[95 % t interval, Holm's for the variants of a row]; not resolved where it holds 1. A/A: the second of these timings to "
-    "the first, which are the same"
+    "the first, which are the same. Device time: CPU time of the thread, or GPU time; its ratio is divided by that of a "
+    "reference workload, so that it holds beside other work"
 )
 """How variants are compared."""
 
@@ -70,12 +71,16 @@ ROWS = {
     "sizes": ("model/params_total", "model/params_effective", *COMPONENTS, "model/weights_bytes"),
     "flops": ("model/flops_forward", "model/flops_train_step"),
     "timing": (
+        "inference/latency_device_ms",
         *(f"inference/latency_ms_{name}" for name in ("min", "p50", "p90", "p99")),
         "inference/first_call_ms",
         "setup/import_s",
         "setup/build_s",
         COMPILING,
+        "inference/device_tokens_per_s",
         "inference/tokens_per_s",
+        "train_step/device_tokens_per_s",
+        "train_step/tokens_per_s",
     ),
     "memory": ("inference/peak_memory_bytes", "train_step/peak_memory_bytes"),
 }
@@ -312,16 +317,28 @@ def measure(configs: dict[str, RunConfig], rounds: int | None, traces: dict[str,
 
 @dataclass(frozen=True)
 class Values:
-    """One quantity of one variant, by round; `why` is the reason where there are none."""
+    """One quantity of one variant, by round; `why` is the reason where there are none.
+
+    `corrected`: logs of device times, divided by that of the reference workload beside them, as they are compared.
+    """
 
     rounds: dict[int, float]
     why: str = ""
+    corrected: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def logs(self) -> dict[int, float]:
+        """Round -> log of the value as it is compared."""
+        return self.corrected or {number: math.log(value) for number, value in self.rounds.items() if value > 0}
 
 
 def values_of(column: Column, instrument: str, name: str) -> Values:
     """What was measured, or why it was not."""
     launches = column.values(instrument, name)
     values = {number: value for number, value in launches.items() if value is not None}
+    if values and name in metrics.JUDGED_BY.values():
+        history = by_launch.history_of((number, record.values) for number, record in column.records[instrument].items())
+        return Values(values, corrected=by_launch.corrected(history, metrics.get(name).launch))
     if values or (launches and name == COMPILING):
         return Values(values)
     return Values({}, NO_MARK if launches else column.missing.get(instrument, "not measured"))
@@ -366,7 +383,7 @@ def _row(name: str, values: list[Values], again: Values | None, beside: tuple[st
 
 def compared(values: list[Values], again: Values) -> list[str]:
     """Ratios of a timing: of the A/A replicate to the first variant, then of every other variant to the mean of both."""
-    first, second, *others = [_logs(value) for value in (values[0], again, *values[1:])]
+    first, second, *others = [value.logs for value in (values[0], again, *values[1:])]
     both = {number: (first[number] + second[number]) / 2 for number in first if number in second}
     twice = _difference(first, second)
     differences = [_difference(both, other) for other in others]
@@ -374,10 +391,6 @@ def compared(values: list[Values], again: Values) -> list[str]:
     intervals = [it.interval_at(1 - (1 - CONFIDENCE) / next(factors)) if it else None for it in differences]
     texts = [_ratio(it, interval, judged=True) for it, interval in zip(differences, intervals, strict=True)]
     return [_ratio(twice, twice.interval if twice else None, judged=False), *texts]
-
-
-def _logs(values: Values) -> dict[int, float]:
-    return {number: math.log(value) for number, value in values.rounds.items() if value > 0}
 
 
 def _difference(before: dict[int, float], after: dict[int, float]) -> Difference | None:

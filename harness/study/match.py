@@ -15,9 +15,9 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 
-from harness import arms, paths
+from harness import arms, by_launch, paths
 from harness.config.choices import MatchBy, MatchOn
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.errors import InputError
@@ -181,34 +181,22 @@ def latency_ratio(baseline: RunConfig, variant: RunConfig) -> Ratio:
     for number in range(variant.match.rounds):
         first = number % 2
         launched = [_launch(config) for config in ((baseline, variant) if first == 0 else (variant, baseline))]
-        before, after = launched[first], launched[1 - first]
-        logs.append(math.log(after.share / before.share))
-        times.append(math.log(before.ms))
+        (before_ms, before), (_, after) = launched[first], launched[1 - first]
+        logs.append(after - before)
+        times.append(before_ms)
     return Ratio(tuple(logs), math.exp(fmean(times)))
 
 
-@dataclass(frozen=True)
-class LaunchTimes:
-    """One launch: median latency, and that of the reference workload, in ms."""
-
-    ms: float
-    reference_ms: float
-
-    @property
-    def share(self) -> float:
-        """Latency in units of the reference workload."""
-        return self.ms / self.reference_ms
-
-
-def _launch(config: RunConfig) -> LaunchTimes:
-    """On texts of random ids."""
-    plain = replace(config.measure, lengths=[], batch_sizes=[], batch_size=1)
+def _launch(config: RunConfig) -> tuple[float, float]:
+    """Logs of the latency in ms and over the reference workload, on texts of random ids; by device time where there is one."""
+    plain = replace(config.measure, lengths=[], batch_sizes=[], batch_size=1, train_steps=0)
     with tempfile.TemporaryDirectory(prefix="harness-match-") as folder:
         outcome = launch(replace(config, measure=plain), Request(TIMING), Path(folder))
         if not outcome.measured.timing:
             raise InputError(f"match=latency: {config.label} cannot be timed: {outcome.ending.reason}")
-        latency = outcome.measured.timing[0].latency
-        return LaunchTimes(latency.ms, median(latency.reference_ms))
+        history = by_launch.history_of([(0, outcome.measured.timing[0].values)])
+        metric = by_launch.headlines(history)[0]
+        return by_launch.logs_of(history, metric)[0], by_launch.corrected(history, metric)[0]
 
 
 def nearest_by_latency(ladder: Ladder, baseline: RunConfig, variant: RunConfig, begin: int) -> tuple[int, Ratio]:

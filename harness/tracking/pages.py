@@ -116,7 +116,8 @@ LOSS = "pretrain/masked_loss"
 
 SHOWN = (
     *("eval/score", "eval/majority_score", LOSS, "pretrain/masked_accuracy", "pretrain/tokens"),
-    *("model/params_total", "model/flops_forward", "inference/latency_ms_p50", "inference/tokens_per_s"),
+    *("model/params_total", "model/flops_forward", "inference/latency_device_ms", "inference/latency_ms_p50"),
+    *("inference/device_tokens_per_s", "inference/tokens_per_s", "train_step/device_tokens_per_s"),
     *("inference/peak_memory_bytes", "finetune/tokens_per_s", "finetune/duration_s", "finetune/peak_memory_bytes"),
     *("pretrain/tokens_per_s", "pretrain/duration_s", "pretrain/peak_memory_bytes"),
 )
@@ -266,8 +267,14 @@ SCORES = ("eval/score", "pretrain/masked_loss")
 """Metrics to sort by; the first one that the study has."""
 
 COLUMNS = (
-    *("eval/score", "pretrain/masked_loss", "model/params_total", "model/flops_forward", "inference/latency_ms_p50"),
-    *("inference/tokens_per_s", "inference/peak_memory_bytes", "finetune/duration_s", "finetune/peak_memory_bytes"),
+    *("eval/score", "pretrain/masked_loss", "model/params_total", "model/flops_forward", "inference/latency_device_ms"),
+    *(
+        "inference/latency_ms_p50",
+        "inference/tokens_per_s",
+        "inference/peak_memory_bytes",
+        "finetune/duration_s",
+        "finetune/peak_memory_bytes",
+    ),
 )
 
 

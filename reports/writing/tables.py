@@ -135,9 +135,9 @@ MEASURES = (
     "model/flops_forward",
     "inference/latency_device_ms",
     "inference/latency_ms_p50",
-    "inference/tokens_per_device_s",
+    "inference/device_tokens_per_s",
     "inference/tokens_per_s",
-    "train_step/tokens_per_device_s",
+    "train_step/device_tokens_per_s",
     "train_step/tokens_per_s",
     "inference/peak_memory_bytes",
     "finetune/tokens_per_s",
@@ -180,8 +180,8 @@ def columns(section: Section) -> list[str]:
 
 def rates_by_the_wall(section: Section) -> list[str]:
     """Throughputs of launches that are shown in detail alone, because those by the clock of the device are compared."""
-    rates = (f"{phase}/tokens_per{{}}_s" for phase in ("inference", "train_step"))
-    return [rate.format("") for rate in rates if present(section, [rate.format("_device")])]
+    phases = [phase for phase in ("inference", "train_step") if present(section, [f"{phase}/device_tokens_per_s"])]
+    return [f"{phase}/tokens_per_s" for phase in phases]
 
 
 def title(section: Section, name: str) -> str:

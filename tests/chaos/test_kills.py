@@ -187,7 +187,7 @@ def test_a_sweep_that_is_killed_again_and_again_is_what_an_undisturbed_one_is(se
 
     server.on()
     synced = subprocess.run(
-        [sys.executable, "-m", "harness", "sync", f"output={output}", f"uri={server.uri}"],
+        [sys.executable, "-m", "harness", "sync", f"output={output}", f"tracking.uri={server.uri}"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -87,7 +87,7 @@ def launches_of(
     measured |= {"foreign_cpus": [cpus] * len(times)}
     if device:
         measured |= {"latency_device_ms": device, "reference_device_ms": [2.0] * len(times)}
-        measured |= {"tokens_per_device_s": [128_000 / time for time in device]}
+        measured |= {"device_tokens_per_s": [128_000 / time for time in device]}
         measured |= {"throughput_reference_device_ms": [2.0] * len(times)}
     measured |= {"peak_memory_bytes": memory} if memory else {}
     return {f"timing/{name}": dict(enumerate(values)) for name, values in measured.items()}
@@ -97,7 +97,7 @@ def summed_up(launches: dict[str, dict[int, float]]) -> dict[str, float]:
     """The metrics of a run that sum up its launches."""
     latency, rate = (statistics.median(launches[f"timing/{name}"].values()) for name in ("latency_ms", "tokens_per_s"))
     ends = {name: list(values.values())[-1] for name, values in launches.items()}
-    device = {"latency_device_ms": "inference/latency_device_ms", "tokens_per_device_s": "inference/tokens_per_device_s"}
+    device = {"latency_device_ms": "inference/latency_device_ms", "device_tokens_per_s": "inference/device_tokens_per_s"}
     ends |= {name: ends[f"timing/{launch}"] for launch, name in device.items() if f"timing/{launch}" in ends}
     return ends | {"inference/latency_ms_p50": latency, "inference/tokens_per_s": rate, "inference/latency_ms_p90": latency}
 

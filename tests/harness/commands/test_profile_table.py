@@ -4,13 +4,14 @@ import math
 import random
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from harness.commands import profile
 from harness.commands.profile import Column, Step
 from harness.measure.launch import TIMING, Outcome
-from harness.measure.records import Measured, MemoryPeaks, ModelFlops, Peak, Trace, TracedCall
+from harness.measure.records import Launch, Measured, MemoryPeaks, ModelFlops, Peak, Trace, TracedCall, TrainingTime
 
 NAME = "inference/latency_ms_p50"
 PARTS = {"forward": {"attention": 3.0, "other": 1.0}, "backward": {"attention": 5.0}, "optimiser": {"other": 1.0}}
@@ -97,7 +98,7 @@ def test_missing_values_are_dashes_with_their_reason_below(measured):
     failed = Column(missing={"timing": "OutOfMemoryError: no room", "memory": "it was killed"})
     text = profile.render({"base": measured(10), "large": failed})
     assert row(text, "latency p50") == ["ms", "10", "-", "-"]
-    assert "large: OutOfMemoryError: no room (latency min, latency p50, " in text
+    assert "large: OutOfMemoryError: no room (latency, device time, latency min, latency p50, " in text
     assert "large: it was killed (inference peak memory, training step peak memory)" in text
 
 
@@ -195,13 +196,35 @@ def test_launch_that_breaks_off_keeps_what_was_measured_before():
     assert one.missing == {"flops": "RuntimeError: no formula"}
 
 
+def by_both_clocks(launch: Launch, device_ms: float, reference_ms: float = 2.0) -> Launch:
+    """The launch as one CPU thread leaves it: each call so many milliseconds of device time."""
+    beside = {"reference_device_ms": [reference_ms]}
+    return replace(
+        launch,
+        latency=replace(launch.latency, device_ms=[device_ms], **beside),
+        throughput=replace(launch.throughput, device_seconds=device_ms, **beside),
+        training=TrainingTime(300, [1.0], [2.0], [device_ms], [reference_ms]),
+    )
+
+
 def test_all_that_the_table_shows_has_a_record_that_gives_it(launch_of):
     records = {
         "sizes": {"model/params_total": 1},
         "flops": ModelFlops(1, 3),
-        "timing": launch_of(0, [1.0]),
+        "timing": by_both_clocks(launch_of(0, [1.0]), 1.0),
         "memory": MemoryPeaks(Peak(1), Peak(2)),
     }
     assert records.keys() == profile.ROWS.keys()
     for instrument in ("flops", "timing", "memory"):
         assert set(profile.ROWS[instrument]) <= profile.metrics_of(records[instrument]).keys()
+
+
+def test_ratios_of_device_time_are_over_the_reference_workload(launch_of):
+    """A machine that is slower by a half in every second round: the reference is, too."""
+    columns = {}
+    for label, factor in (("base", 1.0), ("wide", 2.0), (profile.AGAIN, 1.0)):
+        slow = [1.5 if number % 2 else 1.0 for number in range(4)]
+        launches = {n: by_both_clocks(launch_of(n, [5.0]), 3 * factor * one, 2 * one) for n, one in enumerate(slow)}
+        columns[label] = Column({"timing": launches})
+    cells = row(profile.render(columns), "latency, device time")
+    assert cells[-2:] == ["1.000", "2.000"]

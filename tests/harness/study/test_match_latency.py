@@ -15,6 +15,11 @@ from harness.study import match
 NOISE = 0.01
 
 
+def logs_of(ms: float, reference_ms: float) -> tuple[float, float]:
+    """What one launch says: the logs of its latency in ms, and over the reference workload."""
+    return math.log(ms), math.log(ms / reference_ms)
+
+
 @pytest.fixture
 def runs(compose, tmp_path):
     (base,) = compose("match=latency", "scale=tiny", "task=bag", f"output={tmp_path}")
@@ -38,7 +43,7 @@ def timed(monkeypatch):
         count[0] += 1
         busy = stream.choice([1.0, 2.0])
         true = 5 + match.counted_cost(MatchOn.flops, config, config.model) / 1e6
-        return match.LaunchTimes(true * busy * (1 + stream.gauss(0, NOISE)), 4.0 * busy)
+        return logs_of(true * busy * (1 + stream.gauss(0, NOISE)), 4.0 * busy)
 
     monkeypatch.setattr(match, "_launch", ms)
     return count
@@ -77,7 +82,7 @@ def test_a_torn_file_of_shapes_is_kept_aside_and_they_are_timed_again(runs, time
 
 def test_noise_beyond_the_tolerance_is_refused_and_nothing_kept(runs, monkeypatch, tmp_path):
     stream = random.Random(1)
-    monkeypatch.setattr(match, "_launch", lambda config: match.LaunchTimes(10 * (1 + stream.uniform(0, 3)), 4.0))
+    monkeypatch.setattr(match, "_launch", lambda config: logs_of(10 * (1 + stream.uniform(0, 3)), 4.0))
     with pytest.raises(
         InputError, match=r"the latency of deep is known within ± \d+ % only after 5 rounds|cannot have the cost"
     ):
@@ -87,7 +92,7 @@ def test_noise_beyond_the_tolerance_is_refused_and_nothing_kept(runs, monkeypatc
 
 def test_the_launches_of_a_round_come_in_changing_order(runs, monkeypatch):
     order: list[str] = []
-    monkeypatch.setattr(match, "_launch", lambda config: order.append(config.model_name) or match.LaunchTimes(1.0, 1.0))
+    monkeypatch.setattr(match, "_launch", lambda config: order.append(config.model_name) or logs_of(1.0, 1.0))
     match.latency_ratio(*runs)
     assert order == ["base", "deep", "deep", "base", "base", "deep", "deep", "base", "base", "deep"]
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from pyarrow import parquet
 
-from harness import tags
+from harness import metrics, tags
 from harness.study.timing import results
 from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowClient, MlflowException, Tracker, finished_runs
@@ -19,9 +19,8 @@ from harness.tracking.mlflow_store import MlflowClient, MlflowException, Tracker
 MODELS = ("base", "enhanced")
 TAGS = {"study", "arm", "model", "scale", "enhancements", "task", "seed", "conditions", "lifted", "fingerprint"}
 TAGS |= {"status", "git_commit", "git_dirty", "hardware", "role", "command", "mlflow.user", "mlflow.source.name"}
-CURVES = {"finetune/loss", "timing/latency_ms", "timing/tokens_per_s", "timing/reference_ms"}
-CURVES |= {"finetune/gradient_norm", "finetune/gradient_spread", "finetune/learning_rate"}
-CURVES |= {"timing/throughput_reference_ms", "timing/load_average", "timing/foreign_cpus", "timing/cpu_mhz"}
+CURVES = {"finetune/loss", "finetune/gradient_norm", "finetune/gradient_spread", "finetune/learning_rate"}
+CURVES |= {name for name in metrics.METRICS if name.startswith(metrics.LAUNCHES)}
 FILES = {
     "config.yaml",
     "environment.json",
