@@ -1,13 +1,14 @@
 """Every variant by the objective of its paper: what the worker of a pretraining does before and in its first step."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from variant_files import variant
 
 from harness.measure import flops, size
+from harness.paths import conf_directory
 from models.batch import Batch
 from models.config import Body
 from models.encoder import Encoder
@@ -17,7 +18,8 @@ from models.objectives.build import OBJECTIVES, build, refuse_misfit
 from models.objectives.config import ObjectiveName
 from models.objectives.distillation import Teacher
 
-MODELS = sorted(path.stem for path in (Path(__file__).parents[3] / "conf" / "model").glob("*.yaml"))
+CONF = conf_directory() / "model"
+MODELS = sorted(path.stem for path in CONF.glob("*.yaml"))
 V, T, B = 60, 40, 3
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
 UNREACHED = {
@@ -28,8 +30,9 @@ UNREACHED = {
 
 def shape_of(compose, model: str, objective: str):
     """The settings of the objective, which depend on the model where it is the model's own, and a small shape of the model."""
-    named = model if objective == "own" else "base"
-    (composed,) = compose(f"model={named}", f"pretrain={objective}", "scale=tiny", "task=bag", "pretrain.teacher=somewhere")
+    if objective == "own":
+        objective = OmegaConf.load(CONF / f"{model}.yaml").get("objective", "mlm_nsp")
+    (composed,) = compose(f"pretrain={objective}", "scale=tiny", "task=bag", "pretrain.teacher=somewhere")
     shape = variant(model, hidden_size=48, num_attention_heads=4, intermediate_size=64, vocab_size=V, pad_token_id=0)
     return composed.pretrain, replace(shape, max_position_embeddings=64 + shape.position_offset)
 
