@@ -147,34 +147,23 @@ def test_exception_of_a_worker_is_the_last_line_of_its_log(way, module, tmp_path
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("end", "code"), [("terminate", -signal.SIGTERM), ("kill", -signal.SIGKILL)])
-def test_running_worker_has_no_code_until_it_is_ended(way, module, tmp_path, end, code):
-    (tmp_path / "wait").touch()
-    with (tmp_path / "log.txt").open("w") as log:
-        worker = processes.start(module, [str(tmp_path)], 1, log)
-    wait_for((tmp_path / "facts.json").exists)
-    assert worker.poll() is None
-    with pytest.raises(subprocess.TimeoutExpired):
-        worker.wait(0.01)
-    getattr(worker, end)()
-    assert (worker.wait(), worker.poll(), worker.returncode) == (code, code, code)
-    getattr(worker, end)()  # of an ended worker: nothing
-    processes.end(worker)
-
-
-@pytest.mark.long
-def test_several_workers_run_at_a_time(way, module, tmp_path):
-    running = []
-    for name in ("a", "b"):
+def test_workers_run_at_a_time_and_have_no_code_until_they_are_ended(way, module, tmp_path):
+    running = {"terminate": -signal.SIGTERM, "kill": -signal.SIGKILL, "end": -signal.SIGTERM}
+    workers = []
+    for name in running:
         (tmp_path / name).mkdir()
         (tmp_path / name / "wait").touch()
         with (tmp_path / name / "log.txt").open("w") as log:
-            running.append(processes.start(module, [str(tmp_path / name)], 1, log))
-    wait_for(lambda: all((tmp_path / name / "facts.json").exists() for name in ("a", "b")))
-    for worker in running:
+            workers.append(processes.start(module, [str(tmp_path / name)], 1, log))
+    wait_for(lambda: all((tmp_path / name / "facts.json").exists() for name in running))
+    for worker in workers:
         assert worker.poll() is None
-        processes.end(worker)
-    assert [worker.returncode for worker in running] == [-signal.SIGTERM] * 2
+        with pytest.raises(subprocess.TimeoutExpired):
+            worker.wait(0.01)
+    for (name, code), worker in zip(running.items(), workers, strict=True):
+        for _ in range(2):  # the second time of an ended worker: nothing
+            processes.end(worker) if name == "end" else getattr(worker, name)()
+            assert (worker.wait(), worker.poll(), worker.returncode) == (code, code, code)
 
 
 @pytest.mark.long

@@ -31,17 +31,22 @@ def study_of(output: Path):
 
 @pytest.mark.long
 def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harness, sweep_of, output):
-    done = run_harness(*sweep_of, "seed=1,2")
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    """By a command with nothing left to run too."""
     report = output / "reports" / "s" / "report.md"
+    first = run_harness(*sweep_of, "seed=1,2", "report=false")
+    assert (first.returncode, report.exists()) == (0, False)
+    done = run_harness(*sweep_of, "seed=1,2")
+    assert (done.returncode, done.stderr, ": started" in done.stdout) == (0, "", False), done.stderr
     said, table = done.stdout.splitlines()[-2:]
     assert said.startswith(f"report: {Path('out', 'reports', 's', 'report.html')} (")
+    assert said.endswith(" s, report=false skips it)")
     assert table.startswith("table: http://127.0.0.1:5000/#/experiments/1/runs?")
     assert table.endswith(f" (start python -m harness ui output={output} first)")
     study = study_of(output)
     tracked = Path(study.info.artifact_uri.removeprefix("file://"), "report")
     assert (tracked / "report.md").read_bytes() == report.read_bytes()
     assert {path.name for path in tracked.iterdir()} == {path.name for path in report.parent.iterdir()}
+    assert "2 seeds" in report.read_text()
     note = study.data.tags["mlflow.note.content"]
     assert "# Report: s" in note
     assert f"#/experiments/1/runs/{study.info.run_id}/artifacts/report/report." in note
@@ -52,6 +57,10 @@ def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harnes
     assert again.stdout.splitlines()[-2].endswith("(and report.md; nothing has changed)")
     assert report.stat().st_mtime_ns == before
     assert study_of(output).data.tags["mlflow.note.content"] == note
+
+    assert run_harness(*sweep_of, "seed=3,4", "report=false").returncode == 0  # of another command, without a report
+    assert run_harness(*sweep_of, "seed=1,2").stdout.splitlines()[-2].endswith(" s, report=false skips it)")
+    assert "4 seeds" in report.read_text()
 
 
 @pytest.mark.long
@@ -77,20 +86,6 @@ def test_every_command_of_the_report_plans_exactly_the_finished_runs(run_harness
 
 
 @pytest.mark.long
-def test_a_sweep_with_nothing_left_to_run_ends_with_the_report_of_what_is_there(run_harness, sweep_of, output):
-    report = output / "reports" / "s" / "report.md"
-    first = run_harness(*sweep_of, "seed=1,2", "report=false")
-    assert (first.returncode, report.exists()) == (0, False)
-    for others, expected in (([], "2 seeds"), (["seed=3,4"], "4 seeds")):  # others: of a command without a report
-        if others:
-            assert run_harness(*sweep_of, *others, "report=false").returncode == 0
-        done = run_harness(*sweep_of, "seed=1,2")
-        assert (done.returncode, ": started" in done.stdout) == (0, False)
-        assert done.stdout.splitlines()[-2].endswith(" s, report=false skips it)")
-        assert expected in report.read_text()
-
-
-@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process does not learn that its parent has ended")
 def test_a_command_killed_while_it_writes_the_report_leaves_no_process_and_the_next_one_writes_it(
     start_harness, run_harness, sweep_of, output
@@ -109,32 +104,28 @@ def test_a_command_killed_while_it_writes_the_report_leaves_no_process_and_the_n
 
 
 @pytest.mark.long
-def test_without_the_arm_base_the_first_arm_of_the_command_is_the_baseline(run_harness, sweep_of, output):
+def test_one_arm_has_a_report_of_what_was_measured_and_without_base_the_first_of_the_command_is_the_baseline(
+    run_harness, sweep_of, output
+):
     others = [one for one in sweep_of if not one.startswith("model=")]
-    done = run_harness(*others, "model=gpt,albert")
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    assert "albert against **gpt**" in (output / "reports" / "s" / "report.md").read_text()
+    texts = []
+    for arms in (["model=albert", "seed=1,2"], ["model=gpt,albert"]):
+        done = run_harness(*others, *arms)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        texts.append((output / "reports" / "s" / "report.md").read_text())
+    assert all(words in texts[0] for words in ("**albert** on", "2 seeds"))
+    assert "before and after" not in texts[0]
+    assert "albert against **gpt**" in texts[1]
 
 
 @pytest.mark.long
-def test_one_arm_alone_has_a_report_of_what_was_measured(run_harness, sweep_of, output):
-    others = [one for one in sweep_of if not one.startswith("model=")]
-    done = run_harness(*others, "model=albert", "seed=1,2")
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    text = (output / "reports" / "s" / "report.md").read_text()
-    assert "**albert** on" in text
-    assert "2 seeds" in text
-    assert "before and after" not in text
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("off", [["seed=1,2", "report=false"], ["seed=1"], ["seed=1,2", "tracking=none"]])
-def test_no_report_where_it_is_off_or_there_is_no_sweep_or_no_store(off, run_harness, sweep_of, output):
-    done = run_harness(*sweep_of, *off)
-    assert done.returncode == 0, done.stderr
-    assert "report:" not in done.stdout
-    assert "unreachable" not in done.stdout
-    assert not (output / "reports").exists()
+def test_no_report_where_it_is_off_or_there_is_no_sweep_or_no_store(run_harness, sweep_of, output):
+    for off in (["seed=1,2", "report=false"], ["seed=1"], ["seed=1,2", "tracking=none"]):
+        done = run_harness(*sweep_of, *off)
+        assert done.returncode == 0, done.stderr
+        assert "report:" not in done.stdout
+        assert "unreachable" not in done.stdout
+        assert not (output / "reports").exists()
 
 
 @pytest.mark.long

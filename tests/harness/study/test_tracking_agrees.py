@@ -1,6 +1,7 @@
 """The folder of a run is the truth: the store is made to agree with it, and no store stops a run."""
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -53,21 +54,21 @@ def test_killed_as_the_result_appears_and_run_again_is_one_finished_run(start_ha
     agrees(output, runs_of(output, "s"))
 
 
-@pytest.mark.parametrize("left", ["running", "killed", "absent"])
-@pytest.mark.parametrize("command", ["the same", "sync"])
-def test_whatever_the_store_says_of_a_finished_run_is_mended(left, command, run_harness, small, output, runs_of):
-    assert run_harness(*small, *SHORT, f"output={output}").returncode == 0
-    (run,) = runs_of(output, "s")
+def test_whatever_the_store_says_of_a_finished_run_is_mended(run_harness, small, output, runs_of):
+    same = [*small, *SHORT, f"output={output}"]
+    assert run_harness(*same).returncode == 0
     client = MlflowClient(f"sqlite:///{output / 'mlflow.db'}")
-    if left == "absent":
-        client.delete_run(run.info.run_id)
-    else:
-        client.set_tag(run.info.run_id, "process", GONE)
-        client.set_tag(run.info.run_id, "status", left)
-        client.update_run(run.info.run_id, left.upper())
-    again = run_harness(*small, *SHORT, f"output={output}") if command != "sync" else run_harness("sync", f"output={output}")
-    assert again.returncode == 0, again.stdout + again.stderr
-    agrees(output, runs_of(output, "s"))
+    for command, status in itertools.product((same, ["sync", f"output={output}"]), ("running", "killed", "absent")):
+        (run,) = runs_of(output, "s")
+        if status == "absent":
+            client.delete_run(run.info.run_id)
+        else:
+            client.set_tag(run.info.run_id, "process", GONE)
+            client.set_tag(run.info.run_id, "status", status)
+            client.update_run(run.info.run_id, status.upper())
+        again = run_harness(*command)
+        assert again.returncode == 0, again.stdout + again.stderr
+        agrees(output, runs_of(output, "s"))
 
 
 @pytest.mark.long
