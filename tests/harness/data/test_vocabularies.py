@@ -74,7 +74,9 @@ def test_each_variant_has_the_vocabulary_of_its_family_unless_the_command_choose
     for run in compose("-m", "task=sst2", f"model={','.join(models)}"):
         expected = next((facts for facts, models in FAMILIES.items() if run.model_name in models), (WORDPIECE, True, 1))
         assert (run.tokenizer.kind, run.tokenizer.lowercase, run.tokenizer.separators) == expected, run.model_name
-    for run in compose("-m", "task=sst2", f"model={','.join(models[0] for models in FAMILIES.values())}", "tokenizer=wordpiece"):
+    for run in compose(
+        "-m", "task=sst2", f"model={','.join(models[0] for models in FAMILIES.values())}", "tokenizer=wordpiece"
+    ):
         assert replace(run.tokenizer, vocab_size=8192) == TokenizerConfig(trained_on=run.tokenizer.trained_on), run.model_name
 
 
