@@ -1,6 +1,7 @@
-"""Relative speed of two variants, timed in this process: interleaved rounds on one thread, by the CPU time of the process.
+"""Relative speed of two variants, timed in this process: interleaved rounds, by the CPU time of the one thread that computes.
 
-Every round times `of`, `against`, and `against` again: the A/A replicate, whose ratio shows the noise. Weights are random.
+Every round times `of`, `against`, and `against` again, in an order of its own: `of` is compared with the mean of both others.
+Weights are random.
 """
 
 import gc
@@ -18,12 +19,12 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import subject
-from harness.paired import CONFIDENCE, of_differences, t_quantile
+from harness.paired import CONFIDENCE, of_differences
 from models.batch import Batch
 from models.heads import Classifier
 from models.stack import Stack
 
-ROUNDS = 5
+ROUNDS = 8
 SECONDS = 0.02
 """Seconds of the calls that one value is the mean of, at least."""
 
@@ -31,7 +32,7 @@ Call = Callable[[], object]
 
 
 def compare(reading: Speed, one: RunConfig, other: RunConfig) -> Measured:
-    """A point for each length: the change, its 95 % interval over rounds, no narrower than the A/A replicate's.
+    """A point for each length: the change and its 95 % interval over rounds.
 
     InputError for a part that the model does not have.
     """
@@ -58,10 +59,9 @@ def _point(reading: Speed, models: list[Classifier], length: int) -> Point:
         random.Random(number).shuffle(order)
         rounds.append({name: _seconds(calls[name], repeats[calls[name]]) for name in order})
     sign = -1 if reading.rate else 1
-    found = of_differences([sign * math.log(one["of"] / one["against"]) for one in rounds])
-    noise = of_differences([math.log(one["again"] / one["against"]) for one in rounds])
-    error = max(found.error, max(map(abs, noise.interval)) / t_quantile(found.freedom))
-    return Point(math.expm1(found.mean), {"length": length}, difference=replace(found, error=error), ratio=True).at(CONFIDENCE)
+    logs = [sign * math.log(one["of"] / math.sqrt(one["against"] * one["again"])) for one in rounds]
+    found = replace(of_differences(logs), p=None)  # the t test alone, as for launches
+    return Point(math.expm1(found.mean), {"length": length}, difference=found, ratio=True).at(CONFIDENCE)
 
 
 def _repeats(call: Call) -> int:
@@ -71,11 +71,11 @@ def _repeats(call: Call) -> int:
 
 
 def _seconds(call: Call, repeats: int) -> float:
-    """CPU seconds of the process for one call, mean of so many."""
-    started = time.process_time()
+    """CPU seconds of this thread for one call, mean of so many."""
+    started = time.thread_time()
     for _ in range(repeats):
         call()
-    return (time.process_time() - started) / repeats
+    return (time.thread_time() - started) / repeats
 
 
 def _call(reading: Speed, model: Classifier, length: int) -> Call:

@@ -69,7 +69,7 @@ class Evidence:
 
     A difference up to the floor is none: one item of the validation set, or what equal things may differ by; None if unknown.
     `timing`: there is no verdict without a floor, or with one above HIGHEST_FLOOR; `by_round`: rounds of one session, whose
-    t test says what is different, so that it need not exceed the floor. `counted`: what is the same is asked before what is
+    tests say what is different and what the same, whatever the floor. `counted`: what is the same is asked before what is
     different; nothing scatters but with the seed, or with a budget in seconds. `fewest`: replicates that a verdict takes.
     `looks`: as how many independent ones the looks count by which measuring could have ended; each has its part of the level.
     """
@@ -93,8 +93,11 @@ class Evidence:
 
     @property
     def is_below_floor(self) -> bool:
-        """Whether equal things may differ by more than the margin, so that nothing is shown to be the same."""
-        return (self.floor or 0.0) * (1 + ROUNDING) > self.margin
+        """Whether equal things may differ by more than the margin, so that nothing is shown to be the same.
+
+        Rounds are paired with the mean of two timings of the baseline: their own tests say all that the floor does.
+        """
+        return not self.by_round and (self.floor or 0.0) * (1 + ROUNDING) > self.margin
 
     @property
     def has_enough(self) -> bool:
