@@ -16,7 +16,6 @@ from reports.reading.store import Run
 from reports.writing import formats
 from reports.writing.formats import DASH, POINTS, Chapter, escape, listed
 
-DO_NOT_COUNT = "## Runs that do not count"
 NOT_RUN = "Planned and not started, {count} of them; a budget of time (`sweep.budget_minutes`) leaves such runs out: {names}."
 MOST_RUNS = 50
 SUPERSEDED = "superseded by a newer run"
@@ -27,17 +26,16 @@ def left_out(study: Study) -> Chapter:
     runs = [(run, run.status) for run in study.comparison.left_out]
     runs += [(run, SUPERSEDED) for run in study.comparison.superseded]
     missing = folders.not_run(study.comparison.study, study.output)
-    named = [NOT_RUN.format(count=len(missing), names=_titles(missing))] if missing else []
-    if not runs:
-        return Chapter([DO_NOT_COUNT, *named] if named else [])
-    rows = [[run.name, *(run.tags.get(tag, DASH) for tag in (tags.ARM, tags.TASK, tags.SEED)), state] for run, state in runs]
-    table = formats.table(["run", "arm", "task", "seed", "state"], [[escape(text) for text in row] for row in rows], left=5)
-    return Chapter([DO_NOT_COUNT, table, *named])
-
-
-def _titles(missing: list[str]) -> str:
     more = f" and {len(missing) - MOST_RUNS} more" if len(missing) > MOST_RUNS else ""
-    return "; ".join(map(escape, missing[:MOST_RUNS])) + more
+    names = "; ".join(map(escape, missing[:MOST_RUNS])) + more
+    paragraphs = [NOT_RUN.format(count=len(missing), names=names)] if missing else []
+    if runs:
+        rows = [
+            [run.name, *(run.tags.get(tag, DASH) for tag in (tags.ARM, tags.TASK, tags.SEED)), state] for run, state in runs
+        ]
+        rows = [[escape(text) for text in row] for row in rows]
+        paragraphs.insert(0, formats.table(["run", "arm", "task", "seed", "state"], rows, left=5))
+    return Chapter(["## Runs that do not count", *paragraphs] if paragraphs else [])
 
 
 MARKS = """\
@@ -87,23 +85,18 @@ def legend(study: Study) -> Chapter:
     """Always there; of one arm alone without what compares."""
     if len(study.comparison.labels) == 1:
         return Chapter(["## How to read the tables", OF_ONE.format(arm=escape(study.comparison.labels[0]))])
+    score, nats, bits = POINTS * MARGINS["score"].size, MARGINS["nats"].size, MARGINS["bits/byte"].size
+    absolute = f"{score:g} point of a score or a share, {nats:g} nats, {bits:g} bits a byte"
     text = MARKS.format(
         baseline=escape(study.comparison.baseline),
         level=100 * (1 - CONFIDENCE),
         inner=100 * (2 * CONFIDENCE - 1),
         fewest=FEWEST_EXACT,
         replicates=FEWEST_REPLICATES,
-        margins=margins(),
+        margins=f"{absolute}, {100 * RELATIVE_MARGIN.size:g} % of anything else",
         floor=100 * math.expm1(HIGHEST_FLOOR),
     )
     return Chapter(["## How to read the tables", text])
-
-
-def margins() -> str:
-    """Every margin that is declared."""
-    score, nats, bits = POINTS * MARGINS["score"].size, MARGINS["nats"].size, MARGINS["bits/byte"].size
-    absolute = f"{score:g} point of a score or a share, {nats:g} nats, {bits:g} bits a byte"
-    return f"{absolute}, {100 * RELATIVE_MARGIN.size:g} % of anything else"
 
 
 AGAIN_HEADING = "## Run it again"
@@ -129,12 +122,12 @@ def reproduce(study: Study) -> Chapter:
 
 def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
     """Command for a shell -> its runs, oldest first; passwords in it are hidden."""
-    found: dict[str, list[Run]] = {}
+    by_command: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.started, run.run_id)):
-        if said := run.tags.get(tags.COMMAND):
-            words = [word for word in shlex.split(said) if word.lstrip("+") not in AGAIN]
-            found.setdefault(shlex.join(["python", "-m", *words]), []).append(run)
-    return found
+        if command := run.tags.get(tags.COMMAND):
+            words = [word for word in shlex.split(command) if word.lstrip("+") not in AGAIN]
+            by_command.setdefault(shlex.join(["python", "-m", *words]), []).append(run)
+    return by_command
 
 
 def escape_code(text: str) -> str:
@@ -155,6 +148,10 @@ def conditions(study: Study) -> Chapter:
 def header(comparison: Comparison) -> str:
     """What was run on what, as a Markdown list."""
     runs = comparison.runs
+    recorded = [run.params.get("environment.load_average", "") for run in runs]
+    loads = [float(value) for value in recorded if value.replace(".", "", 1).isdigit()]
+    commits = [run.tags.get(tags.GIT_COMMIT, "not recorded")[:12] for run in runs]
+    dirty = [" with uncommitted changes" * (run.tags.get(tags.GIT_DIRTY) == "true") for run in runs]
     facts = {
         "study": escape(comparison.study),
         "newest run": f"{datetime.fromtimestamp(max(run.started for run in runs) / 1000, UTC):%Y-%m-%d %H:%M} UTC",
@@ -164,12 +161,16 @@ def header(comparison: Comparison) -> str:
         "seeds": _seeds(runs),
         "runs": f"{len(runs)} counted, {len(comparison.left_out)} left out",
         "hardware": listed(run.tags.get(tags.HARDWARE, "not recorded") for run in runs),
-        "code": listed(_commit(run) for run in runs),
-        "load average": _load_range(runs),
+        "code": listed(map("".join, zip(commits, dirty, strict=True))),
+        "load average": f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded",
     }
     if comparison.superseded:
         facts["runs"] += f", {len(comparison.superseded)} superseded"
-    facts |= _energy(runs)
+    counters = [run.params.get("environment.energy_counter") for run in runs]
+    if set(counters) == {"None"}:
+        facts["energy"] = "not available, no counter on this machine (or none that may be read)"
+    elif None not in counters:
+        facts["energy"] = "counted by " + listed("no counter" if name == "None" else name for name in counters)
     facts["versions"] = ", ".join(
         f"{escape(key.removeprefix('environment.'))} {listed(run.params.get(key, 'not recorded') for run in runs)}"
         for key in sorted({key for run in runs for key in run.params if key.startswith("environment.")})
@@ -180,31 +181,6 @@ def header(comparison: Comparison) -> str:
 
 def _seeds(runs: list[Run]) -> str:
     """Seeds of fine-tunings, and of pretrainings where there are any."""
-    replicates = {run.replicate for run in runs}
-    pretrainings = sorted({one.pretrain_seed for one in replicates if one.pretrain_seed}, key=seed_order)
+    pretrainings = sorted({run.replicate.pretrain_seed for run in runs} - {""}, key=seed_order)
     seeds = listed(sorted({run.replicate.seed for run in runs if not run.is_pretraining}, key=seed_order), most=None)
-    if not pretrainings:
-        return seeds
-    return f"{seeds or 'none'} (of pretraining: {listed(pretrainings, most=None)})"
-
-
-def _load_range(runs: list[Run]) -> str:
-    """Load of the machine when the runs began: other work beside them disturbs what is timed."""
-    recorded = [run.params.get("environment.load_average", "") for run in runs]
-    loads = [float(value) for value in recorded if value.replace(".", "", 1).isdigit()]
-    return f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded"
-
-
-def _energy(runs: list[Run]) -> dict[str, str]:
-    """Which counters there are; nothing unless all runs say it."""
-    counters = [run.params.get("environment.energy_counter") for run in runs]
-    if None in counters:
-        return {}
-    if set(counters) == {"None"}:
-        return {"energy": "not available, no counter on this machine (or none that may be read)"}
-    return {"energy": "counted by " + listed("no counter" if name == "None" else name for name in counters)}
-
-
-def _commit(run: Run) -> str:
-    commit = run.tags.get(tags.GIT_COMMIT, "not recorded")[:12]
-    return f"{commit} with uncommitted changes" if run.tags.get(tags.GIT_DIRTY) == "true" else commit
+    return f"{seeds or 'none'} (of pretraining: {listed(pretrainings, most=None)})" if pretrainings else seeds

@@ -7,15 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
+import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
+from harness.paired import grouped
 from reports.comparison.compare import Study
 from reports.errors import ReportError
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape
-from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
+from reports.writing.plots import arm_styles, grid, handle, legend
 
 HEADING = "## Claims and what is measured here"
 STUDIES = "Studies that would settle the undecided ones:"
@@ -30,21 +31,26 @@ def chapter(study: Study) -> Chapter:
     if study.options.audit is None:
         return Chapter()
     claims = _read(study.options.audit)
-    count = Counter(claim["verdict"] for claim in claims)
     intro = INTRO.format(
         count=len(claims),
         days=formats.listed(datetime.fromtimestamp(claim["time"] / 1000, tz=UTC).date().isoformat() for claim in claims),
         machines=formats.listed(claim["machine"] for claim in claims),
-        verdicts=", ".join(f"{number} {verdict}" for verdict, number in count.most_common()),
+        verdicts=", ".join(f"{count} {text}" for text, count in Counter(claim["verdict"] for claim in claims).most_common()),
     )
-    tables = []
-    for source in dict.fromkeys(claim["source"] for claim in claims):
-        rows = [row for claim in claims if claim["source"] == source for row in _rows(claim)]
-        head = ["claim", "claimed", "measured here", "verdict"]
-        tables += [f"### {escape(source[:1].upper() + source[1:])}", formats.table(head, rows, left=4)]
+    paragraphs = [HEADING, intro]
+    for source, of_source in grouped((claim["source"], claim) for claim in claims).items():
+        rows = [row for claim in of_source for row in _rows(claim)]
+        table = formats.table(["claim", "claimed", "measured here", "verdict"], rows, left=4)
+        paragraphs += [f"### {escape(source[:1].upper() + source[1:])}", table]
     captions, files = by_length(claims)
-    after = [*_list("How it was measured:", _notes(claims)), *_list(STUDIES, _studies(claims))]
-    return Chapter([HEADING, intro, *tables, *plots.pictured(captions, files), *after], files)
+    paragraphs += plots.pictured(captions, files)
+    readings = [reading for claim in claims for reading in claim["readings"]]
+    notes = [escape(f"{reading['name']}: {reading['note']}") for reading in readings if reading["note"]]
+    studies = [f"`{reading['command']}`" for reading in readings if reading["command"]]
+    for heading, lines in (("How it was measured:", notes), (STUDIES, studies)):
+        listed = "\n".join(f"- {line}" for line in dict.fromkeys(lines))
+        paragraphs += [f"{heading}\n\n{listed}"] if lines else []
+    return Chapter(paragraphs, files)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
@@ -56,38 +62,22 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 
 def _rows(claim: dict[str, Any]) -> list[list[str]]:
-    """One for the claim, and one below it for each of several readings."""
+    """One for the claim, and one below it for each of several readings; those that explain are in italics."""
     readings = claim["readings"]
     conditions = f"<br>({escape(claim['conditions'])})" if claim["conditions"] else ""
     text, verdict = escape(claim["claim"]), escape(claim["text"])
     if len(readings) == 1:
         return [[text + conditions, escape(readings[0]["claimed"]), _measured(readings[0]), verdict]]
-    below = [_reading(reading) for reading in readings]
-    return [[f"**{text}**{conditions}", "", "", f"**{verdict}**"], *below]
-
-
-def _reading(reading: dict[str, Any]) -> list[str]:
-    cells = [escape(reading["name"]), escape(reading["claimed"]), _measured(reading)]
-    return [*(f"*{cell}*" for cell in cells), ""] if reading["beside"] else [*cells, escape(reading["verdict"])]
+    rows = [[f"**{text}**{conditions}", "", "", f"**{verdict}**"]]
+    for reading in readings:
+        cells = [escape(reading["name"]), escape(reading["claimed"]), _measured(reading)]
+        rows.append([*(f"*{cell}*" for cell in cells), ""] if reading["beside"] else [*cells, escape(reading["verdict"])])
+    return rows
 
 
 def _measured(reading: dict[str, Any]) -> str:
     family = f"; {reading['family']}" if reading.get("family") else ""
     return DASH if reading["measured"] == "-" else escape(reading["measured"] + family)
-
-
-def _notes(claims: list[dict[str, Any]]) -> list[str]:
-    found = (f"{one['name']}: {one['note']}" for claim in claims for one in claim["readings"] if one["note"])
-    return [escape(note) for note in dict.fromkeys(found)]
-
-
-def _studies(claims: list[dict[str, Any]]) -> list[str]:
-    commands = dict.fromkeys(reading["command"] for claim in claims for reading in claim["readings"] if reading["command"])
-    return [f"`{command}`" for command in commands]
-
-
-def _list(heading: str, lines: list[str]) -> list[str]:
-    return [f"{heading}\n\n" + "\n".join(f"- {line}" for line in lines)] if lines else []
 
 
 FEWEST = 3
@@ -100,16 +90,17 @@ CAPTION = "{claim}: the relative change by length; bars are 95 % intervals, the 
 
 
 def by_length(claims: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, bytes]]:
-    """Captions and pictures by name of the file, one for each claim with a curve."""
-    names = {re.sub(r"[^A-Za-z0-9_.-]+", "_", f"claim_{claim['name']}.svg"): claim for claim in claims}
-    files = plots.drawn({name: (panels, _readings(claim)) for name, claim in names.items()})
-    return {name: CAPTION.format(claim=escape(claim["claim"])) for name, claim in names.items()}, files
+    """Captions and pictures by name of the file, one for each claim with a curve.
 
-
-def _readings(claim: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those with a relative change at several lengths, and timed ones at two or more where there are any."""
-    found = [one for one in claim["readings"] if not one["beside"] and one.get("unit") == "share" and _line(one)]
-    return found if any(len(_line(one)) >= FEWEST for one in found) else []
+    Drawn are the readings with a relative change at several lengths, timed ones at two or more where there are any.
+    """
+    captions, pictures = {}, {}
+    for claim in claims:
+        curves = [one for one in claim["readings"] if not one["beside"] and one.get("unit") == "share" and _line(one)]
+        if any(len(_line(reading)) >= FEWEST for reading in curves):
+            name = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"claim_{claim['name']}.svg")
+            captions[name], pictures[name] = CAPTION.format(claim=escape(claim["claim"])), (panels, curves)
+    return captions, plots.drawn(pictures)
 
 
 def _line(reading: dict[str, Any]) -> dict[int, dict[str, Any]]:
@@ -121,32 +112,23 @@ def _line(reading: dict[str, Any]) -> dict[int, dict[str, Any]]:
 
 def panels(readings: list[dict[str, Any]]) -> Figure | None:
     """One for what is counted and one for what is timed; None without a curve."""
-    groups = {kind: [one for one in readings if one["measure"] == kind] for kind in KINDS}
-    groups = {kind: ones for kind, ones in groups.items() if ones}
+    groups = {kind: [reading for reading in readings if reading["measure"] == kind] for kind in KINDS}
+    groups = {kind: of_kind for kind, of_kind in groups.items() if of_kind}
     if not groups:
         return None
-    styles = arm_styles(["", *(one["name"] for one in readings)])
+    styles = arm_styles(["", *(reading["name"] for reading in readings)])
     figure, axes = grid(len(groups), wide=4.2, high=3.6, most=2, margin=2.6)
-    for panel, (kind, ones) in zip(axes, groups.items(), strict=True):
-        _panel(panel, ones, styles)
-        panel.set_title(KINDS[kind])
-    legend(figure, [handle(styles[one["name"]], line=True, marked=True) for one in readings])
+    for panel, (kind, of_kind) in zip(axes, groups.items(), strict=True):
+        for reading in of_kind:
+            line = _line(reading)
+            values = [point["value"] for point in line.values()]
+            bars = [[point["value"] - point["interval"][0], point["interval"][1] - point["value"]] for point in line.values()]
+            style = styles[reading["name"]].line_and_marker | {"markersize": 5, "capsize": 2, "label": reading["name"]}
+            panel.errorbar(list(line), values, yerr=np.transpose(bars), **style)
+            if isinstance(reading.get("claimed_number"), int | float):
+                panel.axhline(reading["claimed_number"], color="grey", linestyle=":")
+        panel.set(xscale="log", xlabel="length (tokens)", ylabel="change", title=KINDS[kind])
+        plots.ticks_at_lengths(panel, sorted({length for reading in of_kind for length in _line(reading)}))
+        panel.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    legend(figure, [handle(styles[reading["name"]], line=True, marked=True) for reading in readings])
     return figure
-
-
-def _panel(axes: Axes, readings: list[dict[str, Any]], styles: dict[str, ArmStyle]) -> None:
-    for one in readings:
-        line, style = _line(one), styles[one["name"]]
-        values = [point["value"] for point in line.values()]
-        ends = zip(values, (point["interval"] for point in line.values()), strict=True)
-        bars = [(value - low, high - value) for value, (low, high) in ends]
-        look = {"color": style.colour, "marker": style.marker, "linestyle": style.line, "markersize": 5, "capsize": 2}
-        axes.errorbar(list(line), values, yerr=list(zip(*bars, strict=True)), label=one["name"], **look)
-        if isinstance(one.get("claimed_number"), int | float):
-            axes.axhline(one["claimed_number"], color="grey", linestyle=":")
-    lengths = sorted({length for one in readings for length in _line(one)})
-    axes.set(xscale="log", xlabel="length (tokens)", ylabel="change")
-    axes.xaxis.set_major_locator(FixedLocator(lengths))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))

@@ -1,7 +1,7 @@
 """Parameters by component: where a variant saves or adds them, as tables and as a waterfall from the baseline."""
 
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ LOOKS = {"less": (COLOURS[0], None), "more": (COLOURS[1], "////"), "total": ("0.
 """Kind of a bar -> colour and hatch: kinds are told apart in grey too."""
 TITLE = 30
 """Letters of a line of a title above a panel."""
-HEADER = ("variant", "component", "original", "variant's", "change", "percent")
+HEADER = ["variant", "component", "original", "variant's", "change", "percent"]
 CHOSEN = "Of {count} variants with another number of parameters, the {most} whose total changes most."
 
 
@@ -47,16 +47,13 @@ class Parts:
 
 def changed(section: Section, phase: str) -> list[Parts]:
     """Variants of which some component differs from the baseline's, the largest change of the total first."""
-    if section.before is None:
-        return []
-    before = parameters_of(section.before, phase)
-    found = []
-    for row in section.rows:
-        after = parameters_of(row, phase)
-        if row is not section.before and before and after:
-            shown = [part for part in metrics.PARAMETER_COMPONENTS if before[part] or after[part]]
-            found.append(Parts(row.label, *({part: counts[part] for part in shown} for counts in (before, after))))
-    return sorted((one for one in found if one.changed), key=lambda one: -abs(one.change))
+    before = parameters_of(section.before, phase) if section.before else {}
+    variants = []
+    for row in section.rows if before else ():
+        if row is not section.before and (after := parameters_of(row, phase)):
+            parts = [part for part in before if before[part] or after[part]]
+            variants.append(Parts(row.label, *({part: counts[part] for part in parts} for counts in (before, after))))
+    return sorted((variant for variant in variants if variant.changed), key=lambda variant: -abs(variant.change))
 
 
 def parameters_of(row: Row, phase: str) -> dict[str, float]:
@@ -67,48 +64,32 @@ def parameters_of(row: Row, phase: str) -> dict[str, float]:
 
 def table_of_changes(section: Section, phase: str) -> list[str]:
     """The table of the variants that change most, and which these are; empty where none differs in any component."""
-    found = changed(section, phase)
-    if not found:
-        return []
-    rows = [line for one in found[:MOST] for line in _lines(one)]
-    return [*chosen_note(found), formats.table(list(HEADER), rows, left=2)]
-
-
-def chosen_note(found: list[Parts]) -> list[str]:
-    """Which variants are shown, where these are not all."""
-    return [CHOSEN.format(count=len(found), most=MOST)] if len(found) > MOST else []
-
-
-def _lines(one: Parts) -> list[list[str]]:
-    numbers = [(metrics.PARAMETER_COMPONENTS[part], one.before[part], one.after[part]) for part in one.before]
-    numbers.append(("**total**", sum(one.before.values()), sum(one.after.values())))
-    return [[escape(one.label), name, *_texts(before, after)] for name, before, after in numbers]
-
-
-def _texts(before: float, after: float) -> list[str]:
-    share = formats.percent(100 * (after - before) / before) if before else DASH
-    return [
-        *(formats.value(count, "parameters") for count in (before, after)),
-        formats.difference(after - before, "parameters"),
-        share,
-    ]
+    variants = changed(section, phase)
+    rows = []
+    for variant in variants[:MOST]:
+        numbers = [(metrics.PARAMETER_COMPONENTS[part], count, variant.after[part]) for part, count in variant.before.items()]
+        for name, before, after in [*numbers, ("**total**", sum(variant.before.values()), sum(variant.after.values()))]:
+            counts = [formats.value(count, "parameters") for count in (before, after)]
+            share = formats.percent(100 * (after - before) / before) if before else DASH
+            rows.append([escape(variant.label), name, *counts, formats.difference(after - before, "parameters"), share])
+    note = [CHOSEN.format(count=len(variants), most=MOST)] if len(variants) > MOST else []
+    return [*note, formats.table(HEADER, rows, left=2)] if rows else []
 
 
 def waterfall(section: Section, phase: str) -> Figure | None:
-    """From the baseline's total to that of each chosen variant, one bar a component that changes in any; None without any."""
-    found = changed(section, phase)[:MOST]
-    if not found:
+    """From the baseline's total to that of each variant of the table, one bar a component that changes; None without any."""
+    variants = changed(section, phase)[:MOST]
+    if not variants:
         return None
-    parts = [part for part in metrics.PARAMETER_COMPONENTS if any(part in one.changed for one in found)]
-    factor, letter = axis_unit("model/params_total", [sum(one.before.values()) for one in found])
-    across = len(found)
+    parts = [part for part in metrics.PARAMETER_COMPONENTS if any(part in variant.changed for variant in variants)]
+    factor, letter = axis_unit("model/params_total", [sum(variant.before.values()) for variant in variants])
     short = short_names(row.label for row in section.rows)
-    wide = 3.3 * across + 1.6 + plots.wider([short[section.baseline]])
-    figure = Figure(figsize=(wide, 0.3 * (len(parts) + 2) + 1.1), layout="constrained")
-    panels = figure.subplots(1, across, squeeze=False, sharex=True, sharey=True).ravel().tolist()
-    for panel, one in zip(panels, found, strict=True):
-        _steps(panel, one, parts, factor)
-        panel.set_title("\n".join(textwrap.wrap(short[one.label], TITLE)))
+    margin = 1.6 + plots.wider([short[section.baseline]])
+    high = 0.3 * (len(parts) + 2) + 1.1
+    figure, panels = grid(len(variants), wide=3.3, high=high, margin=margin, sharex=True, sharey=True)
+    for panel, variant in zip(panels, variants, strict=True):
+        _steps(panel, variant, parts, factor)
+        panel.set_title("\n".join(textwrap.wrap(short[variant.label], TITLE)))
         panel.set_xlabel(f"parameters ({letter})")
     names = [short[section.baseline], *(metrics.PARAMETER_COMPONENTS[part] for part in parts), "variant"]
     panels[0].set_yticks(range(len(names)), names)
@@ -117,31 +98,35 @@ def waterfall(section: Section, phase: str) -> Figure | None:
     return figure
 
 
-def _steps(axes: Axes, one: Parts, parts: list[str], factor: float) -> None:
+def _steps(axes: Axes, variant: Parts, parts: list[str], factor: float) -> None:
     """Bars from top to bottom, each beginning where the one above ends; its number beside it."""
-    level, last = sum(one.before.values()), len(parts) + 1
+    level = sum(variant.before.values())
     bars = [("total", 0.0, level, formats.value(level, "parameters"))]
+    ends = [level]
     for part in parts:
-        step = one.after.get(part, 0.0) - one.before.get(part, 0.0)
-        low = min(level, level + step)
-        bars.append(("less" if step < 0 else "more", low, abs(step), formats.difference(step, "parameters")))
+        step = variant.after.get(part, 0.0) - variant.before.get(part, 0.0)
+        bars.append(
+            ("less" if step < 0 else "more", min(level, level + step), abs(step), formats.difference(step, "parameters"))
+        )
         level += step
+        ends.append(level)
     bars.append(("total", 0.0, level, formats.value(level, "parameters")))
     for kind, (colour, hatch) in LOOKS.items():
         places = [place for place, bar in enumerate(bars) if bar[0] == kind and bar[2]]
-        look = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.4, "height": 0.7, "label": kind}
+        style = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.4, "height": 0.7, "label": kind}
         if places:
             widths, starts = ([bars[place][index] / factor for place in places] for index in (2, 1))
-            axes.barh(places, widths, left=starts, **look)
+            axes.barh(places, widths, left=starts, **style)
     for place, (_, start, width, text) in enumerate(bars):
-        axes.annotate(
-            text, ((start + width) / factor, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8
-        )
-    for place, (kind, start, width, _) in enumerate(bars[:last]):
-        end = (start + width if kind in ("more", "total") else start) / factor
-        axes.plot([end, end], [place - 0.35, place + 1.35], color="0.5", linewidth=0.7, zorder=0)
+        _number_beside(axes, (start + width) / factor, place, text)
+    for place, end in enumerate(ends):
+        axes.plot([end / factor, end / factor], [place - 0.35, place + 1.35], color="0.5", linewidth=0.7, zorder=0)
     axes.grid(False, axis="y")
     axes.set_axisbelow(True)
+
+
+def _number_beside(axes: Axes, end: float, place: int, text: str) -> None:
+    axes.annotate(text, (end, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
 
 
 COMPONENTS = """\
@@ -164,108 +149,98 @@ SMALL_COLOUR = "0.6"
 LEAST_SHARE = 0.02
 """Share of an arm's parameters below which a component cannot be seen in a bar."""
 
-Group = tuple[str, str, Section]
-"""Heading, phase (model or published) and section of one table."""
-
 
 def chapter(study: Study) -> Chapter:
     """Empty where no run has its components counted."""
-    found = groups(study.comparison)
-    if not found:
+    tables_of_parts = groups(study.comparison)
+    if not tables_of_parts:
         return Chapter()
     paragraphs = ["## Parameters by component", COMPONENTS]
-    for heading, phase, section in found:
+    for heading, phase, section in tables_of_parts:
         title = f"{heading[0].upper()}{heading[1:]}"
         paragraphs += [f"### {title}", components(section, phase)]
         changes = table_of_changes(section, phase)
         paragraphs += [f"### {title}: changes by component", *changes] if changes else []
-    files = plots.drawn(
-        {
-            "parameters.svg": (parameter_bars, _drawn(found, study.comparison)),
-            "waterfall.svg": (waterfall, found[0][2], found[0][1]),
-        }
-    )
+    _, phase, section = tables_of_parts[0]
+    pictures = {
+        "parameters.svg": (parameter_bars, study.comparison, tables_of_parts),
+        "waterfall.svg": (waterfall, section, phase),
+    }
+    files = plots.drawn(pictures)
     return Chapter([*paragraphs, *plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)], files)
 
 
-def groups(comparison: Comparison) -> list[Group]:
-    """One for each distinct table of components; sections with the same rows share one, whatever the size of their heads."""
-    found: list[Group] = []
+def groups(comparison: Comparison) -> list[tuple[str, str, Section]]:
+    """(heading, phase, section) of each distinct table of components, `phase` being model or published.
+
+    Sections with the same rows share a table, whatever the size of their heads.
+    """
+    tables_of_parts = []
     for phase, where in PHASES.items():
-        shared: list[list[Section]] = []
+        shared: list[tuple[set, list[Section]]] = []
         for section in sorted(comparison.selected, key=lambda section: -len(section.rows)):
             counts = encoder_counts(section, phase)
-            home = next((group for group in shared if counts <= encoder_counts(group[0], phase)), None)
-            if home:
-                home.append(section)
+            same = next((sections for of_first, sections in shared if counts <= of_first), None)
+            if same:
+                same.append(section)
             elif counts:
-                shared.append([section])
-        for group in shared:
-            names = ", ".join(tables.section_name(comparison, section) for section in group)
-            found.append((where + (f": {names}" if len(shared) > 1 else ""), phase, group[0]))
-    return found
-
-
-def component_names(phase: str) -> dict[str, str]:
-    """Metric -> column of a component table; `phase` is model or published."""
-    parts = {f"{phase}/params_component_{part}": text for part, text in metrics.PARAMETER_COMPONENTS.items()}
-    return parts | {f"{phase}/params_total": "total"}
+                shared.append((counts, [section]))
+        for _, sections in shared:
+            names = ", ".join(tables.section_name(comparison, section) for section in sections)
+            tables_of_parts.append((where + (f": {names}" if len(shared) > 1 else ""), phase, sections[0]))
+    return tables_of_parts
 
 
 def encoder_counts(section: Section, phase: str) -> set[tuple[object, ...]]:
     """(label, count of each component but the head) of the rows that have any; empty where no run has them."""
-    names = [name for name in component_names(phase) if not name.endswith(("_head", "_total"))]
-    rows = {(row.label, *(row.mean(name) for name in names)) for row in section.rows}
-    return {row for row in rows if any(count is not None for count in row[1:])}
+    counts = {row.label: parameters_of(row, phase) for row in section.rows}
+    return {(label, *(count for part, count in of.items() if part != "head")) for label, of in counts.items() if of}
 
 
 def components(section: Section, phase: str) -> str | None:
-    """Parameters by component, rows are arms; None where no run has them. `phase` is model or published."""
-    parts, total = component_names(phase), f"{phase}/params_total"
-    names = present(section, parts)
-    if not names:
-        return None
+    """Parameters by component, rows are the arms that have any; None without one. `phase` is model or published."""
+    parts, total = (
+        {f"{phase}/params_component_{part}": name for part, name in metrics.PARAMETER_COMPONENTS.items()},
+        f"{phase}/params_total",
+    )
+    names = present(section, (*parts, total))
     effective = present(section, ["model/params_effective"]) if phase == "model" else []
-    header = ["arm", *(parts[name] for name in names), "change of total", *("effective" for _ in effective)]
-    rows = [
-        [escape(row.label), *_counts(row, names), _reduction(section, row, total), *_counts(row, effective)]
-        for row in section.rows
-        if any(row.values(name) for name in names)
+    header = [
+        "arm",
+        *((parts | {total: "total"})[name] for name in names),
+        "change of total",
+        *("effective" for _ in effective),
     ]
-    return formats.table(header, rows)
+    rows = []
+    for row in section.rows:
+        if any(row.values(name) for name in names):
+            means = [row.mean(name) for name in (*names, *effective)]
+            counts = [DASH if mean is None else formats.value(mean, "parameters") for mean in means]
+            change = section.change(row, total)
+            counts.insert(len(names), formats.percent(change.percent) if change else DASH)
+            rows.append([escape(row.label), *counts])
+    return formats.table(header, rows) if rows else None
 
 
-def _counts(row: Row, names: list[str]) -> list[str]:
-    means = [row.mean(name) for name in names]
-    return [DASH if mean is None else formats.value(mean, "parameters") for mean in means]
-
-
-def _reduction(section: Section, row: Row, total: str) -> str:
-    change = section.change(row, total)
-    return formats.percent(change.percent) if change else DASH
-
-
-def _drawn(groups: list[Group], comparison: Comparison) -> list[Group]:
-    """The groups with the arms that pictures show."""
-    chosen = plots.drawn_arms(comparison)
-    return [
-        (heading, phase, replace(section, rows=tuple(row for row in section.rows if row.label in chosen)))
-        for heading, phase, section in groups
-    ]
-
-
-def parameter_bars(panels: list[Group]) -> Figure | None:
+def parameter_bars(comparison: Comparison, tables_of_parts: list[tuple[str, str, Section]]) -> Figure | None:
     """Parameters stacked by component, one panel for each (title, phase, section); None without components."""
-    panels = [panel for panel in panels if _parts(*panel[1:])]
+    drawn, panels = plots.drawn_arms(comparison), {}
+    for heading, phase, section in tables_of_parts:
+        rows = [row for row in section.rows if row.label in drawn]
+        short = short_names(row.label for row in rows)
+        panels[heading] = {short[row.label]: counts for row in rows if (counts := parameters_of(row, phase))}
+    panels = {heading: arms for heading, arms in panels.items() if arms}
     if not panels:
         return None
-    tallest = max(len(section.rows) for _, _, section in panels)
-    counts = [_parts(phase, section) for _, phase, section in panels]
-    wide = 5.2 + plots.wider(name for parts in counts for name in parts)
+    every = [counts for arms in panels.values() for counts in arms.values()]
+    large = [
+        part for part in metrics.PARAMETER_COMPONENTS if any(arm[part] >= LEAST_SHARE * sum(arm.values()) for arm in every)
+    ]
+    tallest = max(map(len, panels.values()))
+    wide = 5.2 + plots.wider(name for arms in panels.values() for name in arms)
     figure, axes = grid(len(panels), wide=wide, high=1.5 + 0.27 * tallest, most=2, margin=0)
-    large = _visible(counts)
-    for panel, (heading, _, _), parts in zip(axes, panels, counts, strict=True):
-        _stack(panel, parts, large)
+    for panel, (heading, arms) in zip(axes, panels.items(), strict=True):
+        _stack(panel, arms, large)
         panel.set_ylim(tallest - 0.4, -0.6)
         panel.set_title(heading)
     handles = [Patch(color=PART_COLOURS[part], label=metrics.PARAMETER_COMPONENTS[part]) for part in large]
@@ -275,36 +250,19 @@ def parameter_bars(panels: list[Group]) -> Figure | None:
     return figure
 
 
-def _parts(phase: str, section: Section) -> dict[str, dict[str, float]]:
-    """Name in the picture -> parameters of each component, 0 where it has none; only rows that have components at all."""
-    short = short_names(row.label for row in section.rows)
-    names = {part: f"{phase}/params_component_{part}" for part in metrics.PARAMETER_COMPONENTS}
-    return {
-        short[row.label]: {part: row.mean(name) or 0.0 for part, name in names.items()}
-        for row in section.rows
-        if any(row.values(name) for name in names.values())
-    }
-
-
-def _visible(panels: list[dict[str, dict[str, float]]]) -> list[str]:
-    """Components that are a share of LEAST_SHARE of any arm; the others are too narrow to be seen."""
-    arms = [counts for parts in panels for counts in parts.values()]
-    return [part for part in metrics.PARAMETER_COMPONENTS if any(arm[part] >= LEAST_SHARE * sum(arm.values()) for arm in arms)]
-
-
-def _stack(axes: Axes, parts: dict[str, dict[str, float]], large: list[str]) -> None:
-    totals = {label: sum(counts.values()) for label, counts in parts.items()}
-    factor, letter = axis_unit("model/params_total", list(totals.values()))
-    stacked = [(part, {label: counts[part] for label, counts in parts.items()}) for part in large]
-    rest = {label: totals[label] - sum(counts[part] for part in large) for label, counts in parts.items()}
-    labels, start = list(parts), np.zeros(len(parts))
-    for part, counts in [*stacked, ("", rest)]:
-        widths = np.array([counts[label] for label in labels]) / factor
-        look = {"color": PART_COLOURS.get(part, SMALL_COLOUR), "edgecolor": "white", "linewidth": 0.4, "height": 0.75}
-        axes.barh(labels, widths, left=start, label=metrics.PARAMETER_COMPONENTS.get(part, "others"), **look)
+def _stack(axes: Axes, arms: dict[str, dict[str, float]], large: list[str]) -> None:
+    totals = [sum(counts.values()) for counts in arms.values()]
+    factor, letter = axis_unit("model/params_total", totals)
+    stacked = {part: [counts[part] for counts in arms.values()] for part in large}
+    stacked[""] = np.array(totals) - sum(map(np.array, stacked.values()))
+    start = np.zeros(len(arms))
+    for part, counts in stacked.items():
+        widths = np.array(counts) / factor
+        style = {"color": PART_COLOURS.get(part, SMALL_COLOUR), "edgecolor": "white", "linewidth": 0.4, "height": 0.75}
+        axes.barh(list(arms), widths, left=start, label=metrics.PARAMETER_COMPONENTS.get(part, "others"), **style)
         start += widths
-    for position, total in enumerate(start):
-        axes.annotate(f"{total:.3g}", (total, position), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
+    for place, total in enumerate(start):
+        _number_beside(axes, total, place, f"{total:.3g}")
     axes.margins(x=0.1)
     axes.set_xlabel(f"parameters ({letter})")
     axes.grid(False, axis="y")

@@ -30,6 +30,9 @@ INTRO = """\
 What was spent up to the first evaluation that met the target: mean over replicates ± standard deviation, and below it how many
 times what the baseline spent, paired by seed (geometric mean [95 % t interval]). Between two evaluations quality is taken to be
 straight against the logarithm of the cost; ≤: the first evaluation met the target already. Time is that of training alone."""
+LEFT_OUT = """\
+Left out: {names}. Another kind of head predicts the masked tokens there, a probe on the frozen encoder in place of \
+the objective's own, or the tokens are of another vocabulary: they do not compare."""
 NOT_AVAILABLE = "not available"
 
 
@@ -40,9 +43,14 @@ class Target:
     metric: str
     value: float
 
+    @property
+    def sign(self) -> int:
+        """-1 where less is better: `sign * value` grows with quality."""
+        return -1 if metrics.get(self.metric).direction is Direction.LOWER else 1
+
     def met(self, value: float) -> bool:
         """Whether this value is as good or better."""
-        return value <= self.value if metrics.get(self.metric).direction is Direction.LOWER else value >= self.value
+        return self.sign * value >= self.sign * self.value
 
 
 @dataclass(frozen=True)
@@ -55,24 +63,23 @@ class Reach:
 
 def parse(texts: Iterable[str]) -> list[Target]:
     """Targets written METRIC=NUMBER; ReportError for a name that has no such curve, or a number that cannot be."""
-    return [_target(text) for text in texts]
-
-
-def _target(text: str) -> Target:
-    name, equals, number = text.partition("=")
-    if not equals:
-        raise ReportError(f"--target {text!r} is no target; expected METRIC=NUMBER such as pretrain/masked_loss=6.5")
-    if name not in MEASURES:
-        raise unknown("metric of --target", name, MEASURES)
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ReportError(f"--target {text!r}: {number!r} is no number; expected one such as {name}=0.5")
-    if metrics.get(name).unit in SHARES and abs(value) > 1:
-        raise ReportError(f"--target {text!r}: {name} is at most 1; expected a share such as {name}=0.5")
-    return Target(name, value)
+    targets = []
+    for text in texts:
+        name, equals, number = text.partition("=")
+        if not equals:
+            raise ReportError(f"--target {text!r} is no target; expected METRIC=NUMBER such as pretrain/masked_loss=6.5")
+        if name not in MEASURES:
+            raise unknown("metric of --target", name, MEASURES)
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise ReportError(f"--target {text!r}: {number!r} is no number; expected one such as {name}=0.5")
+        if metrics.get(name).unit in SHARES and abs(value) > 1:
+            raise ReportError(f"--target {text!r}: {name} is at most 1; expected a share such as {name}=0.5")
+        targets.append(Target(name, value))
+    return targets
 
 
 def phase(measure: str) -> str:
@@ -80,15 +87,10 @@ def phase(measure: str) -> str:
     return "pretrain" if measure.startswith("pretrain/") else "finetune"
 
 
-def best(values: Iterable[float], target: Target) -> float:
-    """The value nearest to the target, or farthest beyond it."""
-    return min(values) if metrics.get(target.metric).direction is Direction.LOWER else max(values)
-
-
 def evaluations(curve: dict[int, float]) -> dict[int, float]:
     """The points of a curve that were evaluated while training; none where the end is all there is."""
-    found = {step: value for step, value in curve.items() if step > 0}  # what has no step was logged at step 0
-    return found if len(found) > 1 else {}
+    evaluated = {step: value for step, value in curve.items() if step > 0}  # what has no step was logged at step 0
+    return evaluated if len(evaluated) > 1 else {}
 
 
 def reach(curve: dict[int, float], costs: dict[str, dict[int, float]], target: Target) -> Reach | None:
@@ -97,17 +99,14 @@ def reach(curve: dict[int, float], costs: dict[str, dict[int, float]], target: T
     index = next((index for index, step in enumerate(steps) if target.met(curve[step])), None)
     if index is None:
         return None
-    known = {STEPS: {step: float(step) for step in steps}} | costs
+    curves = {STEPS: {step: float(step) for step in steps}} | costs
+    after = steps[index]
     if index == 0:
-        return Reach({name: cost[steps[0]] for name, cost in known.items() if steps[0] in cost}, True)
-    before, after = steps[index - 1], steps[index]
+        return Reach({name: cost[after] for name, cost in curves.items() if after in cost}, True)
+    before = steps[index - 1]
     share = (target.value - curve[before]) / (curve[after] - curve[before])
-    both = {name: (cost[before], cost[after]) for name, cost in known.items() if before in cost and after in cost}
-    return Reach({name: _between(*ends, share) for name, ends in both.items() if min(ends) > 0}, False)
-
-
-def _between(before: float, after: float, share: float) -> float:
-    return before * (after / before) ** share
+    both = {name: (cost[before], cost[after]) for name, cost in curves.items() if before in cost and after in cost}
+    return Reach({name: low * (high / low) ** share for name, (low, high) in both.items() if low > 0 and high > 0}, False)
 
 
 @dataclass(frozen=True)
@@ -126,26 +125,22 @@ class Paid:
     @property
     def bound(self) -> bool:
         """Whether any cost is an upper bound."""
-        return any(found.bound for found in self.reaches.values() if found)
+        return any(reach.bound for reach in self.reaches.values() if reach)
 
     def amounts(self, cost: str) -> dict[Replicate, float]:
         """What each replicate spent that reached the target."""
-        return {one: found.costs[cost] for one, found in self.reaches.items() if found and cost in found.costs}
+        return {replicate: reach.costs[cost] for replicate, reach in self.reaches.items() if reach and cost in reach.costs}
 
 
 def paid(row: Row, target: Target, study: Study) -> Paid | None:
     """None where no run of the row has a curve of evaluations."""
-    known = study.curve(target.metric)
-    curves = {one: evaluations(known.get(run.run_id, {})) for one, run in row.runs.items()}
-    curves = {one: curve for one, curve in curves.items() if curve}
-    if not curves:
-        return None
-    names, reaches = COSTS[phase(target.metric)], {}
-    for one, curve in curves.items():
-        run = row.runs[one].run_id
-        costs = {cost: study.curve(name).get(run, {}) for cost, name in names.items() if name in metrics.METRICS}
-        reaches[one] = reach(curve, costs, target)
-    return Paid(row.label, reaches, {one: best(curve.values(), target) for one, curve in curves.items()})
+    names, reaches, best = COSTS[phase(target.metric)], {}, {}
+    for replicate, run in row.runs.items():
+        if curve := evaluations(study.curve(target.metric).get(run.run_id, {})):
+            costs = {cost: study.curve(name).get(run.run_id, {}) for cost, name in names.items() if name in metrics.METRICS}
+            reaches[replicate] = reach(curve, costs, target)
+            best[replicate] = max(curve.values(), key=lambda value: target.sign * value)
+    return Paid(row.label, reaches, best) if reaches else None
 
 
 def default_target(section: Section, study: Study) -> Target | None:
@@ -155,10 +150,10 @@ def default_target(section: Section, study: Study) -> Target | None:
     """
     runs = section.before.runs.values() if section.before else ()
     for name in ("pretrain/masked_loss",) if section.is_pretraining else ("tune/score", "eval/score"):
-        known = [curve for run in runs if (curve := evaluations(study.curve(name).get(run.run_id, {})))]
-        if known:
-            ends = [curve[max(curve)] for curve in known]
-            return Target(name, max(ends) if metrics.get(name).direction is Direction.LOWER else min(ends))
+        curves = [curve for run in runs if (curve := evaluations(study.curve(name).get(run.run_id, {})))]
+        if curves:
+            targets = [Target(name, curve[max(curve)]) for curve in curves]
+            return min(targets, key=lambda target: target.sign * target.value)
     return None
 
 
@@ -175,22 +170,27 @@ def ratio(before: Paid, after: Paid, cost: str) -> Ratio | None:
     """None where a run of either did not reach the target, as only the fast ones would count, or where both are bounds."""
     if not (before.reached and after.reached) or (before.bound and after.bound):
         return None
-    logs = [{one: math.log(amount) for one, amount in side.amounts(cost).items()} for side in (before, after)]
-    found = compare_paired(*logs)
-    if found is None:
+    difference = compare_paired(
+        *({replicate: math.log(amount) for replicate, amount in side.amounts(cost).items()} for side in (before, after))
+    )
+    if difference is None:
         return None
-    if before.bound or after.bound:
-        return Ratio(math.exp(found.mean), None, "≥ " if before.bound else "≤ ")
-    interval = (math.exp(found.interval[0]), math.exp(found.interval[1])) if found.interval else None
-    return Ratio(math.exp(found.mean), interval)
+    limit = "≥ " if before.bound else "≤ " if after.bound else ""
+    interval = tuple(map(math.exp, difference.interval)) if difference.interval and not limit else None
+    return Ratio(math.exp(difference.mean), interval, limit)
 
 
 def chapter(study: Study) -> Chapter:
     """Empty where nothing was evaluated while training; ReportError for a target of which no run has a curve."""
     comparison, targets = study.comparison, parse(study.options.targets)
+    rows = [row for section in comparison.sections for row in section.rows]
     for target in targets:
-        if not any(paid(row, target, study) for section in comparison.sections for row in section.rows):
-            raise ReportError(_without_curve(target, study))
+        if not any(paid(row, target, study) for row in rows):
+            there = [name for name in MEASURES if any(paid(row, Target(name, 0.0), study) for row in rows)]
+            choices = f"choices: {', '.join(there)}" if there else "the study has no such curves at all"
+            raise ReportError(
+                f"--target {target.metric}: no run of this study evaluated it more than once while training; {choices}"
+            )
     tables = [
         paragraph
         for section in comparison.sections
@@ -200,50 +200,41 @@ def chapter(study: Study) -> Chapter:
     return Chapter(["## Cost of a quality", INTRO, *tables]) if tables else Chapter()
 
 
-def _without_curve(target: Target, study: Study) -> str:
-    rows = [row for section in study.comparison.sections for row in section.rows]
-    there = [name for name in MEASURES if any(paid(row, Target(name, 0.0), study) for row in rows)]
-    choices = f"choices: {', '.join(there)}" if there else "the study has no such curves at all"
-    return f"--target {target.metric}: no run of this study evaluated it more than once while training; {choices}"
-
-
 def table(comparison: Comparison, section: Section, target: Target, study: Study) -> list[str]:
-    """Heading, table, which costs are missing and who is left out; empty where no row has the curve."""
-    others = not_comparable(section, target.metric)
-    rows = [found for row in section.rows if row.label not in others and (found := paid(row, target, study))]
+    """Heading, table, which costs are missing and who is left out; empty where no row has the curve.
+
+    Left out are rows with another head for masked tokens, or another vocabulary, than the baseline, or else the first row.
+    """
+    first, unlike, rows = section.before or section.rows[0], [], []
+    for row in section.rows:
+        if not are_comparable(target.metric, first.runs.values(), row.runs.values()):
+            unlike.append(escape(row.label))
+        elif spent := paid(row, target, study):
+            rows.append(spent)
     if not rows:
         return []
     before = next((row for row in rows if row.label == section.baseline), None)
     metric = metrics.get(target.metric)
-    shown = formats.value(target.value, metric.unit)
     lines = [[escape(row.label), _reached(row, target), *(cost_text(row, before, cost) for cost in UNITS)] for row in rows]
-    heading = f"### {section_name(comparison, section)}: to a {metric.title} of {shown}"
-    return [heading, formats.table(["arm", "runs that reached it", *UNITS], lines), *_missing(rows, target), *_left_out(others)]
-
-
-def not_comparable(section: Section, name: str) -> list[str]:
-    """Rows with another head for masked tokens, or another vocabulary, than those of the baseline, or else of the first row."""
-    first = section.before or section.rows[0]
-    return [row.label for row in section.rows if not are_comparable(name, first.runs.values(), row.runs.values())]
-
-
-def _left_out(labels: list[str]) -> list[str]:
-    if not labels:
-        return []
-    names = listed([escape(label) for label in labels], most=None)
-    return [
-        f"Left out: {names}. Another kind of head predicts the masked tokens there, a probe on the frozen encoder in place of "
-        "the objective's own, or the tokens are of another vocabulary: they do not compare."
-    ]
+    heading = f"### {section_name(comparison, section)}: to a {metric.title} of {formats.value(target.value, metric.unit)}"
+    paragraphs = [heading, formats.table(["arm", "runs that reached it", *UNITS], lines)]
+    curves = COSTS[phase(target.metric)]
+    lost = [escape(name) for cost, name in curves.items() if not any(row.amounts(cost) for row in rows)]
+    if lost and any(any(row.reaches.values()) for row in rows):
+        paragraphs.append(f"Not available: no curve {', '.join(lost)} at the steps of these evaluations.")
+    if unlike:
+        paragraphs.append(LEFT_OUT.format(names=listed(unlike, most=None)))
+    return paragraphs
 
 
 def _reached(row: Paid, target: Target) -> str:
     """`3 of 3`, or with the best value of those that did not reach it."""
-    short = [row.best[one] for one, found in row.reaches.items() if found is None]
-    got = f"{len(row.reaches) - len(short)} of {len(row.reaches)}"
+    short = [row.best[replicate] for replicate, reach in row.reaches.items() if reach is None]
+    count = f"{len(row.reaches) - len(short)} of {len(row.reaches)}"
     if not short:
-        return got
-    return f"{got}<br>not reached (best {formats.value(best(short, target), metrics.get(target.metric).unit)})"
+        return count
+    best = max(short, key=lambda value: target.sign * value)
+    return f"{count}<br>not reached (best {formats.value(best, metrics.get(target.metric).unit)})"
 
 
 def cost_text(row: Paid, before: Paid | None, cost: str) -> str:
@@ -254,32 +245,15 @@ def cost_text(row: Paid, before: Paid | None, cost: str) -> str:
     if not amounts:
         return NOT_AVAILABLE
     over = spread(amounts)
-    text = ("≤ " if row.bound else "") + _amount(over.mean, cost, None if row.bound else over.sd)
-    if not row.reached:
-        text += f" ({over.n} of {len(row.reaches)} runs)"
+    sd = None if row.bound else over.sd
+    text = formats.value(over.mean, UNITS[cost], sd)
+    if cost == STEPS:
+        text = formats.plain(over.mean, 0) + (f" ± {formats.plain(sd, 0)}" if sd is not None else "")
+    text = "≤ " * row.bound + text + ("" if row.reached else f" ({over.n} of {len(row.reaches)} runs)")
     if before is None or before is row:
         return text
-    return f"{text}<br>{_ratio(ratio(before, row, cost))}"
-
-
-def _amount(mean: float, cost: str, sd: float | None) -> str:
-    if cost != STEPS:
-        return formats.value(mean, UNITS[cost], sd)
-    return formats.plain(mean, 0) + (f" ± {formats.plain(sd, 0)}" if sd is not None else "")
-
-
-def _ratio(times: Ratio | None) -> str:
+    times = ratio(before, row, cost)
     if times is None:
-        return DASH
+        return f"{text}<br>{DASH}"
     interval = f" [{', '.join(f'{end:.2f}' for end in times.interval)}]" if times.interval else ""
-    return f"× {times.limit}{times.mean:.2f}{interval}"
-
-
-def _missing(rows: list[Paid], target: Target) -> list[str]:
-    """Which curves no run has."""
-    names = COSTS[phase(target.metric)]
-    there = {cost for row in rows for cost in names if row.amounts(cost)}
-    lost = [name for cost, name in names.items() if cost not in there]
-    if not lost or not any(any(row.reaches.values()) for row in rows):
-        return []
-    return [f"Not available: no curve {', '.join(escape(name) for name in lost)} at the steps of these evaluations."]
+    return f"{text}<br>× {times.limit}{times.mean:.2f}{interval}"

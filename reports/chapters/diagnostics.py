@@ -4,10 +4,7 @@ A run has its expectation in its tags, as the harness computed it from the encod
 """
 
 import enum
-from collections.abc import Iterator
-from dataclasses import dataclass
 
-from harness.paired import Replicate
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import seeds_text
 from reports.comparison.section import Row, Section
@@ -35,16 +32,6 @@ class Outcome(enum.Enum):
     OPEN = "open"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One run that contradicts theory."""
-
-    task: str
-    label: str
-    replicate: Replicate
-    run: Run
-
-
 def outcome(run: Run) -> Outcome | None:
     """None where nothing was expected, or no score was found."""
     if EXPECTED not in run.tags or SCORE not in run.metrics:
@@ -63,31 +50,20 @@ def chapter(study: Study) -> Chapter:
     sections = [section for section in comparison.sections if any(outcome(run) for run in section.runs)]
     if not sections:
         return Chapter()
-    against = list(findings(comparison, sections))
-    warning = [_warning(against)] if against else []
-    reasons = "\n".join(f"- {line}" for line in dict.fromkeys(_reasons(sections)))
-    return Chapter([HEADING, *warning, INTRO, _table(comparison, sections), f"Why:\n\n{reasons}"])
-
-
-def findings(comparison: Comparison, sections: list[Section]) -> Iterator[Finding]:
-    """The runs that contradict theory."""
+    against, reasons = [], {}
     for section in sections:
         for row in section.rows:
             for replicate, run in row.runs.items():
+                reason = escape(run.tags.get(REASON, "no reason stated"))
+                if outcome(run):
+                    reasons[f"- {escape(section.task)}, {escape(row.label)}: {run.tags[EXPECTED]}, {reason}"] = None
                 if outcome(run) is Outcome.DISAGREE:
-                    yield Finding(section_name(comparison, section), escape(row.label), replicate, run)
-
-
-def _warning(against: list[Finding]) -> str:
+                    where = f"**{escape(row.label)} on {section_name(comparison, section)}**, {escape(seeds_text([replicate]))}"
+                    score = formats.value(run.metrics[SCORE], "score")
+                    against.append(f"> - {where}: expected {_expected(run)} ({reason}), found {score}")
     heading = f"> **{len(against)} finding{'s' * (len(against) > 1)} against theory: a bug until explained.**"
-    return "\n".join([heading, ">", *(f"> - {_finding_text(finding)}" for finding in against)])
-
-
-def _finding_text(finding: Finding) -> str:
-    tags = finding.run.tags
-    found = formats.value(finding.run.metrics[SCORE], "score")
-    where = f"**{finding.label} on {finding.task}**, {escape(seeds_text([finding.replicate]))}"
-    return f"{where}: expected {_expected(finding.run)} ({escape(tags.get(REASON, 'no reason stated'))}), found {found}"
+    warning = ["\n".join([heading, ">", *against])] if against else []
+    return Chapter([HEADING, *warning, INTRO, _table(comparison, sections), "\n".join(["Why:\n", *reasons])])
 
 
 def _expected(run: Run) -> str:
@@ -122,12 +98,3 @@ def _score_text(row: Row) -> str:
     expected = "; ".join(dict.fromkeys(_expected(run) for run, _ in judged))
     shown = "" if result is Outcome.OPEN else f"<br>{result.value}{of_runs}"
     return f"{formats.value(spread.mean, 'score', spread.sd)}<br>{expected}{shown}"
-
-
-def _reasons(sections: list[Section]) -> Iterator[str]:
-    for section in sections:
-        for row in section.rows:
-            for run in row.runs.values():
-                if outcome(run):
-                    reason = escape(run.tags.get(REASON, "no reason stated"))
-                    yield f"{escape(section.task)}, {escape(row.label)}: {run.tags[EXPECTED]}, {reason}"

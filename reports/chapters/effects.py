@@ -7,14 +7,14 @@ from matplotlib.figure import Figure
 from harness import metrics
 from reports.comparison import factorial
 from reports.comparison.compare import Comparison, Study
-from reports.comparison.factorial import INTERACTION, MAIN, Design, Effect
+from reports.comparison.factorial import INTERACTION, MAIN, Design
 from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE
 from reports.comparison.statistics import Change
 from reports.writing import formats, plots, tables
-from reports.writing.formats import DASH, POINTS, Chapter, escape, listed
+from reports.writing.formats import POINTS, Chapter, escape, listed
 from reports.writing.plots import grid, short_names
-from reports.writing.tables import MARKS, size_text
+from reports.writing.tables import size_text
 
 COUNTED = ("model/params_total", "model/flops_forward")
 TIMED = ("inference/latency_ms_p50", "inference/peak_memory_bytes")
@@ -35,95 +35,68 @@ SHOWN = 6
 
 def chapter(study: Study) -> Chapter:
     """Empty where no arm combines the changes of others."""
-    designs = found(study.comparison)
+    designs = designs_of(study.comparison)
     if not designs:
         return Chapter()
     paragraphs = ["## Effects of combined changes", INTRO]
-    for one in designs:
-        paragraphs += [f"### Effects: {tables.section_name(study.comparison, one.section)}", table(one), *_notes(one)]
-    files = plots.drawn(
-        {
-            "effects.svg": (forest, study.comparison, designs),
-            "interactions.svg": (heat_map, study.comparison, designs),
-        }
-    )
+    for design in designs:
+        paragraphs += [f"### Effects: {tables.section_name(study.comparison, design.section)}", table(design)]
+        names = [" + ".join(sorted(arm)) or design.section.baseline for arm in design.missing]
+        paragraphs += [INCOMPLETE.format(missing=listed(names, most=SHOWN))] if names else []
+    files = plots.drawn({name: (make, study.comparison, designs) for name, make in PICTURES.items()})
     return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
 
 
-def found(comparison: Comparison) -> list[Design]:
+def designs_of(comparison: Comparison) -> list[Design]:
     """The design of every task that has one; pretrainings have no score."""
     sections = [section for section in comparison.selected if not section.is_pretraining]
-    return [one for section in sections if (one := factorial.design(section))]
+    return [design for section in sections if (design := factorial.design(section))]
 
 
-def table(one: Design) -> str:
+def table(design: Design) -> str:
     """One row an effect."""
-    effects = factorial.effects(one)
-    counted = tables.present(one.section, COUNTED)
-    timed = [judged_by(name, lambda name: tables.present(one.section, [name])) for name in TIMED]
-    measured = tables.present(one.section, (HEADLINE, *timed))
-    columns = {name: factorial.changes(one, name, effects) for name in measured}
-    header = ["effect", "of", *(tables.title(one.section, name) for name in (*measured, *counted))]
-    rows = [
-        [
-            effect.kind,
-            escape(effect.name),
-            *(tables.difference_text(columns[name][effect.key], metrics.get(name).unit) for name in measured),
-            *(_count(factorial.exact(one, name, effect)) for name in counted),
-        ]
-        for effect in effects
-    ]
+    effects = factorial.effects(design)
+    counted = tables.present(design.section, COUNTED)
+    timed = [judged_by(name, lambda name: tables.present(design.section, [name])) for name in TIMED]
+    measured = tables.present(design.section, (HEADLINE, *timed))
+    columns = {name: factorial.changes(design, name, effects) for name in measured}
+    rows = []
+    for effect in effects:
+        changes = [tables.difference_text(columns[name][effect.key], metrics.get(name).unit) for name in measured]
+        shares = [factorial.exact(design, name, effect) for name in counted]
+        percents = [formats.percent(None if share is None else 100 * share) for share in shares]
+        rows.append([effect.kind, escape(effect.name), *changes, *percents])
+    header = ["effect", "of", *(tables.title(design.section, name) for name in (*measured, *counted))]
     return formats.table(header, rows, left=2)
-
-
-def _count(share: float | None) -> str:
-    return DASH if share is None else formats.percent(100 * share)
-
-
-def _notes(one: Design) -> list[str]:
-    if not one.missing:
-        return []
-    names = (" + ".join(sorted(arm)) or one.section.baseline for arm in one.missing)
-    return [INCOMPLETE.format(missing=listed(names, most=SHOWN))]
 
 
 def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
     """The effects on the score of every task, one panel a task; None where no effect has an interval."""
-    panels = []
-    for one in designs:
-        effects = factorial.effects(one)
-        changes = factorial.changes(one, HEADLINE, effects)
-        lines = [(effect, change) for effect in effects if (change := changes[effect.key]) and change.interval]
-        panels += [(one, lines)] if lines else []
+    panels: list[tuple[Design, dict[str, Change]]] = []
+    for design in designs:
+        effects = factorial.effects(design)
+        changes = factorial.changes(design, HEADLINE, effects)
+        rows = {f"{effect.kind}: {effect.name}": changes[effect.key] for effect in effects}
+        panels.append((design, {name: change for name, change in rows.items() if change and change.interval}))
+    panels = [(design, rows) for design, rows in panels if rows]
     if not panels:
         return None
-    tallest = max(len(lines) for _, lines in panels)
-    wide = 5.6 + plots.wider(name for _, lines in panels for name in _row_names(lines))
+    tallest = max(len(rows) for _, rows in panels)
+    wide = 5.6 + plots.wider(name for _, rows in panels for name in short_names(rows).values())
     figure, axes = grid(len(panels), wide=wide, high=1.1 + 0.24 * tallest, most=2, margin=0)
-    reach = max(abs(end) for _, lines in panels for _, change in lines for end in change.interval) * POINTS * 1.08
-    names = plots.panel_names(comparison)
-    for panel, (one, lines) in zip(axes, panels, strict=True):
-        _forest_panel(panel, lines)
-        panel.set_xlim(-reach, reach)
-        panel.set_ylim(tallest - 0.4, -0.6)
-        panel.set_title(names[comparison.sections.index(one.section)])
+    reach = max(abs(end) for _, rows in panels for change in rows.values() for end in change.interval) * POINTS * 1.08
+    titles = plots.panel_names(comparison)
+    for panel, (design, rows) in zip(axes, panels, strict=True):
+        panel.axvline(0, color="0.6", linewidth=1)
+        for place, (name, change) in enumerate(rows.items()):
+            panel.plot([end * POINTS for end in change.interval], [place, place], color="black", linewidth=1.2)
+            label = f"{name}\n{size_text(change, 'score')}"
+            panel.plot(change.absolute * POINTS, place, marker="o", color="black", markersize=4.5, label=label)
+        panel.set_yticks(range(len(rows)), list(short_names(rows).values()))
+        panel.set(xlabel="score (points)", xlim=(-reach, reach), ylim=(tallest - 0.4, -0.6))
+        panel.set_title(titles[comparison.sections.index(design.section)])
+        panel.grid(False, axis="y")
     return figure
-
-
-def _row_names(lines: list[tuple[Effect, Change]]) -> list[str]:
-    return list(short_names(f"{effect.kind}: {effect.name}" for effect, _ in lines).values())
-
-
-def _forest_panel(axes: Axes, lines: list[tuple[Effect, Change]]) -> None:
-    axes.axvline(0, color="0.6", linewidth=1)
-    for position, (effect, change) in enumerate(lines):
-        low, high = (end * POINTS for end in change.interval)
-        axes.plot([low, high], [position, position], color="black", linewidth=1.2)
-        says = f"{effect.kind}: {effect.name}\n{size_text(change, 'score')}"
-        axes.plot(change.absolute * POINTS, position, marker="o", color="black", markersize=4.5, label=says)
-    axes.set_yticks(range(len(lines)), _row_names(lines))
-    axes.set_xlabel("score (points)")
-    axes.grid(False, axis="y")
 
 
 LEAST = 1.0
@@ -133,59 +106,56 @@ DARK = 0.179
 COLOURS = "PuOr"
 """A diverging scale of Brewer's that colour-blind readers can tell apart; sign and size are also written in every cell."""
 CELL = 0.95
-Cells = dict[tuple[str, str], Change]
-"""(row, column) -> effect."""
 
 
-def cells(one: Design) -> Cells:
-    """Main effects as (name, name), interactions as (later, earlier name); empty for an incomplete design, or of one seed."""
-    effects = [effect for effect in factorial.effects(one) if effect.kind in (MAIN, INTERACTION)]
-    changes = factorial.changes(one, HEADLINE, factorial.effects(one))
-    found = {(effect.factors[-1], effect.factors[0]): changes[effect.key] for effect in effects}
-    return {place: change for place, change in found.items() if change and change.interval}
+def cells(design: Design) -> dict[tuple[str, str], Change]:
+    """(row, column) -> change: main effects as (name, name), interactions as (later, earlier name).
+
+    Empty for an incomplete design, or of one seed.
+    """
+    effects = factorial.effects(design)
+    changes = factorial.changes(design, HEADLINE, effects)
+    places = {(one.factors[-1], one.factors[0]): changes[one.key] for one in effects if one.kind in (MAIN, INTERACTION)}
+    return {place: change for place, change in places.items() if change and change.interval}
 
 
 def heat_map(comparison: Comparison, designs: list[Design]) -> Figure | None:
     """One panel a task, all of one scale of colours; None where no design is complete."""
-    panels = [(one, found) for one in designs if (found := cells(one))]
+    panels = [(design, changes) for design in designs if (changes := cells(design))]
     if not panels:
         return None
-    most = max(len(one.factors) for one, _ in panels)
-    names = max(len(name) for one, _ in panels for name in short_names(one.factors).values()) * plots.LEGEND_LETTER + 0.6
+    most = max(len(design.factors) for design, _ in panels)
+    names = max(len(name) for design, _ in panels for name in short_names(design.factors).values()) * plots.LEGEND_LETTER + 0.6
     figure, axes = grid(len(panels), wide=CELL * most + names, high=0.42 * most + 0.9, most=2, margin=0)
-    reach = max(LEAST, *(abs(change.absolute) * POINTS for _, found in panels for change in found.values()))
+    reach = max(LEAST, *(abs(change.absolute) * POINTS for _, changes in panels for change in changes.values()))
     titles = plots.panel_names(comparison)
-    for panel, (one, found) in zip(axes, panels, strict=True):
-        _map_panel(panel, one.factors, found, reach)
-        panel.set_title(f"{titles[comparison.sections.index(one.section)]}, score (points)")
+    for panel, (design, changes) in zip(axes, panels, strict=True):
+        _map_panel(panel, design.factors, changes, reach)
+        panel.set_title(f"{titles[comparison.sections.index(design.section)]}, score (points)")
     return figure
 
 
-def _map_panel(axes: Axes, factors: tuple[str, ...], found: Cells, reach: float) -> None:
+PICTURES = {"effects.svg": forest, "interactions.svg": heat_map}
+
+
+def _map_panel(axes: Axes, factors: tuple[str, ...], changes: dict[tuple[str, str], Change], reach: float) -> None:
+    points = {
+        (factors.index(row), factors.index(column)): change.absolute * POINTS for (row, column), change in changes.items()
+    }
     values = np.full((len(factors), len(factors)), np.nan)
-    for (row, column), change in found.items():
-        values[factors.index(row), factors.index(column)] = change.absolute * POINTS
+    for place, value in points.items():
+        values[place] = value
     edges = np.arange(len(factors) + 1) - 0.5
     mesh = axes.pcolormesh(edges, edges, values, cmap=COLOURS, vmin=-reach, vmax=reach, edgecolors="white", linewidth=1.5)
-    for (row, column), change in found.items():
-        place = (factors.index(column), factors.index(row))
-        dark = _luminance(mesh.to_rgba(change.absolute * POINTS)) < DARK
-        axes.text(*place, _text(change), ha="center", va="center", fontsize=8, color="white" if dark else "black")
+    for ((row, column), value), change in zip(points.items(), changes.values(), strict=True):
+        red_green_blue = mesh.to_rgba(value)[:3]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in red_green_blue]
+        colour = "white" if np.dot((0.2126, 0.7152, 0.0722), linear) < DARK else "black"
+        text = f"{formats.signed(value, 1)} {tables.mark(change)}".rstrip()
+        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
     axes.set_xticks(range(len(factors)), [f"{place}" for place in range(1, len(factors) + 1)])
     axes.set_yticks(range(len(factors)), [f"{name}  {place}" for place, name in enumerate(short_names(factors).values(), 1)])
     axes.set_ylim(len(factors) - 0.5, -0.5)
     axes.grid(False)
     axes.tick_params(length=0)
-    for side in axes.spines.values():
-        side.set_visible(False)
-
-
-def _luminance(colour: tuple[float, ...]) -> float:
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
-    return float(np.dot((0.2126, 0.7152, 0.0722), linear))
-
-
-def _text(change: Change) -> str:
-    """`+1.2 ▲`: points, and the mark of its verdict."""
-    number = formats.signed(change.absolute * POINTS, 1)
-    return f"{number} {MARKS.get(change.verdict, '').partition(' ')[0]}".rstrip()
+    axes.spines[:].set_visible(False)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from harness import metrics, paired
 from harness.metrics import Direction, Metric
-from harness.paired import Replicate, Spread, Values, spread
+from harness.paired import Values, grouped, spread
 from reports.comparison.compare import Comparison, Study
-from reports.comparison.section import HEADLINE, Row, Section
+from reports.comparison.section import HEADLINE, Row, Section, over_tasks
 from reports.comparison.statistics import Change, change, corrected
 from reports.reading.store import Run
 from reports.writing import formats, tables
@@ -60,22 +60,17 @@ class Glue:
     def average(self, label: str) -> Values:
         """The average of every replicate that has all counted tasks."""
         numbers = [task_numbers(section, section.row_of(label)) for section in self.counted]
-        whole = [one for one in numbers[0] if all(one in of_task for of_task in numbers)] if numbers else []
-        return {one: sum(of_task[one] for of_task in numbers) / len(numbers) for one in whole}
+        return over_tasks(numbers, logs=False) if numbers else {}
 
-    def replicates(self, label: str) -> set[Replicate]:
-        """Those that any counted task was run with."""
-        return {one for section in self.counted if (row := section.row_of(label)) for one in row.runs}
-
-    def change(self, label: str) -> Change | None:
-        """Change of the average against the baseline, paired by seed; None for the baseline and where nothing can be paired."""
-        return self._averages.get(label)
+    def replicates(self, label: str) -> int:
+        """How many any counted task was run with."""
+        return len({replicate for section in self.counted if (row := section.row_of(label)) for replicate in row.runs})
 
     @functools.cached_property
-    def _averages(self) -> dict[str, Change | None]:
+    def average_changes(self) -> dict[str, Change | None]:
+        """Label -> change of the average, paired by seed; None where nothing can be paired. The baseline has none."""
         baseline = self.comparison.baseline
-        others = [label for label in self.labels if label != baseline]
-        return corrected({label: self._average_change(baseline, label) for label in others})
+        return corrected({label: self._average_change(baseline, label) for label in self.labels if label != baseline})
 
     def _average_change(self, baseline: str, label: str) -> Change | None:
         rows = [(section, row) for section in self.counted if section.before and (row := section.row_of(label))]
@@ -92,12 +87,12 @@ class Glue:
 
 def glue_of(comparison: Comparison, left_out: tuple[str, ...] = LEFT_OUT) -> Glue | None:
     """None where the study has fewer than two of the tasks."""
-    sections = tuple(section for section in comparison.selected if section.task in SCORES)
+    sections = [section for section in comparison.selected if section.task in SCORES]
     if len({section.task for section in sections}) < 2:
         return None
-    ordered = tuple(sorted(sections, key=lambda section: list(SCORES).index(section.task)))
-    kept = tuple(section for section in ordered if section.task not in left_out)
-    return Glue(comparison, ordered, kept if len(kept) > 1 else (), left_out)
+    sections.sort(key=lambda section: list(SCORES).index(section.task))
+    counted = tuple(section for section in sections if section.task not in left_out)
+    return Glue(comparison, tuple(sections), counted if len(counted) > 1 else (), left_out)
 
 
 def scores_of(section: Section) -> tuple[str, ...]:
@@ -108,10 +103,7 @@ def scores_of(section: Section) -> tuple[str, ...]:
 
 def task_numbers(section: Section, row: Row | None) -> Values:
     """The task's number of every replicate that has all of its scores."""
-    names = scores_of(section)
-    runs = row.runs if row else {}
-    whole = {one: run for one, run in runs.items() if all(name in run.metrics for name in names)}
-    return {one: sum(run.metrics[name] for name in names) / len(names) for one, run in whole.items()}
+    return over_tasks([row.values(name) for name in scores_of(section)], logs=False) if row else {}
 
 
 def selected(runs: Iterable[Run]) -> bool:
@@ -140,7 +132,12 @@ UNSET = ("", "None", "null")
 
 def table(glue: Glue) -> str:
     """Rows are arms and last the constant answer, columns are tasks and their average where there is one."""
-    heads = ["arm", *(_head(glue, section) for section in glue.sections)] + ["average"] * bool(glue.counted)
+    heads = ["arm"]
+    for section in glue.sections:
+        known = [(metrics.METRICS.get(name), name) for name in scores_of(section)]
+        titles = [escape(metric.title if metric else name.removeprefix("eval/").replace("_", " ")) for metric, name in known]
+        heads.append(f"{tables.section_name(glue.comparison, section)}: {', '.join(titles)}")
+    heads += ["average"] * bool(glue.counted)
     rows = [[escape(label), *_texts(glue, label)] for label in glue.labels]
     constants = [_constant(section) for section in glue.sections]
     if any(text != DASH for text in constants):
@@ -148,50 +145,27 @@ def table(glue: Glue) -> str:
     return formats.table(heads, rows)
 
 
-def _head(glue: Glue, section: Section) -> str:
-    return f"{tables.section_name(glue.comparison, section)}: {', '.join(_title(name) for name in scores_of(section))}"
-
-
-def _title(name: str) -> str:
-    known = metrics.METRICS.get(name)
-    return escape(known.title if known else name.removeprefix("eval/").replace("_", " "))
-
-
 def _texts(glue: Glue, label: str) -> list[str]:
-    first = label == glue.comparison.baseline
-    runs = [list(row.runs.values()) if (row := section.row_of(label)) else [] for section in glue.sections]
-    each = zip(glue.sections, runs, glue.changes, strict=True)
-    texts = [_text(_numbers(section, label), _mark(mine), changes[label], first) for section, mine, changes in each]
-    if not glue.counted:
-        return texts
-    counted = [run for section, mine in zip(glue.sections, runs, strict=True) if section in glue.counted for run in mine]
-    return [*texts, _text((glue.average(label), len(glue.replicates(label))), _mark(counted), glue.change(label), first)]
-
-
-def _mark(runs: Iterable[Run]) -> str:
-    return f" {SELECTED}" if selected(runs) else ""
-
-
-def _numbers(section: Section, label: str) -> tuple[Values, int]:
-    """The task's numbers, and how many replicates ran."""
-    row = section.row_of(label)
-    return task_numbers(section, row), len(row.runs) if row else 0
-
-
-def _text(numbers: tuple[Values, int], mark: str, against: Change | None, is_baseline: bool) -> str:
-    """Mean and spread, how many replicates have it if not all, a mark, and below it the change."""
-    values, runs = numbers
-    over = _spread(values)
-    if over is None:
-        return DASH
-    text = formats.value(over.mean, "score", over.sd) + (f" (n {over.n})" if over.n < runs else "") + mark
-    if is_baseline:
-        return text
-    return f"{text}<br>{tables.change_text(against, 'score') if against else DASH}"
-
-
-def _spread(values: Values) -> Spread | None:
-    return spread(list(values.values())) if values else None
+    """Each task's number and the average, with how many replicates have it if not all, a mark, and below it the change."""
+    columns, counted = [], []
+    for section, changes in zip(glue.sections, glue.changes, strict=True):
+        row = section.row_of(label)
+        runs = list(row.runs.values()) if row else []
+        columns.append((task_numbers(section, row), len(runs), runs, changes[label]))
+        counted += runs if section in glue.counted else []
+    if glue.counted:
+        columns.append((glue.average(label), glue.replicates(label), counted, glue.average_changes.get(label)))
+    texts = []
+    for numbers, count, runs, against in columns:
+        text = DASH
+        if numbers:
+            over = spread(list(numbers.values()))
+            text = formats.value(over.mean, "score", over.sd) + (f" (n {over.n})" if over.n < count else "")
+            text += f" {SELECTED}" if selected(runs) else ""
+            if label != glue.comparison.baseline:
+                text += f"<br>{tables.change_text(against, 'score') if against else DASH}"
+        texts.append(text)
+    return texts
 
 
 def _constant(section: Section) -> str:
@@ -205,12 +179,10 @@ def _constant(section: Section) -> str:
 
 def differences(glue: Glue) -> str | None:
     """Paired differences of tasks and average with interval, verdict and p; None where no two replicates can be paired."""
-    found = {label: [changes[label] for changes in glue.changes] for label in glue.labels}
-    if glue.counted:
-        found = {label: [*changes, glue.change(label)] for label, changes in found.items()}
     lines = []
-    for label, changes in found.items():
-        texts = [tables.difference_text(one, "score") for one in changes]
+    for label in glue.labels:
+        changes = [changes[label] for changes in glue.changes] + [glue.average_changes.get(label)] * bool(glue.counted)
+        texts = [tables.difference_text(change, "score") for change in changes]
         if any(text != DASH for text in texts):
             lines.append([escape(label), *texts])
     heads = [tables.section_name(glue.comparison, section) for section in glue.sections] + ["average"] * bool(glue.counted)
@@ -218,8 +190,15 @@ def differences(glue: Glue) -> str | None:
 
 
 def rule(glue: Glue) -> str:
-    """The note below the table: how the average is computed, and what it is not."""
-    sentences = [f"**Average**: {_averaged(glue)}. A task's number is the mean of its scores, computed for each replicate."]
+    """The note below the table: how the average is computed, and what it is not.
+
+    The footnote where a number is marked, and what was not scored on the official split, follow.
+    """
+    averaged = "none, for there is one task to average"
+    if glue.counted:
+        tasks = listed((section.task for section in glue.counted), most=None)
+        averaged = f"the unweighted mean over {len(glue.counted)} tasks, {tasks}"
+    sentences = [f"**Average**: {averaged}. A task's number is the mean of its scores, computed for each replicate."]
     several = [section.task for section in glue.counted if len(scores_of(section)) > 1]
     if several:
         sentences.append(f"The mean score of the first table takes a single score of {listed(several)}, so the two differ.")
@@ -228,76 +207,57 @@ def rule(glue: Glue) -> str:
         sentences.append(f"Left out of the average: {listed(out)}.")
     sentences.append("An arm that lacks a task of the others has no average, and a replicate that lacks one does not enter.")
     sentences.append("All scores are of validation data, so none of them is a result of the benchmark's test.")
-    return " ".join(sentences) + _below(glue)
-
-
-def _below(glue: Glue) -> str:
-    """The footnote where a number is marked, and what was not scored on the official split."""
-    marked = selected(run for section in glue.sections for run in section.runs)
-    footnote = [f"{SELECTED} A run of this arm {BY_WHAT_IT_REPORTS}."] if marked else []
-    sliced = [
-        f"- {tables.section_name(glue.comparison, section)}: {note}" for section in glue.sections for note in slices(section)
-    ]
-    return "".join(f"\n\n{part}" for part in [*footnote, *(["\n".join(sliced)] if sliced else [])])
-
-
-def _averaged(glue: Glue) -> str:
-    if glue.counted:
-        return f"the unweighted mean over {len(glue.counted)} tasks, {listed((s.task for s in glue.counted), most=None)}"
-    return "none, for there is one task to average"
+    parts = [" ".join(sentences)]
+    if selected(run for section in glue.sections for run in section.runs):
+        parts.append(f"{SELECTED} A run of this arm {BY_WHAT_IT_REPORTS}.")
+    names = {section.place: tables.section_name(glue.comparison, section) for section in glue.sections}
+    sliced = [f"- {names[section.place]}: {note}" for section in glue.sections for note in slices(section)]
+    return "\n\n".join([*parts, *(["\n".join(sliced)] if sliced else [])])
 
 
 def notes(section: Section) -> list[str]:
     """Notes where a score is of other data than the official split, or weights were chosen by the reported score."""
     if section.is_pretraining:
         return []
-    chosen = [row.label for row in section.rows if selected(row.runs.values())]
-    return slices(section) + ([f"{listed(chosen, most=None)} {BY_WHAT_IT_REPORTS}."] if chosen else [])
+    labels = [row.label for row in section.rows if selected(row.runs.values())]
+    return slices(section) + ([f"{listed(labels, most=None)} {BY_WHAT_IT_REPORTS}."] if labels else [])
 
 
 def slices(section: Section) -> list[str]:
     """Which rows were scored or trained on a part of the official split."""
     ending = ": not a GLUE score" if section.task in SCORES else ""
-    labels_of: dict[str, dict[str, None]] = {}
-    for row in section.rows:
-        for text in (text for run in row.runs.values() for text in (_scored_slice(run), _trained_slice(run)) if text):
-            labels_of.setdefault(text, {})[row.label] = None
+    labels_of = grouped((text, row.label) for row in section.rows for run in row.runs.values() for text in _slices(run))
     return [f"{listed(labels, most=None)} {text}, not the official split{ending}." for text, labels in labels_of.items()]
 
 
-def _scored_slice(run: Run) -> str | None:
-    split, first = run.params.get("task.validation_split", ""), run.params.get(LIMITED, "")
-    if "[" in split:
-        return f"scored on a slice of {_sliced(split)}"
-    return None if first in UNSET else f"scored on the first {escape(first)} examples of the validation split"
-
-
-def _trained_slice(run: Run) -> str | None:
-    split = run.params.get("task.train_split", "")
-    return f"trained on a slice of {_sliced(split)}" if "[" in split else None
-
-
-def _sliced(split: str) -> str:
-    return f"{escape(split.partition('[')[0])} ({escape(split)})"
+def _slices(run: Run) -> list[str]:
+    texts = []
+    for verb, key in (("scored", "task.validation_split"), ("trained", "task.train_split")):
+        split, first = run.params.get(key, ""), run.params.get(LIMITED, "")
+        if "[" in split:
+            texts.append(f"{verb} on a slice of {escape(split.partition('[')[0])} ({escape(split)})")
+        elif verb == "scored" and first not in UNSET:
+            texts.append(f"scored on the first {escape(first)} examples of the validation split")
+    return texts
 
 
 def chapter(study: Study) -> Chapter:
     """Empty where the study has fewer than two of the tasks."""
-    of_glue = glue_of(study.comparison, () if study.options.with_wnli else LEFT_OUT)
-    if of_glue is None:
+    glue = glue_of(study.comparison, () if study.options.with_wnli else LEFT_OUT)
+    if glue is None:
         return Chapter()
-    paragraphs, found = ["## GLUE", table(of_glue), rule(of_glue)], differences(of_glue)
-    if found:
-        paragraphs += [max((tables.differences_intro(section) for section in of_glue.sections), key=len), found]
-    return Chapter(paragraphs, summary=[line for label in of_glue.labels if (line := summary_line(of_glue, label))])
+    paragraphs, paired_differences = ["## GLUE", table(glue), rule(glue)], differences(glue)
+    if paired_differences:
+        paragraphs += [max((tables.differences_intro(section) for section in glue.sections), key=len), paired_differences]
+    return Chapter(paragraphs, summary=[line for label in glue.labels if (line := summary_line(glue, label))])
 
 
 def summary_line(glue: Glue, label: str) -> dict[str, object] | None:
     """The average of an arm as a row of summary.csv; None where it has none."""
-    over = _spread(glue.average(label))
-    if over is None:
+    averages = list(glue.average(label).values())
+    if not averages:
         return None
     conditions = "+".join(dict.fromkeys(section.conditions for section in glue.counted))
     line = {"task": "glue", "conditions": conditions} | arm_columns(glue.counted[0].row_of(label))
     line |= {"metric": AVERAGE.name, "unit": AVERAGE.unit, "direction": AVERAGE.direction.value}
-    return line | spread_and_change(over, glue.change(label))
+    return line | spread_and_change(spread(averages), glue.average_changes.get(label))

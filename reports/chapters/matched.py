@@ -53,44 +53,37 @@ class Pair:
 def chapter(study: Study) -> Chapter:
     """Empty where no arm was resized."""
     comparison = study.comparison
-    found = pairs(comparison)
-    if not found:
+    variants = pairs(comparison)
+    if not variants:
         return Chapter()
-    over, name = _judged(comparison)
-    files = plots.drawn({"matched.svg": (picture, over, name, found)})
+    over, name = overall.of_tasks(comparison), HEADLINE
+    if not any(over.having(label, HEADLINE) for label in comparison.labels):
+        over, name = overall.of_pretrainings(comparison), LOSS
+    files = plots.drawn({"matched.svg": (picture, over, name, variants)})
     captions = {"matched.svg": CAPTION.format(title=metrics.get(name).title.capitalize())}
-    return Chapter(["## At equal cost", INTRO, table(over, name, found), *plots.pictured(captions, files)], files)
+    return Chapter(["## At equal cost", INTRO, table(over, name, variants), *plots.pictured(captions, files)], files)
 
 
 def pairs(comparison: Comparison) -> list[Pair]:
     """In the order of the arms."""
-    found: dict[str, Pair] = {}
-    for section in comparison.selected:
-        for row in section.rows:
-            run = next(iter(row.runs.values()))
-            kind = KINDS.get(run.params.get("match.cost", ""))
-            suffix = f" ({kind[0]} as {run.params.get('match.to')})" if kind else ""
-            if suffix and suffix in row.label and "matched.reached" in run.params:
-                published = row.label.replace(suffix, "")
-                found[row.label] = Pair(published if published in comparison.labels else None, row.label, run)
-    return [found[label] for label in comparison.labels if label in found]
+    by_label: dict[str, Pair] = {}
+    for row in (row for section in comparison.selected for row in section.rows):
+        run = next(iter(row.runs.values()))
+        kind = KINDS.get(run.params.get("match.cost", ""))
+        suffix = f" ({kind[0]} as {run.params.get('match.to')})" if kind else ""
+        if suffix and suffix in row.label and "matched.reached" in run.params:
+            published = row.label.replace(suffix, "")
+            by_label[row.label] = Pair(published if published in comparison.labels else None, row.label, run)
+    return [by_label[label] for label in comparison.labels if label in by_label]
 
 
-def _judged(comparison: Comparison) -> tuple[Overall, str]:
-    """By the score of the tasks, or the held-out loss where there is none."""
-    tasks = overall.of_tasks(comparison)
-    if any(tasks.having(label, HEADLINE) for label in comparison.labels):
-        return tasks, HEADLINE
-    return overall.of_pretrainings(comparison), LOSS
-
-
-def table(over: Overall, name: str, found: list[Pair]) -> str:
+def table(over: Overall, name: str, variants: list[Pair]) -> str:
     """One row a variant, as published and resized side by side."""
     title = "score" if name == HEADLINE else "held-out masked loss"
     head = ["variant", "resized", "cost as published", "cost resized", f"{title} as published", f"{title} resized"]
     baseline = over.comparison.baseline
     rows = [[escape(baseline), DASH, DASH, DASH, cell(over, baseline, name), DASH]]
-    for pair in found:
+    for pair in variants:
         before = cell(over, pair.published, name) if pair.published else DASH
         variant = escape(pair.published or pair.matched)
         rows.append([variant, _sizes(over, pair), *_costs(pair), before, cell(over, pair.matched, name)])
@@ -99,19 +92,14 @@ def table(over: Overall, name: str, found: list[Pair]) -> str:
 
 def _sizes(over: Overall, pair: Pair) -> str:
     """`hidden_size 128 → 194`: the keys that changed, or what they are where the published arm is not there."""
-    published = _run_of(over, pair.published)
-    shown = []
+    rows = [row for section in over.sections if pair.published and (row := section.row_of(pair.published))]
+    published = next((run.params for row in rows for run in row.runs.values()), {})
+    texts = []
     for key in SIZES:
-        after = pair.run.params.get(key)
-        before = published.params.get(key) if published else None
-        if after is not None and (before is None or before != after):
-            shown.append(f"{key.partition('.')[2]} {f'{before} → ' if before else ''}{after}")
-    return escape(", ".join(shown)) or DASH
-
-
-def _run_of(over: Overall, label: str | None) -> Run | None:
-    rows = [row for section in over.sections if label and (row := section.row_of(label))]
-    return next((run for row in rows for run in row.runs.values()), None)
+        before, after = published.get(key), pair.run.params.get(key)
+        if after is not None and before != after:
+            texts.append(f"{key.partition('.')[2]} {f'{before} → ' if before else ''}{after}")
+    return escape(", ".join(texts)) or DASH
 
 
 def _costs(pair: Pair) -> list[str]:
@@ -126,49 +114,37 @@ def _costs(pair: Pair) -> list[str]:
     return [f"{name}: {texts[0]}", texts[1]]
 
 
-def picture(over: Overall, name: str, found: list[Pair]) -> Figure | None:
+def picture(over: Overall, name: str, variants: list[Pair]) -> Figure | None:
     """One panel: an arrow from each variant as published to its resized shape; None where no arm has a value."""
     baseline = over.comparison.baseline
     middle = over.spread(baseline, name)
-    shown = [pair for pair in found if over.spread(pair.matched, name)]
-    if middle is None or not shown:
+    drawn = [pair for pair in variants if over.spread(pair.matched, name)]
+    if middle is None or not drawn:
         return None
     styles = plots.arm_styles(over.comparison.labels)
     figure, (axes,) = plots.grid(1, wide=4.6, high=3.2)
     axes.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=1)
     _point(axes, 1.0, middle, styles[baseline], baseline, filled=True)
-    for pair in shown:
-        _arrow(axes, over, name, pair, styles[pair.published or pair.matched])
-    plots.scale_axis(
-        axes, [1.0, *(pair.value(which) / pair.value("target") for pair in shown for which in ("published", "reached"))]
-    )
-    costs = sorted({KINDS[pair.cost][1] for pair in shown})
+    labels, reached = [baseline], [1.0]
+    for pair in drawn:
+        labels.append(pair.published or pair.matched)
+        style, after = styles[labels[-1]], over.spread(pair.matched, name)
+        before = pair.published and over.spread(pair.published, name)
+        start, end = (pair.value(which) / pair.value("target") for which in ("published", "reached"))
+        reached += [start, end]
+        if before:
+            axes.plot([start, end], [before.mean, after.mean], color=style.colour, linewidth=0.9, alpha=0.6, zorder=2)
+            _point(axes, start, before, style, pair.published, filled=False)
+        _point(axes, end, after, style, pair.matched, filled=True)
+    plots.scale_axis(axes, reached)
+    costs = sorted({KINDS[pair.cost][1] for pair in drawn})
     axes.set(xlabel=f"{' or '.join(costs)}, share of {styles[baseline].name}", ylabel=metrics.get(name).title)
-    plots.legend(
-        figure,
-        [plots.handle(styles[label]) for label in (baseline, *(pair.published or pair.matched for pair in shown))],
-    )
+    plots.legend(figure, [plots.handle(styles[label]) for label in labels])
     return figure
 
 
-def _arrow(axes: Axes, over: Overall, name: str, pair: Pair, style: plots.ArmStyle) -> None:
-    after, before = over.spread(pair.matched, name), pair.published and over.spread(pair.published, name)
-    start, end = (pair.value(which) / pair.value("target") for which in ("published", "reached"))
-    if before:
-        axes.plot([start, end], [before.mean, after.mean], color=style.colour, linewidth=0.9, alpha=0.6, zorder=2)
-        _point(axes, start, before, style, pair.published, filled=False)
-    _point(axes, end, after, style, pair.matched, filled=True)
-
-
-def _point(axes: Axes, x: float, spread: Spread, style: plots.ArmStyle, label: str, filled: bool) -> None:
-    face = style.colour if filled else "white"
+def _point(axes: Axes, x: float, spread: Spread, arm: plots.ArmStyle, label: str, filled: bool) -> None:
     sd = spread.sd if spread.sd is not None and math.isfinite(spread.sd) else 0.0
-    look = {
-        "fmt": style.marker,
-        "color": style.colour,
-        "markerfacecolor": face,
-        "markersize": 7,
-        "capsize": 2,
-        "elinewidth": 0.9,
-    }
-    axes.errorbar([x], [spread.mean], yerr=[sd], label=label, zorder=3, **look)
+    style = {"fmt": arm.marker, "color": arm.colour, "markerfacecolor": arm.colour if filled else "white"}
+    style |= {"markersize": 7, "capsize": 2, "elinewidth": 0.9, "zorder": 3}
+    axes.errorbar([x], [spread.mean], yerr=[sd], label=label, **style)

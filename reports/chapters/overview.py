@@ -9,6 +9,7 @@ from matplotlib.patches import Patch
 
 from harness import metrics, tags
 from harness.metrics import Direction
+from harness.paired import grouped
 from reports.chapters import appendix, pretraining
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Study
@@ -18,7 +19,7 @@ from reports.comparison.statistics import Verdict
 from reports.writing import findings, formats, plots, tables
 from reports.writing.findings import Effect
 from reports.writing.formats import DASH, POINTS, SHARES, Chapter, escape, listed
-from reports.writing.plots import COLOURS, short_names
+from reports.writing.plots import COLOURS, grid, short_names
 from reports.writing.tables import size_text, verdict_text
 
 CAPTIONS = {
@@ -38,17 +39,15 @@ def chapter(study: Study) -> Chapter:
     comparison = study.comparison
     files = plots.drawn({"changes.svg": (change_picture, comparison)})
     table = [overview(comparison)] if findings.parts(comparison) else []
-    compares = len(comparison.labels) > 1 and comparison.baseline in comparison.labels
-    table += [LEGEND] if table and compares else []
+    if table and len(comparison.labels) > 1 and comparison.baseline in comparison.labels:
+        table.append(LEGEND)
     compared, *words = findings.paragraphs(comparison)
-    few = len(comparison.labels) <= findings.MOST + 1  # a row is read faster than its sentence; a long table hides what follows
-    first = [
-        *_without_baseline(comparison),
-        *pretraining.warnings(comparison),
-        compared,
-        *([*table, *words] if few else [*words, *table]),
-    ]
-    return Chapter([*first, *tasks_table(comparison), *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
+    if len(comparison.labels) <= findings.MOST + 1:  # a row is read faster than its sentence; a long table hides what follows
+        results = [compared, *table, *words, *tasks_table(comparison)]
+    else:
+        results = [compared, *words, *table, *tasks_table(comparison)]
+    before = [*_without_baseline(comparison), *pretraining.warnings(comparison)]
+    return Chapter([*before, *results, *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
 
 
 def _without_baseline(comparison: Comparison) -> list[str]:
@@ -74,19 +73,20 @@ def overview(comparison: Comparison) -> str:
     if len(overall.of_tasks(comparison).sections) > 1 and HEADLINE in names and len(comparison.labels) > 1:
         heads.insert(1, "worst task")
         for row, label in zip(rows, comparison.labels, strict=True):
-            row.insert(2, _worst(over, label))
+            section, change = over.worst(label) or (None, None)
+            text = f"{tables.section_name(comparison, section)}<br>{tables.short_text(change, 'score')}" if section else DASH
+            row.insert(2, text)
     return formats.table(["arm", *heads], rows)
 
 
 def _head(over: Overall, name: str, text: str) -> str:
     """The metric, a mean where its tasks differ in it, and of a score which one it is or over how many tasks."""
-    if name != HEADLINE:
-        unit = metrics.get(name).unit
-        values = [{section.row_of(label).mean(name) for section in over.having(label, name)} for label in over.labels]
-        text = f"mean {text}" if any(len(known) > 1 for known in values) else text
-        return f"{text}, {unit}" if unit in UNITS_IN_HEAD else text
-    tasks = findings.counted(list(over.sections))
-    return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
+    if name == HEADLINE:
+        tasks = findings.counted(list(over.sections))
+        return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
+    unit = metrics.get(name).unit
+    differs = any(len({section.row_of(label).mean(name) for section in over.having(label, name)}) > 1 for label in over.labels)
+    return f"{'mean ' * differs}{text}{f', {unit}' if unit in UNITS_IN_HEAD else ''}"
 
 
 def cell(over: Overall, label: str, name: str) -> str:
@@ -105,35 +105,25 @@ def cell(over: Overall, label: str, name: str) -> str:
     return f"{text}<br>{tables.short_text(change, metric.unit) if change else DASH}"
 
 
-def _worst(over: Overall, label: str) -> str:
-    """The task whose score changed to the worst, with that change."""
-    found = over.worst(label)
-    if found is None:
-        return DASH
-    section, change = found
-    return f"{tables.section_name(over.comparison, section)}<br>{tables.short_text(change, 'score')}"
-
-
 def tasks_table(comparison: Comparison) -> list[str]:
     """What every arm reached: held-out loss of its pretraining, and the score of every task; empty for one task alone.
 
     A score that is not above the constant answer is marked.
     """
-    shown = [one for one in comparison.selected if not one.is_pretraining and tables.present(one, [HEADLINE])]
-    before = findings.parts(comparison)[1:]
-    if len(shown) < 2 and not before:
+    tasks = [section for section in comparison.selected if not section.is_pretraining and tables.present(section, [HEADLINE])]
+    pretrained = [(over, name, text) for over, names in findings.parts(comparison)[1:] for name, text in names.items()]
+    if len(tasks) < 2 and not pretrained:
         return []
-    heads = [_head(over, name, text) for over, names in before for name, text in names.items()]
-    heads += [f"{tables.section_name(comparison, one)}: {escape(tables.score_title(one))}" for one in shown]
+    heads = [_head(*column) for column in pretrained]
+    heads += [f"{tables.section_name(comparison, one)}: {escape(tables.score_title(one))}" for one in tasks]
     rows = [
-        [escape(label), *(cell(over, label, name) for over, names in before for name in names)]
-        + [_score(one, label) for one in shown]
+        [escape(label), *(cell(over, label, name) for over, name, _ in pretrained), *(_score(one, label) for one in tasks)]
         for label in comparison.labels
     ]
-    constants = [tables.majority(section) or DASH for section in shown]
+    constants = [tables.majority(section) or DASH for section in tasks]
     if any(text != DASH for text in constants):
-        rows.append(["*constant answer*", *[DASH] * (len(heads) - len(shown)), *constants])
-    marked = any("‡" in cell for row in rows for cell in row)
+        rows.append(["*constant answer*", *[DASH] * len(pretrained), *constants])
+    marked = any("‡" in text for row in rows for text in row)
     note = ["‡ Not shown to be better than the constant answer, which ignores the text."] if marked else []
     return [formats.table(["arm", *heads], rows), *note]
 
@@ -169,23 +159,22 @@ ROW, HEAD, WIDE = 0.27, 0.85, 2.75
 
 def change_picture(comparison: Comparison) -> Figure | None:
     """None where nothing has changed against a baseline."""
-    chosen = plots.drawn_arms(comparison)
-    found = [one for one in findings.effects(comparison) if one.label in chosen]
-    names = list(dict.fromkeys(one.name for one in found))
-    labels = [label for label in comparison.labels if any(one.label == label for one in found)]
-    if not names or not labels:
+    drawn = plots.drawn_arms(comparison)
+    effects = [effect for effect in findings.effects(comparison) if effect.label in drawn]
+    panels = grouped((effect.name, effect) for effect in effects)
+    labels = [label for label in comparison.labels if any(effect.label == label for effect in effects)]
+    if not effects:
         return None
-    across, down = min(len(names), ACROSS), math.ceil(len(names) / ACROSS)
     short = short_names(comparison.labels)
-    wide = WIDE * across + 1.2 + plots.wider(short[label] for label in labels)
-    figure = Figure(figsize=(wide, (ROW * len(labels) + HEAD) * down + 0.4), layout="constrained")
-    panels = figure.subplots(down, across, squeeze=False, sharey=True).ravel().tolist()
-    limits = _shared_limits(found)
-    for panel, name in zip(panels, names, strict=False):
-        _panel(panel, {label: short[label] for label in labels}, [one for one in found if one.name == name], limits)
-    for unused in panels[len(names) :]:
-        unused.set_visible(False)
-    figure.legend(handles=_legend(found), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    margin = 1.2 + plots.wider(short[label] for label in labels)
+    figure, axes = grid(len(panels), wide=WIDE, high=ROW * len(labels) + HEAD, most=ACROSS, margin=margin, sharey=True)
+    figure.set_figheight(figure.get_figheight() + 0.4)
+    reached = [0.0, *(end for effect in effects if is_ratio(effect) for end in ends(effect))]
+    low, high = min(*reached, -LEAST), max(*reached, LEAST)
+    room = 0.06 * (high - low)
+    for panel, of_metric in zip(axes, panels.values(), strict=True):
+        _panel(panel, {label: short[label] for label in labels}, of_metric, (low - room, high + room))
+    figure.legend(handles=_legend(effects), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
 
 
@@ -207,85 +196,69 @@ def ends(effect: Effect) -> list[float]:
     return [place(effect, value) for value in (change.absolute, *(change.interval or ()))]
 
 
-def _shared_limits(found: list[Effect]) -> tuple[float, float]:
-    reached = [end for one in found if is_ratio(one) for end in ends(one)] or [0.0]
-    low, high = min(*reached, -LEAST), max(*reached, LEAST)
-    room = 0.06 * (high - low)
-    return low - room, high + room
-
-
-def _panel(axes: Axes, arms: dict[str, str], here: list[Effect], limits: tuple[float, float]) -> None:
+def _panel(axes: Axes, arms: dict[str, str], effects: list[Effect], limits: tuple[float, float]) -> None:
     """One line for each of the arms, from a label to its name in the picture."""
     axes.axvline(0, color="0.2", linewidth=0.8, zorder=1)
-    rows = {label: row for row, label in enumerate(arms)}
-    for effect in here:
-        row = rows[effect.label]
-        _band(axes, effect, row)
+    rows, first = {label: row for row, label in enumerate(arms)}, effects[0]
+    for effect in effects:
+        row, change = rows[effect.label], effect.change
         _mark(axes, effect, row)
-        axes.annotate(
-            _number(effect), (1.02, row), xycoords=axes.get_yaxis_transform(), va="center", fontsize=7.5, annotation_clip=False
-        )
-    unit = "%" if is_ratio(here[0]) else "points" if here[0].unit in SHARES else here[0].unit
-    axes.set_title(f"{here[0].name} ({unit})", loc="left", fontsize=9)
+        number = formats.percent(change.percent) if is_ratio(effect) else formats.difference(change.absolute, effect.unit)
+        place = {"xycoords": axes.get_yaxis_transform(), "va": "center", "annotation_clip": False}
+        axes.annotate(number, (1.02, row), fontsize=7.5, **place)
+    unit = "%" if is_ratio(first) else "points" if first.unit in SHARES else first.unit
+    axes.set_title(f"{first.name} ({unit})", loc="left", fontsize=9)
     axes.set_yticks(range(len(arms)), list(arms.values()))
     axes.set_ylim(len(arms) - 0.5, -0.5)
     axes.grid(False, axis="y")
-    if is_ratio(here[0]):
+    if is_ratio(first):
         axes.set_xlim(limits)
         _percent_ticks(axes, limits)
     else:
-        reached = max(abs(end) for one in here for end in ends(one))
+        reached = max(abs(end) for effect in effects for end in ends(effect))
         half = 1.12 * max(reached, LEAST_POINTS if unit == "points" else LEAST_NATS)
         axes.set_xlim(-half, half)
         axes.locator_params(axis="x", nbins=5)
 
 
-def _number(effect: Effect) -> str:
-    change = effect.change
-    return formats.percent(change.percent) if is_ratio(effect) else formats.difference(change.absolute, effect.unit)
-
-
 def _percent_ticks(axes: Axes, limits: tuple[float, float]) -> None:
     """At most four beside 0, evenly spread over the axis as far as round percentages allow."""
-    inside = [tick for tick in TICKS if limits[0] <= math.log1p(tick / 100) <= limits[1]]
-    least, kept = (limits[1] - limits[0]) / 4, [0]
-    for tick in sorted(inside, key=lambda tick: (abs(tick) not in (50, 90, 100), abs(tick))):
-        if all(abs(math.log1p(tick / 100) - math.log1p(other / 100)) >= least for other in kept):
-            kept.append(tick)
-    axes.set_xticks([math.log1p(tick / 100) for tick in kept], [_tick_text(tick) for tick in kept])
-
-
-def _tick_text(tick: int) -> str:
-    factor, letter = formats.prefix(1 + tick / 100)
-    return formats.signed(tick, 0) if tick < 900 else f"×{(1 + tick / 100) / factor:g}{letter}"
-
-
-def _band(axes: Axes, effect: Effect, row: int) -> None:
-    """What equal things may differ by: the noise floor, or one item of the validation data."""
-    evidence = effect.change.evidence
-    if evidence is None or not evidence.least:
-        return
-    half = POINTS * evidence.least if effect.unit in SHARES and not evidence.ratio else evidence.least
-    axes.fill_betweenx([row - 0.4, row + 0.4], -half, half, color="0.88", linewidth=0, zorder=0)
+    places = {tick: place for tick in TICKS if limits[0] <= (place := math.log1p(tick / 100)) <= limits[1]}
+    least, ticks = (limits[1] - limits[0]) / 4, {0: "0"}
+    for tick in sorted(places, key=lambda tick: (abs(tick) not in (50, 90, 100), abs(tick))):
+        if all(abs(places[tick] - places[other]) >= least for other in ticks):
+            factor, letter = formats.prefix(1 + tick / 100)
+            ticks[tick] = formats.signed(tick, 0) if tick < 900 else f"×{(1 + tick / 100) / factor:g}{letter}"
+    axes.set_xticks([places[tick] for tick in ticks], list(ticks.values()))
 
 
 def _mark(axes: Axes, effect: Effect, row: int) -> None:
+    """The change with its interval; grey: the noise floor, or one item of the validation data, by which equal things differ."""
+    evidence = effect.change.evidence
+    if evidence and evidence.least:
+        half = POINTS * evidence.least if effect.unit in SHARES and not evidence.ratio else evidence.least
+        axes.fill_betweenx([row - 0.4, row + 0.4], -half, half, color="0.88", linewidth=0, zorder=0)
     middle, *interval = ends(effect)
     marker, colour, filled, _ = MARKS.get(effect.change.verdict, MARKS[Verdict.OPEN])
     if interval:
         axes.plot(interval, [row, row], color=colour, linewidth=1.4, solid_capstyle="butt", zorder=2)
-    face = colour if filled else "white"
-    look = {"color": colour, "markerfacecolor": face, "markersize": 6.5, "zorder": 3, "clip_on": False}
+    style = {
+        "color": colour,
+        "markerfacecolor": colour if filled else "white",
+        "markersize": 6.5,
+        "zorder": 3,
+        "clip_on": False,
+    }
     says = f"{size_text(effect.change, effect.unit)} {verdict_text(effect.change, effect.unit)}"
-    axes.plot([middle], [row], marker, label=f"{effect.label}\n{says}", **look)
+    axes.plot([middle], [row], marker, label=f"{effect.label}\n{says}", **style)
 
 
-def _legend(found: list[Effect]) -> list[Line2D | Patch]:
-    shown = {one.change.verdict for one in found}
+def _legend(effects: list[Effect]) -> list[Line2D | Patch]:
+    verdicts = {effect.change.verdict for effect in effects}
     handles = {}
     for verdict, (marker, colour, filled, text) in MARKS.items():
-        if verdict in shown and text not in handles:
-            face = colour if filled else "white"
-            handles[text] = Line2D([], [], linestyle="None", marker=marker, color=colour, markerfacecolor=face, label=text)
-    band = any(one.change.evidence and one.change.evidence.least for one in found)
+        if verdict in verdicts and text not in handles:
+            style = {"color": colour, "markerfacecolor": colour if filled else "white", "linestyle": "None"}
+            handles[text] = Line2D([], [], marker=marker, label=text, **style)
+    band = any(effect.change.evidence and effect.change.evidence.least for effect in effects)
     return [*handles.values(), *([Patch(color="0.88", label="noise floor, or one item")] if band else [])]

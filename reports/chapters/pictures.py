@@ -12,7 +12,6 @@ from reports.comparison.section import HEADLINE, MAJORITY, Row, Section
 from reports.writing import plots
 from reports.writing.formats import Chapter
 from reports.writing.plots import (
-    FAINT_LIMIT,
     ArmStyle,
     arm_styles,
     axis_unit,
@@ -22,7 +21,6 @@ from reports.writing.plots import (
     mean_curve,
     same_span,
     scale_axis,
-    smooth,
 )
 from reports.writing.tables import metric_title, score_title, value_text
 
@@ -41,15 +39,14 @@ MARK = 9.0
 
 def chapter(study: Study) -> Chapter:
     """Empty where there are no numbers for any of the pictures."""
-    comparison, names, chosen = study.comparison, plots.panel_names(study.comparison), plots.drawn_arms(study.comparison)
-    rows = [row for section in comparison.sections for row in section.rows if row.label in chosen]
-    shown = [run for row in rows for run in row.runs.values()]
-    latency = judged_by("inference/latency_ms_p50", comparison.has)
+    comparison, names, drawn = study.comparison, plots.panel_names(study.comparison), plots.drawn_arms(study.comparison)
+    rows = [row for section in comparison.sections for row in section.rows if row.label in drawn]
+    curves = study.curves_of([run for row in rows for run in row.runs.values()], TRAINING_LOSS)
     files = plots.drawn(
         {
             "score_parameters.svg": (score_against, comparison, names, "model/params_total"),
-            "score_latency.svg": (score_against, comparison, names, latency),
-            "loss.svg": (loss_curves, comparison, names, study.curves_of(shown, TRAINING_LOSS)),
+            "score_latency.svg": (score_against, comparison, names, judged_by("inference/latency_ms_p50", comparison.has)),
+            "loss.svg": (loss_curves, comparison, names, curves),
         }
     )
     if not files:
@@ -59,32 +56,33 @@ def chapter(study: Study) -> Chapter:
 
 def score_against(comparison: Comparison, names: dict[int, str], metric: str) -> Figure | None:
     """Score against `metric`, one panel a section (`names` by its index); None where no run has both."""
-    chosen = plots.drawn_arms(comparison)
-    panels = {
-        index: [row for row in section.rows if row.label in chosen and row.spread(HEADLINE) and row.spread(metric)]
-        for index, section in enumerate(comparison.sections)
-    }
-    panels = {index: rows for index, rows in panels.items() if rows}
+    drawn, panels = plots.drawn_arms(comparison), {}
+    for index, section in enumerate(comparison.sections):
+        rows = [row for row in section.rows if row.label in drawn and row.spread(HEADLINE) and row.spread(metric)]
+        if rows:
+            panels[index] = {row.label: row for row in rows}
     if not panels:
         return None
     styles = arm_styles(comparison.labels)
-    factor, letter = axis_unit(metric, [row.mean(metric) for rows in panels.values() for row in rows])
+    factor, letter = axis_unit(metric, [row.mean(metric) for rows in panels.values() for row in rows.values()])
     figure, axes = grid(len(panels))
-    sections = [comparison.sections[index] for index in panels]
-    same_span(axes, [_reached(rows) for rows in panels.values()], LEAST_SPAN, highest=1.0)
-    for panel, (index, rows), section in zip(axes, panels.items(), sections, strict=True):
-        scale_axis(panel, [row.mean(metric) / factor for row in rows])
+    reached = [
+        [row.mean(HEADLINE) + side * sd(row, HEADLINE) for row in rows.values() for side in (-1, 1)] for rows in panels.values()
+    ]
+    same_span(axes, reached, LEAST_SPAN, highest=1.0)
+    constants: list[Line2D] = []
+    for panel, (index, rows) in zip(axes, panels.items(), strict=True):
+        section = comparison.sections[index]
+        scale_axis(panel, [row.mean(metric) / factor for row in rows.values()])
         panel.set(title=names[index], xlabel=f"{metric_title(metric)} ({letter})", ylabel=score_title(section))
-        _room_at_the_sides(
-            panel, [(row.mean(metric) - sd(row, metric), row.mean(metric) + sd(row, metric)) for row in rows], factor
-        )
-    constants = [line for panel, section in zip(axes, sections, strict=True) for line in _constant(panel, section)]
-    drawn = [label for label in comparison.labels if any(row.label == label for rows in panels.values() for row in rows)]
-    legend(figure, [handle(styles[label]) for label in drawn] + constants[:1])
+        _room_at_the_sides(panel, [(row.mean(metric), sd(row, metric)) for row in rows.values()], factor)
+        constants += _constant(panel, section)
+    handles = [handle(style) for label, style in styles.items() if any(label in rows for rows in panels.values())]
+    legend(figure, handles + constants[:1])
     plots.lay_out(figure)  # marks stand side by side in inches
     for panel, rows in zip(axes, panels.values(), strict=True):
-        points = [(row.mean(metric) / factor, row.mean(HEADLINE)) for row in rows]
-        for row, point, place in zip(rows, points, plots.side_by_side(figure, panel, points, MARK), strict=True):
+        points = [(row.mean(metric) / factor, row.mean(HEADLINE)) for row in rows.values()]
+        for row, point, place in zip(rows.values(), points, plots.side_by_side(figure, panel, points, MARK), strict=True):
             _point(panel, row, metric, factor, point, styles[row.label], place)
     return figure
 
@@ -94,18 +92,13 @@ def sd(row: Row, metric: str) -> float:
     return 0.0 if metrics.get(metric).deterministic else row.spread(metric).sd or 0.0
 
 
-def _reached(rows: list[Row]) -> list[float]:
-    """Ends of the error bars of all scores."""
-    return [row.mean(HEADLINE) + side * sd(row, HEADLINE) for row in rows for side in (-1, 1)]
-
-
 def _room_at_the_sides(axes: Axes, bars: list[tuple[float, float]], factor: float) -> None:
-    """A tenth of the axis on both sides of the error bars, and at least a tenth of the value where all are equal."""
+    """A tenth of the axis on both sides of the error bars (mean, sd), and at least a tenth of the value where all are equal."""
     to, back = axes.xaxis.get_transform(), axes.xaxis.get_transform().inverted()
-    middle = [(low + high) / 2 / factor for low, high in bars]
-    low, high = to.transform(
-        [max(min(low for low, _ in bars) / factor, min(middle) / 10), max(high for _, high in bars) / factor]
-    )
+    least = min(mean / factor for mean, _ in bars) / 10
+    lowest = min(mean - deviation for mean, deviation in bars) / factor
+    highest = max(mean + deviation for mean, deviation in bars) / factor
+    low, high = to.transform([max(lowest, least), highest])
     room = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
     axes.set_xlim(*back.transform([low - room, high + room]))
 
@@ -113,16 +106,16 @@ def _room_at_the_sides(axes: Axes, bars: list[tuple[float, float]], factor: floa
 def _point(
     axes: Axes, row: Row, metric: str, factor: float, point: tuple[float, float], arm: ArmStyle, place: Transform
 ) -> None:
-    size, front = (13, 4) if arm.marker == "*" else (7, 3)
-    look = {"color": arm.colour, "transform": place, "zorder": front}
-    across, up = sd(row, metric) / factor, sd(row, HEADLINE)
+    size, front = (13, 4) if arm.is_baseline else (7, 3)
+    style = {"color": arm.colour, "transform": place, "zorder": front}
+    (x, y), across, up = point, sd(row, metric) / factor, sd(row, HEADLINE)
     if across:
-        axes.plot([point[0] - across, point[0] + across], [point[1], point[1]], linewidth=0.9, **look)
+        axes.plot([x - across, x + across], [y, y], linewidth=0.9, **style)
     if up:
-        axes.plot([point[0], point[0]], [point[1] - up, point[1] + up], linewidth=0.9, **look)
-    look |= {"markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6, "clip_on": False}
-    shown = [f"{metric_title(name)}: {value_text(row, name)}" for name in (metric, HEADLINE)]
-    axes.plot(*point, arm.marker, label="\n".join([row.label, *shown]), **look)
+        axes.plot([x, x], [y - up, y + up], linewidth=0.9, **style)
+    style |= {"markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6, "clip_on": False}
+    values = [f"{metric_title(name)}: {value_text(row, name)}" for name in (metric, HEADLINE)]
+    axes.plot(x, y, arm.marker, label="\n".join([row.label, *values]), **style)
 
 
 def _constant(axes: Axes, section: Section) -> list[Line2D]:
@@ -141,38 +134,27 @@ def _constant(axes: Axes, section: Section) -> list[Line2D]:
 
 def loss_curves(comparison: Comparison, names: dict[int, str], curves: Curve) -> Figure | None:
     """Training loss by step, mean over replicates, smoothed, and for few arms unsmoothed too; None without curves."""
-    panels, chosen = {}, plots.drawn_arms(comparison)
+    panels, drawn = {}, plots.drawn_arms(comparison)
     for index, section in enumerate(comparison.sections):
-        of_rows = {
-            row.label: [curves[run.run_id] for run in row.runs.values() if curves.get(run.run_id)]
-            for row in section.rows
-            if row.label in chosen
-        }
-        means = {label: mean for label, of_seeds in of_rows.items() if of_seeds and len(mean := mean_curve(of_seeds)) > 1}
+        means = {}
+        for row in section.rows:
+            of_seeds = [curves[run.run_id] for run in row.runs.values() if curves.get(run.run_id)]
+            if row.label in drawn and of_seeds and len(mean := mean_curve(of_seeds)) > 1:
+                means[row.label] = mean
         if means:
             panels[index] = means
     if not panels:
         return None
     styles = arm_styles(comparison.labels)
     figure, axes = grid(len(panels), wide=4.2)
+    of_kind: dict[str | None, list[Axes]] = {}
     for panel, (index, means) in zip(axes, panels.items(), strict=True):
-        for label, mean in means.items():
-            if len(means) <= FAINT_LIMIT:
-                panel.plot(mean.x, mean.y, color=styles[label].colour, alpha=0.18, linewidth=0.8)
-            front = 4 if label == comparison.baseline else 3
-            look = {"color": styles[label].colour, "linestyle": styles[label].line, "linewidth": 1.5, "zorder": front}
-            panel.plot(mean.x, smooth(mean.y), label=label, **look)
+        plots.draw_smoothed(panel, means, styles)
         panel.set(title=names[index], xlabel="training step", ylabel="training loss")
-    kinds = [comparison.sections[index].runs[0].params.get("task.kind") for index in panels]
-    for kind in set(kinds):
-        _share_axis([panel for panel, own in zip(axes, kinds, strict=True) if own == kind])
-    drawn = [label for label in comparison.labels if any(label in means for means in panels.values())]
-    legend(figure, [handle(styles[label], line=True) for label in drawn])
+        of_kind.setdefault(comparison.sections[index].runs[0].params.get("task.kind"), []).append(panel)
+    for of_one_kind in of_kind.values():  # squared errors are larger than cross-entropies
+        lows, highs = zip(*(panel.get_ylim() for panel in of_one_kind), strict=True)
+        for panel in of_one_kind:
+            panel.set_ylim(bottom=min(0, *lows), top=max(highs))
+    legend(figure, plots.arm_handles(styles, panels.values(), marked=False))
     return figure
-
-
-def _share_axis(panels: list[Axes]) -> None:
-    """One vertical axis from 0 for losses of one kind: squared errors are larger than cross-entropies."""
-    lows, highs = zip(*(panel.get_ylim() for panel in panels), strict=True)
-    for panel in panels:
-        panel.set_ylim(bottom=min(0, *lows), top=max(highs))

@@ -1,7 +1,8 @@
 """Single items of the validation data: where an arm is right and the baseline is not, and where their errors differ."""
 
 import ast
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -49,75 +50,61 @@ def disagreements(study: Study) -> Chapter:
 
 
 def _disagreements(study: Study, section: Section) -> list[str]:
-    rows = drawn_rows(study, section)
-    found = {row.label: section.errors_of_both(row.label) for row in rows}
-    known = {label: both for label, both in found.items() if both and both.what == CLASSES}
+    rows, baseline = drawn_rows(study, section), section.baseline
+    paired = paired_errors(section, rows, lambda what: what == CLASSES)
     damaged = items.torn((run for row in (section.before, *rows) for run in row.runs.values()), study.output)
-    names = ["/".join(path.parts[-3:]) for path in damaged]
-    left_out = [TORN.format(files=listed(names, most=None))] if names else []
-    if not known:
+    torn = listed(("/".join(path.parts[-3:]) for path in damaged), most=None)
+    left_out = [TORN.format(files=torn)] if damaged else []
+    if not paired:
         return left_out
-    count = next(iter(known.values())).count
     run = next(iter(section.before.runs.values()))
-    texts = items.texts(run, study.output, count)
-    thirds = _thirds(texts)
-    lines = [[escape(label), *_counts(both), *_by_length(both, thirds)] for label, both in known.items()]
-    head = ["arm", "replicates", "both right", f"only {escape(section.baseline)} right", "only the arm right", "both wrong"]
-    paragraphs = [f"### Disagreements: {tables.section_name(study.comparison, section)}"]
-    paragraphs.append(formats.table([*head, *_length_heads(texts, thirds)], lines))
-    missing = [label for label in found if label not in known]
-    paragraphs += left_out
+    texts = items.texts(run, study.output, next(iter(paired.values())).count)
+    head = ["arm", "replicates", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
+    thirds = [] if texts is None else np.array_split(np.argsort(texts.lengths, kind="stable"), len(THIRDS))
+    for name, indices in zip(THIRDS, thirds, strict=False):
+        lengths = texts.lengths[indices]
+        head.append(f"{name}: {lengths.min()} to {lengths.max()} tokens" if len(lengths) else name)
+    lines = []
+    for label, both in paired.items():
+        replicates = len(both.before)
+        counts = [both.both(*errs) for errs in itertools.product((False, True), repeat=2)]
+        changes = [formats.difference(-float(both.balance[of].mean()), "share") if len(of) else DASH for of in thirds]
+        numbers = [formats.plain(count, 0 if replicates == 1 else 1) for count in counts]
+        lines.append([escape(label), str(replicates), *numbers, *changes])
+    paragraphs = [f"### Disagreements: {tables.section_name(study.comparison, section)}", formats.table(head, lines), *left_out]
+    missing = [row.label for row in rows if row.label not in paired]
     paragraphs += [MISSING.format(arms=listed(missing, most=None))] if missing else []
     if texts is None:
         return [*paragraphs, NO_TEXTS]
-    labels = _labels(run.params.get("task.labels", ""))
-    most = sorted(known, key=lambda label: -float(np.abs(known[label].balance).sum()))[:MOST_ARMS]
-    for label in most:
-        both = known[label]
-        for sentence, indices in _examples(
-            RIGHT_HERE, (section.baseline, label), both.balance, 0.5
-        ):  # of half of the replicates
-            paragraphs += [sentence, "\n".join(_line(both, index, texts, _class_of(both, index, labels)) for index in indices)]
-    return paragraphs
+    names = _labels(run.params.get("task.labels", ""))
+
+    def class_of(both: Paired, index: int) -> str:
+        number = both.labels[index]
+        return escape(names[number] if number < len(names) else str(number))
+
+    balances = {label: both.balance for label, both in paired.items()}
+    return paragraphs + _examples(RIGHT_HERE, baseline, paired, balances, 0.5, texts, class_of)  # of half of the replicates
 
 
-def _counts(both: Paired) -> list[str]:
-    errs = ((False, False), (False, True), (True, False), (True, True))
-    return [str(len(both.before)), *(formats.plain(both.both(*one), 0 if len(both.before) == 1 else 1) for one in errs)]
-
-
-def _thirds(texts: Texts | None) -> list[np.ndarray]:
-    """Indices of the shortest third of the items, the middle and the longest; none where the lengths are not known."""
-    return [] if texts is None else np.array_split(np.argsort(texts.lengths, kind="stable"), len(THIRDS))
-
-
-def _length_heads(texts: Texts | None, thirds: list[np.ndarray]) -> list[str]:
-    heads = []
-    for name, indices in zip(THIRDS, thirds, strict=False):
-        lengths = texts.lengths[indices]
-        heads.append(f"{name}: {lengths.min()} to {lengths.max()} tokens" if len(lengths) else name)
-    return heads
-
-
-def _by_length(both: Paired, thirds: list[np.ndarray]) -> list[str]:
-    """Change of the share of right answers in each third."""
-    return [formats.difference(-float(both.balance[one].mean()), "share") if len(one) else DASH for one in thirds]
+def paired_errors(section: Section, rows: list[Row], fits: Callable[[str], bool]) -> dict[str, Paired]:
+    """Label -> errors of the arm and the baseline, where there are any of a kind that fits."""
+    every = ((row.label, section.errors_of_both(row.label)) for row in rows)
+    return {label: both for label, both in every if both and fits(both.what)}
 
 
 def _labels(text: str) -> list[str]:
     """Names of classes as a parameter holds them; none where it holds no list."""
     try:
-        found = ast.literal_eval(text)
+        names = ast.literal_eval(text)
     except (SyntaxError, ValueError):
         return []
-    return [str(one) for one in found] if isinstance(found, list) else []
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 ERR = """\
 Items of the validation data by how wrong an arm and the baseline {baseline} are on them: means over paired replicates (at most
 five). They speak of these items, and hold no verdict. Items are shown of the {most} arms whose errors differ most."""
 ERRS_MORE = "Where {errs} errs more than {right}, the largest differences first:"
-SHOWN, WIDTH = 3, 160
 
 
 def errors(study: Study) -> Chapter:
@@ -126,46 +113,53 @@ def errors(study: Study) -> Chapter:
 
 
 def _errors(study: Study, section: Section) -> list[str]:
-    found = {row.label: section.errors_of_both(row.label) for row in drawn_rows(study, section)}
-    known = {label: both for label, both in found.items() if both and both.what != CLASSES}
-    if not known:
+    paired = paired_errors(section, drawn_rows(study, section), lambda what: what != CLASSES)
+    if not paired:
         return []
-    one = next(iter(known.values()))
-    head = ["arm", "replicates", f"{escape(section.baseline)}: {one.what}", "the arm", "errs less on", "as much on", "more on"]
+    first = next(iter(paired.values()))
+    head = [
+        "arm",
+        "replicates",
+        f"{escape(section.baseline)}: {first.what}",
+        "the arm",
+        "errs less on",
+        "as much on",
+        "more on",
+    ]
+    lines = []
+    for label, both in paired.items():
+        means = [formats.plain(float(values.mean()), 3) for values in (both.before, both.after)]
+        lines.append([escape(label), str(len(both.before)), *means, *(f"{count:,}" for count in both.counts())])
+    texts = items.texts(next(iter(section.before.runs.values())), study.output, len(first.items))
+
+    def errors_of(both: Paired, index: int) -> str:
+        before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
+        return f"baseline {before}, arm {after}"
+
+    changes = {label: both.change_of_items for label, both in paired.items()}
     title = f"### Errors: {tables.section_name(study.comparison, section)}"
-    paragraphs = [title, formats.table(head, [_cells(label, both) for label, both in known.items()])]
-    texts = items.texts(next(iter(section.before.runs.values())), study.output, len(one.items))
-    most = sorted(known, key=lambda label: -float(np.abs(known[label].change_of_items).sum()))[:MOST_ARMS]
-    for label in most:
-        both = known[label]
-        for sentence, indices in _examples(ERRS_MORE, (section.baseline, label), both.change_of_items, NO_ERROR):
-            paragraphs += [sentence, "\n".join(_line(both, index, texts, _errors_of(both, index)) for index in indices)]
+    examples = _examples(ERRS_MORE, section.baseline, paired, changes, NO_ERROR, texts, errors_of)
+    return [title, formats.table(head, lines), *examples]
+
+
+def _examples(
+    sentence: str,
+    baseline: str,
+    paired: dict[str, Paired],
+    changes: dict[str, np.ndarray],
+    least: float,
+    texts: Texts | None,
+    facts: Callable[[Paired, int], str],
+) -> list[str]:
+    """For each direction a sentence, and the items of changes (N,) above `least`, of the arms with the largest changes."""
+    paragraphs = []
+    for label in sorted(paired, key=lambda label: -float(np.abs(changes[label]).sum()))[:MOST_ARMS]:
+        for errs, right, sign in ((label, baseline, 1), (baseline, label, -1)):
+            change, lines = sign * changes[label], []
+            for index in map(int, np.argsort(-change, kind="stable")[:SHOWN]):
+                if change[index] > least:
+                    text = texts.of(index) if texts else DASH
+                    cut = escape(text if len(text) <= WIDTH else f"{text[:WIDTH]}…")
+                    lines.append(f"- {escape(paired[label].items[index])} ({facts(paired[label], index)}): {cut}")
+            paragraphs += [sentence.format(errs=escape(errs), right=escape(right)), "\n".join(lines)] if lines else []
     return paragraphs
-
-
-def _cells(label: str, both: Paired) -> list[str]:
-    means = [formats.plain(float(values.mean()), 3) for values in (both.before, both.after)]
-    return [escape(label), str(len(both.before)), *means, *(f"{count:,}" for count in both.counts())]
-
-
-def _line(both: Paired, index: int, texts: Texts | None, facts: str) -> str:
-    text = texts.of(index) if texts else DASH
-    return f"- {escape(both.items[index])} ({facts}): {escape(text if len(text) <= WIDTH else f'{text[:WIDTH]}…')}"
-
-
-def _class_of(both: Paired, index: int, labels: list[str]) -> str:
-    number = both.labels[index]
-    return escape(labels[number] if number < len(labels) else str(number))
-
-
-def _errors_of(both: Paired, index: int) -> str:
-    before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
-    return f"baseline {before}, arm {after}"
-
-
-def _examples(sentence: str, arms: tuple[str, str], change: np.ndarray, least: float) -> Iterator[tuple[str, list[int]]]:
-    """For each direction a sentence, and the items of the largest changes (N,) above `least`; `arms`: baseline and arm."""
-    for errs, right, sign in ((*arms[::-1], 1), (*arms, -1)):
-        order = np.argsort(-sign * change, kind="stable")[:SHOWN]
-        if found := [int(index) for index in order if sign * change[index] > least]:
-            yield sentence.format(errs=escape(errs), right=escape(right)), found

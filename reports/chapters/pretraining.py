@@ -7,7 +7,7 @@ from harness.paired import Replicate, grouped
 from reports.chapters import glue, pretraining_pictures, timing
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import seeds_text, stem
-from reports.comparison.section import Row, Section
+from reports.comparison.section import Section
 from reports.reading.store import Run
 from reports.writing import formats, plots, section_text, tables
 from reports.writing.formats import Chapter, escape, listed
@@ -43,21 +43,34 @@ def chapter(study: Study) -> Chapter:
 
 def notes(comparison: Comparison, section: Section) -> list[str]:
     """Sentences on a pretraining."""
-    warned = [*_on_plateau(section), *_outside(section)]
-    return [
-        *warned,
-        *_same_encoder(comparison, section),
-        *_text(section),
-        *_heads(section),
-        *_parts(section),
-        *_losses(section),
-        *_elsewhere(section),
-    ]
+    sentences = [*_on_plateau(section), *_outside(section)]
+    if stem(section.baseline) != stem(comparison.baseline):
+        chosen, here = escape(comparison.baseline), escape(section.baseline)
+        sentences.append(f"The baseline {chosen} was not pretrained: changes here are against {here}, the same encoder.")
+    sentences += [*_text(section), *_heads(section), *_parts(section)]
+    objectives = dict.fromkeys(pretraining_pictures.objective(run) for run in section.runs)
+    if len(objectives) > 1:
+        sentences.append(
+            f"Training losses of different objectives ({listed(objectives, most=None)}) are not compared; held-out masked loss "
+            "is between arms with their own heads, and between arms with probes."
+        )
+    return sentences + _elsewhere(section)
 
 
 def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
-    """Sentences on what a task has to do with a pretraining."""
-    return [*_from_plateau(comparison, section), *_overlap(section), *_lost(comparison, section)]
+    """Sentences on what a task has to do with a pretraining: a plateau, text in common, and what this report does not show."""
+    parts = [part for part in comparison.sections if part.is_pretraining]
+    stuck = _fingerprints(run for part in parts for run in part.runs if plateau.is_on(run.metrics))
+    present = _fingerprints(run for part in parts for run in part.runs)
+    older = _fingerprints(run for part in parts for run in part.superseded)
+    rows = _starting(section, lambda origin: origin in stuck)
+    plateaus = f"**Started from a pretraining that is still on the unigram plateau**: {listed(rows, most=None)}."
+    starts = {
+        "a later one superseded above": _starting(section, lambda origin: origin in older - present),
+        "the store does not hold": _starting(section, lambda origin: origin not in older | present),
+    }
+    lost = [f"Started from a pretraining that {what}: {listed(rows, most=None)}." for what, rows in starts.items() if rows]
+    return [*([plateaus] if rows else []), *_overlap(section), *lost]
 
 
 def warnings(comparison: Comparison) -> list[str]:
@@ -68,46 +81,29 @@ def warnings(comparison: Comparison) -> list[str]:
 
 def _on_plateau(section: Section) -> list[str]:
     """Which rows have a pretraining that knows little more than word frequencies."""
-    found = []
+    rows, entropies = [], []
     for row in section.rows:
-        if stuck := [run for run in row.runs.values() if plateau.is_on(run.metrics)]:
-            losses = ", ".join(f"{run.metrics[plateau.LOSS]:.2f}" for run in stuck)
+        if stuck := [run.metrics for run in row.runs.values() if plateau.is_on(run.metrics)]:
+            entropies.append(stuck[0][plateau.ENTROPY])
+            losses = ", ".join(f"{metrics[plateau.LOSS]:.2f}" for metrics in stuck)
             some = f"{len(stuck)} of {len(row.runs)} pretrainings, " if len(stuck) < len(row.runs) else ""
-            found.append(f"{escape(row.label)} ({some}masked loss {losses})")
-    if not found:
+            rows.append(f"{escape(row.label)} ({some}masked loss {losses})")
+    if not rows:
         return []
-    entropy = next(run.metrics[plateau.ENTROPY] for run in section.runs if plateau.is_on(run.metrics))
     return [
-        f"**Still on the unigram plateau** of {entropy:.2f} nats: {', '.join(found)}. Comparisons after this pretraining "
+        f"**Still on the unigram plateau** of {entropies[0]:.2f} nats: {', '.join(rows)}. Comparisons after this pretraining "
         "measure who left the plateau, not which model is better."
     ]
 
 
 def _outside(section: Section) -> list[str]:
     """What was said of runs that left the plateau, but not as their reference did."""
-    runs = {f"{row.label}, seed {run.replicate.pretrain_seed}": run for row in section.rows for run in row.runs.values()}
-    said = {
-        name: run.tags[tags.WARNING]
-        for name, run in runs.items()
+    return [
+        f"**{escape(f'{row.label}, seed {run.replicate.pretrain_seed}')}**: {escape(run.tags[tags.WARNING])}."
+        for row in section.rows
+        for run in row.runs.values()
         if tags.WARNING in run.tags and not plateau.is_on(run.metrics) and not run.metrics.get(plateau.PROBE)
-    }
-    return [f"**{escape(name)}**: {escape(text)}." for name, text in said.items()]
-
-
-def _from_plateau(comparison: Comparison, section: Section) -> list[str]:
-    parts = [part for part in comparison.sections if part.is_pretraining]
-    stuck = _fingerprints(run for part in parts for run in part.runs if plateau.is_on(run.metrics))
-    rows = _starting(section, lambda origin: origin in stuck)
-    if not rows:
-        return []
-    return [f"**Started from a pretraining that is still on the unigram plateau**: {listed(rows, most=None)}."]
-
-
-def _same_encoder(comparison: Comparison, section: Section) -> list[str]:
-    if stem(section.baseline) == stem(comparison.baseline):
-        return []
-    chosen, here = escape(comparison.baseline), escape(section.baseline)
-    return [f"The baseline {chosen} was not pretrained: changes here are against {here}, the same encoder."]
+    ]
 
 
 def _text(section: Section) -> list[str]:
@@ -118,10 +114,8 @@ def _text(section: Section) -> list[str]:
 
 def _each(section: Section, fact: Callable[[Run], str]) -> str:
     """What `fact` says of the runs, with their arms where they differ."""
-    said = grouped((fact(run), row.label) for row in section.rows for run in row.runs.values())
-    if len(said) == 1:
-        return next(iter(said))
-    return "; ".join(f"{text} ({listed(labels, most=None)})" for text, labels in said.items())
+    texts = grouped((fact(run), row.label) for row in section.rows for run in row.runs.values())
+    return "; ".join(f"{text} ({listed(labels, most=None)})" if len(texts) > 1 else text for text, labels in texts.items())
 
 
 def budget(run: Run) -> str:
@@ -159,15 +153,13 @@ def _held_out(run: Run) -> str | None:
 def _heads(section: Section) -> list[str]:
     """Which head predicts the masked tokens of each row."""
     heads = grouped((steps, row.label) for row in section.rows for steps in dict.fromkeys(row.values(plateau.PROBE).values()))
-    if len(heads) == 1:
-        return [f"{_head(steps)}{' in every arm' * (len(section.rows) > 1)}." for steps in heads]
-    return [f"{_head(steps)}: {listed(labels, most=None)}." for steps, labels in sorted(heads.items())]
-
-
-def _head(steps: float) -> str:
-    if not steps:
-        return "Masked tokens are predicted by the objective's own head"
-    return f"Masked tokens are predicted by a probe, a head trained for {steps:,.0f} steps on the frozen encoder"
+    sentences = []
+    for steps, labels in sorted(heads.items()):
+        probe = f"a probe, a head trained for {steps:,.0f} steps on the frozen encoder"
+        head = probe if steps else "the objective's own head"
+        arms = f": {listed(labels, most=None)}" if len(heads) > 1 else " in every arm" * (len(section.rows) > 1)
+        sentences.append(f"Masked tokens are predicted by {head}{arms}.")
+    return sentences
 
 
 def _parts(section: Section) -> list[str]:
@@ -177,8 +169,8 @@ def _parts(section: Section) -> list[str]:
     if pair:
         notes.append("Segment pairs: guessing reaches 0.5. Held-out pairs, masked as in training.")
     if detection:
-        found = ": what counts is the share of replaced tokens that it finds" if replaced else ""
-        notes.append(f"Detector of replaced tokens: one that never says replaced has a high accuracy, too{found}.")
+        what = ": what counts is the share of replaced tokens that it finds" if replaced else ""
+        notes.append(f"Detector of replaced tokens: one that never says replaced has a high accuracy, too{what}.")
     if any(row.values(name) for row in section.rows for name in tables.OWN):
         notes.append(
             "Losses on other tokens than masked ones compare arms of one objective and its settings; perplexity is e to them."
@@ -186,48 +178,27 @@ def _parts(section: Section) -> list[str]:
     return notes
 
 
-def _losses(section: Section) -> list[str]:
-    objectives = dict.fromkeys(pretraining_pictures.objective(run) for run in section.runs)
-    if len(objectives) < 2:
-        return []
-    return [
-        f"Training losses of different objectives ({listed(objectives, most=None)}) are not compared; held-out masked loss is "
-        "between arms with their own heads, and between arms with probes."
-    ]
-
-
 def _elsewhere(section: Section) -> list[str]:
-    found: dict[str, list[str]] = {}
+    reused: dict[str, list[str]] = {}
     for row in section.rows:
-        for study in dict.fromkeys(run.elsewhere for run in row.runs.values() if run.elsewhere is not None):
-            reused = [Replicate("", one.seed) for one, run in row.runs.items() if run.elsewhere == study]
-            found.setdefault(study, []).append(f"{row.label} ({seeds_text(reused)})")
-    return [f"Trained in study {escape(study)} and reused here: {listed(runs, most=None)}." for study, runs in found.items()]
+        of_row = grouped((run.elsewhere, Replicate("", replicate.seed)) for replicate, run in row.runs.items())
+        for study, replicates in of_row.items():
+            if study is not None:
+                reused.setdefault(study, []).append(f"{row.label} ({seeds_text(replicates)})")
+    return [f"Trained in study {escape(study)} and reused here: {listed(runs, most=None)}." for study, runs in reused.items()]
 
 
 def _overlap(section: Section) -> list[str]:
-    shares_of = {row.label: row.values(OVERLAP).values() for row in section.rows if row.values(OVERLAP)}
-    ends = {label: dict.fromkeys(map(_percent, (min(shares), max(shares)))) for label, shares in shares_of.items()}
-    said = grouped((" to ".join(texts), label) for label, texts in ends.items())
-    text = f"of the evaluation items share a run of {OVERLAP_LENGTH} tokens with the pretraining corpus"
-    if len(said) == 1:
-        return [f"{next(iter(said))} % {text}."]
-    return [f"{shares} % {text} of {listed(labels, most=None)}." for shares, labels in said.items()]
-
-
-def _percent(share: float) -> str:
-    return formats.plain(100 * share, 2 if 0 < share < 0.01 else 1)
-
-
-def _lost(comparison: Comparison, section: Section) -> list[str]:
-    """Rows whose pretraining is not what the pretraining section shows."""
-    parts = [part for part in comparison.sections if part.is_pretraining]
-    shown = _fingerprints(run for part in parts for run in part.runs)
-    older = _fingerprints(run for part in parts for run in part.superseded)
-    replaced = _starting(section, lambda origin: origin in older - shown)
-    lost = _starting(section, lambda origin: origin not in older | shown)
-    starts = {"a later one superseded above": replaced, "the store does not hold": lost}
-    return [f"Started from a pretraining that {what}: {listed(rows, most=None)}." for what, rows in starts.items() if rows]
+    texts = []
+    for row in section.rows:
+        if shares := row.values(OVERLAP).values():
+            ends = (formats.plain(100 * share, 2 if 0 < share < 0.01 else 1) for share in (min(shares), max(shares)))
+            texts.append((" to ".join(dict.fromkeys(ends)), row.label))
+    labels_of = grouped(texts)
+    text = f"% of the evaluation items share a run of {OVERLAP_LENGTH} tokens with the pretraining corpus"
+    if len(labels_of) == 1:
+        return [f"{texts[0][0]} {text}."]
+    return [f"{shares} {text} of {listed(labels, most=None)}." for shares, labels in labels_of.items()]
 
 
 def _fingerprints(runs: Iterable[Run]) -> set[str]:
@@ -235,25 +206,15 @@ def _fingerprints(runs: Iterable[Run]) -> set[str]:
 
 
 def _starting(section: Section, fits: Callable[[str], bool]) -> list[str]:
-    def begins(row: Row) -> bool:
-        return any(run.origin and fits(run.origin) for run in row.runs.values())
-
-    return [row.label for row in section.rows if begins(row)]
+    rows = [row for row in section.rows if any(run.origin and fits(run.origin) for run in row.runs.values())]
+    return [row.label for row in rows]
 
 
 def tasks(study: Study) -> Chapter:
     """Empty where the study has pretrainings alone."""
-    comparison = study.comparison
-    return Chapter(
-        [
-            paragraph
-            for section in comparison.sections
-            if not section.is_pretraining
-            for paragraph in section_text.paragraphs(
-                comparison,
-                section,
-                first=notes_of_task(comparison, section),
-                last=[*timing.notes(section), *glue.notes(section)],
-            )
-        ]
-    )
+    comparison, paragraphs = study.comparison, []
+    for section in comparison.sections:
+        if not section.is_pretraining:
+            first, last = notes_of_task(comparison, section), [*timing.notes(section), *glue.notes(section)]
+            paragraphs += section_text.paragraphs(comparison, section, first, last)
+    return Chapter(paragraphs)

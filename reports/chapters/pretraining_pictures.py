@@ -14,9 +14,9 @@ from harness import metrics
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
 from reports.reading.store import Run
+from reports.writing import plots
 from reports.writing.formats import prefix
 from reports.writing.plots import (
-    FAINT_LIMIT,
     ArmStyle,
     Line,
     arm_styles,
@@ -26,7 +26,6 @@ from reports.writing.plots import (
     mean_curve,
     panels_of_lines,
     scale_axis,
-    smooth,
 )
 
 CAPTIONS = {
@@ -52,15 +51,11 @@ def objective(run: Run) -> str:
     return run.params.get("model.objective", name) if name == "own" else name
 
 
-def join(cost: dict[int, float], measure: dict[int, float]) -> dict[int, tuple[float, float]]:
-    """Step -> (x, y) of one run, at the steps that both curves have."""
-    return {step: (cost[step], measure[step]) for step in sorted(cost.keys() & measure.keys())}
-
-
 def points(row: Row, cost: str, measure: str, study: Study) -> Line:
     """Mean over the seeds at the steps that all have; seeds of as many evaluations are averaged one by one."""
-    known = study.curve(cost), study.curve(measure)
-    seeds = [join(known[0][run], known[1][run]) for run in _ids(row) if run in known[0] and run in known[1]]
+    curves = study.curve(cost), study.curve(measure)
+    both = [[curve.get(run.run_id, {}) for curve in curves] for run in row.runs.values()]
+    seeds = [{step: (x[step], y[step]) for step in sorted(x.keys() & y.keys())} for x, y in both]
     seeds = [seed for seed in seeds if seed]
     if len({len(seed) for seed in seeds}) == 1:  # a budget in seconds ends at other steps for every seed
         seeds = [dict(enumerate(seed.values())) for seed in seeds]
@@ -70,43 +65,37 @@ def points(row: Row, cost: str, measure: str, study: Study) -> Line:
     return Line(*np.mean([[seed[step] for step in shared] for seed in seeds], axis=0).T)  # (2, steps)
 
 
-def _ids(row: Row) -> list[str]:
-    return [run.run_id for run in row.runs.values()]
-
-
 Lines = dict[str, Line]
 """Label -> its points."""
-
-
-def lines_of(section: Section, cost: str, measure: str, study: Study) -> Lines:
-    """The rows that have any point."""
-    found = {row.label: points(row, cost, measure, study) for row in section.rows}
-    return {label: line for label, line in found.items() if len(line)}
 
 
 def masked_loss(comparison: Comparison, names: dict[int, str], study: Study) -> Figure | None:
     """Held-out masked loss and accuracy, two rows of panels a section, against each cost; None without curves."""
     of_panels = [(measure, cost) for measure in MEASURES for cost in COSTS]
     sections = {names[index]: part for index, part in enumerate(comparison.sections) if part.is_pretraining}
-    lines = {name: [lines_of(part, cost, measure, study) for measure, cost in of_panels] for name, part in sections.items()}
-    lines = {name: of_section for name, of_section in lines.items() if any(of_section)}
-    if not lines:
+    panels: dict[str, list[Lines]] = {}
+    for name, section in sections.items():
+        drawn = [{row.label: points(row, cost, measure, study) for row in section.rows} for measure, cost in of_panels]
+        drawn = [{label: line for label, line in lines.items() if len(line)} for lines in drawn]
+        panels |= {name: drawn} if any(drawn) else {}
+    if not panels:
         return None
     styles = arm_styles(comparison.labels)
-    figure, axes = grid(len(of_panels) * len(lines), wide=3.3, high=2.7)
+    figure, axes = grid(len(of_panels) * len(panels), wide=3.3, high=2.7)
     probed = {row.label for part in sections.values() for row in part.rows if have_probes(row.runs.values())}
     entropy: list[Line2D] = []
-    for place, (name, of_section) in enumerate(lines.items()):
-        panels = axes[place * len(of_panels) :][: len(of_panels)]
-        for panel, (measure, cost), drawn in zip(panels, of_panels, of_section, strict=False):
-            _draw(panel, (cost, measure), drawn, styles, probed)
-            entropy = _entropy(panel, sections[name], drawn) or entropy if measure == LOSS else entropy
-        panels[0].set_title(name if len(lines) > 1 else "", loc="left")
-    shown = [label for label in comparison.labels if any(label in drawn for part in lines.values() for drawn in part)]
-    hollow = [Line2D([], [], label="hollow: by a probe", **HOLLOW)] if probed & set(shown) else []
-    handles = [handle(styles[label], line=True, marked=True) for label in shown]
-    for label, one in zip(shown, handles, strict=True):
-        one.set_markerfacecolor("white" if label in probed else styles[label].colour)
+    for place, (name, of_section) in enumerate(panels.items()):
+        of_name = axes[place * len(of_panels) :][: len(of_panels)]
+        for panel, (measure, cost), lines in zip(of_name, of_panels, of_section, strict=False):
+            _draw(panel, (cost, measure), lines, styles, probed)
+            entropy = _entropy(panel, sections[name], lines) or entropy if measure == LOSS else entropy
+        of_name[0].set_title(name if len(panels) > 1 else "", loc="left")
+    handles = []
+    labels = {label for of_section in panels.values() for lines in of_section for label in lines}
+    for label in (label for label in comparison.labels if label in labels):
+        handles.append(handle(styles[label], line=True, marked=True))
+        handles[-1].set_markerfacecolor("white" if label in probed else styles[label].colour)
+    hollow = [Line2D([], [], label="hollow: by a probe", **HOLLOW)] if probed & labels else []
     legend(figure, handles + entropy + hollow)
     return figure
 
@@ -116,14 +105,11 @@ def _draw(axes: Axes, names: tuple[str, str], lines: Lines, styles: dict[str, Ar
     factor, unit = _scale(axes, cost.name, list(lines.values()))
     for label, line in lines.items():
         arm = styles[label]
-        size, front = (9, 4) if arm.marker == "*" else (6, 3)
-        style = {"color": arm.colour, "linestyle": arm.line, "linewidth": 1.3, "markersize": size, "zorder": front}
-        style |= (
-            {"markerfacecolor": "white", "markeredgecolor": arm.colour, "markeredgewidth": 1.2}
-            if label in probed
-            else {"markeredgecolor": "white", "markeredgewidth": 0.3}
-        )
-        axes.plot(line.x / factor, line.y, marker=arm.marker, label=label, **style)
+        size, front = (9, 4) if arm.is_baseline else (6, 3)
+        hollow = {"markerfacecolor": "white", "markeredgecolor": arm.colour, "markeredgewidth": 1.2}
+        edge = hollow if label in probed else {"markeredgecolor": "white", "markeredgewidth": 0.3}
+        style = arm.line_and_marker | {"linewidth": 1.3, "markersize": size, "zorder": front} | edge
+        axes.plot(line.x / factor, line.y, label=label, **style)
     if axes.get_xscale() == "linear":
         axes.set_xlim(left=0)
     axes.set(xlabel=f"{cost.title} ({unit})" if unit else cost.title)
@@ -166,13 +152,13 @@ def _entropy(axes: Axes, section: Section, lines: Lines) -> list[Line2D]:
 
 def training_line(row: Row, study: Study) -> Line:
     """Training loss, mean over the seeds at the steps that all have, against tokens, interpolated between steps."""
-    runs = [run.run_id for run in row.runs.values()]
-    losses = [curve for run in runs if (curve := study.curve(TRAINED).get(run))]
-    tokens = [curve for run in runs if (curve := study.curve(TOKENS).get(run))]
+    losses, tokens = (
+        [curve for run in row.runs.values() if (curve := study.curve(name).get(run.run_id))] for name in (TRAINED, TOKENS)
+    )
     if not losses or not tokens:
         return EMPTY
-    loss, known = mean_curve(losses), mean_curve([{0: 0.0} | curve for curve in tokens])
-    return Line(np.interp(loss.x, known.x, known.y), loss.y)
+    loss, spent = mean_curve(losses), mean_curve([{0: 0.0} | curve for curve in tokens])
+    return Line(np.interp(loss.x, spent.x, spent.y), loss.y)
 
 
 def training_loss(comparison: Comparison, names: dict[int, str], study: Study) -> Figure | None:
@@ -192,12 +178,6 @@ def training_loss(comparison: Comparison, names: dict[int, str], study: Study) -
 
 def _train(axes: Axes, lines: Lines, styles: dict[str, ArmStyle]) -> None:
     factor, unit = cost_unit(TOKENS, max(line.x.max() for line in lines.values()))
-    for label, line in lines.items():
-        arm = styles[label]
-        if len(lines) <= FAINT_LIMIT:
-            axes.plot(line.x / factor, line.y, color=arm.colour, alpha=0.18, linewidth=0.8)
-        front = 4 if arm.marker == "*" else 3
-        style = {"color": arm.colour, "linestyle": arm.line, "linewidth": 1.5, "zorder": front}
-        axes.plot(line.x / factor, smooth(line.y), label=label, **style)
+    plots.draw_smoothed(axes, lines, styles, factor)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set(xlabel=f"{metrics.get(TOKENS).title} ({unit})" if unit else metrics.get(TOKENS).title, ylabel="training loss")

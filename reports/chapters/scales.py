@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from harness import metrics, tags
 from harness.paired import CONFIDENCE
-from reports.comparison.compare import Comparison, Study
+from reports.comparison.compare import Study
 from reports.comparison.growth import PowerLaw, Replicates, centres, fit
-from reports.comparison.section import LOSS, Row, Section
+from reports.comparison.section import LOSS, Section
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape, listed, prefix
 from reports.writing.plots import ArmStyle, panels_of_lines
@@ -45,13 +44,14 @@ def scales(study: Study) -> Chapter:
     """Empty where no arm was pretrained at three scales or more, after different FLOPs."""
     comparison = study.comparison
     sections = [section for section in comparison.sections if section.is_pretraining]
-    found = {section_name(comparison, section): laws for section in sections if (laws := laws_of(section))}
-    if not found:
+    panels = {section_name(comparison, section): laws for section in sections if (laws := laws_of(section))}
+    if not panels:
         return Chapter()
-    files = plots.drawn({"scales.svg": (scales_picture, comparison, found)})
+    labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
+    files = plots.drawn({"scales.svg": (panels_of_lines, labels, panels, _draw_laws, True, 4.2)})
     paragraphs = ["## Loss against FLOPs over scales", INTRO.format(level=CONFIDENCE)]
-    for name, laws in found.items():
-        paragraphs += [*([name] if len(found) > 1 else []), table(laws)]
+    for name, laws in panels.items():
+        paragraphs += [*([name] if len(panels) > 1 else []), table(laws)]
     return Chapter([*paragraphs, *plots.pictured({"scales.svg": SCALES}, files)], files)
 
 
@@ -61,19 +61,16 @@ def laws_of(section: Section) -> dict[str, Law]:
     for row in section.rows:
         for run in row.runs.values():
             if FLOPS in run.metrics and LOSS in run.metrics:
-                of_scale = points.setdefault(without_scale(row.label), {}).setdefault(run.tags.get(tags.SCALE, DASH), [])
-                of_scale.append((run.metrics[FLOPS], run.metrics[LOSS]))
-    return {label: law for label, of_arm in points.items() if (law := _law(of_arm))}
-
-
-def _law(of_arm: dict[str, list[tuple[float, float]]]) -> Law | None:
-    scales = {round(float(np.mean([flops for flops, _ in pairs]))): name for name, pairs in of_arm.items()}
-    if len(scales) < FEWEST or max(scales) < LEAST_REACH * min(scales):
-        return None
-    ordered = sorted(scales)
-    losses = {flops: [loss for _, loss in of_arm[scales[flops]]] for flops in ordered}
-    line = fit(losses)
-    return line and Law(tuple(scales[flops] for flops in ordered), losses, line)
+                of_arm = points.setdefault(without_scale(row.label), {})
+                of_arm.setdefault(run.tags.get(tags.SCALE, DASH), []).append((run.metrics[FLOPS], run.metrics[LOSS]))
+    laws = {}
+    for label, of_arm in points.items():
+        scales = {round(float(np.mean([flops for flops, _ in pairs]))): name for name, pairs in of_arm.items()}
+        losses = {flops: [loss for _, loss in of_arm[scales[flops]]] for flops in sorted(scales)}
+        enough = len(losses) >= FEWEST and max(losses) >= LEAST_REACH * min(losses)
+        if enough and (line := fit(losses)):
+            laws[label] = Law(tuple(scales[flops] for flops in losses), losses, line)
+    return laws
 
 
 def without_scale(label: str) -> str:
@@ -83,33 +80,29 @@ def without_scale(label: str) -> str:
 
 def table(laws: dict[str, Law]) -> str:
     """One row an arm."""
-    header = ["arm", "scales", "seeds", "FLOPs", "exponent b", "off by"]
-    return formats.table(header, [[escape(label), *_cells(law)] for label, law in laws.items()])
-
-
-def _cells(law: Law) -> list[str]:
-    ends = " to ".join(formats.value(flops, "FLOP") for flops in (min(law.losses), max(law.losses)))
-    seeds = sorted({len(losses) for losses in law.losses.values()})
-    exponent = formats.plain(-law.line.exponent, 3)
-    if law.line.interval:
-        exponent += f" [{', '.join(formats.plain(-end, 3) for end in reversed(law.line.interval))}]"
-    return [listed(law.names, most=None), " to ".join(map(str, seeds)), ends, exponent, f"{100 * law.line.deviation:.2g} %"]
-
-
-def scales_picture(comparison: Comparison, found: dict[str, dict[str, Law]]) -> Figure:
-    """One panel a section, one line an arm."""
-    labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
-    return panels_of_lines(labels, found, _draw_laws, wide=4.2, high=3.1)
+    rows = []
+    for label, law in laws.items():
+        exponent = formats.plain(-law.line.exponent, 3)
+        if law.line.interval:
+            exponent += f" [{', '.join(formats.plain(-end, 3) for end in reversed(law.line.interval))}]"
+        seeds = " to ".join(map(str, sorted({len(losses) for losses in law.losses.values()})))
+        ends = " to ".join(formats.value(flops, "FLOP") for flops in (min(law.losses), max(law.losses)))
+        off = f"{100 * law.line.deviation:.2g} %"
+        rows.append([escape(label), listed(law.names, most=None), seeds, ends, exponent, off])
+    return formats.table(["arm", "scales", "seeds", "FLOPs", "exponent b", "off by"], rows)
 
 
 def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None:
     factor, letter = prefix(max(flops for law in laws.values() for flops in law.losses))
     for label, law in laws.items():
-        arm, ends = styles[label], np.array([min(law.losses), max(law.losses)], dtype=float)
+        arm = styles[label]
         points = [(flops / factor, loss) for flops, losses in law.losses.items() for loss in losses]
-        style = {"color": arm.colour, "markersize": 7 if arm.marker == "*" else 5, "alpha": 0.75, "zorder": 3}
+        style = {"color": arm.colour, "markersize": 7 if arm.is_baseline else 5, "alpha": 0.75, "zorder": 3}
         axes.plot(*zip(*points, strict=True), linestyle="None", marker=arm.marker, markeredgewidth=0, label=label, **style)
-        axes.plot(ends / factor, _on_line(law, ends), color=arm.colour, linestyle=arm.line, linewidth=1.2, zorder=2)
+        middles, ends = centres(law.losses), np.array([min(law.losses), max(law.losses)], dtype=float)
+        x, y = (float(np.mean([math.log(value) for value in values])) for values in (middles, middles.values()))
+        on_line = np.exp(y + law.line.exponent * (np.log(ends) - x))  # the line passes through the centre of the points
+        axes.plot(ends / factor, on_line, linewidth=1.2, zorder=2, **arm.line_style)
         if len(laws) == 1:  # the names of several arms would lie on each other
             for name, (flops, losses) in zip(law.names, law.losses.items(), strict=True):
                 place = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
@@ -119,15 +112,8 @@ def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) ->
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_locator(MaxNLocator(5))
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_major_formatter("{x:,g}")
         axis.set_minor_formatter(NullFormatter())
-
-
-def _on_line(law: Law, flops: np.ndarray) -> np.ndarray:
-    """The losses that the law says; its line passes through the centre of the points."""
-    middles = centres(law.losses)
-    x, y = (float(np.mean([math.log(value) for value in values])) for values in (middles, middles.values()))
-    return np.exp(y + law.line.exponent * (np.log(flops) - x))
 
 
 SCORE, UNSET = "eval/score", "None"
@@ -143,20 +129,26 @@ Line = dict[float, list[float]]
 def along_pretraining(study: Study) -> Chapter:
     """Empty where no arm was fine-tuned from several points of its pretraining."""
     comparison = study.comparison
-    found = {section_name(comparison, section): lines for section in comparison.sections if (lines := lines_of(section))}
-    if not found:
+    panels = {section_name(comparison, section): lines for section in comparison.sections if (lines := lines_of(section))}
+    if not panels:
         return Chapter()
-    files = plots.drawn({"along_pretraining.svg": (along_picture, comparison, found)})
+    labels = list(dict.fromkeys(without_point(label) for label in comparison.labels))
+    files = plots.drawn({"along_pretraining.svg": (panels_of_lines, labels, panels, _draw_lines, True, 3.6, 2.8)})
     return Chapter(["## Score along pretraining", *plots.pictured({"along_pretraining.svg": ALONG}, files)], files)
 
 
 def lines_of(section: Section) -> dict[str, Line]:
-    """Label of an arm without its point -> its line, where it has at least two points."""
+    """Label of an arm without its point -> its line, where it has at least two points.
+
+    A point is the tokens of the pretraining that a row starts from, none without one or with a budget that is not in tokens.
+    """
     lines: dict[str, Line] = {}
     for row in section.rows:
-        point = tokens_of(row)
-        if point is not None and (scores := list(row.values(SCORE).values())):
-            lines.setdefault(without_point(row.label), {}).setdefault(point, []).extend(scores)
+        params = next(iter(row.runs.values())).params
+        tokens = [params[key] for key in ("pretrain.at", "pretrain.tokens") if params.get(key, UNSET) != UNSET]
+        scores = row.values(SCORE).values()
+        if tokens and scores and params.get("pretrain.objective", "none") != "none":
+            lines.setdefault(without_point(row.label), {}).setdefault(float(tokens[0]), []).extend(scores)
     return {label: dict(sorted(line.items())) for label, line in lines.items() if len(line) > 1}
 
 
@@ -165,28 +157,13 @@ def without_point(label: str) -> str:
     return re.sub(r" (pretrain\.)?at=\S+", "", label)
 
 
-def tokens_of(row: Row) -> float | None:
-    """Tokens of the pretraining that the row starts from; None without one, or where its budget is not in tokens."""
-    params = next(iter(row.runs.values())).params
-    text = next((params[key] for key in ("pretrain.at", "pretrain.tokens") if params.get(key, UNSET) != UNSET), UNSET)
-    return None if text == UNSET or params.get("pretrain.objective", "none") == "none" else float(text)
-
-
-def along_picture(comparison: Comparison, found: dict[str, dict[str, Line]]) -> Figure:
-    """One panel a task, one line an arm."""
-    labels = list(dict.fromkeys(without_point(label) for label in comparison.labels))
-    return panels_of_lines(labels, found, _draw_lines, wide=3.6, high=2.8)
-
-
 def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle]) -> None:
     factor, unit = plots.prefix(max(tokens for line in lines.values() for tokens in line))
     for label, line in lines.items():
-        arm, means = styles[label], [sum(scores) / len(scores) for scores in line.values()]
-        below = [mean - min(scores) for mean, scores in zip(means, line.values(), strict=True)]
-        above = [max(scores) - mean for mean, scores in zip(means, line.values(), strict=True)]
-        bars = [below, above] if any(len(scores) > 1 for scores in line.values()) else None
-        style = {"color": arm.colour, "linestyle": arm.line, "marker": arm.marker, "capsize": 2, "elinewidth": 0.9}
-        axes.errorbar([tokens / factor for tokens in line], means, bars, linewidth=1.3, zorder=3, label=label, **style)
+        means = [sum(scores) / len(scores) for scores in line.values()]
+        bars = plots.reaching_bars(means, list(line.values()))
+        style = styles[label].line_and_marker | {"capsize": 2, "elinewidth": 0.9, "linewidth": 1.3, "zorder": 3}
+        axes.errorbar([tokens / factor for tokens in line], means, bars, label=label, **style)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     title = metrics.get("pretrain/tokens").title

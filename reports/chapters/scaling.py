@@ -2,18 +2,18 @@
 
 import math
 
+import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from harness import metrics
-from harness.paired import CONFIDENCE
+from harness.paired import CONFIDENCE, grouped
 from reports.comparison.compare import Study
-from reports.comparison.growth import Crossing, Group, PowerLaw, Race, Replicates, centres, fit, groups
+from reports.comparison.growth import Crossing, Group, PowerLaw, Race, centres, fit, groups
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape, prefix
-from reports.writing.plots import ArmStyle, arm_styles, grid, handle, legend
+from reports.writing.plots import ArmStyle, arm_styles, grid, legend
 from reports.writing.tables import section_name
 
 INTRO = """\
@@ -29,32 +29,36 @@ what was measured more than once."""
 
 def chapter(study: Study) -> Chapter:
     """Empty where no run measured a length."""
-    comparison, found = study.comparison, groups(study)
-    if not found:
+    comparison, devices = study.comparison, groups(study)
+    if not devices:
         return Chapter()
-    paragraphs, files = ["## Cost by length of the text", INTRO.format(level=CONFIDENCE)], {"scaling.csv": _csv(found)}
-    for number, group in enumerate(found, 1):
-        name = "scaling.svg" if len(found) == 1 else f"scaling_{number}.svg"
+    paragraphs, files = ["## Cost by length of the text", INTRO.format(level=CONFIDENCE)], {"scaling.csv": _csv(devices)}
+    for number, group in enumerate(devices, 1):
+        name = "scaling.svg" if len(devices) == 1 else f"scaling_{number}.svg"
         files[name] = plots.draw(panels, comparison.labels, group)
         where = f"{section_name(comparison, group.section)}, {escape(group.hardware)}"
-        paragraphs += [f"### By length: {where}", exponents(group), *_crossovers(group)]
         caption = f"Cost by length, {where}; bars reach from the least to the largest value, rings mark crossovers"
-        paragraphs.append(f"![{caption}]({name})\n\n*{caption}.*")
+        paragraphs += [
+            f"### By length: {where}",
+            exponents(group),
+            *_crossovers(group),
+            *plots.pictured({name: caption}, files),
+        ]
     return Chapter(paragraphs, files)
 
 
 def exponents(group: Group) -> str:
     """One row an arm, one column a quantity."""
-    rows = [[escape(label), *(fit_text(_fit(group, quantity, label)) for quantity in group.values)] for label in group.labels]
+    rows = []
+    for label in group.labels:
+        points = {quantity: of_arms.get(label, {}) for quantity, of_arms in group.values.items()}
+        texts = [fit_text(fit(points[quantity], metrics.get(quantity).deterministic)) for quantity in points]
+        rows.append([escape(label), *texts])
     return formats.table(["arm", *(f"exponent of {_title(quantity)}" for quantity in group.values)], rows)
 
 
 def _title(quantity: str) -> str:
     return metrics.get(quantity).title.removesuffix(" by length")
-
-
-def _fit(group: Group, quantity: str, label: str) -> PowerLaw | None:
-    return fit(group.values[quantity].get(label, {}), metrics.get(quantity).deterministic)
 
 
 def fit_text(line: PowerLaw | None) -> str:
@@ -64,13 +68,8 @@ def fit_text(line: PowerLaw | None) -> str:
     interval = f" [{', '.join(formats.plain(end, 2) for end in line.interval)}]" if line.interval else ""
     begin, end = line.doubling
     where = "last doubling" if end == 2 * begin else f"{begin:,} to {end:,}"
-    return (
-        f"{formats.plain(line.exponent, 2)}{interval}<br>{where} {formats.plain(line.last, 2)}, off by {_share(line.deviation)}"
-    )
-
-
-def _share(deviation: float) -> str:
-    return "0 %" if deviation < 1e-9 else f"{100 * deviation:.2g} %"
+    off = "0 %" if line.deviation < 1e-9 else f"{100 * line.deviation:.2g} %"
+    return f"{formats.plain(line.exponent, 2)}{interval}<br>{where} {formats.plain(line.last, 2)}, off by {off}"
 
 
 def _crossovers(group: Group) -> list[str]:
@@ -79,9 +78,9 @@ def _crossovers(group: Group) -> list[str]:
     races = {label: of_label for label, of_label in races.items() if any(of_label)}
     if not races:
         return []
-    longest = max(one.lengths[-1] for of_label in races.values() for one in of_label if one)
+    longest = max(race.lengths[-1] for of_label in races.values() for race in of_label if race)
     intro = CROSSOVER.format(baseline=escape(group.baseline), level=CONFIDENCE, longest=f"{longest:,}")
-    rows = [[escape(label), *(race_text(one) if one else DASH for one in of_label)] for label, of_label in races.items()]
+    rows = [[escape(label), *(race_text(race) if race else DASH for race in of_label)] for label, of_label in races.items()]
     return [intro, formats.table(["arm", *(f"wins in {_title(quantity)}" for quantity in group.values)], rows)]
 
 
@@ -99,10 +98,11 @@ def race_text(race: Race) -> str:
 
 
 def _stretches(race: Race) -> list[str]:
-    """Where it wins, in words."""
+    """Where it wins, in words: `from 742 [600, 900] on`; an interval within one token is left out."""
     stretches, begun = [], "" if race.lead[0] > 0 else None
     for crossing in race.crossings:
-        place = crossing_text(crossing, race)
+        place, ends = f"{crossing.length:,.0f}", _ends(crossing, race)
+        place += "" if set(ends) <= {place} else f" [{', '.join(ends)}]"
         if crossing.begins:
             begun = f"from {place}"
         else:
@@ -111,14 +111,8 @@ def _stretches(race: Race) -> list[str]:
     return stretches + ([f"{begun} on"] if begun else [])
 
 
-def crossing_text(crossing: Crossing, race: Race) -> str:
-    """`742 [600, 900]`; an end beyond the measured lengths is marked, and an interval within one token is left out."""
-    text = f"{crossing.length:,.0f}"
-    ends = _ends(crossing, race)
-    return text if set(ends) <= {text} else f"{text} [{', '.join(ends)}]"
-
-
 def _ends(crossing: Crossing, race: Race) -> list[str]:
+    """Of its interval; an end beyond the measured lengths is marked."""
     if crossing.interval is None:
         return []
     low, high = crossing.interval
@@ -129,27 +123,24 @@ def _ends(crossing: Crossing, race: Race) -> list[str]:
 
 def _together(race: Race) -> str:
     """A word on crossings in one stretch of lengths where every interval includes 1."""
-    intervals = [crossing.interval for crossing in race.crossings if crossing.interval]
-    shared = [interval for interval in dict.fromkeys(intervals) if intervals.count(interval) > 1]
-    unclear = [_ends(next(one for one in race.crossings if one.interval == interval), race) for interval in shared]
+    intervals = grouped((crossing.interval, crossing) for crossing in race.crossings if crossing.interval)
+    unclear = [_ends(crossings[0], race) for crossings in intervals.values() if len(crossings) > 1]
     return "".join(f"; unclear which between {below} and {above}" for below, above in unclear)
 
 
-def _csv(found: list[Group]) -> bytes:
+def _csv(devices: list[Group]) -> bytes:
     """One row a device, arm, quantity and length, in base units."""
     lines = []
-    for group in found:
+    for group in devices:
         for quantity, rows in group.values.items():
             for label, points in rows.items():
                 of = {"task": group.section.task, "conditions": group.section.conditions, "hardware": group.hardware}
                 of |= {"arm": label, "metric": quantity, "unit": metrics.get(quantity).unit}
-                lines += [of | {"length": length} | _csv_line(values) for length, values in sorted(points.items())]
+                for length, values in sorted(points.items()):
+                    mean = math.exp(sum(math.log(value) for value in values) / len(values)) if min(values) > 0 else None
+                    spread = {"n": len(values), "geometric_mean": mean, "min": min(values), "max": max(values)}
+                    lines.append(of | {"length": length} | spread)
     return formats.csv_file(lines, list(lines[0]))
-
-
-def _csv_line(values: list[float]) -> dict[str, float]:
-    middle = math.exp(sum(math.log(value) for value in values) / len(values)) if min(values) > 0 else None
-    return {"n": len(values), "geometric_mean": middle, "min": min(values), "max": max(values)}
 
 
 Styles = dict[str, ArmStyle]
@@ -172,8 +163,7 @@ def panels(labels: list[str], group: Group) -> Figure | None:
     for panel, (quantity, rows) in zip(axes, lines.items(), strict=True):
         _panel(panel, group, quantity, rows, styles)
     figure.suptitle(f"{group.section.task}: {group.hardware}", fontsize=10)
-    drawn = {label for rows in lines.values() for label in rows}
-    legend(figure, [handle(styles[label], line=True, marked=True) for label in labels if label in drawn])
+    legend(figure, plots.arm_handles(styles, lines.values()))
     return figure
 
 
@@ -182,49 +172,33 @@ def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, fl
     values = [value for line in rows.values() for value in line.values()]
     factor, letter = prefix(max(values)) if metric.unit in PREFIXED else (1.0, "")
     for label, line in rows.items():
-        _line(axes, line, group.values[quantity][label], factor, styles[label]).set_label(label)
+        points, arm = group.values[quantity][label], styles[label]
+        bars = plots.reaching_bars(list(line.values()), [points[length] for length in line])
+        size, front = (9, 4) if arm.is_baseline else (5, 3)
+        style = arm.line_and_marker | {"markersize": size, "linewidth": 1.3, "zorder": front, "elinewidth": 0.9, "capsize": 2}
+        style |= {"markeredgecolor": "white", "markeredgewidth": 0.3, "label": label}
+        middles = [value / factor for value in line.values()]
+        axes.errorbar(list(line), middles, bars and np.array(bars) / factor, **style)
     axes.set(xscale="log", yscale="log", xlabel="length (tokens)")
     axes.set(ylabel=f"{metric.title.removesuffix(' by length')} ({letter}{PREFIXED.get(metric.unit, metric.unit)})")
     lengths = sorted({length for line in rows.values() for length in line})
-    axes.xaxis.set_major_locator(FixedLocator(lengths[:: math.ceil(len(lengths) / 8)]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
+    plots.ticks_at_lengths(axes, lengths[:: math.ceil(len(lengths) / 8)])
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(values) / min(values) < FAR else (1,)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
     _mark(axes, group, quantity, rows, (factor, styles))
-
-
-def _line(axes: Axes, line: dict[int, float], points: Replicates, factor: float, arm: ArmStyle) -> ErrorbarContainer:
-    lengths, middles = list(line), list(line.values())
-    below = [max(0.0, line[length] - min(points[length])) / factor for length in lengths]
-    above = [max(0.0, max(points[length]) - line[length]) / factor for length in lengths]
-    bars = [below, above] if any(len(points[length]) > 1 for length in lengths) else None
-    size, front = (9, 4) if arm.marker == "*" else (5, 3)
-    style = {"color": arm.colour, "linestyle": arm.line, "marker": arm.marker, "markersize": size, "linewidth": 1.3}
-    style |= {"markeredgecolor": "white", "markeredgewidth": 0.3, "elinewidth": 0.9, "capsize": 2, "zorder": front}
-    return axes.errorbar(lengths, [value / factor for value in middles], bars, **style)
 
 
 def _mark(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], drawn: tuple[float, Styles]) -> None:
     """A ring at every crossover, its length beside it where there are few; none where no length tells the two apart."""
     factor, styles = drawn
     races = {label: race for label in rows if (race := group.race(quantity, label)) and len(race.unclear) < len(race.lengths)}
-    found = [(label, crossing.length) for label, race in races.items() for crossing in race.crossings]
-    for label, length in found:
-        height = _between(rows[label], length) / factor
+    crossings = [(label, crossing.length) for label, race in races.items() for crossing in race.crossings]
+    for label, length in crossings:
+        logs = [[math.log(value) for value in values] for values in (rows[label], rows[label].values())]
+        height = math.exp(np.interp(math.log(length), *logs)) / factor
         ring = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": styles[label].colour}
         axes.plot([length], [height], linestyle="None", zorder=5, markeredgewidth=1.3, **ring)
-        if len(found) <= NAMED:
+        if len(crossings) <= NAMED:
             place = {"xytext": (7, -11), "textcoords": "offset points", "fontsize": 7.5}
             axes.annotate(f"{length:,.0f}", (length, height), color=styles[label].colour, **place)
-
-
-def _between(line: dict[int, float], length: float) -> float:
-    """The value at a length between measured ones, straight on logarithmic axes."""
-    before = max(known for known in line if known <= length * (1 + 1e-9))
-    after = min(known for known in line if known >= length * (1 - 1e-9))
-    if before == after:
-        return line[before]
-    share = math.log(length / before) / math.log(after / before)
-    return line[before] ** (1 - share) * line[after] ** share

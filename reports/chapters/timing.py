@@ -7,7 +7,7 @@ from harness.metrics import HIGHEST_FLOOR
 from harness.paired import grouped
 from reports.comparison import launches
 from reports.comparison.compare import Study
-from reports.comparison.launches import Pair, Series, Sessions, side_by_side
+from reports.comparison.launches import Series, Sessions, side_by_side
 from reports.comparison.section import Section
 from reports.writing import formats
 from reports.writing.formats import DASH, Chapter, escape, listed
@@ -36,90 +36,69 @@ def chapter(study: Study) -> Chapter:
     heads += [text for name in columns for text in (f"{name}, A/A change", f"{name} floor")]
     heads += ["reference", "launches beside other work", "reference, slowest over fastest"]
     lines = [line for name in sessions.names for line in _lines(sessions, name, columns)]
-    sentences = [f"- {text}" for name in sessions.names for text in _sentences(sessions, name)]
+    sentences = "\n".join(f"- {text}" for name in sessions.names for text in _sentences(sessions, name))
     intro = INTRO.format(highest=by_launch.percent(HIGHEST_FLOOR))
-    return Chapter([HEADING, intro, formats.table(heads, lines, left=3), *(["\n".join(sentences)] if sentences else [])])
+    return Chapter([HEADING, intro, formats.table(heads, lines, left=3), *filter(None, [sentences])])
 
 
 def _compared(sessions: Sessions, name: str) -> dict[str, str]:
     """Column -> metric of a launch: of each quantity the one that verdicts are about, then what a user waits for."""
-    measured = {metric for one in sessions.of(name) for metric in one.history}
-    metrics_of = by_launch.headlines(measured)
-    waited = {WALL: launches.LATENCY} if launches.LATENCY in measured.difference(metrics_of) else {}
-    return {metrics.SHORT[metric]: metric for metric in metrics_of} | waited
+    measured = {metric for series in sessions.of(name) for metric in series.history}
+    judged = by_launch.headlines(measured)
+    waited = {WALL: launches.LATENCY} if launches.LATENCY in measured.difference(judged) else {}
+    return {metrics.SHORT[metric]: metric for metric in judged} | waited
 
 
 def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[list[str]]:
-    here = sessions.of(name)
-    rounds = {step for one in here for values in one.history.values() for step in values}
-    drift = launches.drift_percent(one.history for one in here)
-    ending = [_disturbed_share([shared[0] for shared in sessions.launched(name)]), formats.percent(drift)]
+    """Change of each A/A replicate with its interval, its floor, what is divided by the reference, and other work."""
+    here, compared = sessions.of(name), _compared(sessions, name)
+    rounds = {step for series in here for values in series.history.values() for step in values}
+    drift = launches.drift_percent(series.history for series in here)
+    histories = [shared[0].history for shared in sessions.launched(name)]
+    watched = sum(len(history.get(launches.FOREIGN_CPUS, {})) for history in histories)
+    disturbed = f"{sum(len(launches.disturbed(history)) for history in histories)} of {watched}" if watched else DASH
     for pair in sessions.pairs(name) or [None]:
-        here_compared = _compared(sessions, name)
-        measured = [text for column in columns for text in _measured(pair, here_compared.get(column))]
-        of = escape(_name(sessions, pair.first)) if pair else DASH
-        yield [escape(name), str(len(rounds)), of, *measured, _used(pair, here_compared), *ending]
+        measured = []
+        for column in columns:
+            ratio = pair.ratio(compared[column]) if pair and column in compared else None
+            floor = launches.noise_floor(ratio) if ratio else None
+            measured.append(formats.difference(ratio.percent, "%", ratio.percents) if ratio else DASH)
+            measured.append(DASH if floor is None else formats.value(by_launch.percent(floor), "%"))
+        divided = ", ".join(text for text, launch in compared.items() if pair and launch in pair.corrected)
+        arm = escape(_name(sessions, [pair.first])) if pair else DASH
+        yield [escape(name), str(len(rounds)), arm, *measured, divided or "not used", disturbed, formats.percent(drift)]
 
 
-def _used(pair: Pair | None, columns: dict[str, str]) -> str:
-    """Which values are divided by their reference."""
-    return ", ".join(text for text, launch in columns.items() if pair and launch in pair.corrected) or "not used"
-
-
-def _name(sessions: Sessions, series: Series) -> str:
-    """The arm, and its task where the session has several."""
-    several = len({one.place for one in sessions.of(series.session)}) > 1
-    return f"{series.label} on {series.place.task}" if several else series.label
-
-
-def _measured(pair: Pair | None, launch: str | None) -> list[str]:
-    """The change of an A/A replicate with its interval, and the floor."""
-    ratio = pair.ratio(launch) if pair and launch else None
-    if ratio is None:
-        return [DASH, DASH]
-    floor = launches.noise_floor(ratio)
-    shown = formats.difference(ratio.percent, "%", ratio.percents)
-    return [shown, DASH if floor is None else formats.value(by_launch.percent(floor), "%")]
-
-
-def _disturbed_share(here: list[Series]) -> str:
-    watched = sum(len(one.history.get(launches.FOREIGN_CPUS, {})) for one in here)
-    return f"{sum(len(launches.disturbed(one.history)) for one in here)} of {watched}" if watched else DASH
+def _name(sessions: Sessions, shared: list[Series]) -> str:
+    """The arm of these launches, and its tasks where the session has several."""
+    first, tasks = shared[0], ", ".join(dict.fromkeys(series.place.task for series in shared))
+    places = {series.place for series in sessions.of(first.session)}
+    return f"{first.label} on {tasks}" if len(places) > 1 else first.label
 
 
 def _sentences(sessions: Sessions, name: str) -> list[str]:
     """On launches that tasks share, on those that other work disturbed, and on a session without a floor."""
-    groups = sessions.launched(name)
-    several = [shared for shared in groups if len({one.place for one in shared}) > 1]
+    together, disturbed = [], []
+    for shared in sessions.launched(name):
+        arm = escape(_name(sessions, shared) + " (A/A replicate)" * shared[0].is_aa_replicate)
+        if len({series.place for series in shared}) > 1:
+            together.append(arm)
+        if rounds := launches.disturbed(shared[0].history):
+            disturbed.append(f"{arm} in round {', '.join(map(str, rounds))}")
     notes = []
-    if several:
-        each = "; ".join(escape(_called(sessions, shared)) for shared in several)
+    if together:
+        each = "; ".join(together)
         notes.append(f"Launched once for several tasks, session {escape(name)}: {each}. Their latency is one measurement.")
-    disturbed = [(shared, rounds) for shared in groups if (rounds := launches.disturbed(shared[0].history))]
     if disturbed:
-        each = "; ".join(f"{escape(_called(sessions, shared))} in round {_rounds(rounds)}" for shared, rounds in disturbed)
-        notes.append(f"Measured beside other work (over {launches.FOREIGN_LIMIT} CPUs), session {escape(name)}: {each}.")
-    return notes + _unknown(sessions, name)
-
-
-def _called(sessions: Sessions, shared: list[Series]) -> str:
-    """The arm of these launches, and its tasks where the session has several."""
-    first, tasks = shared[0], ", ".join(dict.fromkeys(one.place.task for one in shared))
-    name = f"{first.label} on {tasks}" if len({one.place for one in sessions.of(first.session)}) > 1 else first.label
-    return name + (" (A/A replicate)" if first.is_aa_replicate else "")
-
-
-def _rounds(rounds: list[int]) -> str:
-    return ", ".join(str(number) for number in rounds)
-
-
-def _unknown(sessions: Sessions, name: str) -> list[str]:
-    columns = _compared(sessions, name).items()
-    missing = [text for text, launch in columns if all(pair.floor(launch) is None for pair in sessions.pairs(name))]
-    if not missing:
-        return []
-    why = "its A/A replicate shares fewer than two rounds" if sessions.pairs(name) else "it has no A/A replicate"
-    return [f"No noise floor of {' and '.join(missing)} is known for session {escape(name)}: {why}."]
+        where = f"(over {launches.FOREIGN_LIMIT} CPUs), session {escape(name)}"
+        notes.append(f"Measured beside other work {where}: {'; '.join(disturbed)}.")
+    pairs = sessions.pairs(name)
+    compared = _compared(sessions, name).items()
+    missing = [text for text, launch in compared if all(pair.floor(launch) is None for pair in pairs)]
+    if missing:
+        why = "its A/A replicate shares fewer than two rounds" if pairs else "it has no A/A replicate"
+        notes.append(f"No noise floor of {' and '.join(missing)} is known for session {escape(name)}: {why}.")
+    return notes
 
 
 def notes(section: Section) -> list[str]:

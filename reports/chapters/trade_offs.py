@@ -8,13 +8,14 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
 from harness import metrics
 from harness.metrics import has_one_vocabulary
-from harness.paired import by_pretraining
-from reports.comparison.compare import Comparison, Study
+from harness.paired import by_pretraining, grouped
+from reports.comparison.compare import Study
 from reports.comparison.estimates import of_launches
 from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, Row, Section, headline
@@ -49,7 +50,7 @@ class Front:
 
 def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Front | None:
     """The front of the means over the sections; None where an arm has no such cost, or for tokens of several vocabularies."""
-    if any(one.is_pretraining and not has_one_vocabulary(run.params for run in one.runs) for one in sections):
+    if any(part.is_pretraining and not has_one_vocabulary(run.params for run in part.runs) for part in sections):
         return None
     rows = [[section.row_of(label) for label in labels] for section in sections]
     costs = [[_costs(row, cost) for row in of_section] for of_section in rows]
@@ -60,24 +61,21 @@ def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Fron
     score = _mean_draws(scores, "score")  # (arms, 1 + DRAWS)
     spent = _mean_draws(costs, cost)  # (arms, 1 + DRAWS)
     on_front = _on_front(score, spent)
-    known = replicates > 1
-    places = {
-        label: Rank(
-            None if on_front[index, 0] else labels[_behind(index, score[:, 0], spent[:, 0])],
-            float(on_front[index, 1:].mean()) if known else None,
-        )
-        for index, label in enumerate(labels)
-    }
+    places = {}
+    for index, label in enumerate(labels):
+        better = np.where(_beats(score[:, 0], spent[:, 0], index), score[:, 0], -np.inf)  # score of the arms that dominate it
+        behind = None if on_front[index, 0] else labels[int(np.argmax(better))]
+        places[label] = Rank(behind, float(on_front[index, 1:].mean()) if replicates > 1 else None)
     return Front(cost, places, replicates)
 
 
 def _scores(section: Section, rows: Sequence[Row]) -> list[list[float]]:
     """Scores of each row by what all have: pretrainings where there are several, else seeds; its mean where they share none."""
     values = [row.values(headline(section)) for row in rows]
-    shared = set.intersection(*(set(one) for one in values))
+    shared = sorted(set.intersection(*map(set, values)))
     if not shared:
-        return [[math.fsum(one.values()) / len(one)] for one in values]
-    return [by_pretraining({replicate: one[replicate] for replicate in sorted(shared)}) for one in values]
+        return [[fmean(of_row.values())] for of_row in values]
+    return [by_pretraining({replicate: of_row[replicate] for replicate in shared}) for of_row in values]
 
 
 def _costs(row: Row, cost: str) -> list[float]:
@@ -98,13 +96,9 @@ def _weights(kind: str, n: int) -> np.ndarray:
 
 
 def _mean_draws(values: list[list[list[float]]], kind: str) -> np.ndarray:
-    """(arms, 1 + DRAWS) over all sections, of values by section and arm."""
-    return np.mean([[_draws(one, kind) for one in of_section] for of_section in values], axis=0)
-
-
-def _draws(values: Sequence[float], kind: str) -> np.ndarray:
-    """(1 + DRAWS,) mean of the values, then means of resampled ones."""
-    return _weights(kind, len(values)) @ np.asarray(values)
+    """(arms, 1 + DRAWS) mean of the values and of resampled ones, over all sections, of values by section and arm."""
+    draws = [[_weights(kind, len(of_arm)) @ np.asarray(of_arm) for of_arm in of_section] for of_section in values]
+    return np.mean(draws, axis=0)
 
 
 def _on_front(scores: np.ndarray, costs: np.ndarray) -> np.ndarray:
@@ -121,20 +115,15 @@ def _on_front(scores: np.ndarray, costs: np.ndarray) -> np.ndarray:
     cheaper = np.maximum.accumulate(np.where(np.vstack([edge, dearer]), before, -np.inf), axis=0)
     last = np.where(np.vstack([dearer, edge]), best, np.inf)  # of those as cheap
     no_dearer = np.minimum.accumulate(last[::-1], axis=0)[::-1]
-    found = np.empty(scores.shape, dtype=bool)
-    np.put_along_axis(found, order, (no_dearer <= score + TINY) & (cheaper < score - TINY), axis=0)
-    return found
+    on_front = np.empty(scores.shape, dtype=bool)
+    np.put_along_axis(on_front, order, (no_dearer <= score + TINY) & (cheaper < score - TINY), axis=0)
+    return on_front
 
 
 def _beats(scores: np.ndarray, costs: np.ndarray, index: int) -> np.ndarray:
     """(arms,) whether each arm dominates this one; a difference of rounding is none."""
     better, cheaper = scores - scores[index], costs[index] - costs
     return (better >= -TINY) & (cheaper >= -TINY) & ((better > TINY) | (cheaper > TINY))
-
-
-def _behind(index: int, scores: np.ndarray, costs: np.ndarray) -> int:
-    """The arm that dominates this one with the highest score."""
-    return int(np.argmax(np.where(_beats(scores, costs, index), scores, -np.inf)))
 
 
 COSTS = (
@@ -154,54 +143,39 @@ ALONE = "One replicate in common: the front is that of the numbers measured, and
 
 def chapter(study: Study) -> Chapter:
     """Empty where no two arms have scores on the same tasks."""
-    found = groups(study.comparison)
-    if not found:
-        return Chapter()
-    paragraphs = ["## Trade-offs", INTRO]
-    for labels, sections in found:
+    comparison, paragraphs = study.comparison, []
+    groups = grouped(
+        (tuple(row.label for row in section.rows if row.values(HEADLINE)), section)
+        for section in comparison.selected
+        if not section.is_pretraining
+    )
+    groups = {labels: sections for labels, sections in groups.items() if len(labels) > 1}
+    for labels, sections in groups.items():
         costs = [judged_by(cost, functools.partial(front, sections, labels)) for cost in COSTS]
-        fronts = [one for cost in costs if (one := front(sections, labels, cost))]
+        fronts = [arms for cost in costs if (arms := front(sections, labels, cost))]
         if fronts:
-            names = ", ".join(tables.section_name(study.comparison, section) for section in sections)
-            paragraphs += [f"### Score against cost: {names}"] if len(found) > 1 else []
-            paragraphs += [table(sections, labels, fronts), *_notes(study.comparison, labels, fronts)]
-    return Chapter(paragraphs) if len(paragraphs) > 2 else Chapter()
+            names = ", ".join(tables.section_name(comparison, section) for section in sections)
+            paragraphs += [f"### Score against cost: {names}"] if len(groups) > 1 else []
+            paragraphs.append(table(sections, labels, fronts))
+            replicates = min(arms.replicates for arms in fronts)
+            paragraphs += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
+            missing = listed((label for label in comparison.labels if label not in labels), most=None)
+            paragraphs += [f"Not among them, for want of a score on these tasks: {missing}."] if missing else []
+    return Chapter(["## Trade-offs", INTRO, *paragraphs] if paragraphs else [])
 
 
-def groups(comparison: Comparison) -> list[tuple[list[str], list[Section]]]:
-    """Labels and the tasks that all of them have a score on; sections with the same arms are one group."""
-    found: dict[tuple[str, ...], list[Section]] = {}
-    for section in comparison.selected:
-        labels = tuple(row.label for row in section.rows if row.values(HEADLINE))
-        if len(labels) > 1 and not section.is_pretraining:
-            found.setdefault(labels, []).append(section)
-    return [(list(labels), sections) for labels, sections in found.items()]
-
-
-def table(sections: list[Section], labels: list[str], fronts: list[Front]) -> str:
+def table(sections: list[Section], labels: Sequence[str], fronts: list[Front]) -> str:
     """One row an arm, one column a cost."""
-    header = ["arm", "score", *(tables.metric_title(front.cost) for front in fronts)]
-    rows = [[escape(label), _score(sections, label), *(_place(front.places[label]) for front in fronts)] for label in labels]
-    return formats.table(header, rows)
-
-
-def _score(sections: list[Section], label: str) -> str:
-    means = [section.row_of(label).mean(HEADLINE) for section in sections]
-    return formats.value(sum(means) / len(means), "score")
-
-
-def _place(place: Rank) -> str:
-    where = "**front**" if place.behind is None else f"behind {escape(place.behind)}"
-    return where if place.probability is None else f"{where}<br>{percent(place.probability)}"
+    rows = []
+    for label in labels:
+        cells = [formats.value(fmean(section.row_of(label).mean(HEADLINE) for section in sections), "score")]
+        for place in (front.places[label] for front in fronts):
+            where = "**front**" if place.behind is None else f"behind {escape(place.behind)}"
+            cells.append(where if place.probability is None else f"{where}<br>{percent(place.probability)}")
+        rows.append([escape(label), *cells])
+    return formats.table(["arm", "score", *(tables.metric_title(front.cost) for front in fronts)], rows)
 
 
 def percent(share: float) -> str:
     """A share of the draws in percent; what never or always came is not called certain."""
     return "< 1 %" if share < 0.005 else "> 99 %" if share > 0.995 else f"{100 * share:.0f} %"
-
-
-def _notes(comparison: Comparison, labels: list[str], fronts: list[Front]) -> list[str]:
-    replicates = min(front.replicates for front in fronts)
-    notes = [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
-    missing = [label for label in comparison.labels if label not in labels]
-    return notes + ([f"Not among them, for want of a score on these tasks: {listed(missing, most=None)}."] if missing else [])

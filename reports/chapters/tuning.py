@@ -1,15 +1,15 @@
 """Which arms were tuned, on what, and what more trials would have brought (arXiv:1909.03004, section 3)."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from reports.comparison.compare import Comparison, Study
-from reports.comparison.section import Section
-from reports.reading.store import Run
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape
 from reports.writing.tables import section_name
@@ -48,97 +48,89 @@ class Tuning:
     label: str
     task: str
     settings: dict[str, float]
-    found: tuple[float | None, ...]  # scores of the trials
+    scores: list[float]  # of the trials, the lowest one for each that has none
+    failed: bool  # whether a trial has none
     is_independent: bool
     whole: int  # trials that had the whole budget
-
-    @property
-    def scores(self) -> list[float]:
-        """With the lowest one for each trial that has none."""
-        known = [score for score in self.found if score is not None]
-        return [min(known) if score is None else score for score in self.found]
-
-    def expected(self, trials: int) -> float | None:
-        """None where the trials are no independent draws, or fewer."""
-        return expected_best(self.scores, trials) if self.is_independent and trials <= len(self.found) else None
 
 
 def chapter(study: Study) -> Chapter:
     """Empty where no arm was tuned."""
-    found = tunings(study.comparison)
-    if not found:
+    searches = tunings(study.comparison)
+    if not searches:
         return Chapter()
-    files = plots.drawn({"tuning.svg": (picture, study.comparison, found)})
-    notes = [DEPENDENT] if not all(one.is_independent for one in found) else []
-    notes += [WHOLE] if any(one.whole < len(one.found) for one in found) else []
-    notes += [FAILED] if any(None in one.found for one in found) else []
-    intro = INTRO.format(baseline=next((one.label for one in found if one.label.startswith("base")), found[0].label))
-    parts = [
-        "## Tuned settings",
-        intro,
-        table(study.comparison, found),
-        *notes,
-        *plots.pictured({"tuning.svg": CAPTION}, files),
-    ]
-    return Chapter(parts, files)
+    files = plots.drawn({"tuning.svg": (picture, study.comparison, searches)})
+    notes = [] if all(search.is_independent for search in searches) else [DEPENDENT]
+    notes += [WHOLE] if any(search.whole < len(search.scores) for search in searches) else []
+    notes += [FAILED] if any(search.failed for search in searches) else []
+    labels = [search.label for search in searches]
+    intro = INTRO.format(baseline=next((label for label in labels if label.startswith("base")), labels[0]))
+    pictures = plots.pictured({"tuning.svg": CAPTION}, files)
+    return Chapter(["## Tuned settings", intro, table(study.comparison, searches), *notes, *pictures], files)
 
 
 def tunings(comparison: Comparison) -> list[Tuning]:
     """By task, then by arm."""
-    sections = [section for section in comparison.selected if not section.is_pretraining]
-    runs = [(section, row.label, next(iter(row.runs.values()))) for section in sections for row in section.rows]
-    return [_tuning(comparison, section, label, run) for section, label, run in runs if "tuned.scores" in run.params]
+    searches = []
+    for section in comparison.selected:
+        for row in () if section.is_pretraining else section.rows:
+            params = next(iter(row.runs.values())).params
+            if "tuned.scores" in params:
+                settings, scores, short = (json.loads(params[f"tuned.{key}"]) for key in ("settings", "scores", "short"))
+                lowest = min((score for score in scores if score is not None), default=float("nan"))
+                scored_early = any(early and score is not None for early, score in zip(short, scores, strict=True))
+                searches.append(
+                    Tuning(
+                        label=row.label,
+                        task=section_name(comparison, section),
+                        settings=settings,
+                        scores=[lowest if score is None else score for score in scores],
+                        failed=None in scores,
+                        is_independent=params.get("search.sampler") == "random" and not scored_early,
+                        whole=short.count(False),
+                    )
+                )
+    return searches
 
 
-def _tuning(comparison: Comparison, section: Section, label: str, run: Run) -> Tuning:
-    settings, scores = json.loads(run.params["tuned.settings"]), json.loads(run.params["tuned.scores"])
-    short = json.loads(run.params["tuned.short"])
-    independent = run.params.get("search.sampler") == "random" and not any(
-        early and score is not None for early, score in zip(short, scores, strict=True)
-    )
-    return Tuning(label, section_name(comparison, section), settings, tuple(scores), independent, short.count(False))
-
-
-def table(comparison: Comparison, found: list[Tuning]) -> str:
+def table(comparison: Comparison, searches: list[Tuning]) -> str:
     """One row an arm and task; arms that were not tuned say so."""
-    most = max(len(one.found) for one in found)
+    most = max(len(search.scores) for search in searches)
     columns = [*(number for number in SHOWN if number < most), most]
-    tasks = list(dict.fromkeys(one.task for one in found))
+    by_place = {(search.task, search.label): search for search in searches}
     rows = []
-    for task in tasks:
-        of_task = {one.label: one for one in found if one.task == task}
-        for label in comparison.labels:
-            rows.append([escape(label), escape(task), *_cells(of_task.get(label), columns)])
+    for task, label in itertools.product(dict.fromkeys(search.task for search in searches), comparison.labels):
+        search = by_place.get((task, label))
+        cells = ["as given", *[DASH] * (1 + len(columns))]
+        if search:
+            count = len(search.scores)
+            settings = ", ".join(f"{key.rpartition('.')[2]}={value:.3g}" for key, value in search.settings.items())
+            whole = f" ({search.whole})" if search.whole < count else ""
+            best = [
+                formats.value(expected_best(search.scores, number), "score")
+                if search.is_independent and number <= count
+                else DASH
+                for number in columns
+            ]
+            cells = [escape(settings), f"{count}{whole}{' ‡' * search.failed}", *best]
+        rows.append([escape(label), escape(task), *cells])
     heads = [f"after {number}" for number in columns]
     return formats.table(["arm", "task", "settings", "trials", *heads], rows, left=3)
 
 
-def _cells(one: Tuning | None, columns: list[int]) -> list[str]:
-    if one is None:
-        return ["as given", *[DASH] * (1 + len(columns))]
-    shown = ", ".join(f"{key.rpartition('.')[2]}={value:.3g}" for key, value in one.settings.items())
-    values = [one.expected(number) for number in columns]
-    texts = [DASH if value is None else formats.value(value, "score") for value in values]
-    whole = f" ({one.whole})" if one.whole < len(one.found) else ""
-    return [escape(shown), f"{len(one.found)}{whole}{' ‡' if None in one.found else ''}", *texts]
-
-
-def picture(comparison: Comparison, found: list[Tuning]) -> Figure | None:
+def picture(comparison: Comparison, searches: list[Tuning]) -> Figure | None:
     """One panel a task, one line an arm; None where no trials are independent draws."""
-    drawn = [one for one in found if one.is_independent and len(one.found) > 1]
-    if not drawn:
-        return None
-    tasks = list(dict.fromkeys(one.task for one in drawn))
-    labels = list(dict.fromkeys(one.label for one in drawn))
-    styles = plots.arm_styles(comparison.labels)
-    figure, axes = plots.grid(len(tasks))
-    for panel, task in zip(axes, tasks, strict=True):
-        for one in (one for one in drawn if one.task == task):
-            numbers = range(1, len(one.found) + 1)
-            style = styles[one.label]
-            look = {"color": style.colour, "linestyle": style.line, "marker": style.marker, "markersize": 4}
-            panel.plot(numbers, [expected_best(one.scores, number) for number in numbers], label=one.label, **look)
-        panel.set(title=task, xlabel="trials", ylabel="expected best score on tuning rows")
-        panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    plots.legend(figure, [plots.handle(styles[label], line=True, marked=True) for label in labels])
-    return figure
+    panels: dict[str, dict[str, list[float]]] = {}
+    for search in searches:
+        if search.is_independent and len(search.scores) > 1:
+            panels.setdefault(search.task, {})[search.label] = search.scores
+    return plots.panels_of_lines(comparison.labels, panels, _draw) if panels else None
+
+
+def _draw(axes: Axes, arms: dict[str, list[float]], styles: dict[str, plots.ArmStyle]) -> None:
+    for label, scores in arms.items():
+        numbers = range(1, len(scores) + 1)
+        best = [expected_best(scores, number) for number in numbers]
+        axes.plot(numbers, best, label=label, markersize=4, **styles[label].line_and_marker)
+    axes.set(xlabel="trials", ylabel="expected best score on tuning rows")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -1,7 +1,6 @@
 """What a study found, in words: nothing that the tests of its overall changes, or of single items, do not carry."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness import arms, metrics, tags
@@ -28,7 +27,7 @@ def losers(comparison: Comparison) -> set[str]:
     over = overall.of_tasks(comparison)
     changes = [(row.label, section.change(row, HEADLINE)) for section in over.sections for row in section.rows]
     changes += [(label, over.change(label, HEADLINE)) for label in over.labels]
-    by_replicates = {label for label, one in changes if one and one.verdict is Verdict.WORSE}
+    by_replicates = {label for label, change in changes if change and change.verdict is Verdict.WORSE}
     return by_replicates | {row.label for _, row, paired, _ in by_items(comparison) if paired.change > 0}
 
 
@@ -44,12 +43,12 @@ def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
         if (paired := section.errors_of_both(row.label)) and paired.what in WRONG
     ]
     undecided = (Verdict.DIRECTION_BETTER, Verdict.DIRECTION_WORSE, Verdict.NOT_RESOLVED)
-    found = [
+    differing = [
         (section, row, paired, len(every))
         for section, row, paired in every
         if (change := section.change(row, HEADLINE)) and change.verdict in undecided and len(every) * paired.p <= LEVEL
     ]
-    return sorted(found, key=lambda one: -abs(one[2].change))
+    return sorted(differing, key=lambda difference: -abs(difference[2].change))
 
 
 def sentence(comparison: Comparison, section: Section, row: Row, paired: Paired, count: int) -> str:
@@ -124,22 +123,21 @@ class Effect:
 
 
 def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
-    """Tasks and pretrainings with their metrics, of those that any run has."""
+    """Tasks and pretrainings with their metrics and the names of these, of those that any run has.
+
+    Losses are by byte in place of by token where the arms have several vocabularies.
+    """
     tasks, pretrainings = overall.of_tasks(comparison), overall.of_pretrainings(comparison)
     sizes = {} if tasks.sections else {"model/params_total": "parameters"}
-    found = []
-    for over, names in ((tasks, OF_TASKS), (pretrainings, sizes | _of_pretrainings(pretrainings))):
+    by_token = all(has_one_vocabulary(run.params for run in section.runs) for section in pretrainings.sections)
+    losses = OF_PRETRAININGS if by_token else [PER_BYTE.get(name, name) for name in OF_PRETRAININGS]
+    both = (tasks, OF_TASKS), (pretrainings, sizes | {name: metrics.get(name).title for name in losses})
+    measured = []
+    for over, names in both:
         judged = {judged_by(name, comparison.has): text for name, text in names.items()}
-        known = {name: text for name, text in judged.items() if any(over.having(label, name) for label in over.labels)}
-        found += [(over, known)] if known else []
-    return found
-
-
-def _of_pretrainings(over: Overall) -> dict[str, str]:
-    """Metric -> its name; losses by byte in place of those by token where the arms have several vocabularies."""
-    one = all(has_one_vocabulary(run.params for run in section.runs) for section in over.sections)
-    names = OF_PRETRAININGS if one else (PER_BYTE.get(name, name) for name in OF_PRETRAININGS)
-    return {name: metrics.get(name).title for name in names}
+        names = {name: text for name, text in judged.items() if any(over.having(label, name) for label in over.labels)}
+        measured += [(over, names)] if names else []
+    return measured
 
 
 def effects(comparison: Comparison) -> list[Effect]:
@@ -160,42 +158,44 @@ def counted(sections: list[Section]) -> str:
 
 def paragraphs(comparison: Comparison) -> list[str]:
     """Markdown: what was compared, a list of findings, and a list of what to be careful of."""
-    found = effects(comparison)
-    sentences = _of_arms(comparison, found) if len(comparison.labels) <= MOST + 1 else _of_metrics(found)
-    sentences += [sentence(comparison, *one) for one in by_items(comparison)[:MOST]]
+    changes = effects(comparison)
+    sentences = _of_arms(comparison, changes) if len(comparison.labels) <= MOST + 1 else _of_metrics(changes)
+    sentences += [sentence(comparison, *difference) for difference in by_items(comparison)[:MOST]]
     cautions = [
         *_below_constant(comparison),
         *_solved(comparison),
-        *_without_evidence(found),
+        *_without_evidence(changes),
         *_clocks(comparison),
-        *_by_probe(comparison, found),
+        *_by_probe(comparison, changes),
         *_vocabularies(comparison),
         *_unfinished(comparison),
     ]
     lists = ["\n".join(f"- {line}" for line in lines) for lines in (sentences, cautions) if lines]
-    return [" ".join([compared(comparison), *map(_selected, _several_conditions(comparison))]), *lists]
+    return [" ".join([compared(comparison), *_selected(comparison)]), *lists]
 
 
-def _several_conditions(comparison: Comparison) -> list[list[Section]]:
-    """Sections of each task that has several, the selected one first."""
-    alike = [[other for other in comparison.sections if other.task == one.task] for one in comparison.selected]
-    both = zip(comparison.selected, alike, strict=True)
-    return [[one, *(other for other in found if other is not one)] for one, found in both if len(found) > 1]
-
-
-def _selected(sections: list[Section]) -> str:
-    """Which conditions the numbers over tasks are of."""
-    first, keys = sections[0], arms.varying(section.facts for section in sections)
-    texts = arms.setting_texts({key: value for key, value in first.facts.items() if key in keys}, sorted(keys))
-    shown = escape(", ".join(texts[:MOST])) + (f" and {len(texts) - MOST} more" if len(texts) > MOST else "")
-    return (
-        f"**{escape(first.task)} was run under {len(sections)} sets of conditions**: the numbers over all tasks are those of "
-        f"{escape(first.conditions)} ({shown}); the others are in tables of their own."
-    )
+def _selected(comparison: Comparison) -> list[str]:
+    """Which conditions the numbers over tasks are of, for each task that has several."""
+    sentences = []
+    for section in comparison.selected:
+        same_task = [other for other in comparison.sections if other.task == section.task]
+        if len(same_task) > 1:
+            keys = arms.varying(other.facts for other in same_task)
+            facts = {key: value for key, value in section.facts.items() if key in keys}
+            texts = arms.setting_texts(facts, sorted(keys))
+            settings = escape(", ".join(texts[:MOST])) + (f" and {len(texts) - MOST} more" if len(texts) > MOST else "")
+            sentences.append(
+                f"**{escape(section.task)} was run under {len(same_task)} sets of conditions**: the numbers over all tasks are "
+                f"those of {escape(section.conditions)} ({settings}); the others are in tables of their own."
+            )
+    return sentences
 
 
 def compared(comparison: Comparison) -> str:
-    """Which arms on which tasks, by how many replicates, and what the brackets are."""
+    """Which arms on which tasks, by how many replicates, and what the brackets are.
+
+    The baseline says what it has where the other arms name a swept setting: ` (mask_rate=0.3)`.
+    """
     others = [label for label in comparison.labels if label != comparison.baseline]
     tasks = [section.task for section in comparison.selected if not section.is_pretraining]
     on = f" on {listed(tasks, most=None)}" if tasks else ""
@@ -205,45 +205,38 @@ def compared(comparison: Comparison) -> str:
     if len(others) == len(comparison.labels):
         return f"{listed(others, most=MOST)}{on}; {each} each."
     against = f"{listed(others, most=MOST)} against " if others else ""
-    what = f"{against}**{escape(comparison.baseline)}**{_defaults(comparison, others)}{on}; {each} each."
-    return what + (BRACKETS if others else "")
+    runs = [run for section in comparison.selected if section.before for run in section.before.runs.values()]
+    settings = unnamed_settings(runs[0], others) if runs else []
+    defaults = f" ({escape(', '.join(settings))})" if settings else ""
+    return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each." + (BRACKETS if others else "")
 
 
-def _defaults(comparison: Comparison, others: list[str]) -> str:
-    """What the baseline has where the other arms name a swept setting: ` (mask_rate=0.3)`."""
-    run = next((run for section in comparison.selected if section.before for run in section.before.runs.values()), None)
-    found = unnamed_settings(run, others) if run else []
-    return f" ({escape(', '.join(found))})" if found else ""
-
-
-def _of_arms(comparison: Comparison, found: list[Effect]) -> list[str]:
+def _of_arms(comparison: Comparison, changes: list[Effect]) -> list[str]:
     """What an arm's score does comes first; what is better in cost alone is no headline where the arm loses score."""
     sentences, losing = [], losers(comparison)
     for label in comparison.labels:
-        here = [one for one in found if one.label == label]
-        of_score = [one.said_with for one in here if one.metric == HEADLINE]
+        of_arm = [effect for effect in changes if effect.label == label]
+        of_score = [effect.said_with for effect in of_arm if effect.metric == HEADLINE]
         clauses = []
         for verdict in sorted(WORDS, key=lambda verdict: verdict not in of_score):
-            texts = [one.text() for one in here if one.said_with is verdict]
+            texts = [effect.text() for effect in of_arm if effect.said_with is verdict]
             words = WORDS[verdict].replace("**better**", "better" if label in losing else "**better**")
             clauses += [f"{words} {' and '.join(filter(None, [', '.join(texts[:-1]), texts[-1]]))}"] if texts else []
         sentences += [f"**{escape(label)}**: {'; '.join(clauses)}."] if clauses else []
     return sentences
 
 
-def _of_metrics(found: list[Effect]) -> list[str]:
+def _of_metrics(changes: list[Effect]) -> list[str]:
     """Which arms are better and which worse, metric by metric, the largest changes first; the others are counted."""
     sentences = []
-    for name in dict.fromkeys(one.name for one in found):
-        here = sorted((one for one in found if one.name == name), key=lambda one: -abs(one.change.absolute))
+    for name, of_metric in grouped((effect.name, effect) for effect in changes).items():
+        of_metric.sort(key=lambda effect: -abs(effect.change.absolute))
         clauses = []
         for verdict, words in WORDS.items():
-            arms = [one for one in here if one.said_with is verdict]
-            if verdict in (Verdict.BETTER, Verdict.WORSE):
-                named = _first([f"{escape(one.label)} ({one.size()})" for one in arms])
-                clauses += [f"{words.removesuffix(' in')} {named}"] if arms else []
-            else:
-                clauses += [f"{words.removesuffix(' in').removesuffix(':')} {len(arms)}"] if arms else []
+            effects_with = [effect for effect in of_metric if effect.said_with is verdict]
+            named = _first([f"{escape(effect.label)} ({effect.size()})" for effect in effects_with])
+            counted = named if verdict in (Verdict.BETTER, Verdict.WORSE) else len(effects_with)
+            clauses += [f"{words.removesuffix(' in').removesuffix(':')} {counted}"] if effects_with else []
         sentences += [f"**{name}**: {'; '.join(clauses)}."] if clauses else []
     return sentences
 
@@ -254,50 +247,57 @@ def is_below_constant(section: Section, row: Row) -> bool:
 
 
 def _below_constant(comparison: Comparison) -> list[str]:
-    def name(section: Section, row: Row) -> str:
-        return f"{escape(row.label)} on {tables.section_name(comparison, section)}"
-
-    low = [name(section, row) for section in comparison.selected for row in section.rows if is_below_constant(section, row)]
-    none = [one for one in comparison.selected if len(one.rows) > 1 and all(is_below_constant(one, row) for row in one.rows)]
-    said = f"**Not shown to be better than the constant answer**, which ignores the text: {_first(low)}."
+    low = _names(comparison, is_below_constant)
+    compared_in = [section for section in comparison.selected if len(section.rows) > 1]
+    none = [
+        tables.section_name(comparison, section)
+        for section in compared_in
+        if all(is_below_constant(section, row) for row in section.rows)
+    ]
+    text = f"**Not shown to be better than the constant answer**, which ignores the text: {_first(low)}."
     if none:
-        tasks = _first(tables.section_name(comparison, section) for section in none)
-        said += f" No arm is better on {tasks}: equal scores there say that none has learned, not that all are as good."
-    return [said] if low else []
+        text += f" No arm is better on {_first(none)}: equal scores there say that none has learned, not that all are as good."
+    return [text] if low else []
+
+
+def _names(comparison: Comparison, fits: Callable[[Section, Row], bool]) -> list[str]:
+    """`albert on sst2` for each row of which this is true."""
+    return [
+        f"{escape(row.label)} on {tables.section_name(comparison, section)}"
+        for section in comparison.selected
+        for row in section.rows
+        if fits(section, row)
+    ]
 
 
 def _solved(comparison: Comparison) -> list[str]:
     """Tasks that cannot tell arms apart since these solve them."""
-    names = [
-        f"{escape(row.label)} on {tables.section_name(comparison, section)}"
-        for section in comparison.selected
-        for row in section.rows
-        if row is not section.before and section.tells(row, HEADLINE) is Tells.NO_EQUALITY
-    ]
-    said = f"**Solved by the baseline, too**: {_first(names)}. Equal scores there say that the task is too easy."
-    return [said] if names else []
+    names = _names(
+        comparison, lambda section, row: row is not section.before and section.tells(row, HEADLINE) is Tells.NO_EQUALITY
+    )
+    text = f"**Solved by the baseline, too**: {_first(names)}. Equal scores there say that the task is too easy."
+    return [text] if names else []
 
 
-def _without_evidence(found: list[Effect]) -> list[str]:
+def _without_evidence(changes: list[Effect]) -> list[str]:
     """Why metrics have no verdict: one seed, a noise floor that is too high, or nothing side by side."""
     sentences = []
-    scores = [one for one in found if one.metric == HEADLINE]
-    once = [one.label for one in scores if one.said_with is Verdict.DIRECTION_BETTER]
+    scores = [effect for effect in changes if effect.metric == HEADLINE]
+    once = [effect.label for effect in scores if effect.said_with is Verdict.DIRECTION_BETTER]
     if once:
         of = f" of {listed(once, most=MOST)}" if len(once) < len(scores) else ""
         sentences.append(f"Scores{of} are of one seed each and therefore no evidence; `seed=0,1,2` gives some.")
-    open_ = [
-        one for one in found if one.change.verdict is Verdict.OPEN and metrics.get(one.metric).compared is not Compared.BY_SEED
-    ]
-    floors = [one.change.floor for one in open_ if one.change.evidence and one.change.evidence.is_too_noisy]
+    timed = [effect for effect in changes if metrics.get(effect.metric).compared is not Compared.BY_SEED]
+    undecided = [effect for effect in timed if effect.change.verdict is Verdict.OPEN]
+    floors = [effect.change.floor for effect in undecided if effect.change.evidence and effect.change.evidence.is_too_noisy]
     if floors:
         sentences.append(
             f"The noise floor is up to {max(floors):,.0f} %, which two timings of the same arm may differ by: "
             "too much for a verdict on times. "
             "Time them again while nothing else runs: `sweep.retime=true` trains nothing again."
         )
-    elif open_:
-        names = listed(dict.fromkeys(one.name for one in open_), most=None)
+    elif undecided:
+        names = listed((effect.name for effect in undecided), most=None)
         sentences.append(f"No verdict on {names}: not timed side by side with the baseline, or no noise floor is known.")
     return sentences
 
@@ -321,15 +321,15 @@ def _clocks(comparison: Comparison) -> list[str]:
 
 def _vocabularies(comparison: Comparison) -> list[str]:
     """Which arms have which vocabulary where they differ, and what does not compare for that."""
-    several = [one for one in comparison.selected if not has_one_vocabulary(run.params for run in one.runs)]
-    if not several:
+    differing = [section for section in comparison.selected if not has_one_vocabulary(run.params for run in section.runs)]
+    if not differing:
         return []
-    has_files = len({run.params.get("facts.tokenizer_file") for run in several[0].runs}) > 1
-    texts = [(row, dict.fromkeys(_vocabulary(run, has_files) for run in row.runs.values())) for row in several[0].rows]
+    has_files = len({run.params.get("facts.tokenizer_file") for run in differing[0].runs}) > 1
+    texts = [(row, dict.fromkeys(_vocabulary(run, has_files) for run in row.runs.values())) for row in differing[0].rows]
     arms_of = grouped((text, escape(row.label)) for row, of_row in texts for text in of_row)
     each = "; ".join(f"{text}: {listed(labels, most=MOST)}" for text, labels in arms_of.items())
     by_token = "Losses and accuracies by token have no verdict between them, bits per byte have. "
-    pretrained = by_token if any(section.is_pretraining for section in several) else ""
+    pretrained = by_token if any(section.is_pretraining for section in differing) else ""
     return [f"**Vocabularies differ** ({each}). {pretrained}`tokenizer=wordpiece` gives all arms one."]
 
 
@@ -342,13 +342,17 @@ def _vocabulary(run: Run, has_files: bool) -> str:
     return ", ".join([*texts, *([f"file {file[: arms.HASH_DIGITS]}"] if has_files else [])])
 
 
-def _by_probe(comparison: Comparison, found: list[Effect]) -> list[str]:
+def _by_probe(comparison: Comparison, changes: list[Effect]) -> list[str]:
     """Whose masked loss is not compared, and why; whose is of a probe on both sides."""
-    losses = [one for one in found if one.metric in (LOSS, PER_BYTE[LOSS])]
-    by_probe = _probed(comparison)
-    unlike = [one.label for one in losses if (one.label in by_probe) != (comparison.baseline in by_probe)]
-    no_verdict = [escape(one.label) for one in losses if one.change.verdict is Verdict.OPEN and one.label in unlike]
-    probed = [escape(one.label) for one in losses if one.change.verdict is not Verdict.OPEN and one.label in by_probe]
+    rows = [row for section in comparison.selected if section.is_pretraining for row in section.rows]
+    by_probe = {row.label for row in rows if have_probes(row.runs.values())}
+    no_verdict, probed = [], []
+    for effect in changes:
+        if effect.metric in (LOSS, PER_BYTE[LOSS]):
+            if effect.change.verdict is Verdict.OPEN and (effect.label in by_probe) != (comparison.baseline in by_probe):
+                no_verdict.append(escape(effect.label))
+            elif effect.change.verdict is not Verdict.OPEN and effect.label in by_probe:
+                probed.append(escape(effect.label))
     sentences = []
     if no_verdict:
         sentences.append(
@@ -363,24 +367,13 @@ def _by_probe(comparison: Comparison, found: list[Effect]) -> list[str]:
     return sentences
 
 
-def _probed(comparison: Comparison) -> set[str]:
-    """Arms with a pretraining that a probe answers for."""
-    rows = [row for section in comparison.selected if section.is_pretraining for row in section.rows]
-    return {row.label for row in rows if have_probes(row.runs.values())}
-
-
 def _unfinished(comparison: Comparison) -> list[str]:
     """Sentences on runs that did not finish, where no other run of that arm, task and seed counts."""
-    states: dict[str, Counter[str]] = {}
     finished = {_place(run) for section in comparison.selected for run in section.runs}
-    for run in comparison.left_out:
-        if not run.is_aa_replicate and _place(run) not in finished:
-            name = f"{run.tags.get(tags.ARM, run.name)} on {run.tags.get(tags.TASK, 'an unknown task')}"
-            states.setdefault(name, Counter())[run.status] += 1
-    each = [
-        f"{escape(name)} ({', '.join(f'{count} {state}' for state, count in sorted(counted.items()))})"
-        for name, counted in states.items()
-    ]
+    unfinished = [run for run in comparison.left_out if not run.is_aa_replicate and _place(run) not in finished]
+    names = (f"{run.tags.get(tags.ARM, run.name)} on {run.tags.get(tags.TASK, 'an unknown task')}" for run in unfinished)
+    states = grouped(zip(names, (run.status for run in unfinished), strict=True))
+    each = [f"{escape(name)} ({tables.states_text(of_name)})" for name, of_name in states.items()]
     return [f"**Not finished, and not counted**: {_first(each)}."] if each else []
 
 
@@ -388,6 +381,5 @@ def _place(run: Run) -> tuple[str | None, ...]:
     return tuple(run.tags.get(tag) for tag in (tags.ARM, tags.TASK, tags.SEED, tags.PRETRAIN_SEED))
 
 
-def _first(texts: Iterable[str]) -> str:
-    known = list(texts)
-    return "; ".join(known[:MOST]) + (f" and {len(known) - MOST} more" if len(known) > MOST else "")
+def _first(texts: list[str]) -> str:
+    return "; ".join(texts[:MOST]) + (f" and {len(texts) - MOST} more" if len(texts) > MOST else "")

@@ -34,9 +34,8 @@ def escape(text: object) -> str:
 def listed(values: Iterable[str], most: int | None = SHOWN_VALUES) -> str:
     """Each value once, escaped; of more than `most` the rest is counted."""
     once = list(dict.fromkeys(values))
-    shown = once[:most]
-    more = f" and {len(once) - len(shown)} more" if len(once) > len(shown) else ""
-    return ", ".join(escape(value) for value in shown) + more
+    more = f" and {len(once) - most} more" if most is not None and len(once) > most else ""
+    return ", ".join(map(escape, once[:most])) + more
 
 
 def prefix(value: float) -> tuple[float, str]:
@@ -64,10 +63,8 @@ def scaling(unit: str, value: float) -> tuple[float, str, int]:
 def value(number: float, unit: str, sd: float | None = None) -> str:
     """`12.3 ms`, or `12.3 ± 0.4 ms` with a standard deviation."""
     factor, name, digits = scaling(unit, number)
-    shown = plain(number / factor, digits)
-    if sd is not None:
-        shown += f" ± {plain(sd / factor, digits)}"
-    return f"{shown} {name}".rstrip()
+    spread = f" ± {plain(sd / factor, digits)}" if sd is not None else ""
+    return f"{plain(number / factor, digits)}{spread} {name}".rstrip()
 
 
 def plain(number: float, digits: int) -> str:
@@ -94,12 +91,10 @@ def percent(number: float | None) -> str:
 
 def difference(number: float, unit: str, interval: tuple[float, float] | None = None) -> str:
     """A signed difference in its unit, scores and shares in points, and its interval in the same scale."""
-    largest = max(abs(number), *(abs(end) for end in interval)) if interval else abs(number)
+    largest = max(map(abs, (number, *(interval or ()))))
     factor, name, digits = (1 / POINTS, "points", 1) if unit in SHARES else scaling(unit, largest)
-    shown = signed(number / factor, digits)
-    if interval:
-        shown += " [" + ", ".join(signed(end / factor, digits) for end in interval) + "]"
-    return f"{shown} {name}".rstrip()
+    ends = f" [{', '.join(signed(end / factor, digits) for end in interval)}]" if interval else ""
+    return f"{signed(number / factor, digits)}{ends} {name}".rstrip()
 
 
 def table(header: list[str], rows: list[list[str]], left: int = 1) -> str:
@@ -131,12 +126,13 @@ def csv_file(lines: Iterable[Mapping[str, object]], columns: Sequence[str]) -> b
 
 
 def _as_text(entry: object) -> object:
-    """Numbers as they are; a spreadsheet shows text behind an apostrophe and computes nothing."""
+    """Numbers as they are; a spreadsheet shows text behind an apostrophe and computes nothing.
+
+    The csv module quotes a line feed, and writes a bare carriage return as it is.
+    """
     if not isinstance(entry, str):
         return entry
-    line = (
-        re.sub("\r\n?", "\n", entry) if "\r" in entry else entry
-    )  # the csv module quotes a line feed, and writes a bare carriage return as it is
+    line = re.sub("\r\n?", "\n", entry)
     return f"'{line}" if line.startswith(FORMULA) else line
 
 

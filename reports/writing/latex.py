@@ -63,15 +63,17 @@ class Column:
 
 def _size(text: str) -> float:
     """Width in digits."""
-    return sum(
-        WIDTHS.get(letter) or (_is_numbered(letter) and NUMBERED) or (CAPITAL if letter.isupper() else 1.0) for letter in text
-    )
+    width = 0.0
+    for letter in text:
+        other = NUMBERED if _is_numbered(letter) else CAPITAL if letter.isupper() else 1.0
+        width += WIDTHS.get(letter, other)
+    return width
 
 
 def document(title: str, text: str) -> bytes:
     """The tables of a Markdown text that are not below a heading of the third level, each with the heading above it."""
-    found = [(above, table) for above, table in markdown.tables(text) if len(above) < 3]
-    parts = [part for above, table in found for part in _tables(above[-1] if above else title, _columns(table))]
+    tables = [(above, table) for above, table in markdown.tables(text) if len(above) < 3]
+    parts = [part for above, table in tables for part in _tables(above[-1] if above else title, _columns(table))]
     return (DOCUMENT + f"\\section*{{{escape(title)}}}\n" + "\n".join(parts) + "\\end{document}\n").encode()
 
 

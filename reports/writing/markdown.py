@@ -23,10 +23,10 @@ def _only_allowed(renderer: RendererHTML, tokens: Sequence[Token], index: int, *
 @functools.cache
 def parser() -> MarkdownIt:
     """CommonMark and tables, without HTML but for line breaks and what folds."""
-    made = MarkdownIt("commonmark", {"html": True}).enable("table")
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
     for kind in ("html_inline", "html_block"):
-        made.add_render_rule(kind, _only_allowed)
-    return made
+        parser.add_render_rule(kind, _only_allowed)
+    return parser
 
 
 def blocks(text: str) -> list[SyntaxTreeNode]:
@@ -42,13 +42,13 @@ def to_html(nodes: Sequence[SyntaxTreeNode]) -> str:
 
 def lines(node: SyntaxTreeNode) -> list[str]:
     """The text of a heading, paragraph or cell without markup, cut at its line breaks."""
-    found = [""]
+    texts = [""]
     for child in node.walk():
         if child.type == "hardbreak" or (child.type == "html_inline" and child.content == BREAK):
-            found.append("")
+            texts.append("")
         elif not child.children:
-            found[-1] += " " if child.type == "softbreak" else child.content
-    return found
+            texts[-1] += " " if child.type == "softbreak" else child.content
+    return texts
 
 
 def plain(node: SyntaxTreeNode) -> str:

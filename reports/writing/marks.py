@@ -39,8 +39,10 @@ class Mark:
 
 def add(svg: bytes, figure: Figure) -> bytes:
     """The picture with the values of its marks; `figure` is laid out, with 72 dots an inch."""
-    high, found = figure.bbox.height, list(marks(figure))
-    shapes = [SHAPE.format(one.box.x0, high - one.box.y1, one.box.width, one.box.height, escape(one.text)) for one in found]
+    high, shapes = figure.bbox.height, []
+    for mark in marks(figure):
+        box = mark.box
+        shapes.append(SHAPE.format(box.x0, high - box.y1, box.width, box.height, escape(mark.text)))
     group = '<g class="marks" fill="none" pointer-events="all">\n{}\n</g>\n</svg>'.format("\n".join(shapes))
     return group.encode().join(svg.rsplit(b"</svg>", 1)) if shapes else svg
 
@@ -49,11 +51,13 @@ def marks(figure: Figure) -> Iterator[Mark]:
     """The marks of every panel in turn, and in it of every arm."""
     for axes in figure.axes:
         if axes.get_visible():
-            for container in axes.containers:
-                if _is_labelled(container):
-                    yield from _of_bars(axes, container) if isinstance(container, BarContainer) else _of_points(axes, container)
-            for line in axes.lines:
-                if _is_labelled(line) and not isinstance(line.get_transform(), ACROSS_THE_PANEL):
+            for container in filter(_is_labelled, axes.containers):
+                if isinstance(container, BarContainer):
+                    yield from _of_bars(axes, container)
+                elif isinstance(container, ErrorbarContainer):
+                    yield from _of_line(axes, container.lines[0], container.get_label(), container)
+            for line in filter(_is_labelled, axes.lines):
+                if not isinstance(line.get_transform(), ACROSS_THE_PANEL):
                     yield from _of_line(axes, line, line.get_label())
 
 
@@ -71,11 +75,6 @@ def _of_bars(axes: Axes, container: BarContainer) -> Iterator[Mark]:
             yield Mark(bar.get_window_extent(), _text(axes, f"{row}, {container.get_label()}", [value]))
 
 
-def _of_points(axes: Axes, container: Container) -> Iterator[Mark]:
-    if isinstance(container, ErrorbarContainer):
-        yield from _of_line(axes, container.lines[0], container.get_label(), container)
-
-
 def _of_line(axes: Axes, line: Line2D, label: str, container: ErrorbarContainer | None = None) -> Iterator[Mark]:
     """All points of a line with markers, some of a curve; those within the panel."""
     points = np.asarray(line.get_xydata(), dtype=float)
@@ -84,17 +83,11 @@ def _of_line(axes: Axes, line: Line2D, label: str, container: ErrorbarContainer 
         x, y = points[index]
         if np.isfinite(points[index]).all() and axes.viewLim.containsx(x) and axes.viewLim.containsy(y):
             centre = line.get_transform().transform(points[index])
-            box = Bbox([centre - REACH, centre + REACH])
-            ends = _ends(container, index) if container else (None, None)
-            parts = zip((axes.xaxis, axes.yaxis), (x, y), ends, strict=True)
-            yield Mark(box, _text(axes, label, [_value(axis, value, end) for axis, value, end in parts]))
-
-
-def _ends(container: ErrorbarContainer, index: int) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Ends of the bars at this point, along x and along y."""
-    bars = iter(container.lines[2])
-    across = next(bars).get_segments()[index][:, 0] if container.has_xerr else None
-    return across, next(bars).get_segments()[index][:, 1] if container.has_yerr else None
+            bars = iter(container.lines[2] if container else ())
+            has_bars = (container.has_xerr, container.has_yerr) if container else (False, False)
+            ends = [next(bars).get_segments()[index][:, along] if has_bar else None for along, has_bar in enumerate(has_bars)]
+            values = [_value(axis, *of) for axis, *of in zip((axes.xaxis, axes.yaxis), (x, y), ends, strict=True)]
+            yield Mark(Bbox([centre - REACH, centre + REACH]), _text(axes, label, values))
 
 
 def _value(axis: Axis, value: float, ends: np.ndarray | None) -> str:
@@ -112,6 +105,6 @@ def _number(value: float, axis: Axis) -> str:
 
 def _text(axes: Axes, label: str, values: list[str]) -> str:
     """One line for whose it is and the panel, and its values."""
-    name, *known = label.split("\n")
+    name, *own_values = label.split("\n")
     title = axes.get_title() or axes.get_title(loc="left")
-    return "\n".join([f"{name}, {title}" if title else name, *(known or values)])
+    return "\n".join([f"{name}, {title}" if title else name, *(own_values or values)])

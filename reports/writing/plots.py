@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox, ScaledTranslation, Transform
 
 from harness import metrics
@@ -37,10 +37,10 @@ def short_names(labels: Iterable[str]) -> dict[str, str]:
 
     Labels that differ in their middles alone end in a hash of the whole, which is the same in every picture.
     """
-    whole = list(dict.fromkeys(labels))
-    names = {label: _cut(label) for label in whole}
+    names = {label: _cut(label) for label in labels}
     count = Counter(names.values())
-    return {label: name if count[name] == 1 else _cut(label, _hash(label)) for label, name in names.items()}
+    hashes = {label: f" #{hashlib.sha256(label.encode()).hexdigest()[:HASH_DIGITS]}" for label in names}
+    return {label: name if count[name] == 1 else _cut(label, hashes[label]) for label, name in names.items()}
 
 
 def _cut(label: str, end: str = "") -> str:
@@ -56,10 +56,6 @@ def _last_words(text: str, most: int) -> str:
     """Its last letters, from the begin of a word where that leaves at least half of them."""
     _, _, words = text[-most - 1 :].partition(" ")
     return words if 2 * len(words) >= most else text[-most:].lstrip()
-
-
-def _hash(label: str) -> str:
-    return f" #{hashlib.sha256(label.encode()).hexdigest()[:HASH_DIGITS]}"
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -98,9 +94,9 @@ class Picture(bytes):
     figure: Figure
 
     def __new__(cls, content: bytes, figure: Figure) -> "Picture":
-        made = super().__new__(cls, content)
-        made.figure = figure
-        return made
+        picture = super().__new__(cls, content)
+        picture.figure = figure
+        return picture
 
     def __reduce__(self) -> tuple:
         """For another process the file alone: figures cannot be pickled."""
@@ -115,6 +111,21 @@ class ArmStyle:
     colour: str
     marker: str
     line: str
+
+    @property
+    def is_baseline(self) -> bool:
+        """Its marks are larger and in front."""
+        return self.marker == "*"
+
+    @property
+    def line_style(self) -> dict[str, str]:
+        """Arguments of `Axes.plot`."""
+        return {"color": self.colour, "linestyle": self.line}
+
+    @property
+    def line_and_marker(self) -> dict[str, str]:
+        """Arguments of `Axes.plot`."""
+        return self.line_style | {"marker": self.marker}
 
 
 def arm_styles(labels: list[str]) -> dict[str, ArmStyle]:
@@ -137,7 +148,7 @@ def drawn_arms(comparison: Comparison) -> set[str]:
         for row in section.rows:
             if (score := row.mean(headline(section))) is not None:
                 scores[row.label].append(score)
-    means = {label: math.fsum(known) / len(known) if known else -math.inf for label, known in scores.items()}
+    means = {label: math.fsum(of_arm) / len(of_arm) if of_arm else -math.inf for label, of_arm in scores.items()}
     others = [label for label in labels if label != comparison.baseline]
     return {comparison.baseline, *sorted(others, key=lambda label: -means[label])[: MOST_ARMS - 1]}
 
@@ -145,8 +156,8 @@ def drawn_arms(comparison: Comparison) -> set[str]:
 def drawn_note(comparison: Comparison) -> list[str]:
     """A paragraph on the arms that pictures leave out; none where they show all."""
     count = len(comparison.labels)
-    said = f"Pictures show {MOST_ARMS} of {count} arms: the baseline and those of the highest mean score."
-    return [said] if count > MOST_ARMS else []
+    text = f"Pictures show {MOST_ARMS} of {count} arms: the baseline and those of the highest mean score."
+    return [text] if count > MOST_ARMS else []
 
 
 def panel_names(comparison: Comparison) -> dict[int, str]:
@@ -175,13 +186,16 @@ def lay_out(figure: Figure) -> None:
 
 
 def grid(
-    count: int, wide: float = 3.7, high: float = 3.1, most: int = 3, margin: float = LEGEND_MARGIN
+    count: int, wide: float = 3.7, high: float = 3.1, most: int = 3, margin: float = LEGEND_MARGIN, **sharing: bool
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of `count` panels in rows of at most `most`, sizes in inches; `margin` is room for the legend."""
+    """A figure of `count` panels in rows of at most `most`, sizes in inches; `margin` is room for the legend.
+
+    `sharing` are sharex and sharey of `Figure.subplots`.
+    """
     across = min(count, most)
     down = math.ceil(count / across)
     figure = Figure(figsize=(wide * across + margin, high * down), layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    axes = figure.subplots(down, across, squeeze=False, **sharing).ravel().tolist()
     for unused in axes[count:]:
         unused.set_visible(False)
     return figure, axes[:count]
@@ -201,22 +215,46 @@ def scale_axis(axes: Axes, values: list[float]) -> None:
     reach = max(values) / min(values)
     ticks = next((ticks for most, ticks in LOG_TICKS if reach < most), (1,))
     axes.xaxis.set_major_locator(LogLocator(subs=ticks, numticks=6 if len(ticks) == 1 else None))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def panels_of_lines(
-    labels: list[str], panels: Mapping[str, dict], draw_in: Callable[..., None], wide: float, high: float, marked: bool = True
+    labels: list[str],
+    panels: Mapping[str, Mapping],
+    draw_in: Callable[..., None],
+    marked: bool = True,
+    wide: float = 3.7,
+    high: float = 3.1,
 ) -> Figure:
-    """One panel for each title, in which `draw_in` draws what its arms have, by label, and one legend."""
+    """One panel for each title, in which `draw_in` draws what its arms have, by label, and one legend; sizes as for `grid`."""
     styles = arm_styles(labels)
-    figure, axes = grid(len(panels), wide=wide, high=high)
+    figure, axes = grid(len(panels), wide, high)
     for panel, (title, of_arms) in zip(axes, panels.items(), strict=True):
         draw_in(panel, of_arms, styles)
         panel.set_title(title)
-    shown = [label for label in labels if any(label in of_arms for of_arms in panels.values())]
-    legend(figure, [handle(styles[label], line=True, marked=marked) for label in shown])
+    legend(figure, arm_handles(styles, panels.values(), marked))
     return figure
+
+
+def reaching_bars(middles: list[float], values: list[list[float]]) -> tuple[list[float], list[float]] | None:
+    """Lengths of bars from the middles down to the least and up to the largest values; None where all are single."""
+    below = [max(0.0, middle - min(of_point)) for middle, of_point in zip(middles, values, strict=True)]
+    above = [max(0.0, max(of_point) - middle) for middle, of_point in zip(middles, values, strict=True)]
+    return (below, above) if any(len(of_point) > 1 for of_point in values) else None
+
+
+def arm_handles(styles: Mapping[str, ArmStyle], panels: Iterable[Mapping], marked: bool = True) -> list[Line2D]:
+    """The legend's entries of the arms that are a key of any panel, as lines."""
+    labels = {label for of_arms in panels for label in of_arms}
+    return [handle(style, line=True, marked=marked) for label, style in styles.items() if label in labels]
+
+
+def ticks_at_lengths(axes: Axes, lengths: list[int]) -> None:
+    """Ticks of the logarithmic x axis at these lengths alone."""
+    axes.xaxis.set_major_locator(FixedLocator(lengths))
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def same_span(panels: list[Axes], values: list[list[float]], least: float, highest: float) -> None:
@@ -263,7 +301,7 @@ def legend(figure: Figure, handles: list[Line2D]) -> None:
     """Outside of all panels, in as many columns as its height allows; the figure grows where one column is not enough."""
     width, height = figure.get_size_inches()
     columns = math.ceil(len(handles) / max(1, int((height - 0.2) / LEGEND_ROW)))
-    longest = max((len(str(one.get_label())) for one in handles), default=0)
+    longest = max((len(str(entry.get_label())) for entry in handles), default=0)
     figure.set_size_inches(width + max(0.0, columns * (0.5 + LEGEND_LETTER * longest) - LEGEND_MARGIN), height)
     figure.legend(handles=handles, loc="outside right center", ncols=max(1, columns), frameon=False, fontsize=8)
 
@@ -279,7 +317,7 @@ def axis_unit(metric: str, values: list[float]) -> tuple[float, str]:
 def handle(arm: ArmStyle, line: bool = False, marked: bool = False) -> Line2D:
     """A legend's entry: a marker, or a line, with its marker if `marked`."""
     style = {"linestyle": arm.line if line else "None", "marker": arm.marker if marked or not line else "None"}
-    return Line2D([], [], color=arm.colour, markersize=9 if arm.marker == "*" else 6, label=arm.name, **style)
+    return Line2D([], [], color=arm.colour, markersize=9 if arm.is_baseline else 6, label=arm.name, **style)
 
 
 @dataclass(frozen=True)
@@ -302,6 +340,17 @@ def mean_curve(curves: list[dict[int, float]]) -> Line:
     begins = -(-np.arange(CURVE_POINTS) * len(steps) // CURVE_POINTS)  # bin of the i-th of n steps: 200 i // n
     counts = np.diff(begins, append=len(steps))
     return Line(np.add.reduceat(steps, begins) / counts, np.add.reduceat(means, begins) / counts)
+
+
+def draw_smoothed(axes: Axes, lines: Mapping[str, Line], styles: Mapping[str, ArmStyle], factor: float = 1.0) -> None:
+    """The lines of the arms by label, smoothed, and for few arms unsmoothed too; x is divided by `factor`."""
+    for label, line in lines.items():
+        arm = styles[label]
+        if len(lines) <= FAINT_LIMIT:
+            axes.plot(line.x / factor, line.y, color=arm.colour, alpha=0.18, linewidth=0.8)
+        axes.plot(
+            line.x / factor, smooth(line.y), label=label, linewidth=1.5, zorder=4 if arm.is_baseline else 3, **arm.line_style
+        )
 
 
 def smooth(values: np.ndarray) -> np.ndarray:

@@ -1,9 +1,7 @@
 """One section of the report: the table of one task under the same conditions, its notes, differences and details."""
 
-from collections import Counter
-
 from harness import arms, metrics, tags
-from harness.paired import pair, spread
+from harness.paired import grouped, pair, spread
 from reports.comparison import launches
 from reports.comparison.compare import Comparison, differing_settings
 from reports.comparison.labels import seeds_text
@@ -46,8 +44,9 @@ UNSET = "None"
 
 def section_notes(section: Section) -> list[str]:
     """Sentences on this section, in order of weight."""
+    missing = f"The baseline {escape(section.baseline)} has no finished run here: no change can be computed."
     return [
-        *_missing_baseline(section),
+        *([] if section.before else [missing]),
         *_in_pieces(section),
         *_unpaired(section),
         *_one_pretraining(section),
@@ -61,53 +60,42 @@ def _in_pieces(section: Section) -> list[str]:
     """Arms of which a run was out of memory and trained in smaller pieces, which changes what training takes."""
     cut = {row.label: {run.tags[tags.PIECES] for run in row.runs.values() if run.tags.get(tags.PIECES)} for row in section.rows}
     return [
-        f"{escape(label)} ran out of memory and was trained with its batch in pieces ({escape(', '.join(sorted(found)))}): "
+        f"{escape(label)} ran out of memory and was trained with its batch in pieces ({escape(', '.join(sorted(pieces)))}): "
         "training memory, time and throughput are those in pieces, and compare with runs in as many pieces alone."
-        for label, found in cut.items()
-        if found
+        for label, pieces in cut.items()
+        if pieces
     ]
-
-
-def _missing_baseline(section: Section) -> list[str]:
-    if section.before:
-        return []
-    return [f"The baseline {escape(section.baseline)} has no finished run here: no change can be computed."]
 
 
 def without_score(comparison: Comparison, section: Section) -> list[str]:
     """Why an arm has no score here: it was not trained, or none of its runs finished (said in the task's first section)."""
-    sentences = [] if section.is_pretraining else _scoreless(section)
-    of_task = [one for one in comparison.sections if one.task == section.task]
-    if section is not of_task[0]:
-        return sentences
-    finished = {run.tags[tags.ARM] for one in of_task for run in one.runs}
-    states: dict[str, Counter[str]] = {}
-    for run in comparison.left_out:
-        arm = run.tags.get(tags.ARM)
-        if run.tags.get(tags.TASK) == section.task and arm and arm not in finished and not run.is_aa_replicate:
-            states.setdefault(arm, Counter())[run.status] += 1
-    for arm, counted in states.items():
-        each = ", ".join(f"{count} {status}" for status, count in sorted(counted.items()))
-        sentences.append(f"No score of {escape(arm)}: none of its runs finished ({each}).")
-    return sentences
-
-
-def _scoreless(section: Section) -> list[str]:
-    found: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for row in section.rows:
-        if not row.values(HEADLINE):
+        if not section.is_pretraining and not row.values(HEADLINE):
             untrained = all(run.params.get("finetune.enabled") == "False" for run in row.runs.values())
             why = "measured without training (finetune.enabled=false)" if untrained else "no run logged one"
-            found.setdefault(why, []).append(row.label)
-    return [f"No score of {listed(labels, most=None)}: {why}." for why, labels in found.items()]
+            reasons.setdefault(why, []).append(row.label)
+    sentences = [f"No score of {listed(labels, most=None)}: {why}." for why, labels in reasons.items()]
+    of_task = [other for other in comparison.sections if other.task == section.task]
+    if section is not of_task[0]:
+        return sentences
+    left_out = [run for run in comparison.left_out if run.tags.get(tags.TASK) == section.task and not run.is_aa_replicate]
+    finished = {run.tags[tags.ARM] for other in of_task for run in other.runs}
+    states = grouped((run.tags.get(tags.ARM), run.status) for run in left_out)
+    return sentences + [
+        f"No score of {escape(arm)}: none of its runs finished ({tables.states_text(of_arm)})."
+        for arm, of_arm in states.items()
+        if arm and arm not in finished
+    ]
 
 
 def _unpaired(section: Section) -> list[str]:
     before, sentences = section.before, []
     for row in section.rows if before else ():
         pairs = pair(before.runs, row.runs)
-        if {one for one, _ in pairs} != set(before.runs) or {other for _, other in pairs} != set(row.runs):
-            here, there, both = (escape(seeds_text(found)) for found in (row.runs, before.runs, [other for _, other in pairs]))
+        if {mine for mine, _ in pairs} != set(before.runs) or {other for _, other in pairs} != set(row.runs):
+            replicates = (row.runs, before.runs, [other for _, other in pairs])
+            here, there, both = (escape(seeds_text(seeds)) for seeds in replicates)
             sentences.append(
                 f"{escape(row.label)} ran {here}, the baseline {there}: changes use {both or 'none of them'} "
                 "(counted metrics do not depend on the seed)."
@@ -117,70 +105,62 @@ def _unpaired(section: Section) -> list[str]:
 
 def _one_pretraining(section: Section) -> list[str]:
     """Rows whose interval is over the fine-tunings of a single pretraining."""
-    rows = [row.label for row in section.rows if not section.is_pretraining and _is_of_one_pretraining(section, row)]
-    if not rows:
-        return []
-    return [
-        f"One pretraining only: intervals of {listed(rows, most=None)} are over fine-tuning seeds and hold for that "
+    before, labels = section.before, []
+    for row in section.rows if before and not section.is_pretraining else ():
+        pairs = pair(before.runs, row.runs) if row is not before else []
+        if len(pairs) > 1 and len(tables.pretrain_seeds(pairs)) == 1:
+            labels.append(row.label)
+    text = (
+        f"One pretraining only: intervals of {listed(labels, most=None)} are over fine-tuning seeds and hold for that "
         "pretraining alone; another pretraining seed may give another result (arXiv:2106.16163)."
-    ]
-
-
-def _is_of_one_pretraining(section: Section, row: Row) -> bool:
-    before = section.before
-    pairs = pair(before.runs, row.runs) if before and row is not before else []
-    return len(pairs) > 1 and len({one.pretrain_seed or other.pretrain_seed for one, other in pairs} - {""}) == 1
+    )
+    return [text] if labels else []
 
 
 def _trained_otherwise(section: Section) -> list[str]:
     """Settings of training in which arms differ from the baseline beside what their label names."""
-    before = section.before
-    if before is None:
+    if section.before is None:
         return []
-    ours = _of_training(next(iter(before.runs.values())))
-    found: dict[str, list[str]] = {}
+    ours = _of_training(next(iter(section.before.runs.values())))
+    differing: dict[str, list[str]] = {}
     for row in section.rows:
         theirs = _of_training(next(iter(row.runs.values())))
-        keys = [key for key in arms.varying([ours, theirs]) if not _is_named(key, row.label)]
-        if keys:
-            texts = (f"{escape(key)} {escape(ours.get(key, DASH))} → {escape(theirs.get(key, DASH))}" for key in keys)
-            found.setdefault(", ".join(texts), []).append(row.label)
-    if not found:
-        return []
-    arms_with = "; ".join(f"{listed(labels, most=None)} ({text})" for text, labels in found.items())
-    return [f"Trained otherwise than the baseline {escape(section.baseline)}, beside what their names say: {arms_with}."]
-
-
-def _is_named(key: str, label: str) -> bool:
-    return any(f" {name}=" in label for name in (key, arms.short_name(key)))
+        texts = [
+            f"{escape(key)} {escape(ours.get(key, DASH))} → {escape(theirs.get(key, DASH))}"
+            for key in arms.varying([ours, theirs])
+            if not any(f" {name}=" in row.label for name in (key, arms.short_name(key)))
+        ]
+        if texts:
+            differing.setdefault(", ".join(texts), []).append(row.label)
+    arms_with = "; ".join(f"{listed(labels, most=None)} ({text})" for text, labels in differing.items())
+    text = f"Trained otherwise than the baseline {escape(section.baseline)}, beside what their names say: {arms_with}."
+    return [text] if differing else []
 
 
 def _of_training(run: Run) -> arms.Facts:
     """What applies to this run: while pretraining, what the recipe sets in place of the model."""
-    found = {key: run.facts[key] for key in OF_TRAINING if key in run.facts}
+    facts = {key: run.facts[key] for key in OF_TRAINING if key in run.facts}
     if not run.is_pretraining:
-        return found
+        return facts
     recipe = {key: value for key, value in run.facts.items() if key.startswith("pretrain.") and key not in NAMED}
     replaced = {key for key, by in OF_RECIPE.items() if recipe.get(by, UNSET) != UNSET}
-    return {key: value for key, value in found.items() if key not in replaced} | recipe
+    return {key: value for key, value in facts.items() if key not in replaced} | recipe
 
 
 def _differing(section: Section) -> list[str]:
-    differing = {row.label: differing_settings(row.runs.values()) for row in section.rows}
-    texts = {label: [f"{escape(key)} ({listed(values)})" for key, values in of.items()] for label, of in differing.items()}
-    return [f"The seeds of {escape(label)} differ in {'; '.join(settings)}." for label, settings in texts.items() if settings]
+    sentences = []
+    for row in section.rows:
+        settings = [f"{escape(key)} ({listed(values)})" for key, values in differing_settings(row.runs.values()).items()]
+        sentences += [f"The seeds of {escape(row.label)} differ in {'; '.join(settings)}."] if settings else []
+    return sentences
 
 
 def _superseded(section: Section) -> list[str]:
     pairs = [(old, row.runs[old.replicate]) for row in section.rows for old in row.superseded]
     if not pairs:
         return []
-    runs = (
-        f"{len(pairs)} older runs of the same arm and seeds were"
-        if len(pairs) > 1
-        else "1 older run of the same arm and seeds was"
-    )
-    text = f"{runs} superseded by the latest."
+    runs, were = ("1 older run", "was") if len(pairs) == 1 else (f"{len(pairs)} older runs", "were")
+    text = f"{runs} of the same arm and seeds {were} superseded by the latest."
     if any(old.tags.get(tags.FINGERPRINT) != new.tags.get(tags.FINGERPRINT) for old, new in pairs):
         text += " Code or versions had changed in between: the fingerprints differ."
     keys = {key for pair_of_runs in pairs for key in differing_settings(pair_of_runs)}
@@ -309,10 +289,11 @@ def text_of(row: Row, name: str) -> str:
     if name == P50:
         return _with_interval(row)
     if name == ENERGY:
-        return _of_a_million(row)
-    text = value_text(row, name) or DASH
-    peak = value_text(row, PEAKS[name]) if name in PEAKS and text != DASH else None
-    return f"{text} of {peak}" if peak else text
+        spread = row.spread(ENERGY)
+        return formats.value(MILLION * spread.mean, "J", None if spread.sd is None else MILLION * spread.sd) if spread else DASH
+    text = value_text(row, name)
+    peak = value_text(row, PEAKS[name]) if name in PEAKS and text else None
+    return f"{text} of {peak}" if peak else text or DASH
 
 
 def _with_interval(row: Row) -> str:
@@ -328,48 +309,28 @@ def _with_interval(row: Row) -> str:
     return f"{formats.value(middle, unit)} [{', '.join(formats.plain(end, digits) for end in ends)}]"
 
 
-def _of_a_million(row: Row) -> str:
-    spread = row.spread(ENERGY)
-    return (
-        DASH
-        if spread is None
-        else formats.value(MILLION * spread.mean, "J", None if spread.sd is None else MILLION * spread.sd)
-    )
-
-
 def intro(section: Section, names: list[str]) -> str:
     """What each of the shown figures is; numbers are those that the runs recorded."""
+
+    def worded(text: str, key: str) -> str:
+        """The text with the values that the runs have under this key, empty where none says."""
+        values = listed(run.params[key] for run in section.runs if run.params.get(key, "None") != "None")
+        return text.format(values) if values else ""
+
+    counts = sorted({len(rounds) for run in section.runs if (rounds := run.launches.get(launches.LATENCY))})
+    number = " to ".join(dict.fromkeys(map(str, counts[:1] + counts[-1:])))
+    calls = [text for text in (f"{number} launches" * bool(counts), worded("{} calls", "measure.repeats")) if text]
     words = {
-        "length": _worded(" and {} tokens", _setting(section, "measure.length")),
-        "launches": _by(_launches(section), _setting(section, "measure.repeats")),
-        "threads": _worded(", CPU threads: {}", _setting(section, "measure.threads")),
-        "batches": _worded(" of {} texts", _setting(section, "measure.batch_size")),
-        "texts": _setting(section, "measure.train_batch_size"),
+        "length": worded(" and {} tokens", "measure.length"),
+        "launches": f", {' of '.join(calls)}" if calls else "",
+        "threads": worded(", CPU threads: {}", "measure.threads"),
+        "batches": worded(" of {} texts", "measure.batch_size"),
+        "texts": worded("{}", "measure.train_batch_size"),
     }
     sentences = [sentence.format(**words) for needed, sentence in SENTENCES if present(section, needed)]
-    trained = _setting(section, "environment.threads") if any(name.startswith("finetune/") for name in names) else ""
-    return " ".join([INTRO, *sentences, _worded("CPU threads of training: {}.", trained)]).rstrip()
-
-
-def _worded(text: str, known: str) -> str:
-    return text.format(known) if known else ""
-
-
-def _by(launches: str, calls: str) -> str:
-    """`, 5 launches of 30 calls`, or what is known of it."""
-    known = [f"{number} {name}" for number, name in ((launches, "launches"), (calls, "calls")) if number]
-    return f", {' of '.join(known)}" if known else ""
-
-
-def _setting(section: Section, key: str) -> str:
-    """The values that the runs have under this key, empty where none says."""
-    return listed(run.params[key] for run in section.runs if run.params.get(key, "None") != "None")
-
-
-def _launches(section: Section) -> str:
-    """How many each run has, as 5 or 5 to 10; empty where no run has any."""
-    counts = sorted({len(rounds) for run in section.runs if (rounds := run.launches.get(launches.LATENCY))})
-    return " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
+    trained = any(name.startswith("finetune/") for name in names)
+    threads = worded("CPU threads of training: {}.", "environment.threads") if trained else ""
+    return " ".join([INTRO, *sentences, threads]).rstrip()
 
 
 def paragraphs(comparison: Comparison, section: Section, first: list[str], last: list[str]) -> list[str]:

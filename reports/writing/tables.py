@@ -5,11 +5,12 @@ A column that no row has is left out; a missing number is a dash.
 
 import io
 import math
+from collections import Counter
 from collections.abc import Iterable
 
 from harness import metrics, tags
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric, has_one_vocabulary
-from harness.paired import CONFIDENCE, Spread, Tells, pair
+from harness.paired import CONFIDENCE, Replicate, Spread, Tells, pair
 from reports.comparison.compare import Comparison
 from reports.comparison.section import ACCURACY, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
 from reports.comparison.statistics import MOST_PAIRS, Change, Evidence, Verdict
@@ -34,11 +35,11 @@ LEAST_SHARE = 0.1
 
 def change_text(change: Change, unit: str) -> str:
     """`−12.3 % ▲ better`; a score in points, and in percent of a baseline that is not near 0."""
-    shown = formats.percent(change.percent)
+    size = formats.percent(change.percent)
     if unit in SHARES:
-        in_percent = f" ({shown})" if abs(change.baseline_mean) >= LEAST_SHARE else ""
-        shown = f"{formats.difference(change.absolute, unit)}{in_percent}"
-    return f"{shown} {verdict_text(change, unit)}".rstrip()
+        in_percent = f" ({size})" if abs(change.baseline_mean) >= LEAST_SHARE else ""
+        size = f"{formats.difference(change.absolute, unit)}{in_percent}"
+    return f"{size} {verdict_text(change, unit)}".rstrip()
 
 
 def verdict_text(change: Change, unit: str) -> str:
@@ -46,15 +47,12 @@ def verdict_text(change: Change, unit: str) -> str:
     evidence, words = change.evidence, MARKS.get(change.verdict, "")
     if change.verdict is Verdict.SAME:
         return f"{words} {within(change, unit)}"
-    if evidence is None:
-        return words
-    if change.verdict is Verdict.OPEN and evidence.tells is Tells.NOTHING:
+    if evidence and change.verdict is Verdict.OPEN and evidence.tells is Tells.NOTHING:
         return "no verdict: no better than the constant answer"
-    if change.verdict is Verdict.OPEN and evidence.is_too_noisy:
+    if evidence and change.verdict is Verdict.OPEN and evidence.is_too_noisy:
         return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
-    if change.verdict is Verdict.NOT_RESOLVED:
-        return words + (f": {lacking(change, unit)}" if lacking(change, unit) else "")
-    return words
+    why = lacking(change, unit) if evidence and change.verdict is Verdict.NOT_RESOLVED else ""
+    return f"{words}: {why}" if why else words
 
 
 def within(change: Change, unit: str) -> str:
@@ -75,31 +73,23 @@ def amount(evidence: Evidence, size: float, unit: str) -> str:
 def lacking(change: Change, unit: str) -> str:
     """Why a change is not resolved: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
     evidence = change.evidence
+    replicates = "rounds" if change.by_round else "pretrainings" if change.pretrainings > 1 else "seeds"
+    more = ""  # `needs 12 seeds, 30 min more`
+    if change.needed:
+        number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
+        more = f"needs {number} {replicates}"
+        if change.minutes is not None and change.needed <= MOST_PAIRS:
+            more += f", {formats.plain(change.minutes, 0 if change.minutes >= 10 else 1)} min more"
     if not evidence.has_enough:
-        return more_needed(change) or f"needs {evidence.fewest} {_replicates(change)} or more"
+        return more or f"needs {evidence.fewest} {replicates} or more"
     if evidence.tells is Tells.NO_EQUALITY:
         return "both solve the task"
     if change.is_below_floor:
-        floor = amount(change.evidence, change.evidence.floor, unit)
-        return f"noise floor {floor}" if change.evidence.ratio else f"one item is {floor}"
+        floor = amount(evidence, evidence.floor, unit)
+        return f"noise floor {floor}" if evidence.ratio else f"one item is {floor}"
     if change.is_below_items:
-        reach = amount(evidence, evidence.items_reach(change.factor), unit)
-        return f"the items leave ± {reach}"
-    return more_needed(change)
-
-
-def _replicates(change: Change) -> str:
-    return "rounds" if change.by_round else "pretrainings" if change.pretrainings > 1 else "seeds"
-
-
-def more_needed(change: Change) -> str:
-    """`needs 12 seeds, 30 min more`; empty where that is not known."""
-    if not change.needed:
-        return ""
-    number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
-    known = change.minutes is not None and change.needed <= MOST_PAIRS
-    more = f", {formats.plain(change.minutes, 0 if change.minutes >= 10 else 1)} min more" if known else ""
-    return f"needs {number} {_replicates(change)}{more}"
+        return f"the items leave ± {amount(evidence, evidence.items_reach(change.factor), unit)}"
+    return more
 
 
 def size_text(change: Change, unit: str) -> str:
@@ -107,27 +97,25 @@ def size_text(change: Change, unit: str) -> str:
 
     An interval that is not of 95 % says so: `−0.1 points [−0.4, +0.2] (90 %)` of what is the same.
     """
-    return _size(change, unit) + (f" ({100 * change.confidence:.0f} %)" if _has_other_confidence(change, unit) else "")
-
-
-def _has_other_confidence(change: Change, unit: str) -> bool:
-    return change.interval is not None and unit not in COUNTED_UNITS and change.confidence != CONFIDENCE
-
-
-def _size(change: Change, unit: str) -> str:
     exact = change.interval is None or unit in COUNTED_UNITS
-    in_percent = change.percent is not None and (exact or change.evidence.ratio)
-    if unit in SHARES or not in_percent:
-        return formats.difference(change.absolute, unit, change.interval)
+    confidence = f" ({100 * change.confidence:.0f} %)" if not exact and change.confidence != CONFIDENCE else ""
+    if unit in SHARES or change.percent is None or not (exact or change.evidence.ratio):
+        return formats.difference(change.absolute, unit, change.interval) + confidence
     if exact:
         return formats.percent(change.percent)
-    return formats.difference(change.percent, "%", tuple(100 * end / change.baseline_mean for end in change.interval))
+    ends = tuple(100 * end / change.baseline_mean for end in change.interval)
+    return formats.difference(change.percent, "%", ends) + confidence
 
 
 def short_text(change: Change, unit: str) -> str:
     """`−12.3 % ▲`, of a score in points: the mark alone."""
-    shown = formats.difference(change.absolute, unit) if unit in SHARES else formats.percent(change.percent)
-    return f"{shown} {MARKS.get(change.verdict, '').partition(' ')[0]}".rstrip()
+    size = formats.difference(change.absolute, unit) if unit in SHARES else formats.percent(change.percent)
+    return f"{size} {mark(change)}".rstrip()
+
+
+def mark(change: Change) -> str:
+    """The mark of its verdict without words; empty for a metric that is no merit."""
+    return MARKS.get(change.verdict, "").partition(" ")[0]
 
 
 MEASURES = (
@@ -169,13 +157,12 @@ def columns(section: Section) -> list[str]:
     A pretraining's own loss is no column: losses of different objectives are not comparable.
     """
     if section.is_pretraining:
-        one = has_one_vocabulary(run.params for run in section.runs)
-        return present(section, (name for name in OF_PRETRAINING if not (one and name in PER_BYTE.values())))
-    other = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
-    hidden = {HEADLINE, MAJORITY, f"eval/{section.headline}"}
-    waited = rates_by_the_wall(section)
-    shown = (*(name for name in MEASURES if name not in waited), HEADLINE, *(name for name in other if name not in hidden))
-    return present(section, shown)
+        by_byte = () if has_one_vocabulary(run.params for run in section.runs) else PER_BYTE.values()
+        return present(section, (name for name in OF_PRETRAINING if name not in PER_BYTE.values() or name in by_byte))
+    scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
+    hidden = {HEADLINE, MAJORITY, f"eval/{section.headline}", *rates_by_the_wall(section)}
+    others = [name for name in scores if name not in hidden]
+    return present(section, (*(name for name in MEASURES if name not in hidden), HEADLINE, *others))
 
 
 def rates_by_the_wall(section: Section) -> list[str]:
@@ -198,8 +185,8 @@ def score_title(section: Section) -> str:
     """Which score the headline is, such as accuracy; the word score where no run says it."""
     if section.is_pretraining:
         return metrics.get(ACCURACY).title
-    known = metrics.METRICS.get(f"eval/{section.headline}")
-    return known.title if known else section.headline or metrics.get(HEADLINE).title
+    metric = metrics.METRICS.get(f"eval/{section.headline}")
+    return metric.title if metric else section.headline or metrics.get(HEADLINE).title
 
 
 def value_text(row: Row, name: str) -> str | None:
@@ -240,13 +227,17 @@ def before_after(section: Section) -> str:
 
 def replicates_text(row: Row) -> str:
     """`5 seeds`, `3 pretrainings × 5 seeds`, or `3 pretrainings` where the runs are these."""
-    seeds: dict[str, int] = {}
-    for one in row.runs:
-        seeds[one.pretrain_seed] = seeds.get(one.pretrain_seed, 0) + 1
+    counts = Counter(replicate.pretrain_seed for replicate in row.runs)
+    pretrainings = _counted_noun(str(len(counts)), "pretraining")
     if all(run.is_pretraining for run in row.runs.values()):
-        return _counted_noun(str(len(seeds)), "pretraining")
-    each = _counted_noun(" to ".join(dict.fromkeys((str(min(seeds.values())), str(max(seeds.values()))))), "seed")
-    return each if not any(seeds) else f"{_counted_noun(str(len(seeds)), 'pretraining')} × {each}"
+        return pretrainings
+    each = _counted_noun(" to ".join(dict.fromkeys((str(min(counts.values())), str(max(counts.values()))))), "seed")
+    return f"{pretrainings} × {each}" if any(counts) else each
+
+
+def states_text(states: Iterable[str]) -> str:
+    """`2 failed, 1 running`: how many runs are in each state."""
+    return ", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items()))
 
 
 def _counted_noun(count: str, noun: str) -> str:
@@ -255,18 +246,18 @@ def _counted_noun(count: str, noun: str) -> str:
 
 def constant(section: Section) -> tuple[str, str, str | None]:
     """(name, metric, value) of the answer that ignores the text; no value where no run has it."""
-    if not section.is_pretraining:
-        return "*constant answer*", HEADLINE, majority(section)
-    entropies = [value for row in section.rows for value in row.values(UNIGRAM).values()]
-    return "*unigram entropy*", LOSS, _range(entropies, metrics.get(UNIGRAM).unit)
+    if section.is_pretraining:
+        return "*unigram entropy*", LOSS, _range(section, UNIGRAM, metrics.get(UNIGRAM).unit)
+    return "*constant answer*", HEADLINE, majority(section)
 
 
 def majority(section: Section) -> str | None:
     """The score of always answering the same, a range where the runs differ in it; None where no run has it."""
-    return _range([value for row in section.rows for value in row.values(MAJORITY).values()], "score")
+    return _range(section, MAJORITY, "score")
 
 
-def _range(values: list[float], unit: str) -> str | None:
+def _range(section: Section, name: str, unit: str) -> str | None:
+    values = [value for row in section.rows for value in row.values(name).values()]
     ends = [formats.value(end, unit) for end in (min(values), max(values))] if values else []
     return " to ".join(dict.fromkeys(ends)) or None
 
@@ -274,15 +265,16 @@ def _range(values: list[float], unit: str) -> str | None:
 def differences(section: Section) -> str | None:
     """Paired differences with their interval, p and verdict; None where no arm shares two replicates with the baseline."""
     names = [name for name in columns(section) if not _is_counted(metrics.get(name))]
-    rows = [[section.change(row, name) for name in names] for row in section.rows]
-    shown = [name for index, name in enumerate(names) if any(row[index] and row[index].interval for row in rows)]
+    changes = {row.label: [section.change(row, name) for name in names] for row in section.rows}
+    compared = [
+        index for index in range(len(names)) if any(of_row[index] and of_row[index].interval for of_row in changes.values())
+    ]
     lines = []
-    for row, changes in zip(section.rows, rows, strict=True):
-        pairs = zip(names, changes, strict=True)
-        texts = {name: difference_text(change, metrics.get(name).unit) for name, change in pairs}
-        if any(text != DASH for text in texts.values()):
-            lines.append([escape(row.label), *(texts[name] for name in shown)])
-    return formats.readable(["arm", *(title(section, name) for name in shown)], lines) if lines else None
+    for label, of_row in changes.items():
+        texts = [difference_text(of_row[index], metrics.get(names[index]).unit) for index in compared]
+        if any(text != DASH for text in texts):
+            lines.append([escape(label), *texts])
+    return formats.readable(["arm", *(title(section, names[index]) for index in compared)], lines) if lines else None
 
 
 def pairs_text(change: Change) -> str:
@@ -299,8 +291,13 @@ def differences_intro(section: Section) -> str:
     """How the differences are computed."""
     before = section.before
     paired = [pair(before.runs, row.runs) for row in section.rows if before and row is not before]
-    several = any(len({one.pretrain_seed or other.pretrain_seed for one, other in pairs} - {""}) > 1 for pairs in paired)
-    return DIFFERENCES.format(baseline=escape(section.baseline), level=100 * CONFIDENCE) + CLUSTERS * several
+    clusters = CLUSTERS if any(len(pretrain_seeds(pairs)) > 1 for pairs in paired) else ""
+    return DIFFERENCES.format(baseline=escape(section.baseline), level=100 * CONFIDENCE) + clusters
+
+
+def pretrain_seeds(pairs: Iterable[tuple[Replicate, Replicate]]) -> set[str]:
+    """Seeds of the pretrainings of paired replicates; a replicate without one takes that of the other."""
+    return {before.pretrain_seed or after.pretrain_seed for before, after in pairs} - {""}
 
 
 def _is_counted(metric: Metric) -> bool:
@@ -320,8 +317,8 @@ def difference_text(change: Change | None, unit: str) -> str:
 
 def section_name(comparison: Comparison, section: Section) -> str:
     """The task, and its conditions where the task has several; escaped."""
-    several = sum(other.task == section.task for other in comparison.sections) > 1
-    return escape(section.task) + (f" ({escape(section.conditions)})" if several else "")
+    alone = sum(other.task == section.task for other in comparison.sections) == 1
+    return escape(section.task) + ("" if alone else f" ({escape(section.conditions)})")
 
 
 COLUMNS: dict[str, type] = dict.fromkeys(("task", "conditions", "arm", "model", "scale", "metric", "unit", "direction"), str)
@@ -336,13 +333,14 @@ Line = dict[str, object]
 
 def summary(comparison: Comparison) -> list[Line]:
     """The results of all arms; the baseline's own rows have no change."""
-    return [
-        line
-        for section in comparison.sections
-        for row in section.rows
-        for metric in RESULTS
-        if (line := _line(section, row, metric))
-    ]
+    lines = []
+    for section, row, name in ((of, row, name) for of in comparison.sections for row in of.rows for name in RESULTS):
+        if spread := row.spread(name):
+            metric = metrics.get(name)
+            line = {"task": section.task, "conditions": section.conditions} | arm_columns(row)
+            line |= {"metric": name, "unit": metric.unit, "direction": metric.direction.value}
+            lines.append(line | spread_and_change(spread, section.change(row, name)))
+    return lines
 
 
 def parquet_file(lines: Iterable[Line]) -> bytes:
@@ -355,16 +353,6 @@ def parquet_file(lines: Iterable[Line]) -> bytes:
     content = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(list(lines), schema), content)
     return content.getvalue()
-
-
-def _line(section: Section, row: Row, name: str) -> Line | None:
-    found = row.spread(name)
-    if found is None:
-        return None
-    metric = metrics.get(name)
-    line = {"task": section.task, "conditions": section.conditions} | arm_columns(row)
-    line |= {"metric": name, "unit": metric.unit, "direction": metric.direction.value}
-    return line | spread_and_change(found, section.change(row, name))
 
 
 def arm_columns(row: Row) -> Line:

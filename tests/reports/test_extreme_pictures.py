@@ -141,7 +141,7 @@ def test_changes(comparison: Comparison):
 
 def test_parameter_bars(comparison: Comparison):
     with mpl.rc_context(plots.STYLE):
-        check(drawn(components.parameter_bars(components.groups(comparison))))
+        check(drawn(components.parameter_bars(comparison, components.groups(comparison))))
 
 
 def test_waterfall(comparison: Comparison):
@@ -162,7 +162,7 @@ def test_one_panel_of_long_names(make_run):
     with mpl.rc_context(plots.STYLE):
         check(drawn(overview.change_picture(comparison)))
         check(drawn(components.waterfall(comparison.sections[0], "model")))
-        check(drawn(components.parameter_bars(components.groups(comparison))))
+        check(drawn(components.parameter_bars(comparison, components.groups(comparison))))
 
 
 @pytest.mark.parametrize("changes", [2, 5])
@@ -178,7 +178,7 @@ def test_heat_map(make_run, changes: int):
             runs.append(make_run("~".join(["base", *arm]), seed, values, settings, task=task))
     comparison = compare("s", runs)
     with mpl.rc_context(plots.STYLE):
-        figure = effects.heat_map(comparison, effects.found(comparison))
+        figure = effects.heat_map(comparison, effects.designs_of(comparison))
         check(drawn(figure))
     cells = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert len(cells) == 2 * changes * (changes + 1) / 2

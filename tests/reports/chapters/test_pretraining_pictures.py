@@ -14,12 +14,6 @@ from reports.comparison.section import ACCURACY, LOSS
 from reports.writing import plots
 
 
-def test_costs_are_those_of_the_same_step():
-    cost = {step: step**2 * 7.0 for step in range(0, 101, 10)}
-    result = pretraining_pictures.join(cost, {30: 4.0, 35: 3.5, 100: 3.0})
-    assert result == {30: (6300.0, 4.0), 100: (70000.0, 3.0)}
-
-
 @pytest.fixture
 def points(pretrained, study_of) -> Callable[..., list[tuple[float, float]]]:
     """(x, y) of one arm, of the curves of its seeds."""
@@ -35,6 +29,11 @@ def points(pretrained, study_of) -> Callable[..., list[tuple[float, float]]]:
         return list(zip(line.x, line.y, strict=True))
 
     return make
+
+
+def test_costs_are_those_of_the_same_step(points):
+    cost = {step: step**2 * 7.0 for step in range(0, 101, 10)}
+    assert points([cost], [{30: 4.0, 35: 3.5, 100: 3.0}]) == [(6300.0, 4.0), (70000.0, 3.0)]
 
 
 def test_seeds_are_averaged_at_the_steps_that_all_have(points):
