@@ -143,6 +143,8 @@ ON_FAILURE = ("continue", "stop")
 """Values of sweep.on_failure."""
 
 REMOVED = {
+    "measure.half_width": "measure.half_width was removed: leave it out; a session ends once every comparison is decided, or "
+    "after measure.budget_minutes",
     "sweep.lease": "sweep.lease was removed: leave it out; machines that run one sweep share the folder `output`, or are given "
     "its runs by hydra/launcher=submitit_slurm or ray"
 }

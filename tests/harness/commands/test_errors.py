@@ -96,6 +96,7 @@ TYPED = [
     (["-m", "seed=range(0,nan)"], ["seed=range(0,nan) makes nan runs"]),
     (["-m", "hardware.workers=1,2"], ["hardware.workers=1,2 cannot be swept"]),
     (["-m", "sweep.lease=tracking", "seed=1,2"], ["sweep.lease was removed: leave it out"]),
+    (["measure.half_width=0.05"], ["measure.half_width was removed: leave it out"]),
     (["hardware.dtype=bf8"], ["hardware.dtype", "bf8", "fp32", "bf16"]),
     (["model.hidden_act=swish"], ["model.hidden_act", "swish", "gelu"]),
     (["data.source=disk"], ["data.source", "disk", "hub", "local"]),

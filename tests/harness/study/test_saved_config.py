@@ -102,7 +102,11 @@ def test_a_config_that_an_earlier_version_saved_is_read(compose, output):
     (item,) = planned(compose, output)
     config = saved(item, output)
     path = output / "config.yaml"
-    path.write_text(path.read_text().replace("sweep:\n", "sweep:\n  lease: folder\n"))
+    path.write_text(
+        path.read_text()
+        .replace("sweep:\n", "sweep:\n  lease: folder\n")
+        .replace("measure:\n", "measure:\n  half_width: 0.05\n")
+    )
     assert resolve.load(path) == config
 
 
