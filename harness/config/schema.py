@@ -146,7 +146,7 @@ REMOVED = {
     "measure.half_width": "measure.half_width was removed: leave it out; a session ends once every comparison is decided, or "
     "after measure.budget_minutes",
     "sweep.lease": "sweep.lease was removed: leave it out; machines that run one sweep share the folder `output`, or are given "
-    "its runs by hydra/launcher=submitit_slurm or ray"
+    "its runs by hydra/launcher=submitit_slurm or ray",
 }
 """Key of an earlier version -> what is said where it is set."""
 
