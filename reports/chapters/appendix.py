@@ -112,7 +112,7 @@ AGAIN = ("rerun=true", "sweep.retime=true", "sweep.quiet=true", "-q", "--quiet")
 def reproduce(study: Study) -> Chapter:
     """One row a command; empty where no run says its own."""
     comparison = study.comparison
-    labels = {run.run_id: row.label for one in comparison.sections for row in one.rows for run in row.runs.values()}
+    labels = {run.run_id: row.label for part in comparison.sections for row in part.rows for run in row.runs.values()}
     rows = []
     for command, runs in commands(run for run in comparison.runs if not run.elsewhere).items():
         arms = in_order({labels[run.run_id] for run in runs}, comparison.baseline)

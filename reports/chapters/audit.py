@@ -96,7 +96,8 @@ def by_length(claims: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, b
     """
     captions, pictures = {}, {}
     for claim in claims:
-        curves = [one for one in claim["readings"] if not one["beside"] and one.get("unit") == "share" and _line(one)]
+        shares = [reading for reading in claim["readings"] if not reading["beside"] and reading.get("unit") == "share"]
+        curves = [reading for reading in shares if _line(reading)]
         if any(len(_line(reading)) >= FEWEST for reading in curves):
             name = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"claim_{claim['name']}.svg")
             captions[name], pictures[name] = CAPTION.format(claim=escape(claim["claim"])), (panels, curves)

@@ -76,12 +76,11 @@ def _score(run: Run, tag: str) -> str:
 
 
 def _table(comparison: Comparison, sections: list[Section]) -> str:
-    labels = [label for label in comparison.labels if any(row.label == label for part in sections for row in part.rows)]
+    labels = [label for label in comparison.labels if any(section.row_of(label) for section in sections)]
     lines = []
     for section in sections:
-        rows = {row.label: row for row in section.rows}
         first = next(run for run in section.runs if outcome(run))
-        texts = [_score_text(rows[label]) if label in rows else DASH for label in labels]
+        texts = [_score_text(row) if (row := section.row_of(label)) else DASH for label in labels]
         lines.append([section_name(comparison, section), _score(first, CHANCE), _score(first, CEILING), *texts])
     return formats.table(["task", "chance", "ceiling", *(escape(label) for label in labels)], lines)
 
@@ -96,5 +95,5 @@ def _score_text(row: Row) -> str:
     result = Outcome.DISAGREE if against else judged[0][1]
     of_runs = f" ({against} of {len(judged)} runs)" if against and len(judged) > 1 else ""
     expected = "; ".join(dict.fromkeys(_expected(run) for run, _ in judged))
-    shown = "" if result is Outcome.OPEN else f"<br>{result.value}{of_runs}"
-    return f"{formats.value(spread.mean, 'score', spread.sd)}<br>{expected}{shown}"
+    verdict = "" if result is Outcome.OPEN else f"<br>{result.value}{of_runs}"
+    return f"{formats.value(spread.mean, 'score', spread.sd)}<br>{expected}{verdict}"

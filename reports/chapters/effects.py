@@ -85,7 +85,6 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
     wide = 5.6 + plots.wider(name for _, rows in panels for name in short_names(rows).values())
     figure, axes = grid(len(panels), wide=wide, high=1.1 + 0.24 * tallest, most=2, margin=0)
     reach = max(abs(end) for _, rows in panels for change in rows.values() for end in change.interval) * POINTS * 1.08
-    titles = plots.panel_names(comparison)
     for panel, (design, rows) in zip(axes, panels, strict=True):
         panel.axvline(0, color="0.6", linewidth=1)
         for place, (name, change) in enumerate(rows.items()):
@@ -94,7 +93,7 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
             panel.plot(change.absolute * POINTS, place, marker="o", color="black", markersize=4.5, label=label)
         panel.set_yticks(range(len(rows)), list(short_names(rows).values()))
         panel.set(xlabel="score (points)", xlim=(-reach, reach), ylim=(tallest - 0.4, -0.6))
-        panel.set_title(titles[comparison.sections.index(design.section)])
+        panel.set_title(tables.panel_name(comparison, design.section))
         panel.grid(False, axis="y")
     return figure
 
@@ -115,7 +114,7 @@ def cells(design: Design) -> dict[tuple[str, str], Change]:
     """
     effects = factorial.effects(design)
     changes = factorial.changes(design, HEADLINE, effects)
-    places = {(one.factors[-1], one.factors[0]): changes[one.key] for one in effects if one.kind in (MAIN, INTERACTION)}
+    places = {(of.factors[-1], of.factors[0]): changes[of.key] for of in effects if of.kind in (MAIN, INTERACTION)}
     return {place: change for place, change in places.items() if change and change.interval}
 
 
@@ -128,10 +127,9 @@ def heat_map(comparison: Comparison, designs: list[Design]) -> Figure | None:
     names = max(len(name) for design, _ in panels for name in short_names(design.factors).values()) * plots.LEGEND_LETTER + 0.6
     figure, axes = grid(len(panels), wide=CELL * most + names, high=0.42 * most + 0.9, most=2, margin=0)
     reach = max(LEAST, *(abs(change.absolute) * POINTS for _, changes in panels for change in changes.values()))
-    titles = plots.panel_names(comparison)
     for panel, (design, changes) in zip(axes, panels, strict=True):
         _map_panel(panel, design.factors, changes, reach)
-        panel.set_title(f"{titles[comparison.sections.index(design.section)]}, score (points)")
+        panel.set_title(f"{tables.panel_name(comparison, design.section)}, score (points)")
     return figure
 
 

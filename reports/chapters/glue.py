@@ -134,8 +134,8 @@ def table(glue: Glue) -> str:
     """Rows are arms and last the constant answer, columns are tasks and their average where there is one."""
     heads = ["arm"]
     for section in glue.sections:
-        known = [(metrics.METRICS.get(name), name) for name in scores_of(section)]
-        titles = [escape(metric.title if metric else name.removeprefix("eval/").replace("_", " ")) for metric, name in known]
+        scores = [(metrics.METRICS.get(name), name) for name in scores_of(section)]
+        titles = [escape(metric.title if metric else name.removeprefix("eval/").replace("_", " ")) for metric, name in scores]
         heads.append(f"{tables.section_name(glue.comparison, section)}: {', '.join(titles)}")
     heads += ["average"] * bool(glue.counted)
     rows = [[escape(label), *_texts(glue, label)] for label in glue.labels]
@@ -199,9 +199,9 @@ def rule(glue: Glue) -> str:
         tasks = listed((section.task for section in glue.counted), most=None)
         averaged = f"the unweighted mean over {len(glue.counted)} tasks, {tasks}"
     sentences = [f"**Average**: {averaged}. A task's number is the mean of its scores, computed for each replicate."]
-    several = [section.task for section in glue.counted if len(scores_of(section)) > 1]
-    if several:
-        sentences.append(f"The mean score of the first table takes a single score of {listed(several)}, so the two differ.")
+    combined = [section.task for section in glue.counted if len(scores_of(section)) > 1]
+    if combined:
+        sentences.append(f"The mean score of the first table takes a single score of {listed(combined)}, so the two differ.")
     out = [section.task for section in glue.sections if section.task in glue.left_out]
     if out:
         sentences.append(f"Left out of the average: {listed(out)}.")

@@ -115,9 +115,13 @@ def tasks_table(comparison: Comparison) -> list[str]:
     if len(tasks) < 2 and not pretrained:
         return []
     heads = [_head(*column) for column in pretrained]
-    heads += [f"{tables.section_name(comparison, one)}: {escape(tables.score_title(one))}" for one in tasks]
+    heads += [f"{tables.section_name(comparison, section)}: {escape(tables.score_title(section))}" for section in tasks]
     rows = [
-        [escape(label), *(cell(over, label, name) for over, name, _ in pretrained), *(_score(one, label) for one in tasks)]
+        [
+            escape(label),
+            *(cell(over, label, name) for over, name, _ in pretrained),
+            *(_score(section, label) for section in tasks),
+        ]
         for label in comparison.labels
     ]
     constants = [tables.majority(section) or DASH for section in tasks]

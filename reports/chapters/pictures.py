@@ -9,7 +9,7 @@ from harness import metrics
 from reports.comparison.compare import Comparison, Curve, Study
 from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, MAJORITY, Row, Section
-from reports.writing import plots
+from reports.writing import plots, tables
 from reports.writing.formats import Chapter
 from reports.writing.plots import (
     ArmStyle,
@@ -39,14 +39,14 @@ MARK = 9.0
 
 def chapter(study: Study) -> Chapter:
     """Empty where there are no numbers for any of the pictures."""
-    comparison, names, drawn = study.comparison, plots.panel_names(study.comparison), plots.drawn_arms(study.comparison)
+    comparison, drawn = study.comparison, plots.drawn_arms(study.comparison)
     rows = [row for section in comparison.sections for row in section.rows if row.label in drawn]
     curves = study.curves_of([run for row in rows for run in row.runs.values()], TRAINING_LOSS)
     files = plots.drawn(
         {
-            "score_parameters.svg": (score_against, comparison, names, "model/params_total"),
-            "score_latency.svg": (score_against, comparison, names, judged_by("inference/latency_ms_p50", comparison.has)),
-            "loss.svg": (loss_curves, comparison, names, curves),
+            "score_parameters.svg": (score_against, comparison, "model/params_total"),
+            "score_latency.svg": (score_against, comparison, judged_by("inference/latency_ms_p50", comparison.has)),
+            "loss.svg": (loss_curves, comparison, curves),
         }
     )
     if not files:
@@ -54,33 +54,33 @@ def chapter(study: Study) -> Chapter:
     return Chapter(["## Pictures", *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
 
 
-def score_against(comparison: Comparison, names: dict[int, str], metric: str) -> Figure | None:
-    """Score against `metric`, one panel a section (`names` by its index); None where no run has both."""
-    drawn, panels = plots.drawn_arms(comparison), {}
-    for index, section in enumerate(comparison.sections):
+def score_against(comparison: Comparison, metric: str) -> Figure | None:
+    """Score against `metric`, one panel a section; None where no run has both."""
+    drawn, panels = plots.drawn_arms(comparison), []
+    for section in comparison.sections:
         rows = [row for row in section.rows if row.label in drawn and row.spread(HEADLINE) and row.spread(metric)]
         if rows:
-            panels[index] = {row.label: row for row in rows}
+            panels.append((section, {row.label: row for row in rows}))
     if not panels:
         return None
     styles = arm_styles(comparison.labels)
-    factor, letter = axis_unit(metric, [row.mean(metric) for rows in panels.values() for row in rows.values()])
+    factor, letter = axis_unit(metric, [row.mean(metric) for _, rows in panels for row in rows.values()])
     figure, axes = grid(len(panels))
     reached = [
-        [row.mean(HEADLINE) + side * sd(row, HEADLINE) for row in rows.values() for side in (-1, 1)] for rows in panels.values()
+        [row.mean(HEADLINE) + side * sd(row, HEADLINE) for row in rows.values() for side in (-1, 1)] for _, rows in panels
     ]
     same_span(axes, reached, LEAST_SPAN, highest=1.0)
     constants: list[Line2D] = []
-    for panel, (index, rows) in zip(axes, panels.items(), strict=True):
-        section = comparison.sections[index]
+    for panel, (section, rows) in zip(axes, panels, strict=True):
         scale_axis(panel, [row.mean(metric) / factor for row in rows.values()])
-        panel.set(title=names[index], xlabel=f"{metric_title(metric)} ({letter})", ylabel=score_title(section))
+        panel.set(title=tables.panel_name(comparison, section), ylabel=score_title(section))
+        panel.set(xlabel=f"{metric_title(metric)} ({letter})")
         _room_at_the_sides(panel, [(row.mean(metric), sd(row, metric)) for row in rows.values()], factor)
         constants += _constant(panel, section)
-    handles = [handle(style) for label, style in styles.items() if any(label in rows for rows in panels.values())]
+    handles = [handle(style) for label, style in styles.items() if any(label in rows for _, rows in panels)]
     legend(figure, handles + constants[:1])
     plots.lay_out(figure)  # marks stand side by side in inches
-    for panel, rows in zip(axes, panels.values(), strict=True):
+    for panel, (_, rows) in zip(axes, panels, strict=True):
         points = [(row.mean(metric) / factor, row.mean(HEADLINE)) for row in rows.values()]
         for row, point, place in zip(rows.values(), points, plots.side_by_side(figure, panel, points, MARK), strict=True):
             _point(panel, row, metric, factor, point, styles[row.label], place)
@@ -132,29 +132,29 @@ def _constant(axes: Axes, section: Section) -> list[Line2D]:
     return []
 
 
-def loss_curves(comparison: Comparison, names: dict[int, str], curves: Curve) -> Figure | None:
+def loss_curves(comparison: Comparison, curves: Curve) -> Figure | None:
     """Training loss by step, mean over replicates, smoothed, and for few arms unsmoothed too; None without curves."""
-    panels, drawn = {}, plots.drawn_arms(comparison)
-    for index, section in enumerate(comparison.sections):
+    panels, drawn = [], plots.drawn_arms(comparison)
+    for section in comparison.sections:
         means = {}
         for row in section.rows:
             of_seeds = [curves[run.run_id] for run in row.runs.values() if curves.get(run.run_id)]
             if row.label in drawn and of_seeds and len(mean := mean_curve(of_seeds)) > 1:
                 means[row.label] = mean
         if means:
-            panels[index] = means
+            panels.append((section, means))
     if not panels:
         return None
     styles = arm_styles(comparison.labels)
     figure, axes = grid(len(panels), wide=4.2)
     of_kind: dict[str | None, list[Axes]] = {}
-    for panel, (index, means) in zip(axes, panels.items(), strict=True):
+    for panel, (section, means) in zip(axes, panels, strict=True):
         plots.draw_smoothed(panel, means, styles)
-        panel.set(title=names[index], xlabel="training step", ylabel="training loss")
-        of_kind.setdefault(comparison.sections[index].runs[0].params.get("task.kind"), []).append(panel)
+        panel.set(title=tables.panel_name(comparison, section), xlabel="training step", ylabel="training loss")
+        of_kind.setdefault(section.runs[0].params.get("task.kind"), []).append(panel)
     for of_one_kind in of_kind.values():  # squared errors are larger than cross-entropies
         lows, highs = zip(*(panel.get_ylim() for panel in of_one_kind), strict=True)
         for panel in of_one_kind:
             panel.set_ylim(bottom=min(0, *lows), top=max(highs))
-    legend(figure, plots.arm_handles(styles, panels.values(), marked=False))
+    legend(figure, plots.arm_handles(styles, [means for _, means in panels], marked=False))
     return figure

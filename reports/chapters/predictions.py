@@ -19,7 +19,7 @@ MOST_ARMS = 3
 
 def on_items(study: Study, title: str, intro: str, of_section: Callable[[Study, Section], list[str]]) -> Chapter:
     """The paragraphs of every comparison on a task, after an introduction that names the baseline; empty if there are none."""
-    sections = [one for one in study.comparison.sections if one.before is not None and not one.is_pretraining]
+    sections = [part for part in study.comparison.sections if part.before is not None and not part.is_pretraining]
     paragraphs = [part for section in sections for part in of_section(study, section)]
     intro = intro.format(baseline=escape(study.comparison.baseline), most=MOST_ARMS)
     return Chapter([title, intro, *paragraphs] if paragraphs else [])
@@ -27,8 +27,8 @@ def on_items(study: Study, title: str, intro: str, of_section: Callable[[Study, 
 
 def drawn_rows(study: Study, section: Section) -> list[Row]:
     """The arms that the pictures show, without the baseline."""
-    chosen = plots.drawn_arms(study.comparison)
-    return [row for row in section.rows if row is not section.before and row.label in chosen]
+    drawn = plots.drawn_arms(study.comparison)
+    return [row for row in section.rows if row is not section.before and row.label in drawn]
 
 
 DISAGREE = """\

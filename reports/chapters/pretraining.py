@@ -24,7 +24,7 @@ OVERLAP_LENGTH = 13
 
 def chapter(study: Study) -> Chapter:
     """Before and after of every pretraining, and the pictures; empty where nothing was pretrained."""
-    comparison, names = study.comparison, plots.panel_names(study.comparison)
+    comparison = study.comparison
     sections = [section for section in comparison.sections if section.is_pretraining]
     if not sections:
         return Chapter()
@@ -34,8 +34,8 @@ def chapter(study: Study) -> Chapter:
         paragraphs += section_text.paragraphs(comparison, section, first, last)
     files = plots.drawn(
         {
-            "masked_loss.svg": (pretraining_pictures.masked_loss, comparison, names, study),
-            "pretrain_loss.svg": (pretraining_pictures.training_loss, comparison, names, study),
+            "masked_loss.svg": (pretraining_pictures.masked_loss, comparison, study),
+            "pretrain_loss.svg": (pretraining_pictures.training_loss, comparison, study),
         }
     )
     return Chapter([*paragraphs, *plots.pictured(pretraining_pictures.CAPTIONS, files)], files)
@@ -45,8 +45,8 @@ def notes(comparison: Comparison, section: Section) -> list[str]:
     """Sentences on a pretraining."""
     sentences = [*_on_plateau(section), *_outside(section)]
     if stem(section.baseline) != stem(comparison.baseline):
-        chosen, here = escape(comparison.baseline), escape(section.baseline)
-        sentences.append(f"The baseline {chosen} was not pretrained: changes here are against {here}, the same encoder.")
+        baseline, here = escape(comparison.baseline), escape(section.baseline)
+        sentences.append(f"The baseline {baseline} was not pretrained: changes here are against {here}, the same encoder.")
     sentences += [*_text(section), *_heads(section), *_parts(section)]
     objectives = dict.fromkeys(pretraining_pictures.objective(run) for run in section.runs)
     if len(objectives) > 1:

@@ -14,7 +14,7 @@ from harness import metrics
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
 from reports.reading.store import Run
-from reports.writing import plots
+from reports.writing import plots, tables
 from reports.writing.formats import prefix
 from reports.writing.plots import (
     ArmStyle,
@@ -69,10 +69,10 @@ Lines = dict[str, Line]
 """Label -> its points."""
 
 
-def masked_loss(comparison: Comparison, names: dict[int, str], study: Study) -> Figure | None:
+def masked_loss(comparison: Comparison, study: Study) -> Figure | None:
     """Held-out masked loss and accuracy, two rows of panels a section, against each cost; None without curves."""
     of_panels = [(measure, cost) for measure in MEASURES for cost in COSTS]
-    sections = {names[index]: part for index, part in enumerate(comparison.sections) if part.is_pretraining}
+    sections = {tables.panel_name(comparison, part): part for part in comparison.sections if part.is_pretraining}
     panels: dict[str, list[Lines]] = {}
     for name, section in sections.items():
         drawn = [{row.label: points(row, cost, measure, study) for row in section.rows} for measure, cost in of_panels]
@@ -112,8 +112,8 @@ def _draw(axes: Axes, names: tuple[str, str], lines: Lines, styles: dict[str, Ar
         axes.plot(line.x / factor, line.y, label=label, **style)
     if axes.get_xscale() == "linear":
         axes.set_xlim(left=0)
-    axes.set(xlabel=f"{cost.title} ({unit})" if unit else cost.title)
-    axes.set(ylabel=measure.title if measure.unit == "share" else f"{measure.title} ({measure.unit})")
+    axes.set(xlabel=plots.with_unit(cost.title, unit))
+    axes.set(ylabel=plots.with_unit(measure.title, measure.unit.removeprefix("share")))
 
 
 def _scale(axes: Axes, cost: str, lines: list[Line]) -> tuple[float, str]:
@@ -161,9 +161,9 @@ def training_line(row: Row, study: Study) -> Line:
     return Line(np.interp(loss.x, spent.x, spent.y), loss.y)
 
 
-def training_loss(comparison: Comparison, names: dict[int, str], study: Study) -> Figure | None:
+def training_loss(comparison: Comparison, study: Study) -> Figure | None:
     """Training loss against tokens, one panel an objective (losses of two do not compare); None without curves."""
-    sections = [(names[index], part) for index, part in enumerate(comparison.sections) if part.is_pretraining]
+    sections = [(tables.panel_name(comparison, part), part) for part in comparison.sections if part.is_pretraining]
     panels: dict[str, Lines] = {}
     for name, section in sections:
         for row in section.rows:
@@ -180,4 +180,4 @@ def _train(axes: Axes, lines: Lines, styles: dict[str, ArmStyle]) -> None:
     factor, unit = cost_unit(TOKENS, max(line.x.max() for line in lines.values()))
     plots.draw_smoothed(axes, lines, styles, factor)
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.set(xlabel=f"{metrics.get(TOKENS).title} ({unit})" if unit else metrics.get(TOKENS).title, ylabel="training loss")
+    axes.set(xlabel=plots.with_unit(metrics.get(TOKENS).title, unit), ylabel="training loss")

@@ -166,5 +166,4 @@ def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle])
         axes.errorbar([tokens / factor for tokens in line], means, bars, label=label, **style)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    title = metrics.get("pretrain/tokens").title
-    axes.set(xlabel=f"{title} ({unit})" if unit else title, ylabel=metrics.get(SCORE).title)
+    axes.set(xlabel=plots.with_unit(metrics.get("pretrain/tokens").title, unit), ylabel=metrics.get(SCORE).title)

@@ -160,13 +160,9 @@ def drawn_note(comparison: Comparison) -> list[str]:
     return [text] if count > MOST_ARMS else []
 
 
-def panel_names(comparison: Comparison) -> dict[int, str]:
-    """A title for each section's panel: its task, and its conditions where the task has several."""
-    tasks = [section.task for section in comparison.sections]
-    return {
-        index: f"{section.task} ({section.conditions})" if tasks.count(section.task) > 1 else section.task
-        for index, section in enumerate(comparison.sections)
-    }
+def with_unit(title: str, unit: str) -> str:
+    """`tokens (M)`."""
+    return f"{title} ({unit})" if unit else title
 
 
 def svg(figure: Figure) -> bytes:

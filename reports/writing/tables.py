@@ -228,7 +228,7 @@ def before_after(section: Section) -> str:
 def replicates_text(row: Row) -> str:
     """`5 seeds`, `3 pretrainings × 5 seeds`, or `3 pretrainings` where the runs are these."""
     counts = Counter(replicate.pretrain_seed for replicate in row.runs)
-    pretrainings = _counted_noun(str(len(counts)), "pretraining")
+    pretrainings = _counted_noun(len(counts), "pretraining")
     if all(run.is_pretraining for run in row.runs.values()):
         return pretrainings
     each = _counted_noun(" to ".join(dict.fromkeys((str(min(counts.values())), str(max(counts.values()))))), "seed")
@@ -240,8 +240,8 @@ def states_text(states: Iterable[str]) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items()))
 
 
-def _counted_noun(count: str, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != '1')}"
+def _counted_noun(count: int | str, noun: str) -> str:
+    return f"{count} {noun}{'s' * (str(count) != '1')}"
 
 
 def constant(section: Section) -> tuple[str, str, str | None]:
@@ -280,11 +280,11 @@ def differences(section: Section) -> str | None:
 def pairs_text(change: Change) -> str:
     """`5 rounds`, `5 seeds`, `15 seeds of 3 pretrainings` or `3 pretrainings`: what this change is computed from."""
     if change.by_round:
-        return _counted_noun(str(change.n), "round")
+        return _counted_noun(change.n, "round")
     if change.pretrainings and change.n == change.pretrainings:
-        return _counted_noun(str(change.n), "pretraining")
-    seeds = _counted_noun(str(change.n), "seed")
-    return seeds + (f" of {_counted_noun(str(change.pretrainings), 'pretraining')}" if change.pretrainings else "")
+        return _counted_noun(change.n, "pretraining")
+    seeds = _counted_noun(change.n, "seed")
+    return seeds + (f" of {_counted_noun(change.pretrainings, 'pretraining')}" if change.pretrainings else "")
 
 
 def differences_intro(section: Section) -> str:
@@ -317,8 +317,13 @@ def difference_text(change: Change | None, unit: str) -> str:
 
 def section_name(comparison: Comparison, section: Section) -> str:
     """The task, and its conditions where the task has several; escaped."""
+    return escape(panel_name(comparison, section))
+
+
+def panel_name(comparison: Comparison, section: Section) -> str:
+    """The name of a section as it is, for a picture."""
     alone = sum(other.task == section.task for other in comparison.sections) == 1
-    return escape(section.task) + ("" if alone else f" ({escape(section.conditions)})")
+    return section.task if alone else f"{section.task} ({section.conditions})"
 
 
 COLUMNS: dict[str, type] = dict.fromkeys(("task", "conditions", "arm", "model", "scale", "metric", "unit", "direction"), str)

@@ -117,7 +117,7 @@ def check(figure: Figure) -> None:
 @pytest.mark.parametrize("metric", [TOTAL, LATENCY])
 def test_scores_against_cost(comparison: Comparison, metric: str):
     with mpl.rc_context(plots.STYLE):
-        figure = drawn(pictures.score_against(comparison, plots.panel_names(comparison), metric))
+        figure = drawn(pictures.score_against(comparison, metric))
     check(figure)
     for axes in (one for one in figure.axes if one.get_visible()):
         places = marks(axes)

@@ -11,7 +11,7 @@ def test_losses_of_one_kind_share_an_axis_and_squared_errors_have_their_own(make
     """A similarity from 0 to 5 begins at a squared error of 9: beside it all cross-entropies are a flat line."""
     runs = [make_run(task=task, params={"task.kind": own}) for task, own in (("cola", "classification"), ("other", kind))]
     curves = {runs[0].run_id: {1: 0.7, 2: 0.5}, runs[1].run_id: {1: 9.0, 2: 2.0}}
-    cola, other = pictures.loss_curves(compare("s", runs), {0: "cola", 1: "other"}, curves).axes[:2]
+    cola, other = pictures.loss_curves(compare("s", runs), curves).axes[:2]
     assert cola.get_ylim()[0] == other.get_ylim()[0] == 0
     assert cola.get_ylim()[1] == pytest.approx(top_of_cola, rel=0.3)
     assert other.get_ylim()[1] == pytest.approx(9, rel=0.3)

@@ -47,8 +47,7 @@ def test_picture_is_drawn_and_laid_out_once(study, monkeypatch):
 
     monkeypatch.setattr(Figure, "draw", counted(Figure.draw))
     monkeypatch.setattr(ConstrainedLayoutEngine, "execute", counted(ConstrainedLayoutEngine.execute))
-    names = plots.panel_names(study.comparison)
-    assert plots.draw(pictures.score_against, study.comparison, names, "model/params_total")
+    assert plots.draw(pictures.score_against, study.comparison, "model/params_total")
     assert len(calls) == 2
 
 
