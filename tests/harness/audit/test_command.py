@@ -84,12 +84,14 @@ def test_true_and_false_claims_get_their_verdicts(audit, tmp_path):
     assert code == 0
     assert BLOCKS in out
     assert max(map(len, out.splitlines()[:-1])) <= 100
-    assert "python -m harness -m model=gpt,base task=sst2" in out
-    assert "5 claims: 1 confirmed, 1 refuted, 1 holds only where, 1 undecided, 1 not testable here" in out
     record = json.loads((tmp_path / "multirun" / "audit" / "audit.json").read_text())
     assert [claim["verdict"] for claim in record["claims"]][:3] == ["confirmed", "refuted", "holds only where"]
     pairs = record["claims"][2]["readings"][0]["points"]
     assert [point["where"]["length"] for point in pairs] == [8, 32, 64]
+    code, out, _ = audit("claims=made_up", "where=verdict=refuted")
+    assert (code, out.count("BERT-base")) == (0, 1)
+    assert "1 claim: 1 refuted" in out
+    assert "109,483,779" in out
 
 
 CARRIED = """
@@ -145,13 +147,6 @@ def test_runs_of_a_finished_sweep_are_compared(audit, sweep, tmp_path):
     assert code == 0
     assert re.search(r"undecided +GPT is better · needs", out), out
     assert re.search(r"\(task bag, scale tiny, max_steps 12, pairs 1\); claimed better", " ".join(out.split())), out
-
-
-def test_rows_are_filtered(audit):
-    code, out, _ = audit("claims=made_up", "where=verdict=refuted")
-    assert (code, out.count("BERT-base")) == (0, 1)
-    assert "1 claim: 1 refuted" in out
-    assert "109,483,779" in out
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ from harness.training.measured_steps import TrainingSteps
 from models.heads import build_classifier
 
 CONF = Path(__file__).parents[3] / "conf"
-MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+AS_BASE = {"distilbert", "electra", "enhanced_shallow", "mbert", "roberta"}
+"""Variants with the parts of another one, of other sizes."""
+MODELS = sorted({path.stem for path in (CONF / "model").glob("*.yaml")} - AS_BASE)
 OF_OPERATOR = {
     "EmbeddingBackward0": "embeddings",
     "NativeLayerNormBackward0": "norms",
