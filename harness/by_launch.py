@@ -8,11 +8,11 @@ in a session, and its time in a round is the mean of both.
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness import metrics
 from harness.metrics import DEVICE_LATENCY, DEVICE_THROUGHPUT, DEVICE_TIME, DEVICE_TRAINING, LATENCY, THROUGHPUT, TRAINING
-from harness.paired import CLOCK, LEVEL, Difference, geometric_mean, holm, mean_interval, scattered, spread, t_quantile
+from harness.paired import CLOCK, LEVEL, Difference, geometric_mean, holm, of_differences, scattered, spread
 
 DRIFT = {LATENCY: -1, THROUGHPUT: 1, TRAINING: 1, DEVICE_LATENCY: -1, DEVICE_THROUGHPUT: 1, DEVICE_TRAINING: 1}
 """Measured in every launch -> power of the reference time to multiply it by: -1 for a time, 1 for a rate."""
@@ -31,33 +31,6 @@ REFERENCES = {
 
 History = dict[str, dict[int, float]]
 """Metric of a launch -> round -> value."""
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Mean of log(after / before) over `rounds`, and its interval: None for a single round."""
-
-    rounds: int
-    log: float
-    interval: tuple[float, float] | None
-
-    @property
-    def difference(self) -> Difference:
-        """The mean log ratio with its standard error."""
-        error = None
-        if self.interval is not None:
-            error = (self.interval[1] - self.interval[0]) / 2 / t_quantile(self.rounds - 1)
-        return Difference(self.rounds, self.log, error, freedom=self.rounds - 1, independent=self.rounds)
-
-    @property
-    def percent(self) -> float:
-        """Change in percent of the value before."""
-        return percent(self.log)
-
-    @property
-    def percents(self) -> tuple[float, float] | None:
-        """The interval's ends, in percent of the value before."""
-        return None if self.interval is None else (percent(self.interval[0]), percent(self.interval[1]))
 
 
 def percent(log: float) -> float:
@@ -90,8 +63,8 @@ def logs_of(history: History, metric: str) -> dict[int, float]:
 
 def reference_of(history: History, metric: str) -> dict[int, float]:
     """Round -> log of the time of the reference workload beside this metric."""
-    found = next((history[name] for name in REFERENCES[metric] if name in history), {})
-    return {step: math.log(time) for step, time in found.items() if time > 0}
+    times = next((history[name] for name in REFERENCES[metric] if name in history), {})
+    return {step: math.log(time) for step, time in times.items() if time > 0}
 
 
 def merged(histories: Sequence[History]) -> History:
@@ -99,13 +72,13 @@ def merged(histories: Sequence[History]) -> History:
     first, *others = histories
     if not others:
         return first
-    found = dict(first)
+    mean = dict(first)
     for name in {*DRIFT, *(reference for names in REFERENCES.values() for reference in names)} & set(first):
         each = [history.get(name, {}) for history in histories]
         shared = [step for step in first[name] if all(values.get(step, 0.0) > 0 for values in each)]
         if shared:
-            found[name] = {step: geometric_mean([values[step] for values in each]) for step in shared}
-    return found
+            mean[name] = {step: geometric_mean([values[step] for values in each]) for step in shared}
+    return mean
 
 
 def differences(metric: str, before: History, after: History, with_reference: bool) -> dict[int, float]:
@@ -114,10 +87,14 @@ def differences(metric: str, before: History, after: History, with_reference: bo
     return {step: later[step] - earlier[step] for step in later if step in earlier}
 
 
-def compared(metric: str, before: History, after: History, with_reference: bool = True) -> Ratio | None:
-    """Paired by round, with Student's t interval; None where no round has both."""
-    logs = list(differences(metric, before, after, with_reference).values())
-    return Ratio(len(logs), *mean_interval(logs)) if logs else None
+def compared(metric: str, before: History, after: History, with_reference: bool = True) -> Difference | None:
+    """The mean log(after / before) of the rounds that both have, judged by the t test alone; None where they share none."""
+    return of_rounds([*differences(metric, before, after, with_reference).values()])
+
+
+def of_rounds(logs: Sequence[float]) -> Difference | None:
+    """The mean of one log ratio a round; None without any."""
+    return replace(of_differences(logs), p=None) if logs else None
 
 
 def reference_helps(metric: str, pairs: Iterable[tuple[History, History]]) -> bool:
@@ -132,7 +109,7 @@ def reference_helps(metric: str, pairs: Iterable[tuple[History, History]]) -> bo
     return scatter[True] < scatter[False]
 
 
-def noise_floor(pair: Ratio | None) -> float | None:
+def noise_floor(pair: Difference | None) -> float | None:
     """Largest log ratio in the interval of an A/A replicate; None where it has no interval."""
     return max(abs(end) for end in pair.interval) if pair and pair.interval else None
 
@@ -193,11 +170,11 @@ class Table:
         share = independent(number)
         both = merged([self.first, self.again])
         with_reference = corrects(self.metric, [(self.first, self.again)])
-        ratios = [compared(self.metric, both, arm, with_reference) for arm in self.arms]
-        found = [scattered(ratio.difference, CLOCK) for ratio in ratios if ratio and ratio.interval]
-        factors, margin = holm([one.t_test_p() for one in found]), math.log1p(metrics.RELATIVE_MARGIN.size)
+        changes = [compared(self.metric, both, arm, with_reference) for arm in self.arms]
+        tested = [scattered(change, CLOCK) for change in changes if change and change.interval]
+        factors, margin = holm([change.t_test_p() for change in tested]), math.log1p(metrics.RELATIVE_MARGIN.size)
         decided = [
-            share * factor * one.t_test_p() <= LEVEL or one.is_within(margin, LEVEL / share)
-            for one, factor in zip(found, factors, strict=True)
+            share * factor * change.t_test_p() <= LEVEL or change.is_within(margin, LEVEL / share)
+            for change, factor in zip(tested, factors, strict=True)
         ]
         return len(self.arms) - sum(decided)

@@ -227,12 +227,6 @@ def _crossed_error(of_pretrainings: list[float], of_seeds: list[float]) -> tuple
     return math.sqrt(total), min(satterthwaite, *(freedom for _, freedom in errors))
 
 
-def mean_interval(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
-    """Mean and Student's t interval of it, None for a single value; ValueError without values."""
-    found = of_differences(values)
-    return found.mean, found.interval
-
-
 @functools.cache
 def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
     """Two-sided quantile of Student's t."""

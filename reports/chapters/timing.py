@@ -62,7 +62,8 @@ def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[li
         for column in columns:
             ratio = pair.ratio(compared[column]) if pair and column in compared else None
             floor = launches.noise_floor(ratio) if ratio else None
-            measured.append(formats.difference(ratio.percent, "%", ratio.percents) if ratio else DASH)
+            ends = tuple(map(by_launch.percent, ratio.interval)) if ratio and ratio.interval else None
+            measured.append(formats.difference(by_launch.percent(ratio.mean), "%", ends) if ratio else DASH)
             measured.append(DASH if floor is None else formats.value(by_launch.percent(floor), "%"))
         divided = ", ".join(text for text, launch in compared.items() if pair and launch in pair.corrected)
         arm = escape(_name(sessions, [pair.first])) if pair else DASH

@@ -16,7 +16,6 @@ from harness.by_launch import (
     DRIFT,
     REFERENCE,
     History,
-    Ratio,
     compared,
     corrected,
     corrects,
@@ -24,10 +23,11 @@ from harness.by_launch import (
     logs_of,
     merged,
     noise_floor,
+    of_rounds,
     reference_of,
 )
 from harness.metrics import Compared, Metric
-from harness.paired import CLOCK, Difference, Replicate, Spread, geometric_mean, grouped, mean_interval, scattered, spread
+from harness.paired import CLOCK, Difference, Replicate, Spread, geometric_mean, grouped, scattered, spread
 from reports.comparison import cached_method
 from reports.comparison.statistics import Evidence, margin_of
 from reports.reading.store import Run
@@ -59,7 +59,7 @@ def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | 
     for each in by_session:
         if common := set.intersection(*map(set, each)):
             logs = [math.fsum(one[step] for one in each) / len(each) for step in sorted(common)]
-            parts.append(Ratio(len(logs), *mean_interval(logs)).difference)
+            parts.append(of_rounds(logs))
     if len(parts) < 2:
         return parts[0] if parts else None
     mean, rounds = math.fsum(part.mean for part in parts) / len(parts), sum(part.n for part in parts)
@@ -148,7 +148,7 @@ class Pair:
     second: Series
     corrected: frozenset[str] = frozenset()
 
-    def ratio(self, launch: str) -> Ratio | None:
+    def ratio(self, launch: str) -> Difference | None:
         """Second over first, of one metric of a launch."""
         return compared(launch, self.first.history, self.second.history, launch in self.corrected)
 

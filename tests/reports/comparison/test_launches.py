@@ -5,8 +5,9 @@ import math
 import pytest
 
 from harness import metrics
+from harness.paired import Difference, t_quantile
 from reports.comparison import launches
-from reports.comparison.launches import LATENCY, REFERENCE, THROUGHPUT, Ratio
+from reports.comparison.launches import LATENCY, REFERENCE, THROUGHPUT
 from reports.comparison.statistics import Verdict
 
 
@@ -14,9 +15,15 @@ def history(values: dict[int, float], reference: dict[int, float] | None = None,
     return {metric: values, REFERENCE: dict.fromkeys(values, 1.0) if reference is None else reference}
 
 
+def ratio(rounds: int, log: float, interval: tuple[float, float] | None) -> Difference:
+    """The mean log ratio of so many rounds, with this interval."""
+    error = (interval[1] - interval[0]) / 2 / t_quantile(rounds - 1) if interval else None
+    return Difference(rounds, log, error, freedom=rounds - 1, independent=rounds)
+
+
 def test_change_is_the_geometric_mean_of_the_rounds_that_both_have():
     result = launches.compared(LATENCY, history({0: 10.0, 1: 10.0, 4: 1.0}), history({0: 20.0, 1: 5.0, 3: 99.0}))
-    assert (result.rounds, result.percent) == (2, pytest.approx(0))
+    assert (result.n, result.mean) == (2, pytest.approx(0))
     half = 12.7062 * math.log(2) / 1  # t(0.975, 1) * sd / sqrt(2); sd of +-log 2 is log 2 * sqrt(2)
     assert result.interval == pytest.approx((-half, half), rel=1e-5)
 
@@ -26,16 +33,15 @@ def test_slow_machine_is_taken_out_of_times_and_rates():
     before = history(dict.fromkeys(slow, 10.0))
     times = history({step: 10.0 * factor * 1.1 for step, factor in slow.items()}, slow)
     rates = history({step: 10.0 / factor * 1.1 for step, factor in slow.items()}, slow, THROUGHPUT)
-    assert launches.compared(LATENCY, before, times).percents == pytest.approx((10, 10))
-    assert launches.compared(THROUGHPUT, before | {THROUGHPUT: before[LATENCY]}, rates).percents == pytest.approx((10, 10))
+    assert launches.compared(LATENCY, before, times).interval == pytest.approx((math.log(1.1), math.log(1.1)))
+    assert launches.compared(THROUGHPUT, before | {THROUGHPUT: before[LATENCY]}, rates).mean == pytest.approx(math.log(1.1))
 
 
 def test_throughput_has_a_reference_of_its_own_where_it_was_recorded():
     own = {"timing/throughput_reference_ms": {0: 2.0, 1: 4.0}}
     rates = history({0: 10.0, 1: 5.0}, {0: 1.0, 1: 1.0}, THROUGHPUT)
-    assert launches.compared(THROUGHPUT, rates | own, rates | own | {THROUGHPUT: {0: 20.0, 1: 10.0}}).percent == pytest.approx(
-        100
-    )
+    doubled = rates | own | {THROUGHPUT: {0: 20.0, 1: 10.0}}
+    assert launches.compared(THROUGHPUT, rates | own, doubled).mean == pytest.approx(math.log(2))
     first, second = launches.corrected(rates | own, THROUGHPUT).values()
     assert first == pytest.approx(second)
     first, second = launches.corrected(rates, THROUGHPUT).values()
@@ -48,9 +54,9 @@ def test_round_without_its_reference_is_not_paired():
 
 
 def test_floor_is_the_larger_end_by_size():
-    assert launches.noise_floor(Ratio(5, -0.01, (-0.03, 0.01))) == 0.03
-    assert launches.noise_floor(Ratio(5, 0.01, (-0.01, 0.03))) == 0.03
-    assert launches.noise_floor(Ratio(1, 0.01, None)) is None
+    assert launches.noise_floor(ratio(5, -0.01, (-0.03, 0.01))) == 0.03
+    assert launches.noise_floor(ratio(5, 0.01, (-0.01, 0.03))) == 0.03
+    assert launches.noise_floor(ratio(1, 0.01, None)) is None
     assert launches.noise_floor(None) is None
 
 
@@ -76,11 +82,11 @@ def test_floor_is_the_larger_end_by_size():
 )
 def test_a_difference_needs_an_interval_without_zero_and_a_floor_that_supports_a_verdict(log, interval, floor, verdict):
     rounds = 5 if interval else 1
-    assert launches.evidence(metrics.get(LATENCY), Ratio(rounds, log, interval).difference, floor).verdict() is verdict
+    assert launches.evidence(metrics.get(LATENCY), ratio(rounds, log, interval), floor).verdict() is verdict
 
 
 def test_more_throughput_is_better():
-    assert launches.evidence(metrics.get(THROUGHPUT), Ratio(5, 0.05, (0.04, 0.06)).difference, 0.01).verdict() is Verdict.BETTER
+    assert launches.evidence(metrics.get(THROUGHPUT), ratio(5, 0.05, (0.04, 0.06)), 0.01).verdict() is Verdict.BETTER
 
 
 def test_disturbed_rounds_and_drift():

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from harness import metrics
-from harness.paired import Replicate, Values, compare_paired, mean_interval
+from harness.paired import Replicate, Values, compare_paired, of_differences
 from reports.__main__ import main
 from reports.comparison.compare import compare
 from reports.comparison.section import HEADLINE, Section
@@ -58,12 +58,12 @@ def test_missing_pair_is_left_out_on_both_sides():
 def test_one_pretraining_has_the_interval_of_its_fine_tunings():
     after = values({"1": [1.0, 2.0, 3.0]})
     result = compare_paired(zeros(after), after)
-    assert (result.pretrainings, result.interval) == (1, pytest.approx(mean_interval([1.0, 2.0, 3.0])[1]))
+    assert (result.pretrainings, result.interval) == (1, pytest.approx(of_differences([1.0, 2.0, 3.0]).interval))
 
 
 def test_seed_for_every_pretraining_of_its_own_is_one_cluster_each():
     after = {Replicate(str(seed), str(seed)): float(seed) for seed in (1, 2, 3)}
-    assert compare_paired(zeros(after), after).interval == pytest.approx(mean_interval([1.0, 2.0, 3.0])[1])
+    assert compare_paired(zeros(after), after).interval == pytest.approx(of_differences([1.0, 2.0, 3.0]).interval)
 
 
 def test_arm_without_pretraining_is_paired_by_the_seed_of_fine_tuning():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness import by_launch, metrics
-from harness.paired import Replicate, compare_paired
+from harness.paired import Difference, Replicate, compare_paired
 from reports.comparison import launches
 from reports.comparison.statistics import Verdict
 
@@ -73,7 +73,7 @@ def histories(studies: int = STUDIES, shuffled: bool = True, with_reference: boo
     ]
 
 
-def ratios(after: str, **how: bool) -> list[launches.Ratio]:
+def ratios(after: str, **how: bool) -> list[Difference]:
     return [launches.compared(launches.LATENCY, study["base"], study[after]) for study in histories(**how)]
 
 
@@ -85,7 +85,7 @@ def verdicts(after: str) -> list[Verdict]:
         pair = launches.compared(launches.LATENCY, study["base"], study["again"], helps)
         both = launches.merged([study["base"], study["again"]])
         ratio = launches.compared(launches.LATENCY, both, study[after], helps)
-        found.append(launches.evidence(metric, ratio.difference, launches.noise_floor(pair)).verdict())
+        found.append(launches.evidence(metric, ratio, launches.noise_floor(pair)).verdict())
     return found
 
 
@@ -93,16 +93,16 @@ def by_seed(scores: np.ndarray) -> dict[Replicate, float]:
     return {Replicate("", str(seed)): float(score) for seed, score in enumerate(scores)}
 
 
-def covered(result: list[launches.Ratio], truth: float) -> float:
+def covered(result: list[Difference], truth: float) -> float:
     return float(np.mean([ratio.interval[0] <= truth <= ratio.interval[1] for ratio in result]))
 
 
-def error(result: list[launches.Ratio], truth: float) -> float:
+def error(result: list[Difference], truth: float) -> float:
     """Root mean square, of log ratios."""
-    return float(np.sqrt(np.mean([(ratio.log - truth) ** 2 for ratio in result])))
+    return float(np.sqrt(np.mean([(ratio.mean - truth) ** 2 for ratio in result])))
 
 
-def width(result: list[launches.Ratio]) -> float:
+def width(result: list[Difference]) -> float:
     return float(np.mean([ratio.interval[1] - ratio.interval[0] for ratio in result]))
 
 

@@ -64,7 +64,7 @@ def ended(logs: np.ndarray, looks: tuple[int, ...]) -> tuple[int, list[Verdict]]
         if table.unresolved(len(looks)) == 0:
             break
     both = by_launch.merged([first, again])
-    found = [by_launch.compared(DEVICE_LATENCY, both, arm).difference for arm in arms]
+    found = [by_launch.compared(DEVICE_LATENCY, both, arm) for arm in arms]
     judged = [launches.evidence(LATENCY, one, table.floor, looks=len(looks)) for one in found]
     factors = holm([one.t_test_p() for one in found])
     return rounds, [one.verdict(factor) for one, factor in zip(judged, factors, strict=True)]
@@ -132,5 +132,5 @@ def test_looks_that_do_not_share_the_level_would_not_be_honest():
 
 
 def _leaves_zero_out(differences: np.ndarray) -> bool:
-    low, high = by_launch.mean_interval(list(differences))[1]
+    low, high = by_launch.of_rounds(list(differences)).interval
     return low > 0 or high < 0
