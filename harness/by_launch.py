@@ -12,7 +12,18 @@ from dataclasses import dataclass, replace
 
 from harness import metrics
 from harness.metrics import DEVICE_LATENCY, DEVICE_THROUGHPUT, DEVICE_TIME, DEVICE_TRAINING, LATENCY, THROUGHPUT, TRAINING
-from harness.paired import CLOCK, LEVEL, Difference, geometric_mean, holm, of_differences, scattered, spread
+from harness.paired import (
+    CLOCK,
+    LEVEL,
+    MOST_PAIRS,
+    Difference,
+    geometric_mean,
+    holm,
+    of_differences,
+    pairs_to_decide,
+    scattered,
+    spread,
+)
 
 DRIFT = {LATENCY: -1, THROUGHPUT: 1, TRAINING: 1, DEVICE_LATENCY: -1, DEVICE_THROUGHPUT: 1, DEVICE_TRAINING: 1}
 """Measured in every launch -> power of the reference time to multiply it by: -1 for a time, 1 for a rate."""
@@ -161,8 +172,8 @@ class Table:
         pair = [(self.first, self.again)]
         return noise_floor(compared(self.metric, self.first, self.again, corrects(self.metric, pair)))
 
-    def unresolved(self, number: int) -> int:
-        """How many comparisons are not decided at one of `number` looks: neither different nor the same within the margin.
+    def undecided(self, number: int) -> list[int]:
+        """The rounds that each comparison takes that is not decided at one of `number` looks: neither different nor the same.
 
         Each look has its part of the level, so that the error of all together is the level. p is corrected for the arms of a
         table by Holm.
@@ -173,8 +184,8 @@ class Table:
         changes = [compared(self.metric, both, arm, with_reference) for arm in self.arms]
         tested = [scattered(change, CLOCK) for change in changes if change and change.interval]
         factors, margin = holm([change.t_test_p() for change in tested]), math.log1p(metrics.RELATIVE_MARGIN.size)
-        decided = [
-            share * factor * change.t_test_p() <= LEVEL or change.is_within(margin, LEVEL / share)
+        return [
+            pairs_to_decide(change.error * math.sqrt(change.n), margin, factor, share)
             for change, factor in zip(tested, factors, strict=True)
-        ]
-        return len(self.arms) - sum(decided)
+            if share * factor * change.t_test_p() > LEVEL and not change.is_within(margin, LEVEL / share)
+        ] + [MOST_PAIRS + 1] * (len(self.arms) - len(tested))

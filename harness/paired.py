@@ -8,6 +8,7 @@ matters: Multi-Bootstrap, arXiv:2106.16163). No bootstrap: over a handful of see
 counted is exact and needs none; times have a noise floor of their own.
 """
 
+import bisect
 import enum
 import functools
 import math
@@ -263,6 +264,41 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 LEVEL = 1 - CONFIDENCE
+
+FEWEST_PAIRS, MOST_PAIRS = 2, 1000
+"""Beyond this no number of pairs is computed that would resolve a margin."""
+
+
+def pairs_to_decide(
+    sd: float, margin: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0, fewest: int = 0
+) -> int:
+    """The fewest pairs, of this scatter, whose verdict must be different or the same; MOST_PAIRS + 1 where more.
+
+    There the half intervals of both tests fit into the margin together.
+    """
+    fewest = max(FEWEST_PAIRS, fewest)
+    fits = functools.partial(_fits, factor=factor, looks=looks, sd=sd, items=items, margin=margin)
+    return fewest + bisect.bisect_left(range(fewest, MOST_PAIRS + 1), True, key=fits)
+
+
+def _fits(n: int, factor: float, looks: float, sd: float, items: float, margin: float) -> bool:
+    """Whether the half intervals of both tests are together within the margin, for n pairs; true for more where for fewer."""
+    of_pairs, of_items = _pair_quantiles(n, factor, looks), items_quantiles(factor, looks)
+    return sum(math.hypot(t * sd, z * items) for t, z in zip(of_pairs, of_items, strict=True)) <= margin
+
+
+@functools.lru_cache(maxsize=65536)
+def _pair_quantiles(n: int, factor: float, looks: float) -> tuple[float, float]:
+    """Half intervals of the test of a difference and of that of equivalence, for n pairs of a standard deviation of 1."""
+    both = (1 - LEVEL / looks / factor / 2, 1 - LEVEL / looks)
+    return tuple(float(stdtrit(n - 1, quantile)) / math.sqrt(n) for quantile in both)
+
+
+@functools.lru_cache(maxsize=65536)
+def items_quantiles(factor: float, looks: float) -> tuple[float, float]:
+    return float(ndtri(1 - LEVEL / looks / factor / 2)), float(ndtri(1 - LEVEL / looks))
+
+
 FEWEST_REPLICATES = 3
 """Pairs or clusters of pairs below which a score carries no verdict: of two differences any may be equal by chance."""
 TRAINED_UNITS = ("score", "share", "nats", "bits/byte", "loss")

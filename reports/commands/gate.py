@@ -17,7 +17,7 @@ from scipy.special import ndtri, stdtrit
 
 from harness import arms, metrics, tags
 from harness.metrics import Compared, Direction, Margin
-from harness.paired import LEVEL, Tells, grouped
+from harness.paired import LEVEL, MOST_PAIRS, Tells, grouped
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
 from reports.comparison import launches
@@ -25,7 +25,7 @@ from reports.comparison.compare import Comparison, compare
 from reports.comparison.labels import seeds_text
 from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, Row, Section, headline
-from reports.comparison.statistics import MOST_PAIRS, Change, margin_of
+from reports.comparison.statistics import Change, margin_of
 from reports.errors import ReportError, unknown
 from reports.read import StudyRuns, compare_with_any, read
 from reports.reading.store import Run

@@ -4,15 +4,12 @@ Times, rates and memories are compared by the logarithm of after / before, so th
 time says what its rate says; scores, shares and nats by their difference.
 """
 
-import bisect
 import enum
 import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
-
-from scipy.special import ndtri, stdtrit
 
 from harness.metrics import COUNTED_UNITS, HIGHEST_FLOOR, Compared, Direction, Margin, Metric
 from harness.paired import (
@@ -30,7 +27,9 @@ from harness.paired import (
     compare_paired,
     group_means,
     holm,
+    items_quantiles,
     pair,
+    pairs_to_decide,
     scattered,
     spread,
 )
@@ -41,10 +40,6 @@ EQUIVALENCE = 1 - 2 * LEVEL
 
 FEWEST_EXACT = 6
 """Pairs from which on the exact sign-flip test can reach LEVEL: then it must."""
-
-
-FEWEST_PAIRS, MOST_PAIRS = 2, 1000
-"""Beyond this no number of pairs is computed that would resolve a margin."""
 
 
 class Verdict(enum.Enum):
@@ -155,32 +150,11 @@ class Evidence:
         if not self.found.error or self.found.independent is None:
             return None
         sd, items = self.found.replicates_error * math.sqrt(self.found.independent), self.found.items
-        fewest = max(FEWEST_PAIRS, self.fewest)
-        numbers = range(fewest, MOST_PAIRS + 1)
-        fits = functools.partial(_fits, factor=factor, looks=self.looks, sd=sd, items=items, margin=self.margin)
-        return fewest + bisect.bisect_left(numbers, True, key=fits)
+        return pairs_to_decide(sd, self.margin, factor, self.looks, items, self.fewest)
 
     def items_reach(self, factor: float = 1.0) -> float:
         """What the items leave open with any number of replicates: of both tests together."""
-        return self.found.items * sum(_items_quantiles(factor, self.looks))
-
-
-def _fits(n: int, factor: float, looks: float, sd: float, items: float, margin: float) -> bool:
-    """Whether the half intervals of both tests are together within the margin, for n pairs; true for more where for fewer."""
-    of_pairs, of_items = _pair_quantiles(n, factor, looks), _items_quantiles(factor, looks)
-    return sum(math.hypot(t * sd, z * items) for t, z in zip(of_pairs, of_items, strict=True)) <= margin
-
-
-@functools.lru_cache(maxsize=65536)
-def _pair_quantiles(n: int, factor: float, looks: float) -> tuple[float, float]:
-    """Half intervals of the test of a difference and of that of equivalence, for n pairs of a standard deviation of 1."""
-    both = (1 - LEVEL / looks / factor / 2, 1 - LEVEL / looks)
-    return tuple(float(stdtrit(n - 1, quantile)) / math.sqrt(n) for quantile in both)
-
-
-@functools.lru_cache(maxsize=65536)
-def _items_quantiles(factor: float, looks: float) -> tuple[float, float]:
-    return float(ndtri(1 - LEVEL / looks / factor / 2)), float(ndtri(1 - LEVEL / looks))
+        return self.found.items * sum(items_quantiles(factor, self.looks))
 
 
 def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:

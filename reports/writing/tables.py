@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from harness import metrics, tags
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric, has_one_vocabulary
-from harness.paired import CONFIDENCE, Replicate, Spread, Tells, pair
+from harness.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
 from reports.comparison.compare import Comparison
 from reports.comparison.section import ACCURACY, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
-from reports.comparison.statistics import MOST_PAIRS, Change, Evidence, Verdict
+from reports.comparison.statistics import Change, Evidence, Verdict
 from reports.writing import formats
 from reports.writing.formats import DASH, SHARES, escape
 

@@ -37,7 +37,7 @@ from harness.hardware import facts
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request, from_json, to_json
 from harness.metrics import HIGHEST_FLOOR
-from harness.paired import grouped
+from harness.paired import MOST_PAIRS, grouped
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen, TimingProgress
@@ -245,11 +245,15 @@ class Session:
         floors = self._floors()
         texts = [f"{metrics.SHORT[metric]} {100 * math.expm1(floor):.1f} %" for metric, floor in floors.items()]
         noise = f"; noise floor by A/A replicates: {', '.join(texts)}" if texts else ""
-        tables = list(self._tables())
+        tables, seconds = list(self._tables()), time.monotonic() - began
         comparisons = sum(len(table.arms) for table in tables)
-        resolved = comparisons - sum(table.unresolved(len(self.looks)) for table in tables)
-        decided = f", {resolved} of {counted(comparisons, 'comparison')} decided" if comparisons else ""
-        console.plain(f"Timing: {counted(done, 'round')} in {time.monotonic() - began:.0f} s{decided}{noise}")
+        needed = [rounds for table in tables for rounds in table.undecided(len(self.looks))]
+        decided = f", {comparisons - len(needed)} of {counted(comparisons, 'comparison')} decided" if comparisons else ""
+        console.plain(f"Timing: {counted(done, 'round')} in {seconds:.0f} s{decided}{noise}")
+        if needed and done > first:
+            rounds, minutes = max(needed), max(needed) * seconds / (done - first) / 60
+            again = f"about {rounds} rounds, {minutes:.0f} minutes (measure.rounds={rounds} sweep.retime=true)"
+            console.plain(f"Timing: the others take {again if rounds <= MOST_PAIRS else f'over {MOST_PAIRS:,} rounds'}")
         for metric, floor in floors.items():
             if floor > HIGHEST_FLOOR:
                 percent, limit = (f"{100 * math.expm1(log):.0f} %" for log in (floor, HIGHEST_FLOOR))
@@ -316,7 +320,7 @@ class Session:
         if budgets and seconds > 60 * min(budgets):
             return True
         number = len(self.looks)
-        return rounds in self.looks and all(not table.unresolved(number) for table in self._tables())
+        return rounds in self.looks and not any(table.undecided(number) for table in self._tables())
 
     def _floors(self) -> dict[str, float]:
         """Metric of a launch -> the highest noise floor of all A/A replicates, as a log ratio, where there is any."""

@@ -61,7 +61,7 @@ def ended(logs: np.ndarray, looks: tuple[int, ...]) -> tuple[int, list[Verdict]]
     for rounds in looks:
         first, again, *arms = (history(column) for column in logs[:rounds].T)
         table = Table(DEVICE_LATENCY, first, again, tuple(arms))
-        if table.unresolved(len(looks)) == 0:
+        if not table.undecided(len(looks)):
             break
     both = by_launch.merged([first, again])
     found = [by_launch.compared(DEVICE_LATENCY, both, arm) for arm in arms]
