@@ -64,8 +64,8 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
     Of several attempts that share a folder's name the newest. ReportError where no run or more than one is meant, with
     names to choose from.
     """
-    chosen = list(studies)
-    runs = [run for study in _studies(reader, chosen) for run in store.runs_of(reader, study)]
+    names = list(studies)
+    runs = [run for study in _studies(reader, names) for run in store.runs_of(reader, study)]
     beginning = Path(text).name
     rules = (
         lambda run: run.run_id == text,
@@ -73,12 +73,12 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
         lambda run: run.run_id.startswith(beginning) or (folders.name_of(run) or "").startswith(beginning),
     )
     for fits in rules if beginning else ():
-        found = _newest_of_each_folder([run for run in runs if fits(run)])
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise ReportError(f"{text!r} could be any of {len(found)} runs: {_listed(found)}; expected an id or more of a name")
-    where = f"study {' or '.join(map(repr, chosen))}" if chosen else "the tracking store"
+        meant = _newest_of_each_folder([run for run in runs if fits(run)])
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            raise ReportError(f"{text!r} could be any of {len(meant)} runs: {_listed(meant)}; expected an id or more of a name")
+    where = f"study {' or '.join(map(repr, names))}" if names else "the tracking store"
     newest = sorted((run for run in runs if not run.is_aa_replicate), key=lambda run: -run.started)
     raise ReportError(
         f"no run {text!r} in {where}; expected an id, a name, or the beginning of a folder's name, such as "
@@ -87,8 +87,8 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
 
 
 def _studies(reader: Reader, names: list[str]) -> list[str]:
-    known = reader.studies()
-    return [store.number_of(known, name) for name in names] or list(known.values())
+    numbers_of = reader.studies()
+    return [store.number_of(numbers_of, name) for name in names] or list(numbers_of.values())
 
 
 def _newest_of_each_folder(runs: list[Run]) -> list[Run]:
@@ -115,7 +115,7 @@ def differing_environment(first: Run, second: Run) -> list[Setting]:
         | {tag: run.tags[tag] for tag in ENVIRONMENT_TAGS if tag in run.tags}
         for run in (first, second)
     ]
-    return [(key, *(one.get(key) for one in both)) for key in arms.varying(both)]
+    return [(key, *(side.get(key) for side in both)) for key in arms.varying(both)]
 
 
 def numbers(first: Run, second: Run) -> list[Number]:
@@ -123,8 +123,8 @@ def numbers(first: Run, second: Run) -> list[Number]:
 
     Scores and shares differ by points, all else by the logarithm of its ratio, so that half is as far as twice.
     """
-    found = [Number(metrics.get(name), first.metrics.get(name), second.metrics.get(name)) for name in RESULTS]
-    return sorted((one for one in found if (one.first, one.second) != (None, None)), key=_rank)
+    every = [Number(metrics.get(name), first.metrics.get(name), second.metrics.get(name)) for name in RESULTS]
+    return sorted((number for number in every if (number.first, number.second) != (None, None)), key=_rank)
 
 
 def kind_of(metric: Metric) -> str:
@@ -136,18 +136,18 @@ def kind_of(metric: Metric) -> str:
     return next((kind for kind, units in OF_UNITS.items() if metric.unit in units), "other")
 
 
-def _rank(one: Number) -> tuple[int, int, float]:
-    return KINDS.index(kind_of(one.metric)), one.change is None, -_distance(one)
+def _rank(number: Number) -> tuple[int, int, float]:
+    return KINDS.index(kind_of(number.metric)), number.change is None, -_distance(number)
 
 
-def _distance(one: Number) -> float:
+def _distance(number: Number) -> float:
     """How far both values are apart, comparable within a kind; 0 where one is missing."""
-    if one.change is None or one.change == 0:
+    if number.change is None or number.change == 0:
         return 0.0
-    if one.metric.unit in BY_POINTS:
-        return abs(one.change)
-    both_positive = one.first > 0 and one.second > 0
-    return abs(math.log(one.second / one.first)) if both_positive else math.inf
+    if number.metric.unit in BY_POINTS:
+        return abs(number.change)
+    both_positive = number.first > 0 and number.second > 0
+    return abs(math.log(number.second / number.first)) if both_positive else math.inf
 
 
 NO_VERDICT = (
@@ -186,17 +186,17 @@ def main(given: list[str]) -> int:
 def _text(first: Run, second: Run, every: bool, markdown: bool) -> str:
     names = [f"{letter}: {_described(run)}" for letter, run in zip("AB", (first, second), strict=True)]
     settings, environment = differing_settings(first, second), differing_environment(first, second)
-    found = numbers(first, second)
-    shown = [one for one in found if every or one.first != one.second]
-    equal = sum(one.first == one.second for one in found)
+    results = numbers(first, second)
+    different = [number for number in results if every or number.first != number.second]
+    equal = sum(number.first == number.second for number in results)
     hidden = " (--all shows them)" if equal and not every else ""
     parts = [
-        (f"Settings that differ: {len(settings)}", ["key", "A", "B"], [list(map(_cell, one)) for one in settings]),
-        (f"Environment that differs: {len(environment)}", ["key", "A", "B"], [list(map(_cell, one)) for one in environment]),
+        (f"Settings that differ: {len(settings)}", ["key", "A", "B"], [list(map(_cell, row)) for row in settings]),
+        (f"Environment that differs: {len(environment)}", ["key", "A", "B"], [list(map(_cell, row)) for row in environment]),
         (
-            f"Numbers that differ: {len(found) - equal}; equal: {equal}{hidden}",
+            f"Numbers that differ: {len(results) - equal}; equal: {equal}{hidden}",
             ["metric", "A", "B", "change"],
-            [_number(one) for one in shown],
+            [_number(number) for number in different],
         ),
     ]
     if markdown:
@@ -213,13 +213,13 @@ def _cell(text: str | None) -> str:
     return DASH if text is None else text
 
 
-def _number(one: Number) -> list[str]:
-    unit = one.metric.unit
-    values = [DASH if value is None else formats.value(value, unit) for value in (one.first, one.second)]
-    if one.change is None:
-        return [one.metric.name, *values, DASH]
-    points = unit in SHARES or one.percent is None
-    return [one.metric.name, *values, formats.difference(one.change, unit) if points else formats.percent(one.percent)]
+def _number(number: Number) -> list[str]:
+    unit = number.metric.unit
+    values = [DASH if value is None else formats.value(value, unit) for value in (number.first, number.second)]
+    if number.change is None:
+        return [number.metric.name, *values, DASH]
+    points = unit in SHARES or number.percent is None
+    return [number.metric.name, *values, formats.difference(number.change, unit) if points else formats.percent(number.percent)]
 
 
 def _markdown(part: Part) -> str:
@@ -245,7 +245,7 @@ def _csv(first: Run, second: Run) -> str:
     lines: list[dict[str, object]] = []
     for part, rows in (("setting", differing_settings(first, second)), ("environment", differing_environment(first, second))):
         lines += [{"part": part, "name": key, "a": a, "b": b} for key, a, b in rows]
-    for one in numbers(first, second):
-        line = {"part": "number", "name": one.metric.name, "unit": one.metric.unit, "a": one.first, "b": one.second}
-        lines.append(line | {"change": one.change, "change_percent": one.percent})
+    for number in numbers(first, second):
+        line = {"part": "number", "name": number.metric.name, "unit": number.metric.unit, "a": number.first, "b": number.second}
+        lines.append(line | {"change": number.change, "change_percent": number.percent})
     return formats.csv_file(lines, COLUMNS).decode().rstrip("\n")

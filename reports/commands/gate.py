@@ -91,15 +91,15 @@ class Pair:
 
 def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) -> list[Test]:
     """Every limit in every section of every pair; pretrainings only where there is nothing else."""
-    of_tasks = [one for one in comparison.sections if not one.is_pretraining]
-    found = []
+    of_tasks = [section for section in comparison.sections if not section.is_pretraining]
+    tested = []
     for pair in pairs:
         for section in of_tasks or comparison.sections:
             if row := section.row_of(pair.after):
                 against = replace(section, baseline=pair.before)
-                found += [_test(comparison, against, row, pair, limit) for limit in limits]
-        found += _lost(of_tasks or comparison.sections, pair, limits)
-    return found
+                tested += [_test(comparison, against, row, pair, limit) for limit in limits]
+        tested += _lost(of_tasks or comparison.sections, pair, limits)
+    return tested
 
 
 def _lost(sections: Iterable[Section], pair: Pair, limits: list[Limit]) -> list[Test]:
@@ -118,7 +118,7 @@ def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit:
         return Test(section, pair.name, own, Outcome.NOT_JUDGED, reason)
     change = section.single_change(row, name)
     if change is None:
-        here, there = (seeds_text(one.values(name)) for one in (row, section.before))
+        here, there = (seeds_text(side.values(name)) for side in (row, section.before))
         reason = f"no seed ran on both sides: {here} here, {there} there"
         return Test(section, pair.name, own, Outcome.NOT_JUDGED, reason)
     outcome, reason = judge(change, own)
@@ -128,7 +128,7 @@ def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit:
 def _unpaired(comparison: Comparison, section: Section, row: Row, name: str) -> str:
     """Why there is no change at all; empty where there may be one."""
     if section.before is None:
-        others = [one for one in comparison.sections if one.task == section.task and one.row_of(section.baseline)]
+        others = [other for other in comparison.sections if other.task == section.task and other.row_of(section.baseline)]
         if not others:
             return f"the other side has no finished run of {section.baseline} on this task"
         there = others[0].facts
@@ -137,7 +137,7 @@ def _unpaired(comparison: Comparison, section: Section, row: Row, name: str) -> 
             for key in arms.varying((section.facts, there))
         ]
         return f"the other side ran this task under other conditions: {', '.join(keys)}; --along KEY lifts one"
-    lacking = [where for where, one in (("here", row), ("on the other side", section.before)) if not one.values(name)]
+    lacking = [where for where, side in (("here", row), ("on the other side", section.before)) if not side.values(name)]
     return f"{name} was not measured {' and '.join(lacking)}" if lacking else ""
 
 
@@ -146,16 +146,16 @@ def judge(change: Change, limit: Limit) -> tuple[Outcome, str]:
     metric, evidence = metrics.get(limit.metric), change.evidence
     if evidence is None:
         return Outcome.NOT_JUDGED, "not launched side by side in one session; run both arms in one command"
-    found, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
+    difference, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
     reason = _untestable(change, limit, margin)
     if reason:
         return Outcome.NOT_JUDGED, reason
     good = 1 if metric.direction is Direction.HIGHER else -1
-    if found.t_test_p(-good * margin, -good) <= LEVEL:
+    if difference.t_test_p(-good * margin, -good) <= LEVEL:
         return Outcome.INFERIOR, f"shown to be worse by more than {limit.text}"
     if evidence.tells is not Tells.EVERYTHING:
         return Outcome.NOT_JUDGED, evidence.tells.value
-    if found.t_test_p(-good * margin, good) <= LEVEL:
+    if difference.t_test_p(-good * margin, good) <= LEVEL:
         return Outcome.PASSED, ""
     return Outcome.NOT_SHOWN, f"not shown to be within {limit.text}" + _advice(change, margin)
 
@@ -177,17 +177,17 @@ def _untestable(change: Change, limit: Limit, margin: float) -> str:
 
 def _advice(change: Change, margin: float) -> str:
     """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
-    found = change.evidence.found
-    if found.independent is None:
+    difference = change.evidence.found
+    if difference.independent is None:
         return ""
-    if ITEMS_APART * found.items > margin:
-        return f"; the items alone leave ± {100 * ITEMS_APART * found.items:.2g} points, with any number of seeds"
-    number = pairs_needed(found.replicates_error * math.sqrt(found.independent), margin, found.items)
-    if number is not None and number <= found.independent:
+    if ITEMS_APART * difference.items > margin:
+        return f"; the items alone leave ± {100 * ITEMS_APART * difference.items:.2g} points, with any number of seeds"
+    number = pairs_needed(difference.replicates_error * math.sqrt(difference.independent), margin, difference.items)
+    if number is not None and number <= difference.independent:
         return ""
-    one = "rounds" if change.by_round else "pretrainings" if found.pretrainings > 1 else "seeds"
-    shown = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
-    return f"; an equal arm takes {shown} {one} to pass {100 * POWER:.0f} % of the time"
+    unit = "rounds" if change.by_round else "pretrainings" if difference.pretrainings > 1 else "seeds"
+    pairs = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
+    return f"; an equal arm takes {pairs} {unit} to pass {100 * POWER:.0f} % of the time"
 
 
 def pairs_needed(sd: float, margin: float, items: float = 0.0) -> int | None:
@@ -218,9 +218,9 @@ def main(given: list[str]) -> int:
     comparison, pairs, unknown_arms = _sides(options)
     if options.timing is None:
         limits = [replace(limit, metric=judged_by(limit.metric, comparison.has)) for limit in limits]
-    found = tests(comparison, pairs, limits)
-    print(text(found, unknown_arms, options))
-    return 0 if found and all(one.outcome is Outcome.PASSED for one in found) else 1
+    tested = tests(comparison, pairs, limits)
+    print(text(tested, unknown_arms, options))
+    return 0 if tested and all(test.outcome is Outcome.PASSED for test in tested) else 1
 
 
 def parse(given: list[str]) -> argparse.Namespace:
@@ -266,10 +266,10 @@ def limits_of(options: argparse.Namespace) -> list[Limit]:
 
 def _margin(option: str, allowed: str) -> Margin:
     points = option == "--max-drop"
-    found = ALLOWED.fullmatch(allowed.strip())
-    if found is None or (found[2] != "%" and not points) or not float(found[1]):
+    match = ALLOWED.fullmatch(allowed.strip())
+    if match is None or (match[2] != "%" and not points) or not float(match[1]):
         raise ReportError(f"{option} {allowed!r}; expected a size above 0, such as 0.5%{' or 0.5points' if points else ''}")
-    return Margin(float(found[1]) / 100, relative=found[2] == "%")
+    return Margin(float(match[1]) / 100, relative=match[2] == "%")
 
 
 def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
@@ -288,11 +288,11 @@ def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[st
     return comparison, *_across(comparison, options)
 
 
-def _within(found: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
-    comparison = compare(found.study, found.runs, options.baseline, options.along, found.reader.output)
+def _within(runs: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
+    comparison = compare(runs.study, runs.runs, options.baseline, options.along, runs.reader.output)
     labels = [label for label in comparison.labels if label != comparison.baseline]
-    chosen = _chosen(labels, options.arm)
-    return comparison, [Pair(label, label, comparison.baseline) for label in chosen], []
+    labels = _chosen(labels, options.arm)
+    return comparison, [Pair(label, label, comparison.baseline) for label in labels], []
 
 
 def _across(comparison: Comparison, options: argparse.Namespace) -> tuple[list[Pair], list[str]]:
@@ -300,14 +300,14 @@ def _across(comparison: Comparison, options: argparse.Namespace) -> tuple[list[P
     old = [label for label in comparison.labels if not label.startswith(PREFIX)]
     if options.baseline is not None and options.baseline not in old:
         raise unknown(f"arm of {options.against!r} in --baseline", options.baseline, old)
-    chosen = _chosen(new, options.arm)
+    judged_labels = _chosen(new, options.arm)
     for name in options.arm:
         if options.baseline is None and name not in old:
             raise unknown(f"arm of {options.against!r}", name, old)
     gone = [] if options.baseline or options.arm else [name for name in old if name not in new]
-    judged = [name for name in [*chosen, *gone] if options.baseline or name in old]
+    judged = [name for name in [*judged_labels, *gone] if options.baseline or name in old]
     pairs = [Pair(name, PREFIX + name, options.baseline or name) for name in judged]
-    return pairs, [name for name in chosen if not options.baseline and name not in old]
+    return pairs, [name for name in judged_labels if not options.baseline and name not in old]
 
 
 def _chosen(labels: list[str], names: list[str]) -> list[str]:
@@ -321,30 +321,30 @@ def _renamed(run: Run) -> Run:
     return replace(run, tags=run.tags | {tags.ARM: PREFIX + run.tags[tags.ARM]}) if tags.ARM in run.tags else run
 
 
-def text(found: list[Test], without: list[str], options: argparse.Namespace) -> str:
+def text(tested: list[Test], without: list[str], options: argparse.Namespace) -> str:
     """The table of all tests, why tests did not pass, and the result."""
-    lines = [table(HEAD, [_line(one) for one in found], ALIGNED), ""] if found else []
-    reasons = grouped((one.reason, f"{one.section.task} {one.arm} {one.limit.metric}") for one in found if one.reason)
+    lines = [table(HEAD, [_line(test) for test in tested], ALIGNED), ""] if tested else []
+    reasons = grouped((test.reason, f"{test.section.task} {test.arm} {test.limit.metric}") for test in tested if test.reason)
     lines += [wrapped(f"{reason}: {', '.join(names)}.", 2, "-") for reason, names in reasons.items()]
     if without:
         lines.append(wrapped(f"Not in {options.against!r}, so not judged: {', '.join(without)}.", 2, "-"))
-    failed = sum(one.outcome is not Outcome.PASSED for one in found)
-    if not found:
+    failed = sum(test.outcome is not Outcome.PASSED for test in tested)
+    if not tested:
         return "\n".join([*lines, "failed: nothing to judge: the two sides have no arm in common"])
-    tests = f"{len(found)} test{'s' * (len(found) != 1)}"
+    tests = f"{len(tested)} test{'s' * (len(tested) != 1)}"
     return "\n".join([*lines, f"failed: {failed} of {tests}" if failed else f"passed: {tests}"])
 
 
-def _line(one: Test) -> tuple[str, ...]:
-    name = tables.score_title(one.section) if one.limit.metric == HEADLINE else one.limit.metric
-    return one.section.task, one.arm, name, _change(one), one.limit.text, one.outcome.value
+def _line(test: Test) -> tuple[str, ...]:
+    name = tables.score_title(test.section) if test.limit.metric == HEADLINE else test.limit.metric
+    return test.section.task, test.arm, name, _change(test), test.limit.text, test.outcome.value
 
 
-def _change(one: Test) -> str:
-    change, unit = one.change, metrics.get(one.limit.metric).unit
+def _change(test: Test) -> str:
+    change, unit = test.change, metrics.get(test.limit.metric).unit
     if change is None:
         return DASH
     if unit in SHARES or change.percent is None:
-        return formats.difference(change.absolute, unit, one.interval)
-    ends = tuple(100 * end / abs(change.baseline_mean) for end in one.interval) if one.interval else None
+        return formats.difference(change.absolute, unit, test.interval)
+    ends = tuple(100 * end / abs(change.baseline_mean) for end in test.interval) if test.interval else None
     return formats.difference(change.percent, "%", ends)

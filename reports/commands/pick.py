@@ -41,17 +41,17 @@ class Bound:
     value: float
     at_least: bool = False
 
-    def fit(self, found: Estimate | None) -> Satisfies:
+    def fit(self, estimate: Estimate | None) -> Satisfies:
         """By the whole interval, where it decides anything; what beats no constant answer can only not fit."""
-        if found is None or found.interval is None:
+        if estimate is None or estimate.interval is None:
             return Satisfies.UNSURE
-        kept = [end >= self.value if self.at_least else end <= self.value for end in found.interval]
-        fit = Satisfies.YES if all(kept) else Satisfies.UNSURE if any(kept) else Satisfies.NO
-        return fit if not found.doubt or (fit is Satisfies.NO and found.doubt == NO_BETTER) else Satisfies.UNSURE
+        inside = [end >= self.value if self.at_least else end <= self.value for end in estimate.interval]
+        fit = Satisfies.YES if all(inside) else Satisfies.UNSURE if any(inside) else Satisfies.NO
+        return fit if not estimate.doubt or (fit is Satisfies.NO and estimate.doubt == NO_BETTER) else Satisfies.UNSURE
 
-    def margin(self, found: Estimate) -> float:
+    def margin(self, estimate: Estimate) -> float:
         """How far the mean keeps it, in base units: below 0 where it does not."""
-        return found.mean - self.value if self.at_least else self.value - found.mean
+        return estimate.mean - self.value if self.at_least else self.value - estimate.mean
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Candidate:
 
     @property
     def fit(self) -> Satisfies:
-        fits = [one.fit for one in self.checked]
+        fits = [checked.fit for checked in self.checked]
         return Satisfies.NO if Satisfies.NO in fits else Satisfies.UNSURE if Satisfies.UNSURE in fits else Satisfies.YES
 
 
@@ -88,8 +88,8 @@ def bound_of(option: str, text: str, at_least: bool) -> Bound:
     if not equals:
         raise ReportError(f"{option} {text!r}; expected METRIC=NUMBER, such as eval/score=0.8")
     if name not in RESULTS:
-        same_group = [one for one in RESULTS if one.partition("/")[0] == name.partition("/")[0]]
-        raise unknown(f"metric in {option}", name, same_group or [one for one in USUAL if name in one] or USUAL)
+        same_group = [metric for metric in RESULTS if metric.partition("/")[0] == name.partition("/")[0]]
+        raise unknown(f"metric in {option}", name, same_group or [metric for metric in USUAL if name in metric] or USUAL)
     return within_range(f"{option} {text!r}", Bound(name, finite(option, number), at_least))
 
 
@@ -118,24 +118,30 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
 
     A bound holds for an arm where it holds in each of its sections.
     """
-    sections = [one for one in comparison.selected if not one.is_pretraining] or list(comparison.selected)
-    found = [_candidate(label, [one for one in sections if one.row_of(label)], bounds) for label in comparison.labels]
-    return sorted((one for one in found if one), key=lambda one: -math.inf if one.score is None else one.score, reverse=True)
+    sections = [section for section in comparison.selected if not section.is_pretraining] or list(comparison.selected)
+    every = [
+        _candidate(label, [section for section in sections if section.row_of(label)], bounds) for label in comparison.labels
+    ]
+    return sorted(
+        (candidate for candidate in every if candidate),
+        key=lambda candidate: -math.inf if candidate.score is None else candidate.score,
+        reverse=True,
+    )
 
 
 def _candidate(label: str, sections: list[Section], bounds: Iterable[Bound]) -> Candidate | None:
     if not sections:
         return None
     scores = [section.row_of(label).mean(headline(section)) for section in sections]
-    known = [score for score in scores if score is not None]
+    measured = [score for score in scores if score is not None]
     checked = tuple(_worst(label, sections, bound) for bound in bounds)
-    return Candidate(label, math.fsum(known) / len(known) if known else None, len(known), checked)
+    return Candidate(label, math.fsum(measured) / len(measured) if measured else None, len(measured), checked)
 
 
 def _worst(label: str, sections: list[Section], bound: Bound) -> Checked:
     every = [Checked(bound, section, estimate(section, section.row_of(label), bound.metric)) for section in sections]
     order = [Satisfies.NO, Satisfies.UNSURE, Satisfies.YES]
-    return min(every, key=lambda one: (order.index(one.fit), one.found is not None and bound.margin(one.found)))
+    return min(every, key=lambda checked: (order.index(checked.fit), checked.found is not None and bound.margin(checked.found)))
 
 
 SHORT = {
@@ -156,15 +162,15 @@ def main(given: list[str]) -> int:
     """0 where an arm fits for certain, 1 where none does; ReportError for a wrong input."""
     options = parse(given)
     bounds = bounds_of(options)
-    found = read(options.uri, options.study, options.where)
-    comparison = compare_with_any(found.study, found.runs, options.along, found.reader.output)
+    runs = read(options.uri, options.study, options.where)
+    comparison = compare_with_any(runs.study, runs.runs, options.along, runs.reader.output)
     if comparison is None:
-        raise ReportError(f"study {found.study!r} has no finished run to pick from")
+        raise ReportError(f"study {runs.study!r} has no finished run to pick from")
     if options.max_latency_ms is not None:
         bounds = [replace(bound, metric=judged_by(bound.metric, comparison.has)) for bound in bounds]
     every = candidates(comparison, bounds)
-    print(text(found.study, every))
-    return 0 if any(one.fit is Satisfies.YES for one in every) else 1
+    print(text(runs.study, every))
+    return 0 if any(candidate.fit is Satisfies.YES for candidate in every) else 1
 
 
 def parse(given: list[str]) -> argparse.Namespace:
@@ -187,8 +193,8 @@ def bounds_of(options: argparse.Namespace) -> list[Bound]:
         given = values[option.lstrip("-").replace("-", "_")]
         if given is not None:
             bounds.append(within_range(f"{option} {given}", Bound(metric, factor * finite(option, given))))
-    bounds += [bound_of("--at-most", one, False) for one in options.at_most]
-    bounds += [bound_of("--at-least", one, True) for one in options.at_least]
+    bounds += [bound_of("--at-most", text, False) for text in options.at_most]
+    bounds += [bound_of("--at-least", text, True) for text in options.at_least]
     if not bounds:
         raise ReportError(f"pick needs a limit; expected one of {', '.join(SHORT)}, --at-most, --at-least")
     return bounds
@@ -196,22 +202,25 @@ def bounds_of(options: argparse.Namespace) -> list[Bound]:
 
 def text(study: str, every: list[Candidate]) -> str:
     """A table for each of the three kinds."""
-    most = max((one.tasks for one in every), default=0)
+    most = max((candidate.tasks for candidate in every), default=0)
     parts = [f"{study}: the worst task counts for each limit; sorted by score, the mean over tasks"]
     for fit, heading in HEADINGS.items():
-        chosen = [one for one in every if one.fit is fit]
-        if chosen:
-            parts.append(f"{heading}\n\n{_table(chosen, most)}")
-            parts += ["\n".join(_reasons(chosen))] if fit is not Satisfies.YES else []
+        alike = [candidate for candidate in every if candidate.fit is fit]
+        if alike:
+            parts.append(f"{heading}\n\n{_table(alike, most)}")
+            parts += ["\n".join(_reasons(alike))] if fit is not Satisfies.YES else []
         elif NONE[fit]:
             parts.append(NONE[fit])
     return "\n\n".join(parts)
 
 
-def _table(chosen: list[Candidate], most: int) -> str:
-    bounds = [one.bound for one in chosen[0].checked]
+def _table(candidates: list[Candidate], most: int) -> str:
+    bounds = [checked.bound for checked in candidates[0].checked]
     head = ("arm", "score", *(_title(bound) for bound in bounds))
-    rows = [(one.arm, _score(one, most), *(_value(checked) for checked in one.checked)) for one in chosen]
+    rows = [
+        (candidate.arm, _score(candidate, most), *(_value(checked) for checked in candidate.checked))
+        for candidate in candidates
+    ]
     return table(head, rows, "lr" + "r" * len(bounds))
 
 
@@ -220,17 +229,17 @@ def _title(bound: Bound) -> str:
     return f"{declared.title} {'≥' if bound.at_least else '≤'} {formats.value(bound.value, declared.unit)}"
 
 
-def _score(one: Candidate, most: int) -> str:
-    if one.score is None:
+def _score(candidate: Candidate, most: int) -> str:
+    if candidate.score is None:
         return DASH
-    return formats.value(one.score, "score") + (f" ({one.tasks} of {most} tasks)" if one.tasks < most else "")
+    return formats.value(candidate.score, "score") + (f" ({candidate.tasks} of {most} tasks)" if candidate.tasks < most else "")
 
 
 def _value(checked: Checked) -> str:
-    found = checked.found
-    if found is None:
+    estimate = checked.found
+    if estimate is None:
         return DASH
-    return interval_text(found.mean, found.interval, metrics.get(checked.bound.metric).unit)
+    return interval_text(estimate.mean, estimate.interval, metrics.get(checked.bound.metric).unit)
 
 
 def interval_text(mean: float, interval: tuple[float, float] | None, unit: str) -> str:
@@ -242,29 +251,29 @@ def interval_text(mean: float, interval: tuple[float, float] | None, unit: str) 
     return f"{formats.plain(mean / factor, digits)} [{ends}] {name}".rstrip()
 
 
-def _reasons(chosen: list[Candidate]) -> list[str]:
+def _reasons(candidates: list[Candidate]) -> list[str]:
     lines = []
-    for one in chosen:
-        kept = [
+    for candidate in candidates:
+        reasons = [
             f"{tables.metric_title(checked.bound.metric)}: {_reason(checked)}"
-            for checked in one.checked
-            if checked.fit is one.fit
+            for checked in candidate.checked
+            if checked.fit is candidate.fit
         ]
-        lines.append(wrapped(f"{one.arm}: {'; '.join(kept)}", 2, "-"))
+        lines.append(wrapped(f"{candidate.arm}: {'; '.join(reasons)}", 2, "-"))
     return lines
 
 
 def _reason(checked: Checked) -> str:
-    bound, found, task = checked.bound, checked.found, checked.section.task
-    if found is None:
+    bound, estimate, task = checked.bound, checked.found, checked.section.task
+    if estimate is None:
         return f"not measured ({task})"
-    if found.doubt:
-        return f"{found.doubt} ({task})"
-    if found.interval is None:
+    if estimate.doubt:
+        return f"{estimate.doubt} ({task})"
+    if estimate.interval is None:
         return f"one value, without a spread ({task})"
     if checked.fit is Satisfies.UNSURE:
         return f"crosses the limit ({task})"
-    unit, over = metrics.get(bound.metric).unit, -bound.margin(found)
+    unit, over = metrics.get(bound.metric).unit, -bound.margin(estimate)
     in_units = unit in formats.SHARES or not bound.value  # nothing is a share of 0
     size = formats.difference(over, unit) if in_units else formats.percent(100 * over / abs(bound.value))
     return f"{size.lstrip('+')} {'below' if bound.at_least else 'above'} the limit ({task})"

@@ -46,8 +46,8 @@ class Design:
     def missing(self) -> list[Combination]:
         """Combinations that no arm has, small ones first."""
         sizes = range(len(self.factors) + 1)
-        every = [frozenset(chosen) for size in sizes for chosen in combinations(self.factors, size)]
-        return [one for one in every if one not in self.rows]
+        every = [frozenset(factors) for size in sizes for factors in combinations(self.factors, size)]
+        return [combination for combination in every if combination not in self.rows]
 
 
 @dataclass(frozen=True)
@@ -83,18 +83,18 @@ def design(section: Section) -> Design | None:
             combined.setdefault(frozenset(parts), row)
         elif mine and mine not in single.values():
             single[row.label] = mine
-    used = [name for name in single if any(name in one for one in combined)]
+    used = [name for name in single if any(name in changed for changed in combined)]
     if not used:
         return None
     names = {label: _short(section, label) for label in used}
     rows = {frozenset(): section.before} | {frozenset([names[label]]): section.row_of(label) for label in used}
-    rows |= {frozenset(names[label] for label in one): row for one, row in combined.items()}
+    rows |= {frozenset(names[label] for label in changed): row for changed, row in combined.items()}
     return Design(section, tuple(names.values()), rows)
 
 
 def _changed(before: Row, row: Row) -> frozenset[tuple[str, str | None]]:
     """The settings in which an arm differs from the baseline, with its values."""
-    ours, theirs = (next(iter(one.runs.values())).facts for one in (before, row))
+    ours, theirs = (next(iter(side.runs.values())).facts for side in (before, row))
     return frozenset((key, theirs.get(key)) for key in arms.varying((ours, theirs)) if not arms.within(key, NAMES))
 
 
@@ -105,39 +105,39 @@ def _short(section: Section, label: str) -> str:
     return named[0] if len(named) == 1 else label
 
 
-def effects(found: Design) -> list[Effect]:
+def effects(study: Design) -> list[Effect]:
     """All whose arms there are. An interaction is how much more one change gives beside the other than without it, and
     stacking how much more all together give than the sum of what each gives alone."""
-    every = frozenset(found.factors)
+    every = frozenset(study.factors)
     candidates = [
-        *(Effect(ALONE, (one,), {frozenset([one]): 1.0, frozenset(): -1.0}) for one in found.factors),
-        *(Effect(MAIN, (one,), _contrast(found, (one,))) for one in found.factors),
-        *(Effect(LAST, (one,), {every: 1.0, every - {one}: -1.0}) for one in found.factors),
-        *(Effect(INTERACTION, pair, _contrast(found, pair)) for pair in combinations(found.factors, 2)),
-        Effect(STACKED, ("all together",), _stacking(found.factors)),
+        *(Effect(ALONE, (factor,), {frozenset([factor]): 1.0, frozenset(): -1.0}) for factor in study.factors),
+        *(Effect(MAIN, (factor,), _contrast(study, (factor,))) for factor in study.factors),
+        *(Effect(LAST, (factor,), {every: 1.0, every - {factor}: -1.0}) for factor in study.factors),
+        *(Effect(INTERACTION, pair, _contrast(study, pair)) for pair in combinations(study.factors, 2)),
+        Effect(STACKED, ("all together",), _stacking(study.factors)),
     ]
-    return [one for one in candidates if one.weights and all(arm in found.rows for arm in one.weights)]
+    return [effect for effect in candidates if effect.weights and all(arm in study.rows for arm in effect.weights)]
 
 
-def _contrast(found: Design, factors: tuple[str, ...]) -> dict[Combination, float]:
+def _contrast(study: Design, factors: tuple[str, ...]) -> dict[Combination, float]:
     """With minus without, averaged over all settings of the other factors; empty for an incomplete design."""
-    if found.missing:
+    if study.missing:
         return {}
-    share = 2 ** (len(found.factors) - len(factors))
-    return {one: math.prod(1 if name in one else -1 for name in factors) / share for one in found.rows}
+    share = 2 ** (len(study.factors) - len(factors))
+    return {arm: math.prod(1 if name in arm else -1 for name in factors) / share for arm in study.rows}
 
 
 def _stacking(factors: tuple[str, ...]) -> dict[Combination, float]:
-    return {frozenset(factors): 1.0, frozenset(): len(factors) - 1.0} | {frozenset([one]): -1.0 for one in factors}
+    return {frozenset(factors): 1.0, frozenset(): len(factors) - 1.0} | {frozenset([factor]): -1.0 for factor in factors}
 
 
-def changes(found: Design, metric: str, chosen: Iterable[Effect]) -> dict[str, Change | None]:
+def changes(study: Design, metric: str, effects: Iterable[Effect]) -> dict[str, Change | None]:
     """Kind and name -> effect, corrected as one family (Holm); None where arms share no seed or round."""
-    return corrected({one.key: _change(found, metric, one) for one in chosen})
+    return corrected({effect.key: _change(study, metric, effect) for effect in effects})
 
 
-def _change(found: Design, metric: str, effect: Effect) -> Change | None:
-    rows = {arm: found.rows[arm] for arm in effect.weights}
+def _change(study: Design, metric: str, effect: Effect) -> Change | None:
+    rows = {arm: study.rows[arm] for arm in effect.weights}
     declared, session = metrics.get(metric), _session(rows.values()) if metric in launches.JUDGED else None
     if metric in launches.JUDGED and session is None:
         return None
@@ -147,13 +147,13 @@ def _change(found: Design, metric: str, effect: Effect) -> Change | None:
         return None
     ratio = declared.margin.relative
     sums = {key: math.fsum(weight * seen[arm][key] for arm, weight in effect.weights.items()) for key in sorted(shared)}
-    base = found.section.before.mean(metric)
-    item = found.section.item(found.section.before) if declared.unit == "score" else None
+    base = study.section.before.mean(metric)
+    item = study.section.item(study.section.before) if declared.unit == "score" else None
     step = (PAGE_BYTES / base if declared.unit == "bytes" else CLOCK) if ratio else item or 0.0
     difference = scattered(compare_paired(dict.fromkeys(sums, 0.0), sums), step).with_items(
-        _items_error(found, effect, declared)
+        _items_error(study, effect, declared)
     )
-    floor = _floor(found, rows.values(), metric, session) if ratio else item
+    floor = _floor(study, rows.values(), metric, session) if ratio else item
     margin, timing = margin_of(declared.margin, base, ratio), session is not None
     evidence = Evidence(
         declared.direction,
@@ -164,28 +164,28 @@ def _change(found: Design, metric: str, effect: Effect) -> Change | None:
         timing,
         by_round=timing,
         fewest=fewest_for(declared),
-        tells=_tells(found, rows.values(), metric),
+        tells=_tells(study, rows.values(), metric),
     )
     return of_evidence(evidence, base)
 
 
-def _items_error(found: Design, effect: Effect, metric: Metric) -> float:
+def _items_error(study: Design, effect: Effect, metric: Metric) -> float:
     """Standard error of a contrast of scores over the items: of each arm's change of the baseline, as if these were apart."""
-    arms_of = {arm: weight for arm, weight in effect.weights.items() if found.rows[arm] is not found.section.before}
-    return math.hypot(*(weight * found.section.items_error(found.rows[arm], metric) for arm, weight in arms_of.items()))
+    arms_of = {arm: weight for arm, weight in effect.weights.items() if study.rows[arm] is not study.section.before}
+    return math.hypot(*(weight * study.section.items_error(study.rows[arm], metric) for arm, weight in arms_of.items()))
 
 
-def _tells(found: Design, rows: Iterable[Row], metric: str) -> Tells:
+def _tells(study: Design, rows: Iterable[Row], metric: str) -> Tells:
     """As much as the task can say of any of these arms and the baseline."""
-    others = [row for row in rows if row is not found.section.before]
-    return paired.tells_of_tasks([found.section.tells(row, metric) for row in others])
+    others = [row for row in rows if row is not study.section.before]
+    return paired.tells_of_tasks([study.section.tells(row, metric) for row in others])
 
 
 def _session(rows: Iterable[Row]) -> str | None:
     """The newest session that launched all of these arms."""
     names = [{run.session for run in row.runs.values() if run.launches} for row in rows]
     order = next(iter(rows)).sessions.names
-    return next((name for name in reversed(order) if all(name in one for one in names)), None)
+    return next((name for name in reversed(order) if all(name in sessions for sessions in names)), None)
 
 
 def _values(row: Row, metric: str, session: str | None) -> dict[Replicate, float]:
@@ -203,18 +203,18 @@ def _logs(values: dict[Replicate, float]) -> dict[Replicate, float]:
     return {key: math.log(value) for key, value in values.items() if value > 0}
 
 
-def _floor(found: Design, rows: Iterable[Row], metric: str, session: str | None) -> float | None:
+def _floor(study: Design, rows: Iterable[Row], metric: str, session: str | None) -> float | None:
     """The noise floor of the session, or the highest one of memory in the sessions of these arms."""
-    sessions = found.section.sessions
+    sessions = study.section.sessions
     if session is not None:
-        return sessions.floor(session, found.section.place, launches.JUDGED[metric])
+        return sessions.floor(session, study.section.place, launches.JUDGED[metric])
     names = dict.fromkeys(run.session for row in rows for run in row.runs.values() if run.session)
     return max((floor for name in names if (floor := sessions.memory_floor_of(name)) is not None), default=None)
 
 
-def exact(found: Design, metric: str, effect: Effect) -> float | None:
+def exact(study: Design, metric: str, effect: Effect) -> float | None:
     """The contrast of logarithms of a count, as a share; None where an arm has no such count."""
-    counts = {arm: found.rows[arm].mean(metric) for arm in effect.weights}
+    counts = {arm: study.rows[arm].mean(metric) for arm in effect.weights}
     if not all(counts.values()):
         return None
     return math.expm1(math.fsum(weight * math.log(counts[arm]) for arm, weight in effect.weights.items()))

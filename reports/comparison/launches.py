@@ -58,7 +58,7 @@ def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | 
     parts = []
     for each in by_session:
         if common := set.intersection(*map(set, each)):
-            logs = [math.fsum(one[step] for one in each) / len(each) for step in sorted(common)]
+            logs = [math.fsum(launches[step] for launches in each) / len(each) for step in sorted(common)]
             parts.append(of_rounds(logs))
     if len(parts) < 2:
         return parts[0] if parts else None
@@ -89,11 +89,11 @@ def typical_reference(metric: str, histories: Iterable[History]) -> float | None
     return math.fsum(logs) / len(logs) if logs else None
 
 
-def evidence(metric: Metric, found: Difference, floor: float | None, looks: int = 1) -> Evidence:
+def evidence(metric: Metric, difference: Difference, floor: float | None, looks: int = 1) -> Evidence:
     """What is known of a timing by launch, from its log ratios."""
     margin = margin_of(metric.margin, 1.0, True)
-    found = scattered(found, CLOCK)
-    return Evidence(metric.direction, found, margin, floor, ratio=True, timing=True, by_round=True, looks=independent(looks))
+    how = {"ratio": True, "timing": True, "by_round": True, "looks": independent(looks)}
+    return Evidence(metric.direction, scattered(difference, CLOCK), margin, floor, **how)
 
 
 def disturbed(history: History) -> list[int]:
@@ -180,14 +180,14 @@ class Sessions:
     def launched(self, session: str) -> list[list[Series]]:
         """The series of a session by launches: an arm with one shape on several tasks was launched once for all of them."""
         # latencies of every round to the last digit: whatever the throughput was measured on
-        times = ((frozenset(one.history.get(LATENCY, {}).items()), one) for one in self.of(session))
-        return list(grouped((known or id(one), one) for known, one in times).values())
+        times = ((frozenset(series.history.get(LATENCY, {}).items()), series) for series in self.of(session))
+        return list(grouped((times_of or id(series), series) for times_of, series in times).values())
 
     @cached_method
     def pairs(self, session: str) -> list[Pair]:
         """What was timed twice in this session: an arm and its A/A replicate, or else two A/A replicates."""
-        groups = grouped(((one.place, one.label), one) for one in self.of(session)).values()
-        ordered = [sorted(group, key=lambda one: one.is_aa_replicate) for group in groups]
+        groups = grouped(((series.place, series.label), series) for series in self.of(session)).values()
+        ordered = [sorted(group, key=lambda series: series.is_aa_replicate) for group in groups]
         both = [(group[0], group[-1]) for group in ordered if len(group) > 1 and group[-1].is_aa_replicate]
         histories = [(first.history, again.history) for first, again in both]
         corrected = frozenset(launch for launch in DRIFT if corrects(launch, histories))
@@ -197,12 +197,12 @@ class Sessions:
     def typical_reference(self, session: str, launch: str) -> float | None:
         """Log time of the reference workload that values of this session are shown for; None where they are as measured."""
         helps = launch in metrics.DEVICE_TIME.values() or any(launch in pair.corrected for pair in self.pairs(session))
-        return typical_reference(launch, (one.history for one in self.of(session))) if helps else None
+        return typical_reference(launch, (series.history for series in self.of(session))) if helps else None
 
     def history(self, run: Run) -> History:
         """The launches of a run; of an arm with an A/A replicate the mean of both in every round."""
         again = self.replicates(run.session, *self.owners[run.run_id])
-        return merged([run.launches, *(one.launches for one in again if one.launches != run.launches)])
+        return merged([run.launches, *(replicate.launches for replicate in again if replicate.launches != run.launches)])
 
     def levels(self, run: Run, launch: str) -> dict[int, float]:
         """Round -> value, on the basis on which this session is compared."""
@@ -211,7 +211,8 @@ class Sessions:
     @cached_method
     def memory_floor_of(self, session: str) -> float | None:
         """Largest log ratio of the memory of an arm and its A/A replicate; None where it was not measured twice."""
-        peaks = [[one.run.metrics.get(MEMORY_OF_LAUNCHES) for one in (pair.first, pair.second)] for pair in self.pairs(session)]
+        both = [(pair.first.run.metrics, pair.second.run.metrics) for pair in self.pairs(session)]
+        peaks = [[measured.get(MEMORY_OF_LAUNCHES) for measured in each] for each in both]
         return max((abs(math.log(again / first)) for first, again in peaks if first and again), default=None)
 
     def memory_scatter(self, sides: Iterable["Rows"]) -> Spread | None:
@@ -219,7 +220,7 @@ class Sessions:
         for session in reversed([name for side in sides for name in side.sessions]):
             logs = []
             for pair in self.pairs(session):
-                first, second = (logs_of(one.history, LAUNCHED_MEMORY) for one in (pair.first, pair.second))
+                first, second = (logs_of(series.history, LAUNCHED_MEMORY) for series in (pair.first, pair.second))
                 logs += [second[step] - first[step] for step in first if step in second]
             if logs:
                 return spread(logs)
@@ -227,9 +228,9 @@ class Sessions:
 
     def floor(self, session: str, place: SectionKey, launch: str) -> float | None:
         """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
-        known = self._floors(session, launch)
-        own = [floor for where, floor in known if where == place]
-        return max(own or [floor for _, floor in known], default=None)
+        floors = self._floors(session, launch)
+        own = [floor for where, floor in floors if where == place]
+        return max(own or [floor for _, floor in floors], default=None)
 
     def gating_floor(self, sides: Iterable["Rows"]) -> float | None:
         """What a training must exceed: the highest floor of the sessions of these runs, None unless each has one.
@@ -255,27 +256,28 @@ class Sessions:
 
     @functools.cached_property
     def _by_session(self) -> dict[str, list[Series]]:
-        return grouped((one.session, one) for one in self.series)
+        return grouped((series.session, series) for series in self.series)
 
     @functools.cached_property
     def _replicates(self) -> dict[tuple[str, SectionKey, str], list[Run]]:
         """(session, place, label) -> its A/A replicates."""
-        return grouped(((one.session, one.place, one.label), one.run) for one in self.series if one.is_aa_replicate)
+        again = [series for series in self.series if series.is_aa_replicate]
+        return grouped(((series.session, series.place, series.label), series.run) for series in again)
 
 
 def gather(runs: list[Run], labels: dict[str, str], places: dict[str, SectionKey]) -> Sessions:
     """The series of runs, oldest first; seeds that were timed by the same launches give one. Labels, places: by run id."""
-    found: list[Series] = []
+    every: list[Series] = []
     alike: dict[tuple[str, SectionKey, str, bool], list[Series]] = {}
     for run in runs:
         if run.session is None or not run.launches:
             continue
-        one = Series(run.session, places[run.run_id], labels[run.run_id], run)
-        others = alike.setdefault((one.session, one.place, one.label, one.is_aa_replicate), [])
-        if not any(one.history == other.history for other in others):
-            found.append(one)
-            others.append(one)
-    return Sessions(tuple(found), {run.run_id: (places[run.run_id], labels[run.run_id]) for run in runs})
+        series = Series(run.session, places[run.run_id], labels[run.run_id], run)
+        others = alike.setdefault((series.session, series.place, series.label, series.is_aa_replicate), [])
+        if not any(series.history == other.history for other in others):
+            every.append(series)
+            others.append(series)
+    return Sessions(tuple(every), {run.run_id: (places[run.run_id], labels[run.run_id]) for run in runs})
 
 
 @dataclass(frozen=True)

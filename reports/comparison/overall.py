@@ -33,7 +33,7 @@ class Overall:
     @cached_method
     def having(self, label: str, name: str) -> list[Section]:
         """Sections in which the arm has a value of the metric."""
-        return [one for one in self.sections if (row := one.row_of(label)) and row.values(name)]
+        return [section for section in self.sections if (row := section.row_of(label)) and row.values(name)]
 
     def shared(self, label: str, name: str) -> list[Section]:
         """Sections in which both the arm and the baseline have one: a change is over these."""
@@ -64,8 +64,8 @@ class Overall:
     def worst(self, label: str) -> tuple[Section, Change] | None:
         """The task where the arm's score changed to the worst, and that change; None without a change."""
         changes = [(section, section.change(section.row_of(label), HEADLINE)) for section in self.shared(label, HEADLINE)]
-        known = [(section, one) for section, one in changes if one]
-        return min(known, key=lambda pair: pair[1].absolute, default=None)
+        changed = [(section, change) for section, change in changes if change]
+        return min(changed, key=lambda pair: pair[1].absolute, default=None)
 
     @cached_method
     def _changes(self, name: str) -> dict[str, Change | None]:
@@ -76,25 +76,25 @@ class Overall:
         shared = self.shared(label, name)
         if not shared:
             return None
-        found = change_over([(section, section.row_of(label)) for section in shared], name)
-        return self._unpaired(label, name) if found is None and name in launches.JUDGED else found
+        change = change_over([(section, section.row_of(label)) for section in shared], name)
+        return self._unpaired(label, name) if change is None and name in launches.JUDGED else change
 
     def _unpaired(self, label: str, name: str) -> Change:
         """The difference of two timings, without a verdict."""
-        before, after = (self.spread(one, name) for one in (self.comparison.baseline, label))
+        before, after = (self.spread(arm, name) for arm in (self.comparison.baseline, label))
         return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, Verdict.OPEN)
 
 
 @cached_method
 def of_tasks(comparison: Comparison) -> Overall:
     """Over all tasks; one for each comparison."""
-    return Overall(comparison, tuple(one for one in comparison.selected if not one.is_pretraining))
+    return Overall(comparison, tuple(section for section in comparison.selected if not section.is_pretraining))
 
 
 @cached_method
 def of_pretrainings(comparison: Comparison) -> Overall:
     """Over all pretrainings; where the baseline of the study was not pretrained, nothing has a change."""
-    return Overall(comparison, tuple(one for one in comparison.selected if one.is_pretraining))
+    return Overall(comparison, tuple(section for section in comparison.selected if section.is_pretraining))
 
 
 def _rounds(comparison: Comparison, rows: list[Row], name: str) -> list[float]:

@@ -88,8 +88,8 @@ class Row:
 
     def mean(self, metric: str) -> float | None:
         """Over all replicates; None where no run has the metric."""
-        found = self.spread(metric)
-        return found.mean if found else None
+        spread = self.spread(metric)
+        return spread.mean if spread else None
 
 
 @dataclass(frozen=True)
@@ -158,29 +158,28 @@ class Section:
         """The change as if it were the only test; of a timing that was not launched side by side the number alone."""
         if self.before is None or self.before is row:
             return None
-        found = change_over([(self, row)], name)
-        return self._number(row, metrics.get(name)) if found is None and name in launches.SHARED else found
+        change = change_over([(self, row)], name)
+        return self._number(row, metrics.get(name)) if change is None and name in launches.SHARED else change
 
     def _number(self, row: Row, metric: Metric) -> Change | None:
         """The difference of two timings, without a verdict."""
         verdict = None if metric.direction is Direction.NEITHER else Verdict.OPEN
-        both = [launches.timed_spread(self.sessions, one.runs.values(), metric.name) for one in (self.before, row)]
+        both = [launches.timed_spread(self.sessions, side.runs.values(), metric.name) for side in (self.before, row)]
         if None not in both:
             before, after = both
             return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict)
-        found = change(metric, self.before.values(metric.name), row.values(metric.name))
-        return Change(found.n, found.baseline_mean, found.absolute, None, verdict) if found else None
+        unpaired = change(metric, self.before.values(metric.name), row.values(metric.name))
+        return Change(unpaired.n, unpaired.baseline_mean, unpaired.absolute, None, verdict) if unpaired else None
 
     def item(self, row: Row) -> float | None:
         """By how much one item of the validation data changes a share of them, of the baseline's runs and these."""
-        counts = [
-            run.metrics[EXAMPLES] for one in (self.before, row) if one for run in one.runs.values() if EXAMPLES in run.metrics
-        ]
+        runs = [run for side in (self.before, row) if side for run in side.runs.values()]
+        counts = [run.metrics[EXAMPLES] for run in runs if EXAMPLES in run.metrics]
         return 1 / min(counts) if counts else None
 
     def items_error(self, row: Row, metric: Metric) -> float:
         """Standard error of the change of a score over the validation items; 0 where their number is unknown."""
-        item, means = self.item(row), [one.mean(metric.name) if one else None for one in (self.before, row)]
+        item, means = self.item(row), [side.mean(metric.name) if side else None for side in (self.before, row)]
         if metric.unit != "score" or item is None or None in means:
             return 0.0
         return paired.items_error(*means, 1 / item, self.kind_of(metric.name), self.share_apart(row))
@@ -202,7 +201,7 @@ class Section:
             return None
         pairs = pair(before.runs, row.runs)[: 2 * items.MOST_PAIRS]  # few more than are used: not all may be there
         return items.of_both(
-            (self._errors_of_baseline(one), items.errors(row.runs[other], self.output)) for one, other in pairs
+            (self._errors_of_baseline(replicate), items.errors(row.runs[other], self.output)) for replicate, other in pairs
         )
 
     @cached_method
@@ -221,12 +220,12 @@ class Section:
     def tells(self, row: Row, name: str) -> Tells:
         """What the task can say of the baseline and this arm in a score, or the held-out text in a masked loss."""
         before, item = self.before, self.item(row)
-        sides = [by_pretraining(one.values(name)) if one else [] for one in (before, row)]
+        sides = [by_pretraining(side.values(name)) if side else [] for side in (before, row)]
         if not all(sides) or (metrics.get(name).unit != "score" and name not in (LOSS, PER_BYTE[LOSS])):
             return Tells.EVERYTHING
         if name in (LOSS, PER_BYTE[LOSS]):
             return Tells.NOTHING if before.is_on_plateau and row.is_on_plateau else Tells.EVERYTHING
-        constants = [one for side in (before, row) for one in side.constants(name)]
+        constants = [constant for side in (before, row) for constant in side.constants(name)]
         constant = fmean(constants) if constants else None
         if name != HEADLINE and self.tells(row, HEADLINE) is Tells.NOTHING:
             return Tells.NOTHING
@@ -237,8 +236,8 @@ class Section:
     def seconds(self, row: Row) -> float | None:
         """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
         name = "pretrain/duration_s" if self.is_pretraining else "finetune/duration_s"
-        means = [one.mean(name) for one in (self.before, row)]
-        pretrained = any(one.pretrain_seed for one in row.runs) and not self.is_pretraining
+        means = [side.mean(name) for side in (self.before, row)]
+        pretrained = any(replicate.pretrain_seed for replicate in row.runs) and not self.is_pretraining
         return None if None in means or pretrained else sum(means)
 
     @cached_method
@@ -270,25 +269,25 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
         floor = timed.memory_floor(sides)
     reached = tasks[0][0].runs[0].has_budget_of_time
     tells = paired.tells_of_tasks([section.tells(row, name) for section, row in tasks])
-    found = change(metric, *(over_tasks(of_side, logs) for of_side in each), floor, floor or 0.0, reached, of_items, tells)
-    if found is None:
+    result = change(metric, *(over_tasks(of_side, logs) for of_side in each), floor, floor or 0.0, reached, of_items, tells)
+    if result is None:
         return None
     runs = [[run for row in of_side for run in row.runs.values()] for of_side in rows]
     if not are_comparable(name, *runs):
-        found = Change(found.n, found.baseline_mean, found.absolute, None, Verdict.OPEN)
-    elif metric.compared is Compared.ABOVE_FLOOR and found.verdict:
-        found = with_floor(found, timed.gating_floor(sides))
-    elif metric.unit == "bytes" and name.startswith("inference/") and found.evidence.found.error is None:
-        found = with_scatter(found, timed.memory_scatter(sides))
+        result = Change(result.n, result.baseline_mean, result.absolute, None, Verdict.OPEN)
+    elif metric.compared is Compared.ABOVE_FLOOR and result.verdict:
+        result = with_floor(result, timed.gating_floor(sides))
+    elif metric.unit == "bytes" and name.startswith("inference/") and result.evidence.found.error is None:
+        result = with_scatter(result, timed.memory_scatter(sides))
     seconds = [section.seconds(row) for section, row in tasks]
-    return replace(found, seconds=None if None in seconds else math.fsum(seconds))
+    return replace(result, seconds=None if None in seconds else math.fsum(seconds))
 
 
 def _counted(metric: Metric, before: list[Mapping[Replicate, float]], after: list[Mapping[Replicate, float]]) -> Change | None:
     """The change of the means over tasks, whose sizes may differ in the head and the vocabulary."""
     if not all((*before, *after)):
         return None
-    means = (math.fsum(math.fsum(one.values()) / len(one) for one in side) / len(side) for side in (before, after))
+    means = (math.fsum(math.fsum(values.values()) / len(values) for values in side) / len(side) for side in (before, after))
     return counted_change(metric, min(map(len, (*before, *after))), *means)
 
 
@@ -297,7 +296,8 @@ def over_tasks(tasks: list[Mapping[Replicate, float]], logs: bool) -> Mapping[Re
     if len(tasks) == 1:
         return tasks[0]
     mean = geometric_mean if logs else fmean
-    return {one: mean([values[one] for values in tasks]) for one in tasks[0] if all(one in values for values in tasks)}
+    shared = [replicate for replicate in tasks[0] if all(replicate in values for values in tasks)]
+    return {replicate: mean([values[replicate] for values in tasks]) for replicate in shared}
 
 
 def _change_by_launch(timed: Sessions, sides: list[Rows], metric: Metric) -> Change | None:
@@ -314,12 +314,12 @@ def _change_by_launch(timed: Sessions, sides: list[Rows], metric: Metric) -> Cha
             of_session.append(logs)
             bases.append(geometric_mean(list(timed.levels(before, launch).values())))
         floors.append(timed.floor(after.session, side.place, launch))
-    found = launches.over_sessions([one for one in by_session.values() if one])
-    if found is None:
+    difference = launches.over_sessions([logs for logs in by_session.values() if logs])
+    if difference is None:
         return None
     base = bases[0] if len(bases) == 1 else geometric_mean(bases)
     looks = max(after.looks for side in sides for after in side.after.values())
-    judged = launches.evidence(metric, found, None if None in floors else max(floors), looks)
+    judged = launches.evidence(metric, difference, None if None in floors else max(floors), looks)
     return replace(of_evidence(judged, base), by_round=True)
 
 

@@ -203,14 +203,14 @@ class Change:
     @property
     def p(self) -> float | None:
         """p of the t test, corrected for several tests; None for a single pair."""
-        known = self.evidence is not None and self.evidence.found.error is not None
-        return min(1.0, self.factor * self.evidence.looks * self.evidence.found.t_test_p()) if known else None
+        tested = self.evidence is not None and self.evidence.found.error is not None
+        return min(1.0, self.factor * self.evidence.looks * self.evidence.found.t_test_p()) if tested else None
 
     @property
     def floor(self) -> float | None:
         """The noise floor of a ratio, in percent."""
-        known = self.evidence is not None and self.evidence.ratio and self.evidence.floor is not None
-        return 100 * math.expm1(self.evidence.floor) if known else None
+        ratio = self.evidence is not None and self.evidence.ratio and self.evidence.floor is not None
+        return 100 * math.expm1(self.evidence.floor) if ratio else None
 
     @functools.cached_property
     def needed(self) -> int | None:
@@ -232,29 +232,29 @@ class Change:
     @property
     def minutes(self) -> float | None:
         """How long the pairs would take that are still needed."""
-        known = self.needed and self.seconds is not None
-        return (self.needed - self.evidence.found.independent) * self.seconds / 60 if known else None
+        timed = self.needed and self.seconds is not None
+        return (self.needed - self.evidence.found.independent) * self.seconds / 60 if timed else None
 
 
 def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Change:
     """In units of the metric, of a baseline of this value."""
-    found = evidence.found
+    difference = evidence.found
 
-    def shown(value: float) -> float:
+    def in_units(value: float) -> float:
         return before * _expm1(value) if evidence.ratio else value
 
     verdict = evidence.verdict(factor)
     is_same = verdict is Verdict.SAME
-    ends = found.interval_at(1 - (2 if is_same else 1 / factor) * LEVEL / evidence.looks)
-    interval = (shown(ends[0]), shown(ends[1])) if ends else None
+    ends = difference.interval_at(1 - (2 if is_same else 1 / factor) * LEVEL / evidence.looks)
+    interval = (in_units(ends[0]), in_units(ends[1])) if ends else None
     return Change(
-        found.n,
+        difference.n,
         before,
-        shown(found.mean),
+        in_units(difference.mean),
         interval,
         verdict,
         evidence,
-        pretrainings=found.pretrainings,
+        pretrainings=difference.pretrainings,
         factor=factor,
         confidence=EQUIVALENCE if is_same else CONFIDENCE,
     )
@@ -268,21 +268,21 @@ def _expm1(value: float) -> float:
         return math.inf
 
 
-def with_scatter(found: Change, scatter: Spread | None) -> Change:
+def with_scatter(change: Change, scatter: Spread | None) -> Change:
     """The change of one pair, judged by how much two of the same differ (log ratios), where that is known.
 
     What is the same within the margin is asked first: a page more is shown to be one, and matters to nobody.
     """
     if scatter is None or scatter.sd is None:
-        return found
-    error = max(scatter.sd, PAGE_BYTES / found.baseline_mean)
-    one = replace(found.evidence.found, error=error, freedom=scatter.n - 1, independent=1)
-    return of_evidence(replace(found.evidence, found=one, counted=True), found.baseline_mean)
+        return change
+    error = max(scatter.sd, PAGE_BYTES / change.baseline_mean)
+    pair = replace(change.evidence.found, error=error, freedom=scatter.n - 1, independent=1)
+    return of_evidence(replace(change.evidence, found=pair, counted=True), change.baseline_mean)
 
 
-def with_floor(found: Change, floor: float | None) -> Change:
+def with_floor(change: Change, floor: float | None) -> Change:
     """The change of a timing, judged with this floor (a log ratio)."""
-    return of_evidence(replace(found.evidence, floor=floor, timing=True), found.baseline_mean)
+    return of_evidence(replace(change.evidence, floor=floor, timing=True), change.baseline_mean)
 
 
 Key = TypeVar("Key")
@@ -293,15 +293,16 @@ def corrected(changes: Mapping[Key, Change | None]) -> dict[Key, Change | None]:
 
     Those that no test decides, such as times without a noise floor, are another one: their intervals are read like others.
     """
-    known = {key: one for key, one in changes.items() if one and one.evidence and one.evidence.found.error is not None}
+    several = {key: change for key, change in changes.items() if change and change.evidence}
+    several = {key: change for key, change in several.items() if change.evidence.found.error is not None}
     again = {}
     for decided in (True, False):
-        family = {key: one for key, one in known.items() if one.evidence.is_test is decided}
-        factors = holm([one.evidence.found.t_test_p() for one in family.values()])
-        for (key, one), factor in zip(family.items(), factors, strict=True):
-            found = of_evidence(one.evidence, one.baseline_mean, factor)
-            again[key] = replace(found, by_round=one.by_round, seconds=one.seconds)
-    return {key: again.get(key, one) for key, one in changes.items()}
+        family = {key: change for key, change in several.items() if change.evidence.is_test is decided}
+        factors = holm([change.evidence.found.t_test_p() for change in family.values()])
+        for (key, change), factor in zip(family.items(), factors, strict=True):
+            corrected_change = of_evidence(change.evidence, change.baseline_mean, factor)
+            again[key] = replace(corrected_change, by_round=change.by_round, seconds=change.seconds)
+    return {key: again.get(key, change) for key, change in changes.items()}
 
 
 def change(
@@ -323,21 +324,21 @@ def change(
     pairs = pair(before, after)
     if not pairs:
         return None
-    ratio = metric.by_ratio and all(before[one] > 0 and after[other] > 0 for one, other in pairs)
+    ratio = metric.by_ratio and all(before[first] > 0 and after[other] > 0 for first, other in pairs)
     earlier, later = (_logarithms(values) if ratio else values for values in (before, after))
-    found = compare_paired(earlier, later)
-    clusters = [one.pretrain_seed or other.pretrain_seed for one, other in pairs]
-    mean = spread(group_means(clusters, [earlier[one] for one, _ in pairs])).mean
+    difference = compare_paired(earlier, later)
+    clusters = [first.pretrain_seed or other.pretrain_seed for first, other in pairs]
+    mean = spread(group_means(clusters, [earlier[first] for first, _ in pairs])).mean
     base = math.exp(mean) if ratio else mean
     if metric.unit in COUNTED_UNITS:
         floor, step = 0.0, 1.0
     elif ratio:
         step = max(step, PAGE_BYTES / base if metric.unit == "bytes" else CLOCK)
     margin, counted = margin_of(metric.margin, base, ratio), metric.unit in COUNTED_UNITS and not reached
-    found = scattered(found, step).with_items(items)
+    difference = scattered(difference, step).with_items(items)
     fewest = fewest_for(metric)
     return of_evidence(
-        Evidence(metric.direction, found, margin, floor, ratio, counted=counted, fewest=fewest, tells=tells), base
+        Evidence(metric.direction, difference, margin, floor, ratio, counted=counted, fewest=fewest, tells=tells), base
     )
 
 
