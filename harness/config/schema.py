@@ -321,14 +321,14 @@ class MeasureConfig:
     length: int | None = number(
         None, at_least=1
     )  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
-    rounds: int = number(12, at_least=1)  # most launches of a variant, each in a new process
+    rounds: int = number(9, at_least=1)  # most launches of a variant, each in a new process
     min_rounds: int = number(4, at_least=1)  # launches before a session may end, once every comparison is decided
     budget_minutes: float | None = number(None, above=0)  # after which a session begins no further round; None: no limit
     repeats: int = number(20, at_least=1)  # timed calls of a launch, after a warm-up until steady
     batch_size: int = number(32, at_least=1)  # texts of one throughput batch
     throughput_batches: int = number(4, at_least=1)  # validation batches of one throughput pass
     train_steps: int = number(3, at_least=0)  # timed training steps of a launch; 0: none
-    train_batch_size: int = number(4, at_least=1)  # texts of one timed training step, of measure.length tokens
+    train_batch_size: int = number(2, at_least=1)  # texts of one timed training step, of measure.length tokens
     threads: int = number(1, at_least=1, limit=MOST_THREADS)  # CPU threads of latency, throughput and timed training steps
     lengths: list[int] = field(
         default_factory=list, metadata=numbers(different=True, at_least=1)

@@ -1,7 +1,6 @@
 """A fixed workload whose time shows how fast the machine was while a model was timed."""
 
 from collections.abc import Callable
-from statistics import median
 
 import torch
 
@@ -13,9 +12,6 @@ SIZE = 384
 
 ELEMENTS = 4_000_000
 """Floats of the memory-bound pass: more than the private caches of a core hold."""
-
-CALLS = 3
-"""Calls of which the median is taken."""
 
 
 class Reference:
@@ -30,11 +26,11 @@ class Reference:
         self.clocked()
 
     def clocked(self) -> Clocked:
-        """Medians of a few calls by both clocks; restores the number of threads."""
+        """One call by both clocks; restores the number of threads."""
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            return Clocked(*map(median, zip(*(clocked(self._work, self._machine) for _ in range(CALLS)), strict=True)))
+            return clocked(self._work, self._machine)
         finally:
             torch.set_num_threads(threads)
 

@@ -1,7 +1,7 @@
 """Timing of a variant in a new process. It is built once; its weights do not matter.
 
-Latency, throughput and lengths are separate passes; nothing is written while one of them runs. The calls of a pass come in
-blocks with the reference workload in between, which shows how fast the machine was at that time.
+Latency, throughput and lengths are separate passes; nothing is written while one of them runs. Between any two calls runs the
+reference workload, which shows how fast the machine was just then: a neighbour on the same core comes and goes within a pass.
 """
 
 import functools
@@ -26,9 +26,6 @@ from harness.measure.warmup import warm_up
 from harness.tracking.run_log import now_ms
 from models.batch import Batch
 from models.heads import Classifier
-
-BLOCKS = 5
-"""Blocks of the calls of a pass, with the reference workload before, between and after them."""
 
 PASSES, SECONDS_OF_PASSES = 3, 0.25
 """Most measured passes over the throughput batches of a task; one, or as many as take this long."""
@@ -93,9 +90,8 @@ def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machin
     """The timed calls after a warm-up until steady."""
     warmed = warm_up(call, machine)
     clocks = Clocks(machine, reference)
-    for block in range(BLOCKS):
-        for _ in range(block, settings.repeats, BLOCKS):
-            clocks.time(call)
+    for _ in range(settings.repeats):
+        clocks.time(call)
         clocks.time_reference()
     return Latency(warm_up=warmed, **clocks.lists())
 
@@ -108,8 +104,8 @@ def compile_s(first_call_ms: float, timed: Latency, machine: Machine) -> float |
 def throughput(call: Callable[[Batch], object], batches: list[Batch], machine: Machine, reference: Reference) -> Throughput:
     """Total work and total synchronised time of the passes over the batches, after an unmeasured one: new shapes are slow.
 
-    The time of the unmeasured one says how many follow. The reference workload runs before, between and after them, on a CPU
-    after every batch: a neighbour on the same core comes and goes within a pass. A GPU takes a pass at once, as it is used.
+    The time of the unmeasured one says how many follow. The reference workload runs before and after each batch. A GPU takes a
+    pass at once, as it is used.
     """
 
     def work() -> None:

@@ -149,14 +149,13 @@ def test_utilisation_is_achieved_over_peak_and_left_out_above_one_and_without_a_
     assert results.timing_values(launches)["inference/mfu"] is None
 
 
-def test_calls_come_in_blocks_with_the_reference_around_each(machine):
+def test_the_reference_runs_before_and_after_every_call(machine):
     order: list[str] = []
     reference = SimpleNamespace(clocked=lambda: order.append("reference") or Clocked(1.0, 1.0))
     measured = timing.latency(lambda: order.append("call"), MeasureConfig(repeats=12), machine, reference)
     timed = order[order.index("reference") :]
-    assert timed.count("reference") == timing.BLOCKS + 1 == len(measured.reference_ms)
-    assert timed.count("call") == 12 == len(measured.raw_ms)
-    assert timed[0] == timed[-1] == "reference"
+    assert timed == ["reference", *12 * ["call", "reference"]]
+    assert (len(measured.raw_ms), len(measured.reference_ms)) == (12, 13)
     assert order.index("reference") == measured.warm_up.calls
 
 
