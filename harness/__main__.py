@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import logging
 import os
 import re
 import signal
@@ -40,8 +41,6 @@ def main(arguments: list[str] | None = None) -> int:
     label = "harness" if name == "run" else f"harness {name}"
     verbose = any(re.fullmatch(r"\+{0,2}hydra\.verbose=(?!false$).*", argument, re.IGNORECASE) for argument in rest)
     if verbose:
-        import logging  # 20 ms
-
         logging.basicConfig(format="[%(asctime)s][%(name)s][%(levelname)s] %(message)s")  # Hydra sets the level
     try:
         with _second_interrupt_ends_at_once(), refused_paths(rest):

@@ -31,11 +31,11 @@ class TornError(InputError):
 def of_file(path: Path, size: int | None = None) -> int:
     """The checksum of the file, or of its first `size` bytes."""
     left = path.stat().st_size if size is None else size
-    found = 0
+    crc = 0
     with path.open("rb") as file:
         while left > 0 and (part := file.read(min(PART, left))):
-            found, left = zlib.crc32(part, found), left - len(part)
-    return found
+            crc, left = zlib.crc32(part, crc), left - len(part)
+    return crc
 
 
 def of_files(folder: Path, names: list[str]) -> dict[str, list[int]]:
@@ -114,10 +114,10 @@ def read(path: Path) -> dict[str, Any]:
 
 def aside(path: Path) -> Path:
     """A free name beside the file or folder, under which it can be kept."""
-    number, kept = 1, path.with_name(path.name + ASIDE)
-    while kept.exists():
-        number, kept = number + 1, path.with_name(f"{path.name}{ASIDE}-{number + 1}")
-    return kept
+    number, target = 1, path.with_name(path.name + ASIDE)
+    while target.exists():
+        number, target = number + 1, path.with_name(f"{path.name}{ASIDE}-{number + 1}")
+    return target
 
 
 def _of_value(value: dict[str, Any]) -> int:

@@ -52,11 +52,11 @@ def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: lis
 
     `near` are better suggestions than those by spelling.
     """
-    known = sorted(on_one_line(str(choice)) for choice in choices)
+    names = sorted(on_one_line(str(choice)) for choice in choices)
     if near is None:
-        near = difflib.get_close_matches(str(name), known, n=1) if re.search(r"\w", str(name)) else []
+        near = difflib.get_close_matches(str(name), names, n=1) if re.search(r"\w", str(name)) else []
     hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return InputError(f"unknown {kind} {str(name)!r};{hint} choices for `{key}`: {', '.join(known) or 'none'}")
+    return InputError(f"unknown {kind} {str(name)!r};{hint} choices for `{key}`: {', '.join(names) or 'none'}")
 
 
 def has_half_characters(text: str) -> bool:
@@ -82,8 +82,8 @@ def refused_paths(words: Iterable[str]) -> Iterator[None]:
         path = os.fsdecode(error.filename)
         values = {word: (word.partition("=")[2] or word).strip("'\"") for word in words}
         name = on_one_line(next((word for word, value in values.items() if value.strip("-") and value in path), path))
-        shown = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}...{name[-LONGEST // 4 :]}"
-        raise InputError(f"{shown}: no file or folder can be there ({error.strerror}): expected another path") from error
+        short = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}...{name[-LONGEST // 4 :]}"
+        raise InputError(f"{short}: no file or folder can be there ({error.strerror}): expected another path") from error
 
 
 def on_one_line(text: str) -> str:

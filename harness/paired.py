@@ -185,11 +185,11 @@ CLOCK = 1e-6
 """Share of a time or a loss that is certainly resolved: equal ratios are no ties of coarse steps."""
 
 
-def scattered(found: Difference, step: float) -> Difference:
+def scattered(difference: Difference, step: float) -> Difference:
     """At least the scatter that rounding to a step leaves: two values, each uniform within one."""
-    if found.error is None or found.independent is None:
-        return found
-    return replace(found, error=max(found.error, step / math.sqrt(6 * found.independent)))
+    if difference.error is None or difference.independent is None:
+        return difference
+    return replace(difference, error=max(difference.error, step / math.sqrt(6 * difference.independent)))
 
 
 def group_means(names: Sequence[str], values: Sequence[float]) -> list[float]:
@@ -207,8 +207,8 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 def by_pretraining(values: Mapping[Replicate, float]) -> list[float]:
     """The mean of every pretraining where there are several, else the values of the seeds."""
-    several = len({one.pretrain_seed for one in values}) > 1
-    return group_means([one.pretrain_seed for one in values], list(values.values())) if several else list(values.values())
+    pretrained = len({one.pretrain_seed for one in values}) > 1
+    return group_means([one.pretrain_seed for one in values], list(values.values())) if pretrained else list(values.values())
 
 
 def _crossed_error(of_pretrainings: list[float], of_seeds: list[float]) -> tuple[float | None, float | None]:
@@ -315,9 +315,9 @@ class Tells(enum.Enum):
     NOTHING = "neither arm is shown to beat the constant answer"
 
 
-def has_enough(found: Difference) -> bool:
+def has_enough(difference: Difference) -> bool:
     """Whether there are replicates enough for a verdict on a score."""
-    return found.error is not None and found.replicates >= FEWEST_REPLICATES
+    return difference.error is not None and difference.replicates >= FEWEST_REPLICATES
 
 
 def ends(headline: str | None) -> tuple[float, float]:
@@ -372,10 +372,10 @@ def beats_constant(scores: Sequence[float], constant: float, item: float = 0.0) 
 
     `item`: their standard error over the items. One score, or equal ones without it, must be better.
     """
-    found = of_differences(scores).with_items(item)
-    if not found.error:
-        return found.mean > constant
-    return found.t_test_p(constant, 1) <= LEVEL
+    difference = of_differences(scores).with_items(item)
+    if not difference.error:
+        return difference.mean > constant
+    return difference.t_test_p(constant, 1) <= LEVEL
 
 
 def is_solved(score: float, margin: float, items: float | None = None, headline: str | None = None) -> bool:

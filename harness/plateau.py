@@ -63,10 +63,10 @@ def _read(path: Path) -> dict[str, Any]:
     import yaml  # only pretraining needs it
 
     try:
-        found = yaml.safe_load(path.read_text())
+        values = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not YAML, it may be torn: restore it, or remove it") from error
-    missing = [key for key in KEYS if not isinstance(found, dict) or not found.get(key)]
+    missing = [key for key in KEYS if not isinstance(values, dict) or not values.get(key)]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}, it may be torn: restore it, or remove it")
-    return found
+    return values

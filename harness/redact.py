@@ -45,10 +45,10 @@ def hidden(address: str) -> str:
     """The address without its user and password, its fragment, and the values of its query but those of SHOWN."""
     scheme, separator, rest = address.partition("://") if SCHEME.match(address) else ("", "", address)
     user, host, query, fragment = _parts(rest)
-    shown = f"{scheme}{separator}{f'{HIDDEN}@' if user else ''}{host}"
+    hidden_address = f"{scheme}{separator}{f'{HIDDEN}@' if user else ''}{host}"
     if query:
-        shown += "?" + "&".join(_shown(part) for part in query.split("&"))
-    return shown + (f"#{HIDDEN}" if fragment else "")
+        hidden_address += "?" + "&".join(_shown(part) for part in query.split("&"))
+    return hidden_address + (f"#{HIDDEN}" if fragment else "")
 
 
 def _parts(rest: str) -> tuple[str, str, str, str]:
@@ -74,30 +74,30 @@ def _shown(part: str) -> str:
 
 def hide(address: str) -> str:
     """The address as it is shown, from which `whole` gives it back in this process."""
-    shown = hidden(address)
-    if shown != address and HIDDEN not in _secrets_of(address):
-        _whole[shown] = address
+    masked = hidden(address)
+    if masked != address and HIDDEN not in _secrets_of(address):
+        _whole[masked] = address
         _secrets.update(_secrets_of(address))
-    return shown
+    return masked
 
 
 def _secrets_of(address: str) -> set[str]:
     scheme = SCHEME.match(address)
     user, _, query, fragment = _parts(address[scheme.end() if scheme else 0 :])
     values = (part.partition("=") for part in query.split("&"))
-    found = {value or key for key, _, value in values if key not in SHOWN} | {fragment, user, *user.partition(":")[::2]}
-    return found - {""}
+    secrets = {value or key for key, _, value in values if key not in SHOWN} | {fragment, user, *user.partition(":")[::2]}
+    return secrets - {""}
 
 
 def whole(address: str) -> str:
     """The address that was hidden; any other as it is. InputError for one whose secrets this process never had."""
-    known = _whole.get(address, address)
-    if HIDDEN in known:
+    original = _whole.get(address, address)
+    if HIDDEN in original:
         raise InputError(
             f"{address}: the secrets of this address are not kept: expected the whole address, "
             "by tracking.uri=, or in a run by tracking.uri='${oc.env:NAME}' and an environment variable"
         )
-    return known
+    return original
 
 
 def learn(words: Iterable[str], environment: Mapping[str, str] | None = None) -> None:
@@ -112,8 +112,8 @@ def learn(words: Iterable[str], environment: Mapping[str, str] | None = None) ->
         elif equals and is_secret(key):
             _secrets.add(value)
     for name, value in (environment or {}).items():
-        found = _secrets_of(value) if SCHEME.match(value) else {value} if is_secret(name) and not name.endswith("PWD") else ()
-        _secrets.update(one for one in found if len(one) >= LONG)
+        secrets = _secrets_of(value) if SCHEME.match(value) else {value} if is_secret(name) and not name.endswith("PWD") else ()
+        _secrets.update(one for one in secrets if len(one) >= LONG)
 
 
 def addresses(value: str) -> list[str]:
@@ -166,9 +166,9 @@ def redacted(text: str) -> str:
 
     An address that this process has not read itself ends at the first blank or quotation mark.
     """
-    for shown, address in sorted(_whole.items(), key=lambda pair: -len(pair[1])):
+    for masked, address in sorted(_whole.items(), key=lambda pair: -len(pair[1])):
         for form in _forms(address):
-            text = text.replace(form, shown)
+            text = text.replace(form, masked)
     for secret in sorted({form for one in _secrets for form in _forms(one)}, key=len, reverse=True):
         if len(secret) >= SHORTEST:
             text = text.replace(secret, HIDDEN)

@@ -31,7 +31,7 @@ def as_batch(inputs: Batch | Tensor) -> Batch:
         return inputs
     if isinstance(inputs, Tensor) and inputs.dim() == 2 and inputs.dtype in (torch.int64, torch.int32):
         return Batch(inputs)
-    found = type(inputs).__name__
+    given = type(inputs).__name__
     if isinstance(inputs, Tensor):
-        found = f"a tensor of shape {tuple(inputs.shape)} and {inputs.dtype}"
-    raise TypeError(f"expected a models.batch.Batch or a (B, T) tensor of integer ids, got {found}")
+        given = f"a tensor of shape {tuple(inputs.shape)} and {inputs.dtype}"
+    raise TypeError(f"expected a models.batch.Batch or a (B, T) tensor of integer ids, got {given}")

@@ -44,7 +44,9 @@ def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
     angles = torch.arange(len(table.weight))[:, None] * frequencies.flatten()  # (positions, S P)
     rest = math.sqrt(width / len(directions))  # features that carry no sine or cosine
     longer = math.sqrt(size // 2 / pairs)  # fewer pairs stand out less among the features of tokens
-    table.weight.copy_(longer * rest * math.sqrt(2) * deviation * _sines(angles) @ directions)
+    table.weight.copy_(
+        longer * rest * math.sqrt(2) * deviation * torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1) @ directions
+    )
 
     scale = size**-0.5 if attention.scale is None else attention.scale
     gain = math.sqrt(STRENGTH / (pairs * scale)) / rest
@@ -69,11 +71,6 @@ def _orthogonal(size: int, seed: int) -> Tensor:
     """(size, size) rows are random orthonormal directions."""
     normal = torch.randn(size, size, generator=generator_of(seed, "neighbour_heads.directions"))
     return torch.linalg.qr(normal).Q
-
-
-def _sines(angles: Tensor) -> Tensor:
-    """(positions, pairs) -> (positions, 2 pairs), sine beside cosine."""
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
 def _turned(rows: Tensor, angles: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reports.commands import COMMANDS
 from reports.errors import ReportError, unknown
-from reports.report import GC_THRESHOLDS, parse, report
+from reports.options import GC_THRESHOLDS, parse
 
 
 def run(arguments: list[str]) -> int:
@@ -19,23 +19,25 @@ def run(arguments: list[str]) -> int:
         if name not in COMMANDS:
             raise unknown("command", name, COMMANDS)
         return importlib.import_module(COMMANDS[name][0]).main(rest)
-    print(report(parse(arguments)))
+    options = parse(arguments)
+    from reports.report import report  # scipy, pandas and matplotlib take seconds, which --help does without
+
+    print(report(options))
     return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command's exit code, for a report 0 and its path on stdout; 2 and one line on stderr for a wrong input."""
-    from harness import redact  # a folder `harness` beside would be imported at the beginning
-    from harness.errors import InputError, refuse_other_bytes, refused_paths
+    from harness import errors, redact  # a folder `harness` beside would be imported at the beginning
 
     words = sys.argv[1:] if arguments is None else arguments
     redact.learn(words, os.environ)
     redact.redact_logs()
     try:
-        with refused_paths(words):
-            refuse_other_bytes(words)
+        with errors.refused_paths(words):
+            errors.refuse_other_bytes(words)
             return run(words)
-    except (ReportError, InputError) as error:
+    except (ReportError, errors.InputError) as error:
         print(f"python -m reports: {redact.redacted(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
     except Exception as error:

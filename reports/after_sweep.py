@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from reports.errors import ReportError
-from reports.report import GC_THRESHOLDS, parse, read, rendered, writable, write
+from reports.options import GC_THRESHOLDS, parse
 
 if TYPE_CHECKING:
     from reports.read import StudyRuns
@@ -32,6 +32,8 @@ CODE = ("reports", "harness")
 
 def update(arguments: list[str], stamp: Path) -> bool:
     """Whether the report was written: it is left as it is where the stamp fits the runs and the files. ReportError as there."""
+    from reports.report import read, rendered, writable, write  # takes seconds: after the garbage collector is told
+
     options = parse(arguments)
     with writable(options.out):
         held = FileLock(stamp.with_suffix(".lock")).acquire()

@@ -63,23 +63,23 @@ Place = tuple[str, str, str | None]
 
 def _places(comparison: Comparison | None) -> dict[str, Place]:
     """By run id, of finished runs."""
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for section in comparison.sections if comparison else ():
         for row in section.rows:
             why = None if section in comparison.selected else OTHER_CONDITIONS
-            found |= {run.run_id: (row.label, section.conditions, why) for run in row.runs.values()}
-            found |= {run.run_id: (row.label, section.conditions, SUPERSEDED) for run in row.superseded}
-    return found
+            places |= {run.run_id: (row.label, section.conditions, why) for run in row.runs.values()}
+            places |= {run.run_id: (row.label, section.conditions, SUPERSEDED) for run in row.superseded}
+    return places
 
 
 def _identity(run: Run, place: Place | None) -> dict[str, object]:
-    known: dict[str, object] = {column: run.tags.get(tag) for column, tag in IDENTITY.items()}
+    facts: dict[str, object] = {column: run.tags.get(tag) for column, tag in IDENTITY.items()}
     status = run.status
     if place:
-        known |= {"arm": place[0], "conditions": place[1]}
+        facts |= {"arm": place[0], "conditions": place[1]}
         status = place[2] or status
     study = run.elsewhere or run.tags.get(tags.STUDY)
-    return known | {"status": status, "counted": bool(place and place[2] is None), "study": study, "started": run.started}
+    return facts | {"status": status, "counted": bool(place and place[2] is None), "study": study, "started": run.started}
 
 
 def _numbers(texts: pd.Series) -> pd.Series:

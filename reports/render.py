@@ -60,21 +60,21 @@ def draw_in_child(study: Study) -> Iterator[Callable[[], Chapters]]:
 def _draw(study: Study, sent: Connection, parent: int) -> None:
     end_with_parent(parent)
     try:
-        made = [chapter(study) for chapter in DRAWN]
+        chapters = [chapter(study) for chapter in DRAWN]
     except Exception as error:  # noqa: BLE001 - raised where it is waited for
-        made = error
+        chapters = error
     with contextlib.suppress(BrokenPipeError):  # the report has failed elsewhere
-        sent.send(made)
+        sent.send(chapters)
 
 
 def _received(received: Connection) -> Chapters:
     try:
-        made = received.recv()
+        received_chapters = received.recv()
     except EOFError as error:
         raise ReportError("the process that draws the pictures was killed, as by a lack of memory; no report") from error
-    if isinstance(made, Exception):
-        raise made
-    return dict(zip(DRAWN, made, strict=True))
+    if isinstance(received_chapters, Exception):
+        raise received_chapters
+    return dict(zip(DRAWN, received_chapters, strict=True))
 
 
 Files = dict[str, bytes]
@@ -169,7 +169,7 @@ def render(study: Study, formats: Iterable[str] = DEFAULT) -> Files:
 
 def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Chapters] | None = None) -> Report:
     """All chapters; what is `drawn` elsewhere is asked for last."""
-    made = {chapter: chapter(study) for chapter in CHAPTERS if drawn is None or chapter not in DRAWN}
+    chapters = {chapter: chapter(study) for chapter in CHAPTERS if drawn is None or chapter not in DRAWN}
     lines = summary(study.comparison) if {"csv", "parquet"} & {*names} else []
-    made |= drawn() if drawn else {}
-    return Report(study, [made[chapter] for chapter in CHAPTERS], lines)
+    chapters |= drawn() if drawn else {}
+    return Report(study, [chapters[chapter] for chapter in CHAPTERS], lines)

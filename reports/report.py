@@ -7,56 +7,18 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
-from reports.commands import COMMANDS, Parser
+from harness import paths
+from reports import render
+from reports.chapters import cost
+from reports.comparison.compare import Options, Study
 from reports.errors import ReportError
-
-if TYPE_CHECKING:
-    from reports.read import StudyRuns
-    from reports.render import Files
-
-GC_THRESHOLDS = (100_000, 50, 50)
-"""Thresholds of garbage collection: of what a report makes, nearly all is kept until it is written."""
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line; ReportError for a wrong option."""
-    listed = "; ".join(f"{name}: {text}" for name, (_, text) in COMMANDS.items())
-    parser = Parser("", "Compare the arms of a study with its baseline.", f"Commands: {listed}")
-    parser.add_argument(
-        "--study",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="MLflow experiment to report on; several are joined (default: the newest with a finished run)",
-    )
-    parser.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
-    of_baseline = "arm that the others are compared with; of several the first that there is (default: base)"
-    parser.add_argument("--baseline", metavar="NAME", action="append", default=[], help=of_baseline)
-    parser.add_argument(
-        "--along",
-        metavar="KEY",
-        action="append",
-        default=[],
-        help="setting that arms may differ in, such as hardware.dtype or a group such as hardware; may be repeated",
-    )
-    parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: reports/<study> in --output)")
-    of_audit = "verdicts on claims (default: audit/audit.json in --output)"
-    parser.add_argument("--audit", metavar="FILE", type=Path, help=of_audit)
-    parser.add_argument("--with-wnli", action="store_true", help="count WNLI in the average over GLUE (default: left out)")
-    parser.add_argument(
-        "--target",
-        metavar="METRIC=NUMBER",
-        action="append",
-        default=[],
-        help="quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (default: the baseline's end)",
-    )
-    formats = "what to write, of md, html, csv, latex, parquet, png (default: %(default)s)"
-    parser.add_argument("--format", metavar="NAMES", default="md,html,csv", help=formats)
-    return parser.parse(arguments)
+from reports.read import StudyRuns, compare_with_first
+from reports.read import read as read_store
+from reports.reading import store
+from reports.render import Files
 
 
 def default_out(study: str, output: str = "multirun") -> Path:
@@ -71,8 +33,6 @@ def _last_audit(output: str) -> Path | None:
 
 def write(files: dict[str, bytes], out: Path) -> None:
     """Writes complete files only, and removes what a process that was killed here left; ReportError where `out` cannot be."""
-    from harness import paths  # a folder `harness` beside would be imported at the beginning
-
     scratch = out / f".writing.{os.getpid()}"  # the name by which `python -m harness clean` takes it for what it is
     with writable(out):
         for old in out.glob(".writing.*[0-9]"):
@@ -101,25 +61,15 @@ def writable(out: Path) -> Iterator[None]:
         ) from error
 
 
-def read(options: argparse.Namespace) -> "StudyRuns":
+def read(options: argparse.Namespace) -> StudyRuns:
     """The runs that the options name; ReportError where the store has no answer, or for a wrong target or format."""
-    # scipy, pandas and matplotlib take seconds to import: --help does without
-    from reports.chapters import cost
-    from reports.read import read as read_store
-    from reports.render import formats
-
     cost.parse(options.target)  # a wrong one is refused before the store is read
-    formats(options.format)
+    render.formats(options.format)
     return read_store(options.uri, options.study, options.where)
 
 
-def rendered(options: argparse.Namespace, runs: "StudyRuns") -> "Files":
+def rendered(options: argparse.Namespace, runs: StudyRuns) -> Files:
     """Content of all files of the report, the one to open first."""
-    from reports import render
-    from reports.comparison.compare import Options, Study
-    from reports.read import compare_with_first
-    from reports.reading import store
-
     study = Study(
         compare_with_first(runs, options.baseline, options.along),
         lambda metric, some: store.read_history(runs.reader, some, metric),

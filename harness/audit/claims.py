@@ -249,19 +249,21 @@ def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
     places = [folder / below / CLAIMS for folder in folders for below in ("", "model")]
     paths = [path for place in places for path in sorted(place.glob("*.yaml"))]
     is_path = {name: name.endswith((".yaml", ".yml")) for name in names}
-    known = [] if names and all(is_path.values()) else [claim for path in paths for claim in read(path)]
+    candidates = [] if names and all(is_path.values()) else [claim for path in paths for claim in read(path)]
     if not names:
-        return known
-    found: list[Claim] = []
+        return candidates
+    selected: list[Claim] = []
     for name in names:
         if is_path[name]:
-            found += read(Path(name))
+            selected += read(Path(name))
             continue
-        chosen = [claim for claim in known if name in (claim.name, claim.file.stem)]
-        if not chosen:
-            raise unknown("claim", name, {claim.file.stem for claim in known} | {claim.name for claim in known}, "claims")
-        found += chosen
-    return list({(claim.file, claim.name): claim for claim in found}.values())
+        named = [claim for claim in candidates if name in (claim.name, claim.file.stem)]
+        if not named:
+            raise unknown(
+                "claim", name, {claim.file.stem for claim in candidates} | {claim.name for claim in candidates}, "claims"
+            )
+        selected += named
+    return list({(claim.file, claim.name): claim for claim in selected}.values())
 
 
 def read(path: Path) -> list[Claim]:

@@ -53,11 +53,11 @@ class Shapes:
         if part in OF_OBJECTIVE:
             return OF_OBJECTIVE[part](_objective(config))
         model = on_meta(config.model, OUTPUTS)
-        found = size.components(model)
-        if part in found:
-            return found[part]
+        components = size.components(model)
+        if part in components:
+            return components[part]
         if part not in OF_MODEL:
-            raise unknown("part", part, [*found, *OF_MODEL, *OF_OBJECTIVE], "parts")
+            raise unknown("part", part, [*components, *OF_MODEL, *OF_OBJECTIVE], "parts")
         return OF_MODEL[part](model)
 
     def flops(self, choices: str, length: int, training: bool) -> flops.OfParts:
@@ -70,11 +70,6 @@ def _objective(config: RunConfig) -> Objective:
     named = config.pretrain.objective is not ObjectiveName.none
     pretrain = config.pretrain if named else replace(config.pretrain, objective=ObjectiveName.mlm)
     return pretraining_heads.shapes(config.model, pretrain)
-
-
-def objective_flops(config: RunConfig, length: int) -> int:
-    """FLOPs of one forward pass of the pretraining objective over one sequence of T tokens."""
-    return _objective(config).flops(length)
 
 
 def visible_pairs(config: EncoderConfig, length: int) -> int:
@@ -227,12 +222,12 @@ def _output_difference(reading: claims.OutputDifference, tools: Instruments) -> 
     longest, points = min(config.longest_text for config in configs), []
     if not 0 < max(reading.lengths, default=0) <= longest:
         raise InputError(f"lengths: expected at most the {longest} tokens that both models take, not {reading.lengths}")
-    one, other = (build_classifier(config, OUTPUTS, seed=0).eval() for config in configs)
+    first, second = (build_classifier(config, OUTPUTS, seed=0).eval() for config in configs)
     for length in reading.lengths:
         stream = torch.Generator().manual_seed(length)
         ids = torch.randint(0, min(config.vocab_size for config in configs), (4, length), generator=stream)  # (B, T)
         with torch.inference_mode():
-            points.append(Point((one(ids) - other(ids)).abs().max().item(), {"length": length}))
+            points.append(Point((first(ids) - second(ids)).abs().max().item(), {"length": length}))
     return Measured(tuple(points), "1")
 
 
@@ -251,7 +246,7 @@ def _ids(reading: claims.Ids, tools: Instruments) -> Measured:
 def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Measured:
     config = tools.shapes.config(reading.of)
     flops = sum(
-        reading.tokens * share / length * (1 + BACKWARD) * objective_flops(config, length)
+        reading.tokens * share / length * (1 + BACKWARD) * _objective(config).flops(length)
         for length, share in reading.shares.items()
     )
     rates, how = reading.flops_per_s, "at stated rates"

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,14 @@ class Line:
 
     def to_json(self) -> dict[str, object]:
         """With all points."""
-        points = [{"value": one.value, "interval": one.interval, "where": dict(one.where)} for one in self.measured.points]
+        points = [
+            {
+                "value": point.value,
+                "interval": [end if math.isfinite(end) else None for end in point.interval],
+                "where": dict(point.where),
+            }
+            for point in self.measured.points
+        ]
         return {
             "name": self.name,
             "measure": self.reading.measure,
@@ -85,7 +93,7 @@ class Line:
             "family": self.family,
             "command": self.measured.command if self.is_open else "",
             "unit": self.measured.unit,
-            "points": [point | {"interval": [_finite(end) for end in point["interval"]]} for point in points],
+            "points": points,
         }
 
 
@@ -174,23 +182,19 @@ def number(value: object, unit: str) -> str:
     return text if unit in ("parameters", "1", "") else f"{text} {unit}"
 
 
-def _finite(value: object) -> object:
-    return value if not isinstance(value, float) or abs(value) != float("inf") else None
-
-
 def instruments(config_dir: str | None, timed: bool, vocab_file: str | None, uri: str | None, output: str) -> Instruments:
     """The tracking store is read when the first claim needs it."""
 
-    @functools.cache
-    def finished_runs() -> list[FinishedRun]:
-        from harness.tracking.mlflow_store import MlflowException, finished_runs  # MLflow takes seconds
+    return Instruments(Shapes(config_dir), timed, vocab_file, functools.cache(functools.partial(_finished_runs, uri, output)))
 
-        try:
-            return finished_runs(uri, output)
-        except (MlflowException, ImportError) as error:
-            raise InputError(f"MLflow {complaint(error)}") from error
 
-    return Instruments(Shapes(config_dir), timed, vocab_file, finished_runs)
+def _finished_runs(uri: str | None, output: str) -> list[FinishedRun]:
+    from harness.tracking.mlflow_store import MlflowException, finished_runs  # MLflow takes seconds
+
+    try:
+        return finished_runs(uri, output)
+    except (MlflowException, ImportError) as error:
+        raise InputError(f"MLflow {complaint(error)}") from error
 
 
 def measured(claims: Iterable[Claim], tools: Instruments) -> Iterator[list[Measured]]:
@@ -202,9 +206,9 @@ def measured(claims: Iterable[Claim], tools: Instruments) -> Iterator[list[Measu
 def _measured(claim: Claim, name: str, tools: Instruments) -> Measured:
     reading = claim.readings[name]
     try:
-        found = measure(reading, tools)
-        verdicts.with_claimed(reading, found)
-        return found
+        measured = measure(reading, tools)
+        verdicts.with_claimed(reading, measured)
+        return measured
     except ValueError as error:
         raise InputError(f"{claim.file}: claims.{claim.name}.readings.{name}: {error}") from error
 

@@ -95,10 +95,10 @@ def difference(
         return silent.value
     if metric.name == LOSS and constant is not None and min(map(fmean, (ours, theirs))) > SHARE * constant:
         return "neither arm has left the plateau of word frequencies"
-    found = paired.compare_paired(*({one: sign * value for one, value in side.items()} for side in (against, of)))
-    if found is None or not (is_score and items):
-        return found
-    return found.with_items(paired.items_error(fmean(theirs), fmean(ours), items, headline))
+    difference = paired.compare_paired(*({one: sign * value for one, value in side.items()} for side in (against, of)))
+    if difference is None or not (is_score and items):
+        return difference
+    return difference.with_items(paired.items_error(fmean(theirs), fmean(ours), items, headline))
 
 
 def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
@@ -116,11 +116,11 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
         named = {"against": against} if isinstance(reading.against, list) else {}
         measured = len(points)
         for section in _sections(reading, against, runs):
-            found, where = section.difference(metric, reading.margin), named | _conditions(section)
-            if isinstance(found, str):
-                silent.append(f"{conditions(named | {'task': section.run.tags[tags.TASK]})} ({found})")
-            elif found is not None:
-                points.append(_point(found, where | {PAIRS: found.n}))
+            difference, where = section.difference(metric, reading.margin), named | _conditions(section)
+            if isinstance(difference, str):
+                silent.append(f"{conditions(named | {'task': section.run.tags[tags.TASK]})} ({difference})")
+            elif difference is not None:
+                points.append(_point(difference, where | {PAIRS: difference.n}))
         there = {point.where["task"] for point in points[measured:]}
         absent += [conditions(named | {"task": task}) for task in reading.tasks if task not in there]
         absent += [conditions(named)] if named and not there and not reading.tasks else []
@@ -136,11 +136,11 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
     )
 
 
-def _point(found: Difference, where: Where) -> Point:
+def _point(difference: Difference, where: Where) -> Point:
     """Without a finite interval where there are too few replicates, or all are equal: there is no scatter to judge by."""
-    if not paired.has_enough(found) or not found.error:
-        return Point(found.mean, where, -math.inf, math.inf, difference=found)
-    return Point(found.mean, where, difference=found).at(CONFIDENCE)
+    if not paired.has_enough(difference) or not difference.error:
+        return Point(difference.mean, where, -math.inf, math.inf, difference=difference)
+    return Point(difference.mean, where, difference=difference).at(CONFIDENCE)
 
 
 def _sections(reading: Score, against: str, runs: list[FinishedRun]) -> list[Section]:

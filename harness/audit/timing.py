@@ -31,13 +31,13 @@ SECONDS = 0.02
 Call = Callable[[], object]
 
 
-def compare(reading: Speed, one: RunConfig, other: RunConfig) -> Measured:
+def compare(reading: Speed, first: RunConfig, second: RunConfig) -> Measured:
     """A point for each length: the change and its 95 % interval over rounds.
 
     InputError for a part that the model does not have.
     """
-    machine, before = Machine(one.hardware), torch.get_num_threads()
-    models = [subject.build(config, machine).train(reading.training) for config in (one, other)]
+    machine, before = Machine(first.hardware), torch.get_num_threads()
+    models = [subject.build(config, machine).train(reading.training) for config in (first, second)]
     machine.use_threads(1)
     gc.disable()
     try:
@@ -60,8 +60,8 @@ def _point(reading: Speed, models: list[Classifier], length: int) -> Point:
         rounds.append({name: _seconds(calls[name], repeats[calls[name]]) for name in order})
     sign = -1 if reading.rate else 1
     logs = [sign * math.log(one["of"] / math.sqrt(one["against"] * one["again"])) for one in rounds]
-    found = replace(of_differences(logs), p=None)  # the t test alone, as for launches
-    return Point(math.expm1(found.mean), {"length": length}, difference=found, ratio=True).at(CONFIDENCE)
+    difference = replace(of_differences(logs), p=None)  # the t test alone, as for launches
+    return Point(math.expm1(difference.mean), {"length": length}, difference=difference, ratio=True).at(CONFIDENCE)
 
 
 def _repeats(call: Call) -> int:

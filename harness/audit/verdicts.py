@@ -176,27 +176,27 @@ def accepted(reading: Reading, claimed: float) -> tuple[float, float]:
     }[reading.relation]
 
 
-def where(chosen: list[Point], points: tuple[Point, ...]) -> str:
+def where(selected: list[Point], points: tuple[Point, ...]) -> str:
     """`length ≥ 256`, `batch = 8, 16`, or the conditions of each chosen point, of the conditions that vary."""
     known = dict.fromkeys(key for point in points for key in point.where)
     keys = [key for key in known if key != PAIRS and len({str(point.where.get(key)) for point in points}) > 1]
     if len(keys) == 1:
-        return _range(keys[0], [point.where.get(keys[0]) for point in chosen], [point.where.get(keys[0]) for point in points])
-    return "; ".join(conditions({key: point.where[key] for key in keys if key in point.where}) for point in chosen)
+        return _range(keys[0], [point.where.get(keys[0]) for point in selected], [point.where.get(keys[0]) for point in points])
+    return "; ".join(conditions({key: point.where[key] for key in keys if key in point.where}) for point in selected)
 
 
-def _range(key: str, chosen: list, values: list) -> str:
+def _range(key: str, selected: list, values: list) -> str:
     if all(isinstance(value, int | float) for value in values):
-        ordered, count = sorted(values), len(chosen)
-        if sorted(chosen) == ordered[-count:]:
-            return f"{key} ≥ {shown(min(chosen))}"
-        if sorted(chosen) == ordered[:count]:
-            return f"{key} ≤ {shown(max(chosen))}"
-        first = ordered.index(min(chosen))
-        if count > 1 and sorted(chosen) == ordered[first : first + count]:
-            return f"{key} from {shown(min(chosen))} to {shown(max(chosen))}"
-        return f"{key} = {', '.join(map(shown, chosen))}"
-    return f"{key} {', '.join(map(shown, chosen))}"
+        ordered, count = sorted(values), len(selected)
+        if sorted(selected) == ordered[-count:]:
+            return f"{key} ≥ {shown(min(selected))}"
+        if sorted(selected) == ordered[:count]:
+            return f"{key} ≤ {shown(max(selected))}"
+        first = ordered.index(min(selected))
+        if count > 1 and sorted(selected) == ordered[first : first + count]:
+            return f"{key} from {shown(min(selected))} to {shown(max(selected))}"
+        return f"{key} = {', '.join(map(shown, selected))}"
+    return f"{key} {', '.join(map(shown, selected))}"
 
 
 HALVINGS = 40

@@ -81,8 +81,8 @@ def _hidden(value: str) -> str:
     mark = value[0] if value[:1] in ("'", '"') and value.endswith(value[0]) else None
     escaped = rf"\\(\\*{mark})" if mark else r"\\([\\()\[\]{}:=, \t])"
     plain = [re.sub(escaped, r"\1", address) for address in redact.addresses(value)]
-    shown = [redact.hide(address) for address in plain]
-    return value if shown == plain else ",".join("'" + address.replace("'", r"\'") + "'" for address in shown)
+    hidden = [redact.hide(address) for address in plain]
+    return value if hidden == plain else ",".join("'" + address.replace("'", r"\'") + "'" for address in hidden)
 
 
 LONGEST = 120

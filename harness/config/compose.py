@@ -95,9 +95,9 @@ def main(arguments: list[str], run: Run, conclude: Run | None = None) -> int:
 def _shown_by_hydra() -> int:
     _make_known_to_hydra()
     OwnFolder.path = None  # Hydra reads the option itself
-    with contextlib.redirect_stdout(io.StringIO()) as shown:  # Hydra has a traceback where its reader has ended
+    with contextlib.redirect_stdout(io.StringIO()) as output:  # Hydra has a traceback where its reader has ended
         hydra.main(version_base="1.3", config_path=str(conf_directory()), config_name="config")(lambda _: None)()
-    print(shown.getvalue(), end="")
+    print(output.getvalue(), end="")
     return 0
 
 
@@ -381,10 +381,10 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
         members = OmegaConf.select(node, "task.members")
         if not members:
             return [named(from_node(node), source, of_hydra, overrides, swept)], follows
-    chosen = overrides if any(override.startswith("task=") for override in overrides) else (*overrides, "task=")  # the default
+    filled = overrides if any(override.startswith("task=") for override in overrides) else (*overrides, "task=")  # the default
     runs = []
     for member in members:
-        own = [f"task={member}" if override.startswith("task=") else override for override in chosen]
+        own = [f"task={member}" if override.startswith("task=") else override for override in filled]
         node, of_hydra = source.compose(own)
         follows = OmegaConf.select(node, "pretrain.seed") is None
         run = named(from_node(node), source, of_hydra, overrides, swept)

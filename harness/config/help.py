@@ -54,7 +54,7 @@ class Class:
 
 @cache
 def _classes() -> dict[str, Class]:
-    found = {}
+    classes = {}
     for name in FILES:
         text = (ROOT / name).read_text()
         comments, headings = {}, {}
@@ -64,22 +64,22 @@ def _classes() -> dict[str, Class]:
                 (headings if alone else comments)[token.start[0]] = token.string.lstrip("# ").strip()
         for node in ast.parse(text).body:
             if isinstance(node, ast.ClassDef):
-                found[node.name] = Class(node, text.splitlines(), comments, headings)
-    return found
+                classes[node.name] = Class(node, text.splitlines(), comments, headings)
+    return classes
 
 
 def keys(name: str) -> dict[str, Key]:
     """The keys of a class with those that it inherits, in the order of the dataclass."""
     owner = _classes()[name]
-    found: dict[str, Key] = {}
+    by_name: dict[str, Key] = {}
     for base in reversed(owner.node.bases):
-        found |= keys(ast.unparse(base))
+        by_name |= keys(ast.unparse(base))
     heading_lines = sorted(owner.headings)
     for node in owner.node.body:
         if isinstance(node, ast.AnnAssign):
             above = [line for line in heading_lines if owner.node.lineno < line < node.lineno]
-            found[node.target.id] = _key_of(node, owner, owner.headings[above[-1]] if above else "")
-    return found
+            by_name[node.target.id] = _key_of(node, owner, owner.headings[above[-1]] if above else "")
+    return by_name
 
 
 def documentation(name: str) -> str:
@@ -89,17 +89,17 @@ def documentation(name: str) -> str:
 
 def _key_of(node: ast.AnnAssign, owner: Class, heading: str) -> Key:
     kind, *rest = (part.strip() for part in ast.unparse(node.annotation).split("|"))
-    known = _classes().get(kind)
-    choices = _members(known) if known and known.is_enum else ()
-    shown = ", ".join(name for name, _ in choices) or kind
+    definition = _classes().get(kind)
+    choices = _members(definition) if definition and definition.is_enum else ()
+    text = ", ".join(name for name, _ in choices) or kind
     return Key(
         name=node.target.id,
-        type=f"{shown} or null" if rest else shown,
+        type=f"{text} or null" if rest else text,
         default=_default_of(node.value, owner.lines),
         comment=re.sub(r"\bNone\b", "null", owner.comments.get(node.end_lineno, "")),
         heading=heading,
         choices=choices,
-        section=kind if known and not known.is_enum else "",
+        section=kind if definition and not definition.is_enum else "",
     )
 
 
@@ -211,17 +211,17 @@ TYPED = {"pretrain.from": "pretrain.checkpoint"}
 def page_of(topic: str) -> str:
     """The help of a group or a key, also with a value; InputError with the nearest name for anything else."""
     topic, _, choice = topic.lstrip("+~").partition("=")
-    if topic in GROUPS and choice and choice not in (known := [path.stem for path in _files(topic)]):
-        raise unknown(topic, choice, known, topic, synonyms.choices(topic, choice, known))
+    if topic in GROUPS and choice and choice not in (choices := [path.stem for path in _files(topic)]):
+        raise unknown(topic, choice, choices, topic, synonyms.choices(topic, choice, choices))
     names = TYPED.get(topic, topic).split(".")
     section, key = TOP, None
     for place, name in enumerate(names):
-        known = _keys(section, ".".join(names[:place])) if section else {}
-        if name not in known and not (place == 0 and topic in GROUPS):
+        section_keys = _keys(section, ".".join(names[:place])) if section else {}
+        if name not in section_keys and not (place == 0 and topic in GROUPS):
             from harness.config.mistakes import unknown_key  # here: the whole schema takes 0.2 s
 
             raise unknown_key(topic)
-        key = known.get(name)
+        key = section_keys.get(name)
         section = key.section if key else ""
     parts = [_choices(topic)] if topic in GROUPS else []
     if section:
@@ -266,9 +266,9 @@ def _key(name: str, key: Key) -> str:
 def _keys(section: str, name: str) -> dict[str, Key]:
     """The keys of a section with the values that the default choices give them."""
     values = _set_by_default(name)
-    found = keys(section).values()
-    kept = (key for key in found if name or key.name not in DERIVED)
-    return {key.name: replace(key, default=_typed(values[key.name])) if key.name in values else key for key in kept}
+    section_keys = keys(section).values()
+    listed = (key for key in section_keys if name or key.name not in DERIVED)
+    return {key.name: replace(key, default=_typed(values[key.name])) if key.name in values else key for key in listed}
 
 
 def _set_by_default(section: str) -> dict[str, Any]:
@@ -279,8 +279,8 @@ def _set_by_default(section: str) -> dict[str, Any]:
     import yaml  # here: takes 50 ms, and the first page of the help does not need it
 
     values: dict[str, Any] = {}
-    chosen = ((group, choice) for group, choices in default_choices().items() for choice in choices)
-    for group, choice in chosen:
+    defaults = ((group, choice) for group, choices in default_choices().items() for choice in choices)
+    for group, choice in defaults:
         path = conf_directory() / group / f"{choice}.yaml"
         if not path.is_file():  # a group of Hydra
             continue

@@ -55,11 +55,11 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
     if isinstance(error, InputError):
         return error
     text = str(error)
-    several = re.search(
+    repeated = re.search(
         r"Ambiguous value for argument '(.*)'\n1\. |Sweep parameters '(.*)' requires --multirun", text, re.DOTALL
     )
-    if several:
-        return _without_sweep(several[1] or several[2])
+    if repeated:
+        return _without_sweep(repeated[1] or repeated[2])
     choice = re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\n((?:\t\S+\n?)*)", text, re.DOTALL)
     if choice:
         group, name, listed = choice.groups()
@@ -98,15 +98,15 @@ def refuse_misfits(path: Path, group: str) -> None:
         refuse_no_boolean(key, value)
     if package or group not in {field.name for field in fields(RunConfig)}:
         return
-    schema, found = OmegaConf.structured(RunConfig), Mistakes()
+    schema, mistakes = OmegaConf.structured(RunConfig), Mistakes()
     for key, value in values.items():
-        with found.collected():
+        with mistakes.collected():
             try:
                 OmegaConf.merge(schema, {group: {key: value} if key != "defaults" else {}})
             except (OmegaConfBaseException, ValueError) as error:
                 raise one_line(error, error) from error
     try:
-        found.refuse()
+        mistakes.refuse()
     except SeveralMistakesError as error:
         raise InputError(f"{path} has {error}") from error
 

@@ -66,11 +66,11 @@ def _size(node: yaml.Node, path: Path, sizes: dict[int, int]) -> int:
             f"{_place(path, node.start_mark)}: the tag {node.tag.replace(CORE, '!!')} is not allowed: plain values only"
         )
     sizes[id(node)] = 0
-    found = 1 + sum(_size(child, path, sizes) for child in _children(node, path))
-    if found > MOST_VALUES:
+    size = 1 + sum(_size(child, path, sizes) for child in _children(node, path))
+    if size > MOST_VALUES:
         raise InputError(f"{_place(path, node.start_mark)}: more than {MOST_VALUES:,} values, aliases followed")
-    sizes[id(node)] = found
-    return found
+    sizes[id(node)] = size
+    return size
 
 
 def _children(node: yaml.Node, path: Path) -> list[yaml.Node]:

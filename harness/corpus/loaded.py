@@ -79,7 +79,10 @@ def _batches(config: RunConfig, split: str, where: str) -> Iterator[dict[str, li
 
     hub.silence(datasets)
     corpus, local = config.corpus, config.data.source is DataSource.local
-    path, name = _path(config), _split_name(corpus, split)
+    path, name = (
+        _path(config),
+        corpus.validation_split if split == "validation" and corpus.validation_split else corpus.train_split,
+    )
     if not local:
         hub.refuse_unreachable(datasets, path, where)
     with tempfile.TemporaryDirectory() as empty:  # the library's cache does not notice changed local files
@@ -91,10 +94,6 @@ def _batches(config: RunConfig, split: str, where: str) -> Iterator[dict[str, li
                 yield batch
         except unloadable(datasets) as error:
             raise _load_error(config, where, path, error) from error
-
-
-def _split_name(corpus: CorpusConfig, split: str) -> str:
-    return corpus.validation_split if split == "validation" and corpus.validation_split else corpus.train_split
 
 
 def _path(config: RunConfig) -> str:

@@ -57,12 +57,12 @@ def _in_corpus(corpus: Corpus, targets: np.ndarray, length: int) -> np.ndarray:
     shift = np.uint64(64 - SIEVE_BITS)
     sieve = np.zeros(2**SIEVE_BITS, dtype=bool)
     sieve[targets >> shift] = True
-    found = np.zeros(len(targets), dtype=bool)
+    overlaps = np.zeros(len(targets), dtype=bool)
     for hashes in _corpus_hashes(corpus, length):
         candidates = hashes[sieve[hashes >> shift]]
         indices = np.minimum(np.searchsorted(targets, candidates), len(targets) - 1)
-        found[indices[targets[indices] == candidates]] = True
-    return targets[found]
+        overlaps[indices[targets[indices] == candidates]] = True
+    return targets[overlaps]
 
 
 def _corpus_hashes(corpus: Corpus, length: int) -> Iterator[np.ndarray]:

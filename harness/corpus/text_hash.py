@@ -31,10 +31,10 @@ def text_hash(config: RunConfig) -> str:
     try:
         return checksums.read(path)["sha256"]
     except (FileNotFoundError, checksums.TornError):
-        found = _read(config)
+        entries = _read(config)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, checksums.with_checksum({"sha256": found}))
-    return found
+    write_json(path, checksums.with_checksum({"sha256": entries}))
+    return entries
 
 
 def _read(config: RunConfig) -> str:
@@ -70,5 +70,5 @@ def _below(folder: Path) -> Iterator[Path]:
 
 def _state(path: Path) -> list[object]:
     """What changes whenever the file is written."""
-    found = path.stat() if path.is_file() else None
-    return [str(path.resolve()), *([found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino] if found else [])]
+    status = path.stat() if path.is_file() else None
+    return [str(path.resolve()), *([status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino] if status else [])]

@@ -33,7 +33,7 @@ def write_once(folder: Path, fill: Callable[[Path], None]) -> None:
 def _is_whole(folder: Path) -> bool:
     torn = checksums.broken_seal(folder)
     if torn is not None:
-        kept = checksums.aside(folder)
-        folder.rename(kept)
-        print(f"{folder / torn} is torn or has changed: the folder is kept as {kept.name}, and made again", flush=True)
+        moved = checksums.aside(folder)
+        folder.rename(moved)
+        print(f"{folder / torn} is torn or has changed: the folder is kept as {moved.name}, and made again", flush=True)
     return torn is None

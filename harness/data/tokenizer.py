@@ -122,7 +122,11 @@ def word_starts(tokenizer: Tokenizer) -> np.ndarray:
 def sentence_ends(tokenizer: Tokenizer) -> list[int]:
     """Ids of the pieces that are a single full stop, exclamation mark or question mark."""
     marks = _marks(tokenizer)
-    return sorted(number for piece, number in tokenizer.get_vocab().items() if marks.surface(piece) in (".", "!", "?"))
+    return sorted(
+        number
+        for piece, number in tokenizer.get_vocab().items()
+        if piece.removeprefix(marks.inside).removeprefix(marks.beginning) in (".", "!", "?")
+    )
 
 
 class _Marks:
@@ -137,10 +141,6 @@ class _Marks:
         if self.beginning:
             return piece.startswith(self.beginning) or not self._letter(piece[0])
         return True
-
-    def surface(self, piece: str) -> str:
-        """The piece without its prefix."""
-        return piece.removeprefix(self.inside).removeprefix(self.beginning)
 
     def _letter(self, character: str) -> bool:
         """Whether it is a letter, a digit or not ASCII, which may be a byte of a letter."""

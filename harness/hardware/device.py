@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +13,6 @@ from harness.config.choices import Device, Dtype, Products
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
 from harness.hardware import facts, outer_launcher, products
-
-GRAPHS = 64
-"""Shapes and modes that a model is compiled for at most, more is an error; by default torch falls back to eager after 8."""
 
 COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 """Environment variable with the folder of compiled code."""
@@ -74,7 +70,11 @@ class Machine:
             torch.cuda.set_device(self.device)
         self._half = facts.chosen_dtype(config) is Dtype.bf16
         self.compiles = config.compile
-        self._compiling = _Compiling() if config.compile else None
+        self._compiling = None
+        if config.compile:
+            from harness.hardware.compiling import Compiling  # takes 2 s, and only compiled models need it
+
+            self._compiling = Compiling()
         chosen = config.products is Products.onednn or (config.products is Products.auto and products.is_faster_here())
         self.multiplies_with_onednn = chosen and not (self.is_cuda or self._half or self.compiles)
         if self.multiplies_with_onednn:
@@ -97,7 +97,7 @@ class Machine:
         RuntimeError, naming the key, if the model cannot be compiled.
         """
         half = torch.autocast(self.device.type, dtype=torch.bfloat16) if self._half else contextlib.nullcontext()
-        return _failures_named(half) if self.compiles else half
+        return self._compiling.failures_named(half) if self._compiling else half
 
     def prepare(self, model: "nn.Module") -> "nn.Module":
         """The module with its tensor names, as this machine runs it: compiled, or with the chosen matrix products.
@@ -106,9 +106,6 @@ class Machine:
         the uncompiled model.
         """
         if self.compiles:
-            from torch._dynamo import config as limits  # takes 2 s, and only compiled models need it
-
-            limits.recompile_limit, limits.fail_on_recompile_limit_hit = GRAPHS, True
             model.compile(dynamic=True, options={"fallback_random": True})
         elif self.multiplies_with_onednn:
             products.use_onednn(model)
@@ -131,42 +128,3 @@ class Machine:
         """Waits for all work of the device."""
         if self.is_cuda:
             torch.cuda.synchronize()
-
-
-class _Compiling:
-    """Time that this process spends compiling; imports the compiler, so that the import counts for no model."""
-
-    def __init__(self) -> None:
-        from torch._dynamo.callback import on_compile_end, on_compile_start  # takes 2 s, and only compiled models need it
-        from torch._inductor import compile_fx  # noqa: F401
-
-        self.seconds, self._since = 0.0, 0.0
-        on_compile_start(self._start)
-        on_compile_end(self._end)
-
-    def _start(self, *_: object) -> None:
-        self._since = time.perf_counter()
-
-    def _end(self, *_: object) -> None:
-        self.seconds += time.perf_counter() - self._since
-
-    def summary(self) -> str:
-        """Graphs, graph breaks and seconds of compiling of this process."""
-        from torch._dynamo.utils import counters  # takes 2 s, and only compiled models need it
-
-        graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
-        return f"{graphs} graphs, {breaks} graph breaks, {self.seconds:.1f} s of compiling"
-
-
-@contextlib.contextmanager
-def _failures_named(inside: contextlib.AbstractContextManager) -> Iterator[None]:
-    from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException  # takes 2 s, and only compiled models need it
-
-    try:
-        with inside:
-            yield
-    except (TorchDynamoException, FailOnRecompileLimitHit) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise RuntimeError(
-            f"hardware.compile=true, but torch.compile fails here; set hardware.compile=false ({reason})"
-        ) from error

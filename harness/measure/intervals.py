@@ -52,10 +52,5 @@ def _percentiles(launches: Sequence[Sequence[float]], rank: float, times: np.nda
     reached = np.cumsum(times[:, owner], axis=1)  # (R, N): how many of the taken calls are at most as long
     place = rank / 100 * (reached[:, -1] - 1)
     below = np.floor(place)
-    low, high = (calls[order][_first_beyond(reached, at)] for at in (below, np.ceil(place)))
+    low, high = (calls[order][(reached <= at[:, None]).sum(axis=1)] for at in (below, np.ceil(place)))
     return low + (place - below) * (high - low)
-
-
-def _first_beyond(reached: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Index, in order of length, of the resampled call at rank `place`, counted from 0: (R,)."""
-    return (reached <= place[:, None]).sum(axis=1)

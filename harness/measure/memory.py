@@ -46,11 +46,6 @@ def resident_bytes() -> int | None:
     return _field("VmRSS")
 
 
-def data_bytes() -> int | None:
-    """Private memory that the process has allocated, touched or not, as RLIMIT_DATA counts it."""
-    return _field("VmData")
-
-
 def _field(name: str) -> int | None:
     if not STATUS.exists():
         return None
@@ -140,7 +135,7 @@ def limit_memory(machine: Machine, limit: int) -> None:
         return
     import resource  # here: exists only on Unix
 
-    held = data_bytes()
+    held = _field("VmData")
     if held is not None:
         most = held + int(GUARD_SHARE * limit) + GUARD_BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))

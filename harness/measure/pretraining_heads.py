@@ -33,25 +33,25 @@ def shapes(model: ModelConfig, pretrain: PretrainConfig) -> Objective:
 
 def components(objective: Objective) -> dict[str, int | str]:
     """Component -> parameters that no component before it nor the encoder has, or TIED."""
-    known, found = {id(parameter) for parameter in objective.encoder.parameters()}, {}
+    counted, sizes = {id(parameter) for parameter in objective.encoder.parameters()}, {}
     for name, module in objective.named_children():
         if module is objective.encoder:
             continue
         if isinstance(module, MaskedLMHead):
-            found |= _of_head(name, module, known)
+            sizes |= _of_head(name, module, counted)
         else:
-            found[name] = _new(module, known)
-        known |= {id(parameter) for parameter in module.parameters()}
-    return found
+            sizes[name] = _new(module, counted)
+        counted |= {id(parameter) for parameter in module.parameters()}
+    return sizes
 
 
-def _of_head(name: str, head: MaskedLMHead, known: set[int]) -> dict[str, int | str]:
+def _of_head(name: str, head: MaskedLMHead, counted: set[int]) -> dict[str, int | str]:
     """The output matrix and the mask decoder apart from the rest."""
-    matrix = TIED if id(head.output.weight) in known else head.output.weight.numel()
+    matrix = TIED if id(head.output.weight) in counted else head.output.weight.numel()
     decoder = {} if head.decoder is None else {f"{name}.decoder": count(head.decoder)}
-    rest = _new(head, known) - count(head.decoder) - (0 if matrix == TIED else matrix)
+    rest = _new(head, counted) - count(head.decoder) - (0 if matrix == TIED else matrix)
     return {name: rest, **decoder, f"{name}.output": matrix}
 
 
-def _new(module: nn.Module, known: set[int]) -> int:
-    return sum(parameter.numel() for parameter in module.parameters() if id(parameter) not in known)
+def _new(module: nn.Module, counted: set[int]) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if id(parameter) not in counted)

@@ -42,11 +42,11 @@ def extra_uses(encoder: Encoder) -> int:
 
 def bytes_by_dtype(model: nn.Module) -> dict[str, int]:
     """Name of a dtype, such as float32 -> bytes of all parameters of it."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for parameter in model.parameters():
         name = _dtype(parameter)
-        found[name] = found.get(name, 0) + _bytes(parameter)
-    return found
+        counts[name] = counts.get(name, 0) + _bytes(parameter)
+    return counts
 
 
 def per_layer(model: Classifier) -> list[dict[str, object]]:

@@ -34,12 +34,12 @@ def refuse_impossible(task: TaskConfig) -> None:
     for key, named in lists.items():
         if not all(isinstance(name, str) for name in named):
             raise InputError(f"task.{key}={named} of task {task.name!r} must be a list of names")
-    found, choices = Mistakes(), scores.of_kind(task.kind)
-    with found.collected():
+    mistakes, choices = Mistakes(), scores.of_kind(task.kind)
+    with mistakes.collected():
         if not task.scores:
             raise InputError(f"task.scores of task {task.name!r} is empty; choices: {', '.join(choices)}")
     for score in task.scores:
-        with found.collected():
+        with mistakes.collected():
             if score not in scores.SCORES:
                 raise unknown("score", score, choices, "task.scores")
             if score not in choices:
@@ -47,17 +47,17 @@ def refuse_impossible(task: TaskConfig) -> None:
                     f"task.scores: {score!r} does not fit task {task.name!r}, which is of kind {task.kind.value}; "
                     f"choices: {', '.join(choices)}"
                 )
-    with found.collected():
+    with mistakes.collected():
         if task.scores and task.headline not in task.scores:
             raise unknown("headline score", task.headline, task.scores, "task.headline")
     for name in task.more_validation:
-        with found.collected():
+        with mistakes.collected():
             if name not in metrics.BESIDE:
                 raise unknown("name of an additional validation split", name, metrics.BESIDE, "task.more_validation")
     for key, named in lists.items():
-        with found.collected():
+        with mistakes.collected():
             if len(set(named)) < len(named):
                 raise InputError(f"task.{key}={named} of task {task.name!r} must be different names")
-    with found.collected():
+    with mistakes.collected():
         kind_of(task).refuse_impossible(task)
-    found.refuse()
+    mistakes.refuse()

@@ -19,16 +19,16 @@ STEP = 4
 """Training batches have a multiple of so many tokens: kernels are kept for each shape, 190 MB more in 150 steps without it."""
 
 
-def collate(split: Split, chosen: np.ndarray, pad_token_id: int, step: int = 1) -> Batch:
+def collate(split: Split, rows: np.ndarray, pad_token_id: int, step: int = 1) -> Batch:
     """The chosen examples padded to the longest of them; without a mask where nothing is padded.
 
     The length is a multiple of `step`, or that of the longest example of the split.
     """
-    lengths = split.lengths[chosen]
-    columns = np.arange(padded_length(split, chosen, step))
+    lengths = split.lengths[rows]
+    columns = np.arange(padded_length(split, rows, step))
     real = columns < lengths[:, None]  # (B, T)
-    positions = np.where(real, split.starts[chosen][:, None] + columns, 0)
-    labels = np.where(real, split.labels[positions], IGNORED) if split.labels_of_tokens else split.labels[chosen]
+    positions = np.where(real, split.starts[rows][:, None] + columns, 0)
+    labels = np.where(real, split.labels[positions], IGNORED) if split.labels_of_tokens else split.labels[rows]
     return Batch(
         input_ids=torch.from_numpy(np.where(real, split.ids[positions], pad_token_id).astype(np.int64)),
         token_type_ids=torch.from_numpy(np.where(real, split.types[positions], 0).astype(np.int64)),
@@ -38,9 +38,9 @@ def collate(split: Split, chosen: np.ndarray, pad_token_id: int, step: int = 1) 
     )
 
 
-def padded_length(split: Split, chosen: np.ndarray, step: int) -> int:
+def padded_length(split: Split, rows: np.ndarray, step: int) -> int:
     """Tokens of each row of the batch: a multiple of `step`, or those of the longest example of the split."""
-    return int(min(-(-split.lengths[chosen].max() // step) * step, split.lengths.max()))
+    return int(min(-(-split.lengths[rows].max() // step) * step, split.lengths.max()))
 
 
 def training_order(split: Split, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
@@ -50,9 +50,9 @@ def training_order(split: Split, batch_size: int, seed: int, epoch: int) -> list
     pool = batch_size * POOL_BATCHES
     batches: list[np.ndarray] = []
     for start in range(0, len(shuffled), pool):
-        chosen = shuffled[start : start + pool]
-        chosen = chosen[np.argsort(split.lengths[chosen], kind="stable")]
-        batches += [chosen[i : i + batch_size] for i in range(0, len(chosen), batch_size)]
+        rows = shuffled[start : start + pool]
+        rows = rows[np.argsort(split.lengths[rows], kind="stable")]
+        batches += [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
@@ -66,15 +66,15 @@ def training_batches(split: Split, batch_size: int, seed: int, pad_token_id: int
     """Batches of one epoch after the other, without end."""
     epoch = 0
     while True:
-        for chosen in training_order(split, batch_size, seed, epoch):
-            yield collate(split, chosen, pad_token_id, STEP)
+        for rows in training_order(split, batch_size, seed, epoch):
+            yield collate(split, rows, pad_token_id, STEP)
         epoch += 1
 
 
 def padded_shapes(split: Split, batch_size: int, seed: int, steps: int) -> Iterator[tuple[int, int]]:
     """Rows and tokens of each row of the first batches of `training_batches`, without making them."""
-    orders = (chosen for epoch in itertools.count() for chosen in training_order(split, batch_size, seed, epoch))
-    return ((len(chosen), padded_length(split, chosen, STEP)) for chosen in itertools.islice(orders, steps))
+    orders = (rows for epoch in itertools.count() for rows in training_order(split, batch_size, seed, epoch))
+    return ((len(rows), padded_length(split, rows, STEP)) for rows in itertools.islice(orders, steps))
 
 
 def pieces(batch: Batch, count: int) -> list[Batch]:

@@ -71,18 +71,18 @@ def prepare(config: RunConfig) -> str:
 
 def _tables(config: RunConfig) -> dict[str, Table]:
     """The rows of every split; InputError for all that is wrong with the task and its own files, or with the first data set."""
-    found, tables = Mistakes(), {}
-    with found.collected():
+    mistakes, tables = Mistakes(), {}
+    with mistakes.collected():
         tasks.refuse_impossible(config.task)
-    with found.collected():
+    with mistakes.collected():
         if config.finetune.keep_best is KeepBest.tune and not config.task.tune_share:
             raise InputError("finetune.keep_best=tune needs rows held out from train: set task.tune_share, for example to 0.1")
     for split in split_names(config):
         if not (sources.is_own(config.task) and config.task.fields):  # another data set may take minutes to load
-            found.refuse()
-        with found.collected():
+            mistakes.refuse()
+        with mistakes.collected():
             tables[split] = load_table(config, split)
-    found.refuse()
+    mistakes.refuse()
     return tables
 
 

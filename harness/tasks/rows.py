@@ -50,24 +50,24 @@ def load_table(config: RunConfig, split: str) -> Table:
     if not 0 <= task.tune_share < 1:
         raise InputError(f"task.tune_share={task.tune_share} must be at least 0 and below 1")
     loaded = _generated(task, split) if task.grammar else sources.load(config, split)
-    found, columns, items = Mistakes(), {}, []
+    mistakes, columns, items = Mistakes(), {}, []
     for name in task.fields:
-        with found.collected():
+        with mistakes.collected():
             columns[name] = _column(loaded, name, "task.fields")
-    with found.collected():
+    with mistakes.collected():
         columns[task.label] = _label_column(task, loaded, split)
-    with found.collected():
+    with mistakes.collected():
         items = _items(task, loaded, split)
-    found.refuse()
-    chosen = _chosen(config, split, [columns[name] for name in task.fields], loaded.where)
-    columns = {name: [values[row] for row in chosen] for name, values in columns.items()}
+    mistakes.refuse()
+    selected = _chosen(config, split, [columns[name] for name in task.fields], loaded.where)
+    columns = {name: [values[row] for row in selected] for name, values in columns.items()}
     for name in task.fields:
-        with found.collected():
+        with mistakes.collected():
             _refuse_other_than_text(task, name, columns[name], loaded.where)
-    with found.collected():
+    with mistakes.collected():
         columns[task.label] = _labels(task, columns[task.label], loaded, split)
-    found.refuse()
-    return Table(columns, [items[row] for row in chosen], loaded.where)
+    mistakes.refuse()
+    return Table(columns, [items[row] for row in selected], loaded.where)
 
 
 def load_rows(config: RunConfig, split: str) -> Rows:

@@ -18,37 +18,44 @@ no answer.
 """
 
 
-def _sklearn() -> ModuleType:
-    from sklearn import metrics  # takes 1 s, and only evaluation scores
+LIBRARIES = {
+    TaskKind.classification: "sklearn.metrics",
+    TaskKind.regression: "scipy.stats",
+    TaskKind.tokens: "seqeval.metrics",
+    TaskKind.spans: "torchmetrics.functional.text",
+}
+"""Kind of task -> the library module that computes its scores."""
 
-    return metrics
+
+def load_library(kind: TaskKind) -> ModuleType:
+    """That module, which takes up to 1 s; imported before memory is measured, its up to 80 MB do not count as training's."""
+    return importlib.import_module(LIBRARIES[kind])
 
 
 def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
-    return float(_sklearn().accuracy_score(labels, predicted))
+    return float(load_library(TaskKind.classification).accuracy_score(labels, predicted))
 
 
 def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
     """F1 of class 1; 0 when it is never predicted, as in GLUE."""
-    return float(_sklearn().f1_score(labels, predicted, zero_division=0.0))
+    return float(load_library(TaskKind.classification).f1_score(labels, predicted, zero_division=0.0))
 
 
 def _f1_macro(labels: np.ndarray, predicted: np.ndarray) -> float:
     """Mean of F1 over the classes that occur, as in SuperGLUE; 0 for a class that is never predicted."""
-    return float(_sklearn().f1_score(labels, predicted, average="macro", zero_division=0.0))
+    return float(load_library(TaskKind.classification).f1_score(labels, predicted, average="macro", zero_division=0.0))
 
 
 def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
     """Matthews correlation; 0 when only one class is predicted or present, as in GLUE."""
-    return float(_sklearn().matthews_corrcoef(labels, predicted))
+    return float(load_library(TaskKind.classification).matthews_corrcoef(labels, predicted))
 
 
 def _correlation(name: str) -> Compute:
     def compute(labels: np.ndarray, predicted: np.ndarray) -> float | None:
-        from scipy import stats  # takes 0.7 s, and only intervals and correlations need it
-
         if len(labels) < 2 or np.ptp(labels) == 0 or np.ptp(predicted) == 0:
             return None  # undefined where one side is constant
+        stats = load_library(TaskKind.regression)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", stats.NearConstantInputWarning)
             value = float(getattr(stats, name)(labels, predicted).statistic)
@@ -60,29 +67,23 @@ def _correlation(name: str) -> Compute:
 def _entities(name: str) -> Compute:
     def compute(labels: list[list[str]], predicted: list[list[str]]) -> float | None:
         """Over the entities of all items; a correct entity has the right type and both ends. 0 where none is predicted."""
-        from seqeval import metrics  # takes 1 s, and only word labels need it
-
         if all(tag == "O" for tags in labels for tag in tags):
             return None  # there are no entities
-        return float(getattr(metrics, name)(labels, predicted, zero_division=0))
+        return float(getattr(load_library(TaskKind.tokens), name)(labels, predicted, zero_division=0))
 
     return compute
 
 
 def _token_accuracy(labels: list[list[str]], predicted: list[list[str]]) -> float:
-    from seqeval.metrics import accuracy_score  # takes 1 s, and only word labels need it
-
-    return float(accuracy_score(labels, predicted))
+    return float(load_library(TaskKind.tokens).accuracy_score(labels, predicted))
 
 
 def _squad(name: str) -> Compute:
     def compute(labels: list[list[str]], predicted: list[str]) -> float:
         """Score against the best matching gold answer, after SQuAD's normalisation; without one only "no answer" is correct."""
-        from torchmetrics.functional.text import squad  # takes 1 s, and only spans need it
-
         texts = [{"id": str(item), "prediction_text": text} for item, text in enumerate(predicted)]
         golds = [{"id": str(item), "answers": {"text": gold or [""], "answer_start": []}} for item, gold in enumerate(labels)]
-        return squad(texts, golds)[name].item() / 100
+        return load_library(TaskKind.spans).squad(texts, golds)[name].item() / 100
 
     return compute
 
@@ -100,20 +101,6 @@ SCORES: dict[str, dict[TaskKind, Compute]] = {
     "exact_match": {TaskKind.spans: _squad("exact_match")},
 }
 """Score -> kind of task -> its function."""
-
-
-LIBRARIES = {
-    TaskKind.classification: "sklearn.metrics",
-    TaskKind.regression: "scipy.stats",
-    TaskKind.tokens: "seqeval.metrics",
-    TaskKind.spans: "torchmetrics.functional.text",
-}
-"""Kind of task -> the library module that computes its scores."""
-
-
-def load_library(kind: TaskKind) -> None:
-    """Imports that module before memory is measured, so that its up to 80 MB do not count as memory of training."""
-    importlib.import_module(LIBRARIES[kind])
 
 
 def of_kind(kind: TaskKind) -> list[str]:

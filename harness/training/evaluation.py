@@ -30,16 +30,16 @@ def predict(model: Classifier, split: Split, batch_size: int, pad_token_id: int,
     """
     model.eval()
     logits: np.ndarray | None = None
-    for chosen in evaluation_order(split, batch_size):
-        batch = collate(split, chosen, pad_token_id).to(machine.device)
+    for rows in evaluation_order(split, batch_size):
+        batch = collate(split, rows, pad_token_id).to(machine.device)
         with machine.autocast():
             output = model(batch).float().cpu().numpy()  # (B, C) or (B, T, C)
         if logits is None:
             logits = np.empty((len(split) if output.ndim == 2 else len(split.ids), output.shape[-1]), dtype=np.float32)
         if output.ndim == 2:
-            logits[chosen] = output
+            logits[rows] = output
             continue
-        for row, sequence in enumerate(chosen):
+        for row, sequence in enumerate(rows):
             start, end = split.starts[sequence], split.starts[sequence + 1]
             logits[start:end] = output[row, : end - start]
     return logits

@@ -41,8 +41,8 @@ class PartsEval:
                 seeds = [derive(SEED, "parts", number) for number in ids.tolist()]
                 batch = objective.make_batch(self._held_out.batch(ids, np.zeros_like(ids)), seeds)
                 with self._machine.autocast():
-                    found = objective.evaluate_parts(batch.to(self._machine.device))
-                for name, result in found.items():
+                    parts = objective.evaluate_parts(batch.to(self._machine.device))
+                for name, result in parts.items():
                     sums[name] = sums.get(name, 0) + np.array(result, dtype=float)
         scores = {}
         for name, (loss, correct, predictions) in sums.items():

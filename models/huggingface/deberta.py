@@ -165,8 +165,8 @@ def _apart(name: str, value: Tensor, config: EncoderConfig) -> dict[str, Tensor]
         return {name: value}
     parts = value.view(config.num_attention_heads, 3, config.head_width, config.hidden_size).unbind(1)
     attention = module.removesuffix(".in_proj")
-    found = {f"{attention}.{part}_proj.weight": rows for part, rows in zip(("query", "key", "value"), parts, strict=True)}
-    return {part: rows.flatten(0, 1).contiguous() for part, rows in found.items()}
+    tensors = {f"{attention}.{part}_proj.weight": rows for part, rows in zip(("query", "key", "value"), parts, strict=True)}
+    return {part: rows.flatten(0, 1).contiguous() for part, rows in tensors.items()}
 
 
 def config_json_of(shape: EncoderConfig, family: str) -> dict:
@@ -193,21 +193,21 @@ def config_json_of(shape: EncoderConfig, family: str) -> dict:
 
 def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tuple[dict[str, Tensor], list[str]]:
     """Under published names, and our names that have none."""
-    found, homeless = unrenamed(state, LAYOUTS[family])
-    return (_together(found, config) if family == "deberta" else found), homeless
+    tensors, homeless = unrenamed(state, LAYOUTS[family])
+    return (_together(tensors, config) if family == "deberta" else tensors), homeless
 
 
 def _together(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
     """The other way of `_apart`."""
-    found = {}
+    tensors = {}
     for name, value in state.items():
         projection = re.fullmatch(r"(.+\.self)\.(query|key|value)_proj\.(weight|bias)", name)
         if not projection:
-            found[name] = value
+            tensors[name] = value
         elif projection[3] == "bias":
-            found[f"{projection[1]}.{BIASES[projection[2]]}"] = value
+            tensors[f"{projection[1]}.{BIASES[projection[2]]}"] = value
         elif projection[2] == "query":
             parts = [state[f"{projection[1]}.{part}_proj.weight"] for part in ("query", "key", "value")]
             heads = [part.view(config.num_attention_heads, config.head_width, config.hidden_size) for part in parts]
-            found[f"{projection[1]}.in_proj.weight"] = torch.stack(heads, dim=1).flatten(0, 2)
-    return found
+            tensors[f"{projection[1]}.in_proj.weight"] = torch.stack(heads, dim=1).flatten(0, 2)
+    return tensors

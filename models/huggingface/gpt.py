@@ -117,5 +117,5 @@ def _padding(config_json: dict) -> int:
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
     """Under our names, matrices of the layers as (outputs, inputs)."""
-    found = renamed(state, NAMES)
-    return {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in found.items()}
+    tensors = renamed(state, NAMES)
+    return {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in tensors.items()}

@@ -28,10 +28,10 @@ def masked_head_of(state: dict[str, Tensor], config_json: dict, config: EncoderC
         )
     bias = {layout.masked_bias.replace(".", r"\."): "masked_head.output"} if layout.masked_bias else {}
     base = layout.base.replace(".", r"\.")
-    found = renamed(state, Names(prefix=base, modules=layout.inside | layout.masked | bias))
-    head = {name: tensor for name, tensor in found.items() if name.startswith(HEAD)}
-    if config.tie_masked_lm_head and EMBEDDING in found:
-        head.setdefault(OUTPUT, found[EMBEDDING])
+    tensors = renamed(state, Names(prefix=base, modules=layout.inside | layout.masked | bias))
+    head = {name: tensor for name, tensor in tensors.items() if name.startswith(HEAD)}
+    if config.tie_masked_lm_head and EMBEDDING in tensors:
+        head.setdefault(OUTPUT, tensors[EMBEDDING])
     _refuse_unlike(head, config, family)
     return head
 

@@ -78,18 +78,18 @@ class Layout:
 
 
 def _inverse(modules: Mapping[str, str], base: str = "") -> dict[str, dict[int, str]]:
-    found: dict[str, dict[int, str]] = {}
+    layers: dict[str, dict[int, str]] = {}
     for pattern, target in modules.items():
         ours, _, part = target.partition("#")
         template = base + pattern.replace(r"(\d+)", "{}").replace("\\.", ".")
-        found.setdefault(ours.replace(r"\1", "{}"), {})[int(part or 0)] = template
-    return found
+        layers.setdefault(ours.replace(r"\1", "{}"), {})[int(part or 0)] = template
+    return layers
 
 
 def unrenamed(state: Mapping[str, Tensor], layout: Layout) -> tuple[dict[str, Tensor], list[str]]:
     """Tensors under their published names, fused ones cut apart, and the names that the family has no place for."""
     table = layout.published(any(name.startswith("head.") for name in state))
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     homeless = []
     for name, tensor in state.items():
         module, _, kind = name.rpartition(".")
@@ -100,8 +100,8 @@ def unrenamed(state: Mapping[str, Tensor], layout: Layout) -> tuple[dict[str, Te
             continue
         rows = tensor.chunk(len(parts))
         for part, template in parts.items():
-            found[f"{template.format(number[0] if number else '')}.{kind}"] = rows[part].contiguous()
-    return found, homeless
+            tensors[f"{template.format(number[0] if number else '')}.{kind}"] = rows[part].contiguous()
+    return tensors, homeless
 
 
 def activation(config_json: dict, key: str, default: str) -> Activation:
@@ -112,9 +112,9 @@ def activation(config_json: dict, key: str, default: str) -> Activation:
     return ACTIVATIONS[value]
 
 
-def activation_name(chosen: Activation) -> str:
+def activation_name(function: Activation) -> str:
     """As published: the first of its names."""
-    return next(name for name, known in ACTIVATIONS.items() if known is chosen)
+    return next(name for name, known in ACTIVATIONS.items() if known is function)
 
 
 def refuse(config_json: dict, allowed: Mapping[str, object]) -> None:

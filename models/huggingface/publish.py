@@ -56,19 +56,19 @@ def _candidates(config: EncoderConfig) -> list[str]:
 def _lacking(expected: EncoderConfig, config_json: dict) -> list[str]:
     """Our keys with the values that `config_json` does not express."""
     try:
-        found = settled(config_of(config_json))
+        actual = settled(config_of(config_json))
     except ValueError as error:
         return [*_different(expected, EncoderConfig()), str(error)]
-    return _different(expected, found)
+    return _different(expected, actual)
 
 
-def _different(expected: EncoderConfig, found: EncoderConfig) -> list[str]:
+def _different(expected: EncoderConfig, actual: EncoderConfig) -> list[str]:
     keys = [field.name for field in fields(EncoderConfig)]
-    if (expected.type_vocab_size, found.type_vocab_size) == (0, 1):  # `_moved` adds a row of zeros
+    if (expected.type_vocab_size, actual.type_vocab_size) == (0, 1):  # `_moved` adds a row of zeros
         keys.remove("type_vocab_size")
-    if expected.gated_feed_forward != found.gated_feed_forward:  # the width of the gate has the same information
+    if expected.gated_feed_forward != actual.gated_feed_forward:  # the width of the gate has the same information
         keys.remove("feed_forward_size")
-    return [f"model.{key}={_shown(getattr(expected, key))}" for key in keys if getattr(expected, key) != getattr(found, key)]
+    return [f"model.{key}={_shown(getattr(expected, key))}" for key in keys if getattr(expected, key) != getattr(actual, key)]
 
 
 def _shown(value: object) -> object:
@@ -140,12 +140,12 @@ def _published(state: dict[str, Tensor], config: EncoderConfig, config_json: dic
     return _with_bias(found, heads, layout, tied), [*left, *(n for n in rest if foreign and n in heads)]
 
 
-def _with_bias(found: dict[str, Tensor], heads: dict[str, Tensor], layout: Layout, tied: bool) -> dict[str, Tensor]:
+def _with_bias(tensors: dict[str, Tensor], heads: dict[str, Tensor], layout: Layout, tied: bool) -> dict[str, Tensor]:
     """The bias of the masked-token output, where a family keeps it: beside the output, and in it too unless tied."""
     output = next((name for name, ours in layout.masked.items() if ours == "masked_head.output"), "").replace("\\.", ".")
-    if not layout.masked_bias or f"{output}.bias" not in found:
-        return found
-    kept = {name: tensor for name, tensor in found.items() if not (tied and name == f"{output}.bias")}
+    if not layout.masked_bias or f"{output}.bias" not in tensors:
+        return tensors
+    kept = {name: tensor for name, tensor in tensors.items() if not (tied and name == f"{output}.bias")}
     return kept | {f"{layout.masked_bias}.bias": heads[f"{OUTPUT}bias"].clone()}
 
 
@@ -166,11 +166,11 @@ def _moved(state: dict[str, Tensor], config: EncoderConfig, other: EncoderConfig
 def _refuse_other_encoder(state: dict[str, Tensor], config: EncoderConfig) -> None:
     with torch.device("meta"):
         expected = {f"encoder.{name}": tuple(tensor.shape) for name, tensor in Encoder(config).state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in state.items() if name.startswith("encoder.")}
-    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items() if name.startswith("encoder.")}
+    wrong = sorted(name for name in expected.keys() | shapes.keys() if expected.get(name) != shapes.get(name))
     if wrong:
         one = wrong[0]
         raise ValueError(
             f"{len(wrong)} tensors do not fit the encoder, the first is {one}: "
-            f"{found.get(one, 'none')} instead of {expected.get(one, 'none')}"
+            f"{shapes.get(one, 'none')} instead of {expected.get(one, 'none')}"
         )

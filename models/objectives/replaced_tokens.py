@@ -81,7 +81,9 @@ class ReplacedTokenDetection(Objective):
     def _detect(self, batch: PretrainBatch, generated: Tensor) -> tuple[Tensor, Tensor]:
         """(B, K, V) logits of the generator -> (B, T) logits of the detector, and (B, T) bool, which tokens were replaced."""
         sampled = sample(generated, self._vocabulary.special)
-        ids, labels = replaced(_original(batch), batch.positions, batch.targets, sampled)
+        ids, labels = replaced(
+            _put(batch.inputs.input_ids, batch.positions, batch.targets, batch.targets), batch.positions, batch.targets, sampled
+        )
         return self.detection_head(self.encoder(replace(batch.inputs, input_ids=ids))).float(), labels
 
     def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
@@ -137,11 +139,6 @@ def replaced(original_ids: Tensor, positions: Tensor, targets: Tensor, sampled: 
     """
     ids = _put(original_ids, positions, targets, sampled)
     return ids, ids != original_ids
-
-
-def _original(batch: PretrainBatch) -> Tensor:
-    """(B, T) ids before masking."""
-    return _put(batch.inputs.input_ids, batch.positions, batch.targets, batch.targets)
 
 
 def _put(ids: Tensor, positions: Tensor, targets: Tensor, tokens: Tensor) -> Tensor:

@@ -38,9 +38,9 @@ class Parser(argparse.ArgumentParser):
         return options
 
 
-def add_where(made: Parser) -> None:
+def add_where(parser: Parser) -> None:
     """Options that say which runs are compared with which, as those of the report."""
-    made.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
-    made.add_argument(
+    parser.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
+    parser.add_argument(
         "--along", metavar="KEY", action="append", default=[], help="setting that runs may differ in; may be repeated"
     )

@@ -71,16 +71,16 @@ def centres(points: Replicates) -> dict[int, float]:
 
 def fit(points: Replicates, counted: bool = False) -> PowerLaw | None:
     """Least squares through the logs, one point a length, with Student's t interval; None below two lengths."""
-    known = centres(points)
-    if len(known) < 2:
+    centred = centres(points)
+    if len(centred) < 2:
         return None
-    lengths = list(known)
-    x, y = np.log(lengths), np.log(list(known.values()))
+    lengths = list(centred)
+    x, y = np.log(lengths), np.log(list(centred.values()))
     spread = x - x.mean()
     exponent = float(spread @ y / (spread @ spread))
     left = y - y.mean() - exponent * spread
     begin = max((length for length in lengths if 2 * length <= lengths[-1]), default=lengths[-2])
-    last = math.log(known[lengths[-1]] / known[begin]) / math.log(lengths[-1] / begin)
+    last = math.log(centred[lengths[-1]] / centred[begin]) / math.log(lengths[-1] / begin)
     interval = None if counted else _interval(exponent, left, float(spread @ spread))
     return PowerLaw(exponent, interval, float(np.abs(np.expm1(left)).max()), last, (begin, lengths[-1]))
 
@@ -144,10 +144,10 @@ def _unsure(x: np.ndarray, lead: np.ndarray, half: np.ndarray, place: float) -> 
 
 def _roots(x: np.ndarray, y: np.ndarray) -> list[float]:
     """Zeros of the piecewise linear curve through these points."""
-    found = [float(place) for place, value in zip(x, y, strict=True) if value == 0]
+    zeros = [float(place) for place, value in zip(x, y, strict=True) if value == 0]
     for index in np.flatnonzero(y[:-1] * y[1:] < 0):
-        found.append(float(x[index] - y[index] / (y[index + 1] - y[index]) * (x[index + 1] - x[index])))
-    return found
+        zeros.append(float(x[index] - y[index] / (y[index + 1] - y[index]) * (x[index + 1] - x[index])))
+    return zeros
 
 
 @dataclass(frozen=True)

@@ -195,14 +195,14 @@ class Texts:
 
 def torn(runs: Iterable[Run], output: Path | None) -> list[Path]:
     """Records and predictions of these runs that are not as they were written, or cannot be read."""
-    found = []
+    paths = []
     for run in runs:
         folder = folders.folder_of(run, output)
         path = folders.torn(run, output, FILE)
         if path is None and folder is not None and (folder / FILE).is_file() and _table(folder / FILE) is None:
             path = folder / FILE  # the result of an older run has no checksum of them
-        found += [path] if path else []
-    return found
+        paths += [path] if path else []
+    return paths
 
 
 def texts(run: Run, output: Path | None, items: int) -> Texts | None:

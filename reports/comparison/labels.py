@@ -31,21 +31,21 @@ def by_task(runs: Iterable[Run]) -> dict[str, list[Run]]:
 
 def along_keys(runs: list[Run], along: Iterable[str]) -> list[str]:
     """Keys of `--along` as facts, a group such as `hardware` with a dot at its end; ReportError for a key that is no fact."""
-    known = {key for run in runs for key in run.facts}
-    groups = {key.partition(".")[0] for key in known if "." in key}
-    return [_along_key(key.removesuffix("."), known, groups) for key in along]
+    keys = {key for run in runs for key in run.facts}
+    groups = {key.partition(".")[0] for key in keys if "." in key}
+    return [_along_key(key.removesuffix("."), keys, groups) for key in along]
 
 
-def _along_key(key: str, known: set[str], groups: set[str]) -> str:
-    if key in known:
+def _along_key(key: str, keys: set[str], groups: set[str]) -> str:
+    if key in keys:
         return key
     if key in groups:
         return f"{key}."
     if arms.within(key, arms.SEEDS):
         raise ReportError(f"--along {key}: seeds are the replicates of every arm and are never compared; expected another key")
-    last = {name.rpartition(".")[2]: name for name in sorted(known)}
+    last = {name.rpartition(".")[2]: name for name in sorted(keys)}
     near = [last[key.rpartition(".")[2]]] if key.rpartition(".")[2] in last else []
-    near += difflib.get_close_matches(key, sorted(known | groups), n=NEAREST, cutoff=0.4)
+    near += difflib.get_close_matches(key, sorted(keys | groups), n=NEAREST, cutoff=0.4)
     nearest = ", ".join(dict.fromkeys(near)) or "none"
     raise ReportError(
         f"--along {key}: no run of this study has such a setting; expected a dotted key or a group, nearest: {nearest}"
@@ -83,9 +83,9 @@ def label_runs(runs: list[Run], along: Iterable[str] = ()) -> dict[str, str]:
     """Run id -> label of its arm. In a task, runs share a label only if the facts of their arms agree."""
     along, groups = list(along), by_task(runs)
     lifted = lifted_keys(runs, along)
-    shown = _varying_along(groups.values(), along)
+    varying = _varying_along(groups.values(), along)
     swept = {task: _values_without_name(group) for task, group in groups.items()}
-    labels = {run.run_id: _with_values(run, shown, swept[run.task]) for run in runs}
+    labels = {run.run_id: _with_values(run, varying, swept[run.task]) for run in runs}
     labels = arms.distinguish(labels, {run.run_id: _of_encoder(run) for run in runs})
     for task, group in groups.items():
         facts = {run.run_id: arms.of_arm(run.facts, lifted[task]) for run in group}

@@ -20,7 +20,6 @@ from harness.paired import (
     ROUNDING,
     TRAINED_UNITS,
     Difference,
-    Replicate,
     Spread,
     Tells,
     Values,
@@ -325,7 +324,10 @@ def change(
     if not pairs:
         return None
     ratio = metric.by_ratio and all(before[first] > 0 and after[other] > 0 for first, other in pairs)
-    earlier, later = (_logarithms(values) if ratio else values for values in (before, after))
+    earlier, later = (
+        {replicate: math.log(value) for replicate, value in values.items() if value > 0} if ratio else values
+        for values in (before, after)
+    )
     difference = compare_paired(earlier, later)
     clusters = [first.pretrain_seed or other.pretrain_seed for first, other in pairs]
     mean = spread(group_means(clusters, [earlier[first] for first, _ in pairs])).mean
@@ -345,10 +347,6 @@ def change(
 def fewest_for(metric: Metric) -> int:
     """Replicates that a verdict on it takes: of trainings several, of what is timed or counted as many as a test."""
     return FEWEST_REPLICATES if metric.compared is Compared.BY_SEED and metric.unit in TRAINED_UNITS else 0
-
-
-def _logarithms(values: Values) -> dict[Replicate, float]:
-    return {replicate: math.log(value) for replicate, value in values.items() if value > 0}
 
 
 def margin_of(margin: Margin, before: float, ratio: bool) -> float:

@@ -28,11 +28,11 @@ LEADING = re.compile(
 
 def sort_value(text: str) -> float | None:
     """`45.6 ± 0.3 MB` -> 45.6e6, `−12.3 % ▲ better` -> -12.3; None for a text that begins with no number."""
-    found = LEADING.match(text.strip())
-    if found is None:
+    match = LEADING.match(text.strip())
+    if match is None:
         return None
-    number = float(found["number"].replace(MINUS, "-").replace(",", ""))
-    return number * next((factor for factor, letter in PREFIXES if letter == found["prefix"]), 1.0)
+    number = float(match["number"].replace(MINUS, "-").replace(",", ""))
+    return number * next((factor for factor, letter in PREFIXES if letter == match["prefix"]), 1.0)
 
 
 FOLDED_CELLS = 60
@@ -216,14 +216,14 @@ PAGE = """\
 
 def page(title: str, text: str, files: Mapping[str, bytes]) -> bytes:
     """The page of a report in Markdown, with the pictures among `files` that it shows."""
-    made = Page(files)
-    main = body(text, made)
+    page = Page(files)
+    main = body(text, page)
     style = (
         _read("page.css")
         + f"@media screen and (prefers-color-scheme: dark) {{\n{dark_rules(main, BACKGROUND, FOREGROUND)}\n}}\n"
     )
     script = _read("page.js")
-    contents = "\n".join(f'<li><a href="#{anchor}">{html.escape(name)}</a></li>' for name, anchor in made.chapters)
+    contents = "\n".join(f'<li><a href="#{anchor}">{html.escape(name)}</a></li>' for name, anchor in page.chapters)
     parts = {"title": html.escape(title), "contents": contents, "main": main, "style": style, "script": script}
     return PAGE.format(policy=policy(style, script), **parts).encode()
 

@@ -40,10 +40,10 @@ def _local(name: str) -> str:
 def _clean(element: Element, prefix: str) -> None:
     """Attributes without namespaces, line breaks and styles; ids and what refers to them begin with the prefix."""
     element.tag = _local(element.tag)
-    found = {_local(name): " ".join(value.split()) for name, value in element.attrib.items()}
-    style = found.pop("style", "")
-    found |= {name.strip(): value.strip() for name, _, value in (one.partition(":") for one in style.split(";")) if value}
-    element.attrib = {name: _referring(name, value, prefix) for name, value in found.items()}
+    attributes = {_local(name): " ".join(value.split()) for name, value in element.attrib.items()}
+    style = attributes.pop("style", "")
+    attributes |= {name.strip(): value.strip() for name, _, value in (one.partition(":") for one in style.split(";")) if value}
+    element.attrib = {name: _referring(name, value, prefix) for name, value in attributes.items()}
     for place in ("text", "tail"):
         if not (getattr(element, place) or "").strip():
             setattr(element, place, None)

@@ -14,10 +14,10 @@ RECORD, RESULT = "run.json", "result.json"
 
 def name_of(run: Run) -> str | None:
     """Name of the run's folder; None for an A/A replicate, which has none of its own, and where tags are missing."""
-    known = [run.tags.get(tag) for tag in (tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.FINGERPRINT)]
-    if None in known or run.is_aa_replicate:
+    values = [run.tags.get(tag) for tag in (tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.FINGERPRINT)]
+    if None in values or run.is_aa_replicate:
         return None
-    model, scale, task, seed, fingerprint = known
+    model, scale, task, seed, fingerprint = values
     what = run.params.get("pretrain.objective", "") if run.is_pretraining else task
     enhancements = [name for name in run.tags.get(tags.ENHANCEMENTS, "").split(",") if name]
     return paths.run_name([model, *enhancements, scale, what, seed], fingerprint)
@@ -60,10 +60,10 @@ def _candidates(run: Run, output: Path | None) -> list[Path]:
 def _sums(folder: Path, name: str) -> dict[str, list[int]]:
     """Size and checksum of the file, where the result is whole and has them."""
     try:
-        known = checksums.read(folder / RESULT).get("files", {})
+        sums = checksums.read(folder / RESULT).get("files", {})
     except (OSError, TornError):
         return {}
-    return {name: known[name]} if name in known else {}
+    return {name: sums[name]} if name in sums else {}
 
 
 def _is_of(run: Run, folder: Path) -> bool:

@@ -45,17 +45,17 @@ class MlflowReader(Reader):
     @_one_line_errors()
     def runs(self, study: str) -> list[Run]:
         page = self._client.search_runs([study], max_results=PAGE)
-        found = [_plain(run) for run in page]
+        runs = [_plain(run) for run in page]
         while page.token:
             page = self._client.search_runs([study], max_results=PAGE, page_token=page.token)
-            found += [_plain(run) for run in page]
-        return found
+            runs += [_plain(run) for run in page]
+        return runs
 
     @_one_line_errors()
     def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
         where = " and ".join(f"tags.{tag} = '{value}'" for tag, value in identity.items())
-        found = self._client.search_runs(studies, where, max_results=1, order_by=["attributes.start_time DESC"])
-        return (found[0].info.experiment_id, _plain(found[0])) if found else None
+        newest = self._client.search_runs(studies, where, max_results=1, order_by=["attributes.start_time DESC"])
+        return (newest[0].info.experiment_id, _plain(newest[0])) if newest else None
 
     @_one_line_errors()
     def history(self, run_id: str, key: str) -> list[tuple[int, float]]:

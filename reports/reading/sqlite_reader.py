@@ -44,7 +44,10 @@ class SqliteReader(Reader):
         self.output = path.parent
         self._connections: dict[int, sqlite3.Connection] = {}
         with self._one_line_errors():
-            self._columns = {table: self._columns_of(table) for table in COLUMNS}
+            self._columns = {
+                table: {name for (name,) in self._database.execute("select name from pragma_table_info(?)", (table,))}
+                for table in COLUMNS
+            }
         if not (self._columns["experiments"] and self._columns["runs"]):
             raise ReportError(f"{str(path)!r} is not a tracking store; expected an MLflow SQLite file")
 
@@ -67,9 +70,6 @@ class SqliteReader(Reader):
     def _rows(self, query: str, *values: object) -> list[tuple]:
         with self._one_line_errors():
             return self._database.execute(query, values).fetchall()
-
-    def _columns_of(self, table: str) -> set[str]:
-        return {name for (name,) in self._database.execute("select name from pragma_table_info(?)", (table,))}
 
     @property
     def is_known(self) -> bool:

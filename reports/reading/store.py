@@ -180,19 +180,19 @@ def follow(reader: Reader, runs: list[Run]) -> list[Run]:
     origins = dict.fromkeys(run.origin for run in finished if run.origin and run.origin not in here)
     names = {number: name for name, number in reader.studies().items()} if origins else {}
     kind = {tags.TASK: tags.PRETRAINING_TASK, tags.STATUS: "finished"}
-    found = [reader.newest(list(names), {tags.FINGERPRINT: fingerprint} | kind) for fingerprint in origins]
-    return [replace(one[1], elsewhere=names[one[0]]) for one in found if one]
+    newest = [reader.newest(list(names), {tags.FINGERPRINT: fingerprint} | kind) for fingerprint in origins]
+    return [replace(one[1], elsewhere=names[one[0]]) for one in newest if one]
 
 
 def read_history(reader: Reader, runs: Iterable[Run], key: str) -> History:
     """All values of the metric `key`, of the runs that logged it."""
-    found: History = {}
+    history: History = {}
     for run in runs:
         if key in run.metrics:
-            steps = found.setdefault(run.run_id, {})
+            steps = history.setdefault(run.run_id, {})
             for step, value in reader.history(run.run_id, key):
                 steps.setdefault(step, []).append(value)
-    return found
+    return history
 
 
 def latest(history: History) -> dict[str, dict[int, float]]:

@@ -53,24 +53,24 @@ class Clause:
 
     def holds(self, run: Run) -> bool:
         """As in MLflow, a run without the key fits no condition on it."""
-        found = self.read(run)
-        if found is None:
+        value = self.read(run)
+        if value is None:
             return False
         if self.sign in ("like", "ilike"):
             pattern = "".join({"%": ".*", "_": "."}.get(one, re.escape(one)) for one in str(self.value))
-            return bool(re.fullmatch(pattern, str(found), re.DOTALL | (re.IGNORECASE if self.sign == "ilike" else 0)))
-        return SIGNS[self.sign](found, self.value)
+            return bool(re.fullmatch(pattern, str(value), re.DOTALL | (re.IGNORECASE if self.sign == "ilike" else 0)))
+        return SIGNS[self.sign](value, self.value)
 
 
 def parse(text: str) -> list[Clause]:
     """The clauses joined by `and`; ReportError in one line for anything else."""
     clauses, at = [], 0
     while True:
-        found = CLAUSE.match(text, at)
-        if found is None:
+        match = CLAUSE.match(text, at)
+        if match is None:
             raise ReportError(f"--where {text!r} cannot be read from {text[at:].strip()!r} on; {EXPECTED}")
-        clauses.append(_clause(text, found))
-        at = found.end()
+        clauses.append(_clause(text, match))
+        at = match.end()
         if at == len(text):
             return clauses
         joint = AND.match(text, at)
@@ -79,9 +79,9 @@ def parse(text: str) -> list[Clause]:
         at = joint.end()
 
 
-def _clause(text: str, found: re.Match[str]) -> Clause:
-    kind = (found["kind"] or "tags").lower().rstrip("s") + "s"
-    sign, value, key = found["sign"].lower(), found["value"], found["quoted"] or found["plain"]
+def _clause(text: str, match: re.Match[str]) -> Clause:
+    kind = (match["kind"] or "tags").lower().rstrip("s") + "s"
+    sign, value, key = match["sign"].lower(), match["value"], match["quoted"] or match["plain"]
     quoted = value[0] in "'\""
     if kind == "metrics":
         if quoted or sign not in SIGNS:
@@ -114,13 +114,13 @@ def keep(runs: list[Run], text: str) -> list[Run]:
     fitting = [run for run in candidates if all(clause.holds(run) for clause in clauses)]
     if not fitting:
         raise _nothing(candidates, clauses, text)
-    chosen = {run.run_id for run in fitting}
+    ids = {run.run_id for run in fitting}
     sessions = {run.session for run in fitting} - {None}
     origins = {run.origin for run in fitting} - {None}
     return [
         run
         for run in runs
-        if run.run_id in chosen
+        if run.run_id in ids
         or (run.is_aa_replicate and run.session in sessions)
         or (run.is_pretraining and run.tags.get(tags.FINGERPRINT) in origins)
     ]
@@ -140,5 +140,5 @@ def _nothing(runs: list[Run], clauses: list[Clause], text: str) -> ReportError:
 
 def _keys(runs: Iterable[Run], clause: Clause) -> list[str]:
     """Keys that the runs have, the likeliest first: there may be hundreds."""
-    known = sorted({key for run in runs for key in getattr(run, clause.kind)})
-    return difflib.get_close_matches(clause.key, known, n=NEAREST, cutoff=0.3) or known[:NEAREST]
+    keys = sorted({key for run in runs for key in getattr(run, clause.kind)})
+    return difflib.get_close_matches(clause.key, keys, n=NEAREST, cutoff=0.3) or keys[:NEAREST]
