@@ -31,15 +31,6 @@ class Table:
     where: str  # prefix of error messages: task and split
 
 
-@dataclass
-class Rows:
-    """One split. `texts` has one or two strings per row; labels are class numbers or numbers."""
-
-    texts: list[list[str]]
-    labels: list[int] | list[float]
-    items: list[int]
-
-
 def load_table(config: RunConfig, split: str) -> Table:
     """The rows of `train`, `validation`, `tune`, `test`, or of a name in `task.more_validation` or `task.more_submission`.
 
@@ -68,13 +59,6 @@ def load_table(config: RunConfig, split: str) -> Table:
         columns[task.label] = _labels(task, columns[task.label], loaded, split)
     mistakes.refuse()
     return Table(columns, [items[row] for row in selected], loaded.where)
-
-
-def load_rows(config: RunConfig, split: str) -> Rows:
-    """The rows of a classification or a regression, one list of texts per row; InputError as `load_table`."""
-    table = load_table(config, split)
-    texts = [list(texts) for texts in zip(*(table.columns[name] for name in config.task.fields), strict=True)]
-    return Rows(texts, table.columns[config.task.label], table.items)
 
 
 def load_languages(config: RunConfig) -> list[str]:

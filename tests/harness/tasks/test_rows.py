@@ -11,7 +11,7 @@ from datasets import ClassLabel, Dataset, Features, Value
 from harness.config.choices import DataSource, TaskKind
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.errors import InputError
-from harness.tasks.rows import Table, load_rows, load_table
+from harness.tasks.rows import Table, load_table
 
 GLUE = {
     "cola": {"train": 8551, "validation": 1043, "test": 1063},
@@ -270,9 +270,3 @@ def test_words_and_their_classes_stay_lists(tmp_path):
     task.labels = ["O", "P"]
     with pytest.raises(InputError, match=r"row 0: 'B'.*task\.labels"):
         load_table(config, "train")
-
-
-def test_rows_are_the_columns_of_the_table(small_config):
-    rows, table = load_rows(small_config, "train"), load_table(small_config, "train")
-    assert rows.texts == [list(pair) for pair in zip(table.columns["sentence1"], table.columns["sentence2"], strict=True)]
-    assert (rows.labels, rows.items) == (table.columns["label"], table.items)

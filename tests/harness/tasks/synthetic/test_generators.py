@@ -15,7 +15,7 @@ from harness.config.schema import GrammarConfig, RunConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.tasks import prepared
-from harness.tasks.rows import load_rows
+from harness.tasks.rows import load_table
 from harness.tasks.synthetic.families import (
     FAMILIES,
     FILLERS,
@@ -43,7 +43,9 @@ def texts(row: dict) -> list[str]:
 
 def spoken(config: RunConfig, split: str) -> list[list[str]]:
     """The texts of each row, lists of words joined."""
-    return [[text if isinstance(text, str) else " ".join(text) for text in row] for row in load_rows(config, split).texts]
+    columns = load_table(config, split).columns
+    rows = zip(*(columns[name] for name in config.task.fields), strict=True)
+    return [[text if isinstance(text, str) else " ".join(text) for text in row] for row in rows]
 
 
 @pytest.mark.parametrize("rule", Rule)
