@@ -247,6 +247,7 @@ def _by_step() -> list[Metric]:
         Metric("timing/load_average", "processes", neither, "load average at that launch"),
         Metric("timing/cpu_mhz", "MHz", neither, "clock of the CPUs at that launch"),
         Metric("timing/foreign_cpus", "CPUs", neither, "CPUs that others kept busy during that launch"),
+        Metric("timing/launch_s", "s", neither, "wall clock of its process, and of its repetitions"),
         Metric("scaling/latency_ms", "ms", lower, "latency p50 by length"),
         Metric("scaling/tokens_per_s", "tokens/s", higher, "throughput by length"),
         Metric("scaling/peak_memory_bytes", "bytes", lower, "inference peak memory by length"),

@@ -133,6 +133,7 @@ class Launch:
     peak_memory_bytes: int | None = None  # of building the model and its first call, at batch 1
     round: int = 0
     repeated: int = 0  # launches of this round that were discarded
+    seconds: float | None = None  # wall clock of its process, and of those that were discarded
 
     @property
     def values(self) -> dict[str, float]:
@@ -147,6 +148,7 @@ class Launch:
             "timing/load_average": self.load_average,
             "timing/cpu_mhz": self.cpu_mhz,
             "timing/foreign_cpus": self.foreign_cpus,
+            "timing/launch_s": self.seconds,
         }
         if self.latency.device_ms:
             values[metrics.DEVICE_LATENCY] = trimmed_mean(self.latency.device_ms)

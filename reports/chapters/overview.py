@@ -86,7 +86,8 @@ def _head(over: Overall, name: str, text: str) -> str:
         return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
     unit = metrics.get(name).unit
     differs = any(len({section.row_of(label).mean(name) for section in over.having(label, name)}) > 1 for label in over.labels)
-    return f"{'mean ' * differs}{text}{f', {unit}' if unit in UNITS_IN_HEAD else ''}"
+    clock = " of device time" * (name in metrics.JUDGED_BY.values())
+    return f"{'mean ' * differs}{text}{f', {unit}{clock}' if unit in UNITS_IN_HEAD else ''}"
 
 
 def cell(over: Overall, label: str, name: str) -> str:

@@ -9,6 +9,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import NamedTuple
 
 from harness import metrics
@@ -111,6 +112,9 @@ MEMORY_OF_LAUNCHES = metrics.LENGTHS + "peak_memory_bytes"
 """Memory of the longest texts of a launch: the only one that an A/A replicate measures."""
 
 
+LAUNCH_SECONDS = "timing/launch_s"
+"""Wall clock of every launch, with its process."""
+
 LAUNCHED_MEMORY = "timing/peak_memory_bytes"
 """Peak of every launch, of building the model and its first call."""
 
@@ -207,6 +211,12 @@ class Sessions:
     def levels(self, run: Run, launch: str) -> dict[int, float]:
         """Round -> value, on the basis on which this session is compared."""
         return levels(launch, self.history(run), self.typical_reference(run.session, launch))
+
+    @cached_method
+    def round_seconds(self, session: str) -> float | None:
+        """Wall clock of a round, in which every arm is launched once; None where it was not measured."""
+        times = [each[0].history.get(LAUNCH_SECONDS, {}).values() for each in self.launched(session)]
+        return math.fsum(map(fmean, times)) if times and all(times) else None
 
     @cached_method
     def memory_floor_of(self, session: str) -> float | None:

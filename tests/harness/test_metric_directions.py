@@ -43,6 +43,7 @@ NO_MERIT = {
     *(f"timing/{of}reference_{clock}ms" for of in ("", "throughput_", "train_") for clock in ("", "device_")),
     "pretrain/unigram_entropy",
     "pretrain/evaluation_s",
+    "timing/launch_s",
     "corpus/overlap",
     "eval/majority_score",
 }

@@ -79,6 +79,7 @@ def launches_of(
     cpus: float = 0.0,
     device: list[float] | None = None,
     memory: list[float] | None = None,
+    seconds: float | None = None,
 ) -> dict[str, dict[int, float]]:
     """Rounds of one session: latencies in ms, 128 tokens a call, beside a reference workload of 2 ms; device times, bytes."""
     beside = [2.0] * len(times) if reference is None else reference
@@ -90,6 +91,7 @@ def launches_of(
         measured |= {"device_tokens_per_s": [128_000 / time for time in device]}
         measured |= {"throughput_reference_device_ms": [2.0] * len(times)}
     measured |= {"peak_memory_bytes": memory} if memory else {}
+    measured |= {"launch_s": [seconds] * len(times)} if seconds else {}
     return {f"timing/{name}": dict(enumerate(values)) for name, values in measured.items()}
 
 
@@ -107,7 +109,7 @@ def timed(make_run: Callable[..., Run]) -> Callable[..., Run]:
     """Builds one finished run with the launches of session s1; with replicate="true" an A/A replicate of an arm."""
 
     def make(arm: str, times: list[float], seed: int = 0, values: dict | None = None, **more: object) -> Run:
-        given = {name: more.pop(name) for name in ("reference", "cpus", "device", "memory") if name in more}
+        given = {name: more.pop(name) for name in ("reference", "cpus", "device", "memory", "seconds") if name in more}
         launches = launches_of(times, **given)
         run = make_run(arm, seed, summed_up(launches) | (values or {}), **{"session": "s1"} | more)
         return replace(run, launches=launches)

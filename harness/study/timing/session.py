@@ -275,6 +275,7 @@ class Session:
         tries = 1 + (variant.config.measure.retries if self._futile < FUTILE_REPEATS else 0)
         hardware, folder = _hardware(variant), variant.folder / f"launch-{number}"
         request = Request(TIMING, number, tuple(variant.tasks), with_peak_flops=hardware not in self._peaks)
+        started = time.monotonic()
         while not tried or (_foreign(tried[-1]) > allowed and len(tried) < tries):
             with FileLock(paths.timing_lock(variant.config.output)):
                 outcome = launch(variant.config, request, folder)
@@ -287,7 +288,9 @@ class Session:
         best = min(tried, key=_foreign)
         peak = self._peaks.setdefault(hardware, best[0].peak_flops_per_s)
         launches = {
-            key: replace(measured, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak)
+            key: replace(
+                measured, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak, seconds=time.monotonic() - started
+            )
             for key, measured in zip(variant.tasks, best, strict=True)
         }
         run_log.write_json(folder / COUNTED, {key: to_json(one) for key, one in launches.items()})

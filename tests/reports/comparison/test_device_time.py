@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness import tags
+from reports.chapters import overview
 from reports.commands import gate, pick
 from reports.comparison.compare import compare
 from reports.comparison.statistics import Verdict
@@ -25,11 +26,11 @@ def scaled(values: list[float], factor: float, turned: int = 0) -> list[float]:
 def study(timed):
     """A study of base, its A/A replicate and an arm, with its factors by the wall clock and by that of the device."""
 
-    def make(wall: float, device: float, noise: list[float] = NOISY, **more: object):
+    def make(wall: float, device: float, noise: list[float] = NOISY, steady: list[float] = STEADY, **more: object):
         runs = [
-            timed("base", noise, device=STEADY, **more),
-            timed("base", scaled(noise, 1.0, 1), device=scaled(STEADY, 1.001, 2), replicate="true", **more),
-            timed("albert", scaled(noise, wall, 2), device=scaled(STEADY, device, 3), **more),
+            timed("base", noise, device=steady, **more),
+            timed("base", scaled(noise, 1.0, 1), device=scaled(steady, 1.001, 2), replicate="true", **more),
+            timed("albert", scaled(noise, wall, 2), device=scaled(steady, device, 3), **more),
         ]
         return compare("s", runs, "base")
 
@@ -59,6 +60,20 @@ def test_the_table_has_both_clocks_and_throughput_of_the_device_alone(study):
     assert "inference/tokens_per_s" not in columns
     assert tables.title(section, DEVICE) == "latency, device time"
     assert tables.title(section, WALL) == "latency, wall clock"
+
+
+def test_the_first_table_says_whose_time_it_has(study):
+    assert "latency, ms of device time" in overview.overview(study(1.0, 1.0))
+
+
+def test_what_is_not_resolved_says_how_many_rounds_and_minutes_it_takes(study):
+    """Three launches a round of 20 s each: a minute a round more than the six that there are."""
+    wide = [10.0, 11.0, 9.0, 10.6, 9.4, 10.0]
+    unresolved = change(study(1.04, 1.04, seconds=20.0, steady=wide), DEVICE)
+    assert unresolved.verdict is Verdict.NOT_RESOLVED
+    assert unresolved.minutes == pytest.approx(unresolved.needed - 6)
+    assert f"needs {unresolved.needed} rounds, {unresolved.minutes:.0f} min more" in tables.lacking(unresolved, "ms")
+    assert change(study(1.04, 1.04, steady=wide), DEVICE).minutes is None
 
 
 @pytest.mark.parametrize(("wall", "device", "said"), [(1.5, 1.0, True), (1.3, 1.3, False), (1.0, 1.0, False)])
